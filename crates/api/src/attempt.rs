@@ -1,0 +1,162 @@
+//! What a runner and the API say to each other.
+//!
+//! The runner starts with a claim code, which is good for one claim. It gets a token for this one
+//! attempt, which dies with it. Every answer may be 409: then the attempt is over, and the runner
+//! exits at once without touching anything further.
+
+use crate::deployment::{Orphan, Output};
+use crate::error::ErrorBody;
+use canyon_domain::failure::{Failure, Phase};
+use canyon_domain::job::Job;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// Header that carries an attempt's token on the published paths; `Authorization: Bearer` works on
+/// every path.
+pub const DEPLOYMENT_TOKEN: &str = "x-deployment-token";
+
+/// A runner claims its attempt. The claim code goes into `Authorization: Bearer`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimBody {
+    /// A random text that this runner process drew for itself, so that it may repeat a claim whose
+    /// answer was lost.
+    #[schema(min_length = 16, max_length = 64)]
+    pub claimant: String,
+}
+
+/// What the winner gets.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Claimed {
+    /// Token for everything else. It dies with the attempt, or after 10 minutes of silence.
+    pub token: String,
+    /// What to do.
+    #[schema(value_type = Object)]
+    pub job: Job,
+    /// Where each stream goes on; an earlier attempt may have written to it.
+    pub offsets: Offsets,
+    /// Seconds between two reports when there is nothing to ship.
+    pub report_seconds: u32,
+}
+
+/// Bytes in each stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Offsets {
+    /// In the log that people read.
+    pub log: u64,
+    /// In the stream of OpenTofu's `-json` lines.
+    pub events: u64,
+}
+
+/// A sign of life, with what was written since the last one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReportBody {
+    /// How far the run has come.
+    #[schema(value_type = String)]
+    pub phase: Phase,
+    /// What was written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chunks: Vec<Chunk>,
+}
+
+/// A piece of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Chunk {
+    /// Which stream.
+    pub stream: Stream,
+    /// Where it begins.
+    pub offset: u64,
+    /// Standard base64 of its bytes, at most 128 KiB of them.
+    pub data: String,
+}
+
+/// A stream of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Stream {
+    /// What people read.
+    Log,
+    /// OpenTofu's `-json` lines.
+    Events,
+}
+
+impl Stream {
+    /// The name in the API and in the blob store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Events => "events",
+        }
+    }
+}
+
+/// The answer to a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReportAnswer {
+    /// Whether the run shall stop: save the state, free the lock, send a result.
+    pub stop: bool,
+    /// Where each stream goes on now.
+    pub offsets: Offsets,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeploymentResultsUpdateBody {
+    /// `success` or `failure`.
+    pub status: ResultStatus,
+    /// Standard base64 of all outputs, encrypted to the deployment's recipient.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<String>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorBody>,
+    /// How many resources there are and were changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tf_resource_counts: Option<TfResourceCounts>,
+    /// Accepted for compatibility, and not kept: there is no resource graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub metadata: Option<Value>,
+    /// The class of the failure; `user` without it. `cancelled` when the run stopped on request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub failure: Option<Failure>,
+    /// Outputs in clear. Sensitive ones have no value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub plain_outputs: BTreeMap<String, Output>,
+    /// Resources that may exist although the state does not know them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orphans: Vec<Orphan>,
+    /// The last pieces of the streams.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chunks: Vec<Chunk>,
+}
+
+/// Whether a run succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ResultStatus {
+    /// It did what it was to do.
+    Success,
+    /// It did not.
+    Failure,
+}
+
+/// How many resources a run had to do with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TfResourceCounts {
+    /// In the state when it ended.
+    pub num_resources: u32,
+    /// Created.
+    pub num_resources_added: u32,
+    /// Destroyed.
+    pub num_resources_removed: u32,
+    /// Changed in place.
+    pub num_resources_changed: u32,
+}

@@ -1,0 +1,166 @@
+//! Deploying and watching.
+
+use super::{Client, ClientError};
+use crate::attempt::Stream;
+use crate::deployment::{
+    Deployment, DeploymentCreateBody, DeploymentEncryptedOutputs, DeploymentQuery, IDEMPOTENCY_KEY,
+    LOG_COMPLETE, NEXT_OFFSET, Orphan, Output,
+};
+use crate::page::{Page, PageQuery};
+use bytes::Bytes;
+use reqwest::Method;
+use std::collections::BTreeMap;
+
+/// A part of a stream.
+#[derive(Clone, Debug)]
+pub struct LogPart {
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// Where the next part begins.
+    pub next_offset: u64,
+    /// Whether nothing follows.
+    pub complete: bool,
+}
+
+impl Client {
+    /// Asks for a deployment; the same `key` again finds the same deployment.
+    ///
+    /// # Errors
+    ///
+    /// 400 names the faulty field; 409 says what stands in the way.
+    pub async fn create_deployment(
+        &self,
+        body: &DeploymentCreateBody,
+        key: &str,
+    ) -> Result<Deployment, ClientError> {
+        let request = self.request(Method::POST, &["deployments"]);
+        self.read(request.header(IDEMPOTENCY_KEY, key).json(body)).await
+    }
+
+    /// One deployment.
+    ///
+    /// # Errors
+    ///
+    /// 404 when there is none.
+    pub async fn deployment(&self, id: &str) -> Result<Deployment, ClientError> {
+        self.read(self.request(Method::GET, &["deployments", id])).await
+    }
+
+    /// Deployments, newest first.
+    ///
+    /// # Errors
+    ///
+    /// As every call.
+    pub async fn deployments(
+        &self,
+        filter: &DeploymentQuery,
+        page: &PageQuery,
+    ) -> Result<Page<Deployment>, ClientError> {
+        let request = self.request(Method::GET, &["deployments"]);
+        self.read(request.query(filter).query(page)).await
+    }
+
+    /// Waits up to `seconds` (at most 25) for the end; `None` when it has not come.
+    ///
+    /// # Errors
+    ///
+    /// 404 when there is no such deployment.
+    pub async fn wait(&self, id: &str, seconds: u32) -> Result<Option<Deployment>, ClientError> {
+        let path = ["deployments", id, "actions", "wait-for-complete"];
+        let request = self.request(Method::GET, &path);
+        match self.read(request.query(&[("timeout_in_seconds", seconds)])).await {
+            Ok(deployment) => Ok(Some(deployment)),
+            Err(error) if error.status() == Some(408) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks to cancel.
+    ///
+    /// # Errors
+    ///
+    /// 409 when it is over.
+    pub async fn cancel(&self, id: &str) -> Result<Deployment, ClientError> {
+        self.read(self.request(Method::POST, &["deployments", id, "actions", "cancel"])).await
+    }
+
+    /// A part of a stream from `offset` on; waits up to `wait` seconds for something to come.
+    ///
+    /// # Errors
+    ///
+    /// 404 when there is no such deployment.
+    pub async fn log_part(
+        &self,
+        id: &str,
+        stream: Stream,
+        offset: u64,
+        wait: u32,
+    ) -> Result<LogPart, ClientError> {
+        let request = self.request(Method::GET, &["deployments", id, "logs"]).query(&[
+            ("stream", stream.as_str().to_owned()),
+            ("offset", offset.to_string()),
+            ("wait_seconds", wait.to_string()),
+        ]);
+        let response = self.send(request).await?;
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let next_offset = header(NEXT_OFFSET).and_then(|text| text.parse().ok());
+        let complete = header(LOG_COMPLETE) == Some("true");
+        let bytes =
+            response.bytes().await.map_err(|source| ClientError::unreadable(&self.url, source))?;
+        let next_offset = next_offset.unwrap_or(offset + bytes.len() as u64);
+        Ok(LogPart { bytes, next_offset, complete })
+    }
+
+    /// Outputs in clear; sensitive ones have no value.
+    ///
+    /// # Errors
+    ///
+    /// 404 when there is no such deployment.
+    pub async fn outputs(&self, id: &str) -> Result<BTreeMap<String, Output>, ClientError> {
+        self.read(self.request(Method::GET, &["deployments", id, "outputs"])).await
+    }
+
+    /// All outputs, encrypted.
+    ///
+    /// # Errors
+    ///
+    /// 404 when none were kept.
+    pub async fn encrypted_outputs(
+        &self,
+        id: &str,
+    ) -> Result<DeploymentEncryptedOutputs, ClientError> {
+        self.read(self.request(Method::GET, &["deployments", id, "encrypted-outputs"])).await
+    }
+
+    /// Resources that a killed run may have left behind.
+    ///
+    /// # Errors
+    ///
+    /// 404 when there is no such deployment.
+    pub async fn orphans(&self, id: &str) -> Result<Vec<Orphan>, ClientError> {
+        self.read(self.request(Method::GET, &["deployments", id, "orphans"])).await
+    }
+
+    /// Whether the archive with this SHA-256 is there.
+    ///
+    /// # Errors
+    ///
+    /// As every call.
+    pub async fn has_archive(&self, digest: &str) -> Result<bool, ClientError> {
+        match self.send(self.request(Method::HEAD, &["archives", digest])).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.status() == Some(404) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Uploads an archive; doing it twice changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// 400 when the digest is not that of the bytes; 413 when they are too many.
+    pub async fn put_archive(&self, digest: &str, bytes: Bytes) -> Result<(), ClientError> {
+        let request = self.request(Method::PUT, &["archives", digest]);
+        self.send(request.header("content-type", "application/gzip").body(bytes)).await.map(drop)
+    }
+}

@@ -1,0 +1,67 @@
+//! What a runner calls.
+
+use super::{Client, ClientError};
+use crate::attempt::{
+    ClaimBody, Claimed, DeploymentResultsUpdateBody, ReportAnswer, ReportBody,
+};
+use bytes::Bytes;
+use reqwest::Method;
+
+impl Client {
+    /// Claims attempt `number` of a deployment. The client's token is the claim code.
+    ///
+    /// # Errors
+    ///
+    /// 409 when another runner has claimed it or it is over.
+    pub async fn claim(
+        &self,
+        deployment: &str,
+        number: u32,
+        body: &ClaimBody,
+    ) -> Result<Claimed, ClientError> {
+        let number = number.to_string();
+        self.write(Method::POST, &["deployments", deployment, "attempts", &number, "claim"], body)
+            .await
+    }
+
+    /// Says that the run lives, and ships what was written.
+    ///
+    /// # Errors
+    ///
+    /// 409 when the attempt is over.
+    pub async fn report(
+        &self,
+        deployment: &str,
+        number: u32,
+        body: &ReportBody,
+    ) -> Result<ReportAnswer, ClientError> {
+        let number = number.to_string();
+        self.write(Method::POST, &["deployments", deployment, "attempts", &number, "report"], body)
+            .await
+    }
+
+    /// Says how the run ended.
+    ///
+    /// # Errors
+    ///
+    /// 409 when the attempt was over before.
+    pub async fn post_result(
+        &self,
+        deployment: &str,
+        body: &DeploymentResultsUpdateBody,
+    ) -> Result<(), ClientError> {
+        let request = self.request(Method::POST, &["deployments", deployment, "results"]);
+        self.send(request.json(body)).await.map(drop)
+    }
+
+    /// The module as a gzipped tar: the archive that was uploaded, or the inline text.
+    ///
+    /// # Errors
+    ///
+    /// 409 when the attempt is over.
+    pub async fn bundle(&self, deployment: &str) -> Result<Bytes, ClientError> {
+        let request = self.request(Method::GET, &["deployments", deployment, "bundle"]);
+        let response = self.send(request).await?;
+        response.bytes().await.map_err(|source| ClientError::unreadable(&self.url, source))
+    }
+}

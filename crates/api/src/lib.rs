@@ -1,0 +1,22 @@
+//! The wire types of Canyon's HTTP API, and (feature `client`) a typed client for it.
+//!
+//! Paths, fields and status codes are those of the published Platform Orchestrator API wherever
+//! that has them; Canyon adds fields and paths and changes none. Bodies of requests refuse unknown
+//! fields, so that a misspelt one is never silently ignored; answers may gain fields, so clients
+//! must ignore those that they do not know.
+
+pub mod attempt;
+pub mod audit;
+#[cfg(feature = "client")]
+pub mod client;
+pub mod deployment;
+pub mod env_type;
+pub mod environment;
+pub mod error;
+pub mod organization;
+pub mod page;
+pub mod project;
+pub mod runner;
+pub mod runner_rule;
+pub mod sealed_log;
+pub mod token;

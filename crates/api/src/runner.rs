@@ -1,0 +1,68 @@
+//! Runners.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+/// A runner.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Runner {
+    /// The organization.
+    pub org_id: String,
+    /// Its id, unique in the organization.
+    #[schema(example = "my-gke-runner")]
+    pub id: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Where and how jobs run; `type` says which properties it has. Secrets are never shown.
+    #[schema(value_type = Object)]
+    pub runner_configuration: Map<String, Value>,
+    /// Where state lives; `type` says which properties it has.
+    #[schema(value_type = Object)]
+    pub state_storage_configuration: Map<String, Value>,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+}
+
+/// A request to make a runner. The configurations are checked property by property; each fault is
+/// named with its path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunnerCreateBody {
+    /// Its id.
+    #[schema(pattern = "^[a-z][a-z0-9_-]+$", max_length = 63)]
+    pub id: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Where and how jobs run.
+    #[schema(value_type = Object)]
+    pub runner_configuration: Value,
+    /// Where state lives.
+    #[schema(value_type = Object)]
+    pub state_storage_configuration: Value,
+}
+
+/// A request to change a runner. What is not given stays; a part of `runner_configuration` that is
+/// given replaces the stored one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunnerUpdateBody {
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Where and how jobs run; `type` must be the stored one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub runner_configuration: Option<Value>,
+    /// Where state lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub state_storage_configuration: Option<Value>,
+}

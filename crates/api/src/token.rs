@@ -1,0 +1,53 @@
+//! API tokens of people and machines.
+
+use canyon_domain::principal::Role;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// A token, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Token {
+    /// Its id, with which it is revoked. Audit records name it.
+    pub id: Uuid,
+    /// What it is for.
+    pub description: String,
+    /// What it may do: `viewer`, `deployer` or `admin`.
+    #[schema(value_type = String)]
+    pub role: Role,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// It is refused from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A new token, with its secret, which is shown this once.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct NewToken {
+    /// The token.
+    #[serde(flatten)]
+    pub token: Token,
+    /// What to send as `Authorization: Bearer`.
+    pub secret: String,
+}
+
+/// A request to make a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenCreateBody {
+    /// What it is for.
+    #[serde(default)]
+    #[schema(max_length = 200)]
+    pub description: String,
+    /// What it may do.
+    #[schema(value_type = String, example = "deployer")]
+    pub role: Role,
+    /// Its life in seconds, 1 to 31,536,000 (a year); for ever without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 31_536_000)]
+    pub expires_in_seconds: Option<u32>,
+}

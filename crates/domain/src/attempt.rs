@@ -1,0 +1,152 @@
+//! An attempt: one launch of a deployment, and the runner that claimed it.
+
+use crate::failure::{Failure, Phase};
+use crate::runner::Timeouts;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The SHA-256 of a secret, in hexadecimal. What is compared is never the secret itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretHash(pub String);
+
+/// One launch of a deployment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// 1 for the first.
+    pub number: u32,
+    /// Drawn from the environment when the attempt was written; see [`crate::turn::Turns::fence`].
+    pub fence: u64,
+    /// When it was written, before the platform was called.
+    pub launched_at: Timestamp,
+    /// The runner's limits as they were then: a later change does not move a running job's
+    /// deadlines.
+    pub limits: Limits,
+    /// Hash of the code with which the runner claims it, once.
+    pub claim_hash: SecretHash,
+    /// How the platform names the job, where that does not follow from the attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
+    /// The runner that goes on; every other one started for this attempt exits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
+    /// How far it came.
+    #[serde(default = "launch", skip_serializing_if = "is_launch")]
+    pub phase: Phase,
+    /// Why and since when it is being stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
+}
+
+fn launch() -> Phase {
+    Phase::Launch
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_launch(phase: &Phase) -> bool {
+    *phase == Phase::Launch
+}
+
+/// How long each part of an attempt may take, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// From the launch until a runner claims it.
+    pub start: u32,
+    /// From the claim until the result.
+    pub run: u32,
+    /// From the request to stop until the kill.
+    pub stop: u32,
+}
+
+impl From<Timeouts> for Limits {
+    fn from(timeouts: Timeouts) -> Self {
+        let seconds = |duration: jiff::SignedDuration| {
+            u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
+        };
+        Self {
+            start: seconds(timeouts.start),
+            run: seconds(timeouts.run),
+            stop: seconds(timeouts.stop),
+        }
+    }
+}
+
+impl Limits {
+    /// From the launch until a runner claims it.
+    pub fn start(&self) -> Duration {
+        Duration::from_secs(self.start.into())
+    }
+
+    /// From the claim until the result.
+    pub fn run(&self) -> Duration {
+        Duration::from_secs(self.run.into())
+    }
+
+    /// From the request to stop until the kill.
+    pub fn stop(&self) -> Duration {
+        Duration::from_secs(self.stop.into())
+    }
+}
+
+/// The runner that won the claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// A number that the runner drew for itself, so that it may repeat a claim whose answer was
+    /// lost, and nobody else may.
+    pub claimant: String,
+    /// When it won.
+    pub at: Timestamp,
+    /// Hash of its token.
+    pub token_hash: SecretHash,
+    /// The last sign of life that was written.
+    pub heartbeat_at: Timestamp,
+}
+
+/// A stop in progress.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    /// Why.
+    pub reason: StopReason,
+    /// When the job was first asked to stop.
+    pub asked_at: Timestamp,
+}
+
+/// Why a job is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// Somebody cancelled the deployment.
+    Cancel,
+    /// No runner claimed the attempt in time.
+    StartDeadline,
+    /// The run took longer than allowed.
+    RunDeadline,
+    /// The job lives, but its runner has been silent for too long.
+    Silence,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// When.
+    pub at: Timestamp,
+    /// What came of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What came of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome", content = "failure")]
+pub enum Outcome {
+    /// It did what it was to do.
+    Succeeded,
+    /// It did not.
+    Failed(Failure),
+    /// It was stopped because somebody asked.
+    Cancelled,
+}

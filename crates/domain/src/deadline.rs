@@ -1,0 +1,180 @@
+//! What the launcher does with a deployment when it is due, and what it makes of the platform's
+//! answer.
+//!
+//! Every state that is not an end has a deadline here: for its turn, for the start, for each sign
+//! of life, for the run, and for a stop. The last one ends even a stop that cannot be proved.
+
+use crate::attempt::{Attempt, Claim, Outcome, Stop, StopReason};
+use crate::deployment::Deployment;
+use crate::failure::{Failure, FailureClass, Phase};
+use crate::lifecycle::{LEASE, START_AGAIN, end};
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// Silence of a living job after which it is stopped.
+pub const MAX_SILENCE: Duration = Duration::from_secs(300);
+/// Between two looks at a job that is being stopped.
+pub const STOP_CHECK: Duration = Duration::from_secs(2);
+/// After the grace of a stop, how long Canyon tries to prove the job dead before it ends the
+/// deployment anyway and says so.
+pub const STOP_PROOF: Duration = Duration::from_secs(120);
+/// A deployment that waits for its turn is woken by the one before it; this is the backstop.
+pub const QUEUE_CHECK: Duration = Duration::from_secs(300);
+
+/// What the launcher does with a deployment that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing, ever: it is at its end.
+    Nothing,
+    /// Nothing before then.
+    Wait(Timestamp),
+    /// Take the turn, write the next attempt, and start it.
+    Launch,
+    /// Start the open attempt, again if need be: a start that happened is found, not repeated.
+    Start,
+    /// Look whether the open attempt's job lives, and tell [`observed`].
+    Observe,
+    /// Ask the job to stop and let it save its state, then look.
+    Stop,
+    /// Kill the job, then look.
+    Kill,
+    /// End it without an attempt.
+    End(Outcome),
+}
+
+/// What the platform says about a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Observation {
+    /// It lives, or the platform still means to start it.
+    Alive,
+    /// It is proved dead, or was never started; with the platform's reason if it gave one.
+    Gone(Option<Failure>),
+    /// The platform did not say.
+    Unknown(String),
+}
+
+/// What to do with the deployment now. `queue_limit` is the
+/// runner's `timeouts.queue_seconds`.
+pub fn next_step(deployment: &Deployment, queue_limit: Duration, now: Timestamp) -> Step {
+    if deployment.status.is_terminal() {
+        return Step::Nothing;
+    }
+    let Some(attempt) = deployment.open_attempt() else {
+        return without_attempt(deployment, queue_limit, now);
+    };
+    if let Some(stop) = &attempt.stop {
+        let kill_at = stop.asked_at + attempt.limits.stop();
+        return if now < kill_at { Step::Stop } else { Step::Kill };
+    }
+    match &attempt.claim {
+        None if now >= attempt.launched_at + attempt.limits.start() => Step::Kill,
+        None if attempt.handle.is_none() => Step::Start,
+        None => Step::Observe,
+        Some(claim) if now >= claim.at + attempt.limits.run() => Step::Stop,
+        Some(claim) if now >= claim.heartbeat_at + MAX_SILENCE => Step::Stop,
+        Some(claim) if now >= claim.heartbeat_at + LEASE => Step::Observe,
+        Some(claim) => Step::Wait(watch(attempt, claim)),
+    }
+}
+
+fn without_attempt(deployment: &Deployment, queue_limit: Duration, now: Timestamp) -> Step {
+    let waited_too_long = deployment.attempts.is_empty()
+        && now >= deployment.created_at + queue_limit;
+    if waited_too_long {
+        let message = format!(
+            "waited longer than the runner's `timeouts.queue_seconds` ({}) for its turn",
+            queue_limit.as_secs()
+        );
+        return Step::End(Outcome::Failed(Failure::new(FailureClass::Timeout, message)));
+    }
+    match deployment.due_at {
+        Some(due) if due > now => Step::Wait(due),
+        Some(_) | None => Step::Launch,
+    }
+}
+
+/// When a claimed attempt must be looked at.
+fn watch(attempt: &Attempt, claim: &Claim) -> Timestamp {
+    (claim.heartbeat_at + LEASE).min(claim.at + attempt.limits.run())
+}
+
+/// The launcher has begun to stop the job of the open attempt: records why, once, and when to look
+/// again.
+pub fn stopping(deployment: &mut Deployment, now: Timestamp) {
+    let Some(attempt) = deployment.attempts.last_mut().filter(|attempt| attempt.ended.is_none())
+    else {
+        return;
+    };
+    if attempt.stop.is_none() {
+        let reason = match &attempt.claim {
+            None => StopReason::StartDeadline,
+            Some(claim) if now >= claim.at + attempt.limits.run() => StopReason::RunDeadline,
+            Some(_) => StopReason::Silence,
+        };
+        attempt.stop = Some(Stop { reason, asked_at: now });
+    }
+    deployment.due_at = Some(now + STOP_CHECK);
+}
+
+/// What the platform says about the open attempt's job.
+pub fn observed(deployment: &mut Deployment, observation: Observation, now: Timestamp) {
+    let Some(attempt) = deployment.open_attempt().cloned() else { return };
+    let outcome = match observation {
+        Observation::Gone(reason) => Some(outcome_of_death(&attempt, reason)),
+        Observation::Alive | Observation::Unknown(_) => beyond_proof(&attempt, now),
+    };
+    match outcome {
+        Some(outcome) => {
+            // The attempt is open: `end` cannot refuse.
+            let _ = end(deployment, attempt.number, outcome, now);
+        }
+        None => deployment.due_at = Some(look_again(&attempt, now)),
+    }
+}
+
+fn look_again(attempt: &Attempt, now: Timestamp) -> Timestamp {
+    match (&attempt.stop, &attempt.claim) {
+        (Some(_), _) => now + STOP_CHECK,
+        (None, None) => (now + START_AGAIN).min(attempt.launched_at + attempt.limits.start()),
+        (None, Some(claim)) => (now + LEASE / 4).min(claim.heartbeat_at + MAX_SILENCE),
+    }
+}
+
+/// The job is dead and its runner has left no result.
+fn outcome_of_death(attempt: &Attempt, reason: Option<Failure>) -> Outcome {
+    if let Some(stop) = &attempt.stop {
+        return outcome_of_stop(attempt, stop);
+    }
+    Outcome::Failed(reason.unwrap_or_else(|| {
+        let message = match attempt.phase {
+            Phase::Launch => "the job ended before its runner had reported".to_owned(),
+            phase => format!("the job vanished during {phase:?} without a result").to_lowercase(),
+        };
+        Failure::new(FailureClass::Lost, message)
+    }))
+}
+
+fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
+    let message = match stop.reason {
+        StopReason::Cancel => return Outcome::Cancelled,
+        StopReason::StartDeadline => format!(
+            "no runner reported within `timeouts.start_seconds` ({})",
+            attempt.limits.start().as_secs()
+        ),
+        StopReason::RunDeadline => format!(
+            "the run took longer than `timeouts.run_seconds` ({}) and was stopped",
+            attempt.limits.run().as_secs()
+        ),
+        StopReason::Silence => {
+            format!("the runner was silent for {} s and was stopped", MAX_SILENCE.as_secs())
+        }
+    };
+    Outcome::Failed(Failure::new(FailureClass::Timeout, message))
+}
+
+/// A stop that could not be proved ends all the same, after a last deadline: nothing hangs.
+fn beyond_proof(attempt: &Attempt, now: Timestamp) -> Option<Outcome> {
+    let stop = attempt.stop.as_ref()?;
+    (now >= stop.asked_at + attempt.limits.stop() + STOP_PROOF)
+        .then(|| outcome_of_stop(attempt, stop))
+}

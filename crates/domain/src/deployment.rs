@@ -1,0 +1,219 @@
+//! A deployment: one request to change, plan or destroy an environment, and what became of it.
+//!
+//! How it moves from state to state is in [`crate::lifecycle`].
+
+use crate::attempt::Attempt;
+use crate::ids::{DeploymentId, EnvId, EnvUuid, PrincipalId, ProjectId, RunnerId};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What a deployment does to its environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Makes the environment what the module says.
+    Deploy,
+    /// Destroys everything in the environment's state.
+    Destroy,
+    /// Deploys again what a former deployment had deployed.
+    Rollback,
+}
+
+impl Mode {
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deploy => "deploy",
+            Self::Destroy => "destroy",
+            Self::Rollback => "rollback",
+        }
+    }
+}
+
+/// Where a deployment stands. The names are part of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Accepted; waits for its turn in the environment.
+    Queued,
+    /// Has the turn; an attempt is being started, or will be after a pause.
+    Launching,
+    /// A runner has claimed the attempt and works.
+    Running,
+    /// Somebody asked to cancel; the job is being stopped.
+    Cancelling,
+    /// The end: done.
+    Succeeded,
+    /// The end: not done, and no further attempt will be made.
+    Failed,
+    /// The end: stopped because somebody asked.
+    Cancelled,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: [Self; 7] = [
+        Self::Queued,
+        Self::Launching,
+        Self::Running,
+        Self::Cancelling,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// Whether this is an end, which never changes.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+    }
+
+    /// The published state graph: whether a deployment may go from `self` to `next` in one step.
+    pub fn may_become(self, next: Self) -> bool {
+        use Status as S;
+        match self {
+            S::Queued => matches!(next, S::Launching | S::Failed | S::Cancelled),
+            S::Launching => matches!(
+                next,
+                S::Launching | S::Running | S::Cancelling | S::Failed | S::Cancelled
+            ),
+            S::Running => {
+                matches!(next, S::Launching | S::Cancelling) || next.is_terminal()
+            }
+            S::Cancelling => next.is_terminal(),
+            S::Succeeded | S::Failed | S::Cancelled => false,
+        }
+    }
+
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Launching => "launching",
+            Self::Running => "running",
+            Self::Cancelling => "cancelling",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How many resources the run had to do with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceCounts {
+    /// In the state when it ended.
+    pub total: u32,
+    /// Created.
+    pub added: u32,
+    /// Changed in place.
+    pub changed: u32,
+    /// Destroyed.
+    pub removed: u32,
+}
+
+/// Who asked to cancel, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelRequest {
+    /// The person or machine.
+    pub by: PrincipalId,
+    /// When it was accepted.
+    pub at: Timestamp,
+}
+
+/// One request to change, plan or destroy an environment.
+///
+/// What was asked for in full (module, inputs, manifest) lies in the blob store; see
+/// [`crate::job::Bundle`]. This record stays near one kilobyte, because every step writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deployment {
+    /// Its id, which sorts by the time of acceptance.
+    pub id: DeploymentId,
+    /// The project of the environment.
+    pub project: ProjectId,
+    /// The environment.
+    pub env: EnvId,
+    /// Which life of the environment; names the state.
+    pub env_uuid: EnvUuid,
+    /// The runner that serves it.
+    pub runner: RunnerId,
+    /// What it does.
+    pub mode: Mode,
+    /// Whether it stops after the plan.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan_only: bool,
+    /// With [`Mode::Rollback`]: the deployment whose module and inputs it repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback_to: Option<DeploymentId>,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// Who asked for it.
+    pub created_by: PrincipalId,
+    /// Where it stands.
+    pub status: Status,
+    /// The status in words, where it says more than its name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// When somebody must look at it again, or `None` at the end. The sweeper's index holds this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Timestamp>,
+    /// Its launches, oldest first; only the last can be open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
+    /// Who asked to cancel it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<CancelRequest>,
+    /// What the run did, when it has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<ResourceCounts>,
+    /// Whether outputs are stored: in clear, encrypted to the caller's key, or both.
+    #[serde(default, skip_serializing_if = "Kept::is_nothing")]
+    pub kept: Kept,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Timestamp>,
+    /// Grows with every write; each write is on condition that it has not changed.
+    pub version: u64,
+}
+
+/// What a run left in the blob store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Outputs that are not sensitive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outputs: bool,
+    /// All outputs, encrypted to the caller's key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encrypted_outputs: bool,
+    /// How many resources may exist that the state does not know.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub orphans: u32,
+}
+
+impl Kept {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+impl Deployment {
+    /// The attempt that is not over, if there is one.
+    pub fn open_attempt(&self) -> Option<&Attempt> {
+        self.attempts.last().filter(|attempt| attempt.ended.is_none())
+    }
+
+    /// Whether it can change what its state holds.
+    pub fn changes_state(&self) -> bool {
+        !self.plan_only
+    }
+}

@@ -1,0 +1,175 @@
+//! Why an attempt did not succeed, and whether trying again may help.
+//!
+//! The class says who must act: the platform (`capacity`), the platform team (`image_pull`,
+//! `config`), the author of the module (`user`), or nobody (`spot`).
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The kind of a failure. The names are part of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// The platform has no room now.
+    Capacity,
+    /// The platform's API asked for fewer calls.
+    Throttled,
+    /// The runner image cannot be pulled.
+    ImagePull,
+    /// The runner's definition does not work: a missing program, permission, bucket or name.
+    Config,
+    /// The job was killed for using too much memory.
+    Oom,
+    /// The platform moved the job off its node.
+    Evicted,
+    /// Interruptible capacity was taken back.
+    Spot,
+    /// A deadline of the runner's `timeouts` passed.
+    Timeout,
+    /// The module or its inputs are at fault: OpenTofu said no.
+    User,
+    /// Somebody cancelled the deployment.
+    Cancelled,
+    /// The job vanished without a result.
+    Lost,
+}
+
+impl FailureClass {
+    /// Every class, for tables in documents and tests.
+    pub const ALL: [Self; 11] = [
+        Self::Capacity,
+        Self::Throttled,
+        Self::ImagePull,
+        Self::Config,
+        Self::Oom,
+        Self::Evicted,
+        Self::Spot,
+        Self::Timeout,
+        Self::User,
+        Self::Cancelled,
+        Self::Lost,
+    ];
+
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Capacity => "capacity",
+            Self::Throttled => "throttled",
+            Self::ImagePull => "image_pull",
+            Self::Config => "config",
+            Self::Oom => "oom",
+            Self::Evicted => "evicted",
+            Self::Spot => "spot",
+            Self::Timeout => "timeout",
+            Self::User => "user",
+            Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl std::fmt::Display for FailureClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A failure as it is shown: its class, and what happened in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Who must act.
+    pub class: FailureClass,
+    /// What happened, to which thing, and what to do next.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure of `class` with `message`.
+    pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into() }
+    }
+}
+
+/// How far an attempt had come when it ended. Later is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// No runner had claimed the attempt.
+    Launch,
+    /// The module was being fetched.
+    Fetch,
+    /// `tofu init`.
+    Init,
+    /// `tofu plan`.
+    Plan,
+    /// `tofu apply`: from here on the world may have changed.
+    Apply,
+}
+
+/// The most attempts that one deployment gets.
+pub const MAX_ATTEMPTS: u32 = 5;
+
+/// How long to wait before the next attempt, or `None` if this end is final.
+///
+/// An attempt that had begun to apply is never repeated by Canyon: what it created may be missing
+/// from the state, and a second apply would create it again. A person decides then.
+///
+/// ```
+/// use canyon_domain::failure::{FailureClass, Phase, retry_after};
+/// use std::time::Duration;
+///
+/// let wait = retry_after(FailureClass::Capacity, Phase::Launch, 1);
+/// assert_eq!(wait, Some(Duration::from_secs(10)));
+/// assert_eq!(retry_after(FailureClass::Lost, Phase::Apply, 1), None);
+/// ```
+pub fn retry_after(class: FailureClass, reached: Phase, attempts: u32) -> Option<Duration> {
+    use FailureClass as C;
+    if attempts >= MAX_ATTEMPTS || reached >= Phase::Apply {
+        return None;
+    }
+    let first = match class {
+        C::Capacity => Duration::from_secs(10),
+        C::Throttled => Duration::from_secs(5),
+        C::Evicted | C::Spot | C::Lost => Duration::from_secs(1),
+        C::ImagePull | C::Config | C::Oom | C::Timeout | C::User | C::Cancelled => return None,
+    };
+    // Doubling, so that a full platform is asked less and less often: 10 s, 20 s, 40 s, 80 s.
+    Some(first * 2_u32.pow(attempts.saturating_sub(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_repeated_once_it_began_to_apply() {
+        for class in FailureClass::ALL {
+            assert_eq!(retry_after(class, Phase::Apply, 1), None, "{class}");
+        }
+    }
+
+    #[test]
+    fn only_failures_of_the_platform_are_tried_again_and_not_for_ever() {
+        let again = ["capacity", "throttled", "evicted", "spot", "lost"];
+        for class in FailureClass::ALL {
+            let expected = again.contains(&class.as_str());
+            assert_eq!(retry_after(class, Phase::Plan, 1).is_some(), expected, "{class}");
+            assert_eq!(retry_after(class, Phase::Plan, MAX_ATTEMPTS), None, "{class}");
+        }
+    }
+
+    #[test]
+    fn the_wait_doubles() {
+        let waits: Vec<_> = (1..=4)
+            .map(|n| retry_after(FailureClass::Capacity, Phase::Launch, n).unwrap().as_secs())
+            .collect();
+        assert_eq!(waits, [10, 20, 40, 80]);
+    }
+
+    #[test]
+    fn names_in_the_api_are_those_of_serde() {
+        for class in FailureClass::ALL {
+            assert_eq!(serde_json::to_value(class).unwrap(), class.as_str());
+        }
+    }
+}

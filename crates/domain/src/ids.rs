@@ -1,0 +1,251 @@
+//! Names that people give, and ids that Canyon gives. Each is checked once, where it enters.
+//!
+//! The character sets are those of the published Platform Orchestrator API. They leave no room for
+//! `..`, `/`, NUL, upper case or look-alike letters, so an id may stand in a key, a path or a name
+//! without another look.
+//!
+//! ```
+//! use canyon_domain::ids::{ProjectId, RunnerId};
+//!
+//! let project: ProjectId = "payments/eu/api".parse()?;
+//! assert_eq!(project.depth(), 3);
+//! assert!("../etc".parse::<RunnerId>().is_err());
+//! # Ok::<(), canyon_domain::ids::InvalidId>(())
+//! ```
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+use uuid::Uuid;
+
+/// Longest id that people may give, in bytes; a project path counts as one id.
+pub const MAX_ID_LENGTH: usize = 63;
+/// Longest project path, in bytes.
+pub const MAX_PROJECT_LENGTH: usize = 200;
+
+/// Why a string is not an id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{given}` is not a valid {kind}: {rule}")]
+pub struct InvalidId {
+    kind: &'static str,
+    /// What was given, shortened and with control characters escaped.
+    given: String,
+    rule: &'static str,
+}
+
+impl InvalidId {
+    fn new(kind: &'static str, given: &str, rule: &'static str) -> Self {
+        let shown: String = given.chars().take(80).collect();
+        Self { kind, given: shown.escape_debug().to_string(), rule }
+    }
+}
+
+/// `^[a-z](?:-?[a-z0-9]+)+$`: lower case words joined by single hyphens.
+fn is_hyphenated(text: &str) -> bool {
+    text.len() >= 2
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && !text.ends_with('-')
+        && !text.contains("--")
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// `^[a-z][a-z0-9_-]+$`: what runners may be called.
+fn is_runner_name(text: &str) -> bool {
+    text.len() >= 2
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
+}
+
+fn is_project_path(text: &str) -> bool {
+    text.split('/').all(|segment| segment.len() <= MAX_ID_LENGTH && is_hyphenated(segment))
+}
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $max:expr, $check:path, $rule:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                if text.len() <= $max && $check(text) {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(InvalidId::new($kind, text, $rule))
+                }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+text_id!(
+    /// The name of an organization, as it stands in every path.
+    OrgId, "organization id", MAX_ID_LENGTH, is_hyphenated,
+    "use 2 to 63 lower case letters, digits and single hyphens, starting with a letter"
+);
+text_id!(
+    /// A project, or a path of groups that ends in one: `payments/eu/api`.
+    ProjectId, "project id", MAX_PROJECT_LENGTH, is_project_path,
+    "use lower case letters, digits and single hyphens, starting with a letter; `/` separates groups"
+);
+text_id!(
+    /// An environment, unique within its project.
+    EnvId, "environment id", MAX_ID_LENGTH, is_hyphenated,
+    "use 2 to 63 lower case letters, digits and single hyphens, starting with a letter"
+);
+text_id!(
+    /// A kind of environment, such as `production`.
+    EnvTypeId, "environment type id", MAX_ID_LENGTH, is_hyphenated,
+    "use 2 to 63 lower case letters, digits and single hyphens, starting with a letter"
+);
+text_id!(
+    /// A runner.
+    RunnerId, "runner id", MAX_ID_LENGTH, is_runner_name,
+    "use 2 to 63 lower case letters, digits, hyphens and underscores, starting with a letter"
+);
+
+impl ProjectId {
+    /// How many segments the path has: 1 for a plain project.
+    pub fn depth(&self) -> usize {
+        self.0.split('/').count()
+    }
+
+    /// Whether `self` is `other`, or a group that `other` lies in.
+    ///
+    /// ```
+    /// # use canyon_domain::ids::ProjectId;
+    /// let id = |text: &str| text.parse::<ProjectId>().unwrap();
+    /// assert!(id("payments").holds(&id("payments/eu/api")));
+    /// assert!(!id("payments").holds(&id("payments-eu")));
+    /// ```
+    pub fn holds(&self, other: &Self) -> bool {
+        other.0.strip_prefix(&self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+macro_rules! uuid_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.hyphenated().fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                // Only the canonical form: one id has one spelling in paths and keys.
+                match Uuid::try_parse(text) {
+                    Ok(uuid) if uuid.hyphenated().to_string() == text => Ok(Self(uuid)),
+                    _ => Err(InvalidId::new(
+                        stringify!($name),
+                        text,
+                        "use a UUID in its lower case hyphenated form",
+                    )),
+                }
+            }
+        }
+    };
+}
+
+uuid_id!(
+    /// One life of an organization. Every key starts with it, so that a name that is given again
+    /// never leads to the former owner's data.
+    OrgUuid
+);
+uuid_id!(
+    /// One life of an environment; names its state.
+    EnvUuid
+);
+uuid_id!(
+    /// A deployment. Version 7: ids sort by the time of their making (RFC 9562, 5.7).
+    DeploymentId
+);
+uuid_id!(
+    /// A runner rule.
+    RuleId
+);
+uuid_id!(
+    /// Who did something: a person, a machine, or Canyon itself.
+    PrincipalId
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_take_only_plain_lower_case_words() {
+        let good = ["ab", "a1", "my-runner", "a-1-b"];
+        let bad = [
+            "", "a", "A1", "1a", "-ab", "ab-", "a--b", "a..b", "a/b", "a\0b", "аb", "ab\n", "a b",
+            "a%2fb", "..",
+        ];
+        for text in good {
+            assert!(text.parse::<EnvId>().is_ok(), "{text:?}");
+        }
+        for text in bad {
+            assert!(text.parse::<EnvId>().is_err(), "{text:?}");
+            assert!(text.parse::<OrgId>().is_err(), "{text:?}");
+        }
+        assert!("a".repeat(64).parse::<EnvId>().is_err());
+        assert!("my_runner".parse::<RunnerId>().is_ok());
+    }
+
+    #[test]
+    fn a_project_may_be_a_path_but_never_leaves_its_root() {
+        assert_eq!("payments/eu/api".parse::<ProjectId>().unwrap().depth(), 3);
+        for text in ["/a", "ab/", "ab//cd", "ab/../cd", "ab/.", "ab\\cd"] {
+            assert!(text.parse::<ProjectId>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_uuid_has_one_spelling() {
+        let text = "01234567-89ab-4def-8123-456789abcdef";
+        assert!(text.parse::<DeploymentId>().is_ok());
+        assert!(text.to_uppercase().parse::<DeploymentId>().is_err());
+        assert!(text.replace('-', "").parse::<DeploymentId>().is_err());
+    }
+
+    #[test]
+    fn a_refusal_names_the_value_without_repeating_control_characters() {
+        insta::assert_snapshot!("a\u{1b}[31m".parse::<RunnerId>().unwrap_err(), @r"`a\u{1b}[31m` is not a valid runner id: use 2 to 63 lower case letters, digits, hyphens and underscores, starting with a letter");
+    }
+}

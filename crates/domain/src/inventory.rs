@@ -1,0 +1,121 @@
+//! What an organization has: its environment types, projects, environments, runners and rules.
+
+use crate::display_name::DisplayName;
+use crate::ids::{
+    DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, PrincipalId, ProjectId, RuleId,
+    RunnerId,
+};
+use crate::runner_rules::{Place, Scope};
+use crate::turn::Turns;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// An organization: who deploys. Nothing of it is seen by another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Organization {
+    /// Its name.
+    pub id: OrgId,
+    /// This life of it.
+    pub uuid: OrgUuid,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// By whom.
+    pub created_by: PrincipalId,
+}
+
+/// A kind of environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnvironmentType {
+    /// Its name.
+    pub id: EnvTypeId,
+    /// This life of it.
+    pub uuid: Uuid,
+    /// What people call it.
+    pub display_name: DisplayName,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// A project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Project {
+    /// Its name, or the path of groups that ends in it.
+    pub id: ProjectId,
+    /// This life of it.
+    pub uuid: Uuid,
+    /// What people call it.
+    pub display_name: DisplayName,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// Whether an environment is in use. The names are part of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EnvironmentStatus {
+    /// It takes deployments.
+    Active,
+    /// A destroy run empties it; then it is gone.
+    Deleting,
+    /// The destroy run failed; it may be deleted again.
+    DeleteFailed,
+}
+
+/// An environment of a project, and the runner that it is linked to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Its name.
+    pub id: EnvId,
+    /// This life of it; names its state.
+    pub uuid: EnvUuid,
+    /// The project.
+    pub project_id: ProjectId,
+    /// Which life of the project.
+    pub project_uuid: Uuid,
+    /// Its type.
+    pub env_type_id: EnvTypeId,
+    /// What people call it.
+    pub display_name: DisplayName,
+    /// Whether it is in use.
+    pub status: EnvironmentStatus,
+    /// The status in words, where it says more than its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_message: Option<String>,
+    /// The runner. It stays, whatever happens to the rules, until somebody refreshes it.
+    pub runner_id: RunnerId,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// Who deploys in it, and who waits.
+    #[serde(default)]
+    pub turns: Turns,
+    /// The last deployment that began to change its state; what a destroy run undoes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<DeploymentId>,
+    /// Grows with every write; each write is on condition that it has not changed.
+    pub version: u64,
+}
+
+impl Environment {
+    /// What rules are matched against.
+    pub fn place(&self) -> Place {
+        Place { project: self.project_id.clone(), env_type: self.env_type_id.clone() }
+    }
+}
+
+/// "Use this runner for these environments."
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunnerRule {
+    /// Its id.
+    pub id: RuleId,
+    /// The runner to use.
+    pub runner_id: RunnerId,
+    /// Where to use it.
+    pub scope: Scope,
+    /// When it was made.
+    pub created_at: Timestamp,
+}

@@ -1,0 +1,25 @@
+//! What Canyon is, without any input or output: ids, runners, rules, deployments.
+//!
+//! Time, ids and settings come in as arguments; the answer goes out as a value. Nothing here reads
+//! a clock, the environment, a file or the network, so every rule can be tested by calling it.
+
+pub mod attempt;
+pub mod audit;
+pub mod backend;
+pub mod deadline;
+pub mod deployment;
+pub mod display_name;
+pub mod failure;
+pub mod field_error;
+pub mod ids;
+pub mod inventory;
+pub mod job;
+pub mod lifecycle;
+pub mod module_source;
+pub mod pod_template;
+pub mod principal;
+pub mod runner;
+pub mod runner_rules;
+pub mod seam;
+pub mod state_storage;
+pub mod turn;

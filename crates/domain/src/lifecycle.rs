@@ -1,0 +1,259 @@
+//! How a deployment moves from state to state, and when somebody must look at it next.
+//!
+//! Each function is one event: it changes the deployment or refuses, and reads no clock. Whoever
+//! calls writes the result on condition that [`Deployment::version`] has not changed, and on a lost
+//! race loads it again and asks again. So events may come twice, late or out of order.
+//!
+//! Two rules hold everywhere. A terminal status never changes. And a deployment that is not at its
+//! end has a [`Deployment::due_at`]: [`crate::deadline`] says what its owner, the launcher, does
+//! then.
+
+use crate::attempt::{Attempt, Claim, Ended, Limits, Outcome, SecretHash, Stop, StopReason};
+use crate::deployment::{CancelRequest, Deployment, Status};
+use crate::failure::{Phase, retry_after};
+use crate::ids::PrincipalId;
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// Silence of a runner after which the launcher looks whether its job still lives. Runners report
+/// every 15 s, so three reports may be lost.
+pub const LEASE: Duration = Duration::from_secs(60);
+/// How long a runner's token lives after its last sign of life. Every use reads the deployment, so
+/// that the token also dies with its attempt.
+pub const TOKEN_LIFE: Duration = Duration::from_secs(600);
+/// After a launch whose outcome was not recorded, the same start is repeated this much later.
+pub const START_AGAIN: Duration = Duration::from_secs(10);
+/// Why an event was refused. The runner that hears it must exit at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The attempt is over, or a newer one has begun.
+    #[error("the attempt is over or was superseded; stop at once, what you do now is not recorded")]
+    Superseded,
+    /// Another runner has claimed the attempt.
+    #[error("another runner has claimed this attempt; exit without touching anything")]
+    ClaimedByAnother,
+    /// The claim code is not this attempt's.
+    #[error("the claim code is wrong")]
+    WrongCode,
+}
+
+/// The answer to a request to cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelAnswer {
+    /// Nothing ran: it is cancelled.
+    Cancelled,
+    /// Its job is being stopped.
+    Stopping,
+    /// It had ended before.
+    AlreadyOver,
+}
+
+/// The open attempt, if it is number `number`.
+fn open(deployment: &mut Deployment, number: u32) -> Result<&mut Attempt, Refused> {
+    match deployment.attempts.last_mut() {
+        Some(attempt) if attempt.number == number && attempt.ended.is_none() => Ok(attempt),
+        _ => Err(Refused::Superseded),
+    }
+}
+
+/// Writes the next attempt. `fence` was drawn with the turn.
+///
+/// # Errors
+///
+/// [`Refused::Superseded`] if an attempt is open, or the deployment is at its end or being
+/// cancelled.
+pub fn launch(
+    deployment: &mut Deployment,
+    fence: u64,
+    claim_hash: SecretHash,
+    limits: Limits,
+    now: Timestamp,
+) -> Result<(), Refused> {
+    let may = matches!(deployment.status, Status::Queued | Status::Launching);
+    if !may || deployment.open_attempt().is_some() || deployment.cancel.is_some() {
+        return Err(Refused::Superseded);
+    }
+    let number = deployment.attempts.len() as u32 + 1;
+    deployment.attempts.push(Attempt {
+        number,
+        fence,
+        launched_at: now,
+        limits,
+        claim_hash,
+        handle: None,
+        claim: None,
+        phase: Phase::Launch,
+        stop: None,
+        ended: None,
+    });
+    deployment.status = Status::Launching;
+    deployment.message.clear();
+    deployment.due_at = Some(now + START_AGAIN);
+    Ok(())
+}
+
+/// The platform has accepted the job; `handle` is its name there.
+///
+/// # Errors
+///
+/// [`Refused::Superseded`] if the attempt is over.
+pub fn started(deployment: &mut Deployment, number: u32, handle: String) -> Result<(), Refused> {
+    open(deployment, number)?.handle = Some(handle);
+    Ok(())
+}
+
+/// A runner claims the attempt. It may repeat its own claim, whose answer was lost; then it gets a
+/// new token.
+///
+/// # Errors
+///
+/// Any [`Refused`]; the runner exits then without having read anything.
+pub fn claim(
+    deployment: &mut Deployment,
+    number: u32,
+    code: &SecretHash,
+    claimant: &str,
+    token_hash: SecretHash,
+    now: Timestamp,
+) -> Result<(), Refused> {
+    if deployment.status == Status::Cancelling {
+        return Err(Refused::Superseded);
+    }
+    let attempt = open(deployment, number)?;
+    if attempt.claim_hash != *code {
+        return Err(Refused::WrongCode);
+    }
+    match &attempt.claim {
+        Some(winner) if winner.claimant != claimant => return Err(Refused::ClaimedByAnother),
+        Some(winner) if now.duration_since(winner.at) > LEASE.try_into().unwrap_or_default() => {
+            return Err(Refused::Superseded);
+        }
+        Some(_) | None => {}
+    }
+    attempt.claim = Some(Claim {
+        claimant: claimant.to_owned(),
+        at: now,
+        token_hash,
+        heartbeat_at: now,
+    });
+    attempt.phase = attempt.phase.max(Phase::Fetch);
+    deployment.status = Status::Running;
+    deployment.due_at = Some(now + LEASE);
+    Ok(())
+}
+
+/// The runner lives and has come to `phase`. Returns whether that must be written: a sign of life
+/// is written at most every quarter of a [`LEASE`], but the begin of an apply always, because it
+/// decides whether the attempt may be repeated.
+///
+/// # Errors
+///
+/// [`Refused::Superseded`] if the attempt is over.
+pub fn report(
+    deployment: &mut Deployment,
+    number: u32,
+    phase: Phase,
+    now: Timestamp,
+) -> Result<bool, Refused> {
+    let attempt = open(deployment, number)?;
+    let stopping = attempt.stop.is_some();
+    let Some(claim) = attempt.claim.as_mut() else { return Err(Refused::Superseded) };
+    let silent = now.duration_since(claim.heartbeat_at).unsigned_abs();
+    let begins_apply = phase == Phase::Apply && attempt.phase < Phase::Apply;
+    if silent < LEASE / 4 && !begins_apply {
+        return Ok(false);
+    }
+    claim.heartbeat_at = now;
+    attempt.phase = attempt.phase.max(phase);
+    if !stopping && silent >= LEASE / 4 {
+        deployment.due_at = Some(now + LEASE);
+    }
+    Ok(true)
+}
+
+/// The attempt is over: the runner said so, or the launcher has proved it. Ends the deployment, or
+/// lets another attempt follow after a pause.
+///
+/// # Errors
+///
+/// [`Refused::Superseded`] if the attempt was over before, or succeeded without a claim.
+pub fn end(
+    deployment: &mut Deployment,
+    number: u32,
+    outcome: Outcome,
+    now: Timestamp,
+) -> Result<(), Refused> {
+    let attempt = open(deployment, number)?;
+    if attempt.claim.is_none() && outcome == Outcome::Succeeded {
+        // Nobody can have done the work of an attempt that nobody claimed.
+        return Err(Refused::Superseded);
+    }
+    attempt.ended = Some(Ended { at: now, outcome: outcome.clone() });
+    let reached = attempt.phase;
+    let pause = match &outcome {
+        Outcome::Failed(failure) if deployment.cancel.is_none() => {
+            retry_after(failure.class, reached, number)
+        }
+        Outcome::Failed(_) | Outcome::Succeeded | Outcome::Cancelled => None,
+    };
+    match pause {
+        Some(pause) => {
+            deployment.status = Status::Launching;
+            deployment.message = match &outcome {
+                Outcome::Failed(failure) => format!(
+                    "attempt {number} ended ({}): {}; trying again in {} s",
+                    failure.class,
+                    failure.message,
+                    pause.as_secs()
+                ),
+                Outcome::Succeeded | Outcome::Cancelled => String::new(),
+            };
+            deployment.due_at = Some(now + pause);
+        }
+        None => finish(deployment, outcome, now),
+    }
+    Ok(())
+}
+
+/// Brings the deployment to its end.
+fn finish(deployment: &mut Deployment, outcome: Outcome, now: Timestamp) {
+    (deployment.status, deployment.message) = match outcome {
+        Outcome::Succeeded => (Status::Succeeded, String::new()),
+        Outcome::Cancelled => (Status::Cancelled, "cancelled on request".to_owned()),
+        Outcome::Failed(failure) => (Status::Failed, failure.message),
+    };
+    deployment.completed_at = Some(now);
+    deployment.due_at = None;
+}
+
+/// Somebody asks to cancel. Nothing runs: it ends now. A job runs: it is stopped, and the
+/// deployment ends when that is proved, or in the state that the run reaches first.
+pub fn cancel(deployment: &mut Deployment, by: PrincipalId, now: Timestamp) -> CancelAnswer {
+    if deployment.status.is_terminal() {
+        return CancelAnswer::AlreadyOver;
+    }
+    if deployment.cancel.is_some() {
+        return CancelAnswer::Stopping;
+    }
+    deployment.cancel = Some(CancelRequest { by, at: now });
+    let Some(attempt) = deployment.attempts.last_mut().filter(|attempt| attempt.ended.is_none())
+    else {
+        finish(deployment, Outcome::Cancelled, now);
+        return CancelAnswer::Cancelled;
+    };
+    attempt.stop = Some(Stop { reason: StopReason::Cancel, asked_at: now });
+    deployment.status = Status::Cancelling;
+    deployment.due_at = Some(now);
+    CancelAnswer::Stopping
+}
+
+/// Ends a deployment that has no open attempt: it waited too long, or cannot be launched at all.
+pub fn give_up(deployment: &mut Deployment, outcome: Outcome, now: Timestamp) {
+    if !deployment.status.is_terminal() && deployment.open_attempt().is_none() {
+        finish(deployment, outcome, now);
+    }
+}
+
+#[cfg(test)]
+#[path = "lifecycle_tests.rs"]
+mod tests;

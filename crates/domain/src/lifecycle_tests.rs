@@ -1,0 +1,307 @@
+//! The life of a deployment against its promises: a random walk over every event, and a launcher
+//! that follows [`next_step`] against platforms that answer nothing useful.
+
+use super::*;
+use crate::deadline::{Observation, QUEUE_CHECK, STOP_PROOF, Step, next_step, observed, stopping};
+use crate::deployment::{Kept, Mode};
+use crate::failure::{Failure, FailureClass, MAX_ATTEMPTS};
+use crate::ids::{DeploymentId, EnvUuid};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+const QUEUE_LIMIT: Duration = Duration::from_secs(3_600);
+const LIMITS: Limits = Limits { start: 300, run: 1_800, stop: 30 };
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).unwrap()
+}
+
+fn queued() -> Deployment {
+    Deployment {
+        id: DeploymentId(Uuid::from_u128(7)),
+        project: "shop".parse().unwrap(),
+        env: "dev".parse().unwrap(),
+        env_uuid: EnvUuid(Uuid::from_u128(1)),
+        runner: "laptop".parse().unwrap(),
+        mode: Mode::Deploy,
+        plan_only: false,
+        rollback_to: None,
+        created_at: at(0),
+        created_by: somebody(),
+        status: Status::Queued,
+        message: String::new(),
+        due_at: Some(at(0)),
+        attempts: Vec::new(),
+        cancel: None,
+        counts: None,
+        kept: Kept::default(),
+        completed_at: None,
+        version: 1,
+    }
+}
+
+fn somebody() -> PrincipalId {
+    PrincipalId(Uuid::from_u128(9))
+}
+
+fn hash(text: &str) -> SecretHash {
+    SecretHash(text.to_owned())
+}
+
+fn launched() -> Deployment {
+    let mut deployment = queued();
+    launch(&mut deployment, 1, hash("code"), LIMITS, at(1)).unwrap();
+    deployment
+}
+
+fn running() -> Deployment {
+    let mut deployment = launched();
+    claim(&mut deployment, 1, &hash("code"), "me", hash("token"), at(2)).unwrap();
+    deployment
+}
+
+fn failed(class: FailureClass) -> Outcome {
+    Outcome::Failed(Failure::new(class, "because"))
+}
+
+#[test]
+fn one_runner_wins_the_claim_and_may_repeat_it() {
+    let mut deployment = launched();
+    let code = hash("code");
+    let wrong = claim(&mut deployment, 1, &hash("guess"), "me", hash("t0"), at(2));
+    assert_eq!(wrong, Err(Refused::WrongCode));
+    claim(&mut deployment, 1, &code, "me", hash("t1"), at(2)).unwrap();
+    let second = claim(&mut deployment, 1, &code, "you", hash("t2"), at(2));
+    assert_eq!(second, Err(Refused::ClaimedByAnother));
+    claim(&mut deployment, 1, &code, "me", hash("t3"), at(3)).unwrap();
+    assert_eq!(deployment.open_attempt().unwrap().claim.as_ref().unwrap().token_hash, hash("t3"));
+    // Much later it is not a repeat whose answer was lost, but a stolen code.
+    assert_eq!(
+        claim(&mut deployment, 1, &code, "me", hash("t4"), at(900)),
+        Err(Refused::Superseded)
+    );
+}
+
+#[test]
+fn a_late_word_of_an_older_attempt_is_refused() {
+    let mut deployment = running();
+    end(&mut deployment, 1, failed(FailureClass::Evicted), at(5)).unwrap();
+    launch(&mut deployment, 2, hash("code2"), LIMITS, at(10)).unwrap();
+    assert_eq!(end(&mut deployment, 1, Outcome::Succeeded, at(11)), Err(Refused::Superseded));
+    assert_eq!(report(&mut deployment, 1, Phase::Apply, at(11)), Err(Refused::Superseded));
+    let old = claim(&mut deployment, 1, &hash("code"), "me", hash("t"), at(11));
+    assert_eq!(old, Err(Refused::Superseded));
+    assert_eq!(deployment.status, Status::Launching);
+}
+
+#[test]
+fn the_begin_of_an_apply_is_always_written_and_forbids_a_second_attempt() {
+    let mut deployment = running();
+    assert_eq!(report(&mut deployment, 1, Phase::Init, at(3)), Ok(false));
+    assert_eq!(report(&mut deployment, 1, Phase::Apply, at(3)), Ok(true));
+    observed(&mut deployment, Observation::Gone(None), at(4));
+    assert_eq!(deployment.status, Status::Failed);
+    assert_eq!(deployment.message, "the job vanished during apply without a result");
+
+    let mut deployment = running();
+    observed(&mut deployment, Observation::Gone(None), at(4));
+    assert_eq!(deployment.status, Status::Launching, "nothing was applied: try again");
+}
+
+#[test]
+fn a_cancel_ends_at_once_where_nothing_runs_and_after_proof_where_a_job_does() {
+    let mut waiting = queued();
+    assert_eq!(cancel(&mut waiting, somebody(), at(1)), CancelAnswer::Cancelled);
+    assert_eq!(waiting.status, Status::Cancelled);
+    assert_eq!(cancel(&mut waiting, somebody(), at(2)), CancelAnswer::AlreadyOver);
+
+    let mut deployment = running();
+    assert_eq!(cancel(&mut deployment, somebody(), at(3)), CancelAnswer::Stopping);
+    assert_eq!(next_step(&deployment, QUEUE_LIMIT, at(3)), Step::Stop);
+    assert_eq!(next_step(&deployment, QUEUE_LIMIT, at(33)), Step::Kill);
+    observed(&mut deployment, Observation::Alive, at(34));
+    assert_eq!(deployment.status, Status::Cancelling);
+    observed(&mut deployment, Observation::Gone(None), at(35));
+    assert_eq!(deployment.status, Status::Cancelled);
+}
+
+#[test]
+fn a_run_that_ends_before_its_cancel_keeps_its_own_end() {
+    let mut deployment = running();
+    cancel(&mut deployment, somebody(), at(3));
+    end(&mut deployment, 1, Outcome::Succeeded, at(4)).unwrap();
+    assert_eq!(deployment.status, Status::Succeeded);
+}
+
+#[test]
+fn a_silent_runner_is_looked_at_and_then_stopped() {
+    let deployment = running();
+    let cases = [
+        (10, Step::Wait(at(62))),
+        (62, Step::Observe),
+        (302, Step::Stop),
+    ];
+    for (second, step) in cases {
+        assert_eq!(next_step(&deployment, QUEUE_LIMIT, at(second)), step, "at {second}");
+    }
+}
+
+#[test]
+fn waiting_for_a_turn_has_a_deadline() {
+    let deployment = queued();
+    assert_eq!(next_step(&deployment, QUEUE_LIMIT, at(3_599)), Step::Launch);
+    assert!(matches!(next_step(&deployment, QUEUE_LIMIT, at(3_600)), Step::End(_)));
+}
+
+/// What a platform answers when it is asked.
+#[derive(Clone, Copy, Debug)]
+enum Platform {
+    AlwaysAlive,
+    AlwaysUnknown,
+    LosesJobs,
+}
+
+/// Follows the steps as the launcher does, with a job that never says a word once `claimed`.
+fn drive(mut deployment: Deployment, platform: Platform, claimed: bool) -> (Deployment, Timestamp) {
+    let mut now = at(1);
+    for _ in 0..10_000 {
+        let before = deployment.status;
+        match next_step(&deployment, QUEUE_LIMIT, now) {
+            Step::Nothing => return (deployment, now),
+            Step::Wait(until) => deployment.due_at = Some(until),
+            Step::Launch => {
+                let fence = deployment.attempts.len() as u64 + 1;
+                launch(&mut deployment, fence, hash("code"), LIMITS, now).unwrap();
+            }
+            Step::Start => {
+                let number = deployment.attempts.len() as u32;
+                started(&mut deployment, number, "job".into()).unwrap();
+                if claimed {
+                    claim(&mut deployment, number, &hash("code"), "me", hash("t"), now).unwrap();
+                }
+            }
+            Step::Observe => observed(&mut deployment, answer(platform), now),
+            Step::Stop | Step::Kill => {
+                stopping(&mut deployment, now);
+                observed(&mut deployment, answer(platform), now);
+            }
+            Step::End(outcome) => give_up(&mut deployment, outcome, now),
+        }
+        assert!(before == deployment.status || before.may_become(deployment.status));
+        now = deployment.due_at.map_or(now, |due| due.max(now + Duration::from_millis(1)));
+    }
+    panic!("still {:?} at {now}", deployment.status);
+}
+
+fn answer(platform: Platform) -> Observation {
+    match platform {
+        Platform::AlwaysAlive => Observation::Alive,
+        Platform::AlwaysUnknown => Observation::Unknown("503".into()),
+        Platform::LosesJobs => Observation::Gone(None),
+    }
+}
+
+#[test]
+fn every_deployment_ends_whatever_the_platform_answers() {
+    let longest = LIMITS.start() + LIMITS.run() + LIMITS.stop() + STOP_PROOF + QUEUE_CHECK;
+    for platform in [Platform::AlwaysAlive, Platform::AlwaysUnknown, Platform::LosesJobs] {
+        for claimed in [false, true] {
+            let (deployment, end) = drive(queued(), platform, claimed);
+            assert_eq!(deployment.status, Status::Failed, "{platform:?}, claimed {claimed}");
+            assert!(end <= at(0) + longest, "{platform:?}, claimed {claimed}: {end}");
+
+            let mut cancelled = if claimed { running() } else { launched() };
+            cancel(&mut cancelled, somebody(), at(2));
+            let (deployment, end) = drive(cancelled, platform, claimed);
+            assert_eq!(deployment.status, Status::Cancelled, "{platform:?}, claimed {claimed}");
+            assert!(end <= at(2) + LIMITS.stop() + STOP_PROOF + Duration::from_secs(5));
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Launch,
+    Claim(u32, u8),
+    Report(u32, Phase),
+    End(u32, Outcome),
+    Cancel,
+    Observed(Observation),
+    Stopping,
+    Pass(u16),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let number = 1..4_u32;
+    let phase = prop::sample::select(vec![Phase::Fetch, Phase::Init, Phase::Plan, Phase::Apply]);
+    let class = prop::sample::select(FailureClass::ALL.to_vec());
+    let outcome = prop_oneof![
+        Just(Outcome::Succeeded),
+        Just(Outcome::Cancelled),
+        class.prop_map(|class| Outcome::Failed(Failure::new(class, "x"))),
+    ];
+    let observation = prop_oneof![
+        Just(Observation::Alive),
+        Just(Observation::Gone(None)),
+        Just(Observation::Unknown("?".into())),
+    ];
+    prop_oneof![
+        4 => Just(Event::Launch),
+        4 => (number.clone(), 0..3_u8).prop_map(|(n, who)| Event::Claim(n, who)),
+        2 => (number.clone(), phase).prop_map(|(n, p)| Event::Report(n, p)),
+        2 => (number, outcome).prop_map(|(n, o)| Event::End(n, o)),
+        1 => Just(Event::Cancel),
+        2 => observation.prop_map(Event::Observed),
+        1 => Just(Event::Stopping),
+        2 => (0..600_u16).prop_map(Event::Pass),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #[test]
+    fn no_order_of_events_breaks_a_promise(events in prop::collection::vec(event(), 0..40)) {
+        let mut deployment = queued();
+        let mut second = 1;
+        for event in events {
+            let before = deployment.clone();
+            let now = at(second);
+            match event {
+                Event::Launch => {
+                    let fence = deployment.attempts.len() as u64 + 1;
+                    let _ = launch(&mut deployment, fence, hash("code"), LIMITS, now);
+                }
+                Event::Claim(n, who) => {
+                    let _ = claim(&mut deployment, n, &hash("code"), &who.to_string(), hash("t"), now);
+                }
+                Event::Report(n, phase) => { let _ = report(&mut deployment, n, phase, now); }
+                Event::End(n, outcome) => { let _ = end(&mut deployment, n, outcome, now); }
+                Event::Cancel => { cancel(&mut deployment, somebody(), now); }
+                Event::Observed(observation) => observed(&mut deployment, observation, now),
+                Event::Stopping => stopping(&mut deployment, now),
+                Event::Pass(seconds) => second += i64::from(seconds),
+            }
+            let (old, new) = (before.status, deployment.status);
+            prop_assert!(old == new || old.may_become(new), "{old} -> {new}");
+            if old.is_terminal() {
+                prop_assert_eq!(&before, &deployment, "a terminal deployment never changes");
+            }
+            prop_assert_eq!(deployment.due_at.is_none(), new.is_terminal());
+            prop_assert_eq!(deployment.completed_at.is_some(), new.is_terminal());
+            prop_assert!(deployment.attempts.len() <= MAX_ATTEMPTS as usize);
+            let open = deployment.attempts.iter().filter(|a| a.ended.is_none()).count();
+            prop_assert!(open <= 1 && !(open == 1 && new.is_terminal()));
+            let last = deployment.attempts.len().saturating_sub(1);
+            for (index, attempt) in deployment.attempts.iter().enumerate() {
+                prop_assert!(attempt.ended.is_some() || index == last);
+                let was = before.attempts.get(index).and_then(|a| a.claim.as_ref());
+                if let (Some(was), Some(is)) = (was, attempt.claim.as_ref()) {
+                    prop_assert_eq!(&was.claimant, &is.claimant, "one runner per attempt");
+                }
+                if attempt.phase == Phase::Apply && index < last {
+                    prop_assert!(false, "an attempt followed one that had begun to apply");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Strategic merge, as the Kubernetes API server does it for pods.
+
+use super::{CONTAINER, CONTAINER_ALIAS};
+use crate::field_error::{FieldErrors, join, shown};
+use serde_json::{Map, Value};
+
+/// By what field the entries of the list `name` are matched: the `patchMergeKey` of the Kubernetes
+/// API types (core/v1). Lists that are not here are replaced, `tolerations` and `envFrom` among
+/// them. No two lists of a pod template share a name and differ in their key.
+fn merge_key(name: &str) -> Option<&'static str> {
+    match name {
+        "containers"
+        | "initContainers"
+        | "ephemeralContainers"
+        | "volumes"
+        | "imagePullSecrets"
+        | "schedulingGates"
+        | "resourceClaims"
+        | "env" => Some("name"),
+        "volumeMounts" => Some("mountPath"),
+        "volumeDevices" => Some("devicePath"),
+        "ports" => Some("containerPort"),
+        "hostAliases" => Some("ip"),
+        "topologySpreadConstraints" => Some("topologyKey"),
+        _ => None,
+    }
+}
+
+/// Lays the template `user` over `default`: maps are merged, lists with a merge key are merged entry
+/// by entry, other values are replaced, `null` deletes. Entries of `default` come first.
+///
+/// A volume of the same name is replaced as a whole (patch strategy `retainKeys`): two sources in
+/// one volume are never meant.
+///
+/// # Errors
+/// A template that is no object, directives (`$patch` and the like), and list entries without their key or with one given twice.
+pub fn merge(default: Value, user: &Value) -> Result<Value, FieldErrors> {
+    let mut errors = FieldErrors::default();
+    let Value::Object(user) = user else {
+        errors.add("", "must be an object");
+        return Err(errors);
+    };
+    let default = match default {
+        Value::Object(default) => default,
+        _ => Map::new(),
+    };
+    let merged = Value::Object(merge_maps(default, &with_alias_resolved(user), "", &mut errors));
+    errors.into_result(merged)
+}
+
+/// `main` is taken for `canyon-runner`; with both there, `main` stays and is refused as a container
+/// too many.
+fn with_alias_resolved(user: &Map<String, Value>) -> Map<String, Value> {
+    let mut user = user.clone();
+    let containers = user
+        .get_mut("spec")
+        .and_then(|spec| spec.get_mut("containers"))
+        .and_then(Value::as_array_mut);
+    if let Some(containers) = containers
+        && !containers.iter().any(|container| container["name"] == CONTAINER)
+    {
+        for container in containers {
+            if let Some(name) = container.get_mut("name")
+                && name == CONTAINER_ALIAS
+            {
+                *name = CONTAINER.into();
+            }
+        }
+    }
+    user
+}
+
+fn merge_maps(
+    mut base: Map<String, Value>,
+    user: &Map<String, Value>,
+    path: &str,
+    errors: &mut FieldErrors,
+) -> Map<String, Value> {
+    for (name, value) in user {
+        let at = join(path, &shown(name));
+        if name.starts_with('$') {
+            errors.add(at, "is a directive, which is not supported here; use null to delete");
+            continue;
+        }
+        let old = base.remove(name);
+        if let Some(new) = merge_value(name, old, value, &at, errors) {
+            base.insert(name.clone(), new);
+        }
+    }
+    base
+}
+
+fn merge_value(
+    name: &str,
+    base: Option<Value>,
+    user: &Value,
+    path: &str,
+    errors: &mut FieldErrors,
+) -> Option<Value> {
+    match (user, merge_key(name)) {
+        (Value::Null, _) => None,
+        (Value::Object(user), _) => {
+            let base = match base {
+                Some(Value::Object(base)) => base,
+                _ => Map::new(),
+            };
+            Some(Value::Object(merge_maps(base, user, path, errors)))
+        }
+        (Value::Array(user), Some(key)) => {
+            let base = match base {
+                Some(Value::Array(base)) => base,
+                _ => vec![],
+            };
+            let whole = name == "volumes";
+            Some(Value::Array(merge_lists(base, user, ListKey { key, whole }, path, errors)))
+        }
+        (Value::Array(items), None) => {
+            let item = |(n, item): (usize, &Value)| {
+                merge_value("", None, item, &format!("{path}[{n}]"), errors)
+            };
+            Some(Value::Array(items.iter().enumerate().filter_map(item).collect()))
+        }
+        (Value::Bool(_) | Value::Number(_) | Value::String(_), _) => Some(user.clone()),
+    }
+}
+
+/// How the entries of a list are matched.
+#[derive(Clone, Copy)]
+struct ListKey {
+    key: &'static str,
+    /// Whether an entry replaces the one it matches, rather than being merged into it.
+    whole: bool,
+}
+
+fn merge_lists(
+    mut base: Vec<Value>,
+    user: &[Value],
+    ListKey { key, whole }: ListKey,
+    path: &str,
+    errors: &mut FieldErrors,
+) -> Vec<Value> {
+    for (n, item) in user.iter().enumerate() {
+        let at = format!("{path}[{n}]");
+        let Some(id) = item.get(key).filter(|id| !id.is_null()) else {
+            errors.add(at, format!("must be an object with `{key}`, which entries are matched by"));
+            continue;
+        };
+        if user[..n].iter().any(|earlier| earlier.get(key) == Some(id)) {
+            errors.add(at, format!("has the same `{key}` as an earlier entry"));
+            continue;
+        }
+        let place = base.iter().position(|old| old.get(key) == Some(id));
+        let old = place.map(|place| base[place].take()).filter(|_| !whole);
+        let merged = merge_value("", old, item, &at, errors).unwrap_or_default();
+        match place {
+            Some(place) => base[place] = merged,
+            None => base.push(merged),
+        }
+    }
+    base
+}

@@ -1,0 +1,75 @@
+//! Judging a merged template: labels and annotations.
+
+use super::judge::Verdict;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// Domains of Kubernetes whose labels and annotations change nothing about the pod's rights.
+const HARMLESS: [&str; 3] =
+    ["app.kubernetes.io", "cluster-autoscaler.kubernetes.io", "kubectl.kubernetes.io"];
+
+pub(super) fn judge(metadata: &ObjectMeta, verdict: &mut Verdict) {
+    let ObjectMeta {
+        annotations,
+        creation_timestamp,
+        deletion_grace_period_seconds,
+        deletion_timestamp,
+        finalizers,
+        generate_name,
+        generation,
+        labels,
+        managed_fields,
+        name,
+        namespace,
+        owner_references,
+        resource_version,
+        self_link,
+        uid,
+    } = metadata;
+    let at = |name: &str| format!("metadata.{name}");
+    let server = "the API server sets it";
+    verdict.refuse(at("creationTimestamp"), creation_timestamp.as_ref(), server);
+    verdict.refuse(
+        at("deletionGracePeriodSeconds"),
+        deletion_grace_period_seconds.as_ref(),
+        server,
+    );
+    verdict.refuse(at("deletionTimestamp"), deletion_timestamp.as_ref(), server);
+    verdict.refuse(at("generation"), generation.as_ref(), server);
+    verdict.refuse(at("managedFields"), managed_fields.as_ref(), server);
+    verdict.refuse(at("resourceVersion"), resource_version.as_ref(), server);
+    verdict.refuse(at("selfLink"), self_link.as_ref(), server);
+    verdict.refuse(at("uid"), uid.as_ref(), server);
+    let canyon = "Canyon sets it; a template has only `labels` and `annotations`";
+    verdict.refuse(at("finalizers"), finalizers.as_ref(), canyon);
+    verdict.refuse(at("generateName"), generate_name.as_ref(), canyon);
+    verdict.refuse(at("name"), name.as_ref(), canyon);
+    verdict.refuse(at("namespace"), namespace.as_ref(), canyon);
+    verdict.refuse(at("ownerReferences"), owner_references.as_ref(), canyon);
+    for (field, map) in [("labels", labels), ("annotations", annotations)] {
+        for key in map.iter().flatten().map(|(key, _)| key) {
+            if let Some(reason) = refusal(key) {
+                verdict.require(format!("metadata.{field}.{}", key.escape_debug()), false, reason);
+            }
+        }
+    }
+}
+
+/// Annotations switch off `AppArmor` and seccomp on older clusters, and set up `CRI-O`, containerd
+/// and Kata; those use the domains below, or a reversed one.
+fn refusal(key: &str) -> Option<&'static str> {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let of = |parent: &str| domain == parent || domain.ends_with(&format!(".{parent}"));
+    if domain.split('.').any(|part| part == "canyon") || key.starts_with("canyon") {
+        Some("Canyon sets its own")
+    } else if key == "controller-uid" || key == "job-name" {
+        Some("the Job sets it")
+    } else if key.starts_with("io.") {
+        Some("it changes how the container runtime isolates the pod")
+    } else if (of("kubernetes.io") || of("k8s.io")) && !HARMLESS.contains(&domain) {
+        Some(
+            "of Kubernetes' own, only those of app.kubernetes.io, cluster-autoscaler.kubernetes.io and kubectl.kubernetes.io are allowed",
+        )
+    } else {
+        None
+    }
+}

@@ -1,0 +1,43 @@
+//! Who may do what.
+
+use crate::ids::{OrgId, OrgUuid, PrincipalId};
+use serde::{Deserialize, Serialize};
+
+/// What a principal may do in its organization. Later includes earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Reads everything but secrets.
+    Viewer,
+    /// Also deploys and cancels.
+    Deployer,
+    /// Also changes runners, rules, projects and tokens.
+    Admin,
+}
+
+impl Role {
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Deployer => "deployer",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// A person or machine that has proved who it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Principal {
+    /// Its id, which stands in audit records.
+    pub id: PrincipalId,
+    /// Its organization; every key is made from this one.
+    pub org: OrgUuid,
+    /// The name of its organization, to compare with the path.
+    pub org_id: OrgId,
+    /// What it may do.
+    pub role: Role,
+    /// Whether it may make further organizations.
+    #[serde(default)]
+    pub operator: bool,
+}

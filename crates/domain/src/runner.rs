@@ -1,0 +1,155 @@
+//! Runners: where and how jobs run, and where their state lies.
+//!
+//! A definition is parsed once, with every fault named, and serialized back to exactly what was
+//! given: no default is written into it. Secrets are the exception. They never leave through
+//! serialization; [`RunnerDefinition::split_secrets`] takes them out to be stored apart, so what
+//! comes back from the table has none, and is read by [`RunnerDefinition::parse_stored`].
+
+pub mod agents;
+pub mod aks;
+pub mod configuration;
+pub mod ecs;
+pub mod eks;
+mod fargate_size;
+pub(crate) mod fields;
+pub mod gke;
+pub mod kubernetes;
+pub mod local;
+mod patch;
+pub(crate) mod patterns;
+mod secrets;
+pub mod timeouts;
+pub mod word;
+
+pub use configuration::{RunnerConfiguration, RunnerType};
+pub use timeouts::Timeouts;
+
+use crate::{
+    field_error::FieldErrors,
+    state_storage::{StateStorage, StorageType},
+};
+use fields::{Fields, nests_deeper_than};
+use patterns::DESCRIPTION;
+use serde_json::{Map, Value};
+
+/// How deep objects and lists may nest in a definition; the pod template is free in form.
+pub const MAX_DEPTH: usize = 64;
+
+const CONFIGURATION: &str = "runner_configuration";
+const STORAGE: &str = "state_storage_configuration";
+
+/// What a runner is, apart from its name.
+#[derive(Clone, Debug)]
+pub struct RunnerDefinition {
+    /// What people say about it.
+    pub description: Option<String>,
+    /// Where and how its jobs run.
+    pub configuration: RunnerConfiguration,
+    /// Where the state of its environments lies.
+    pub state_storage: StateStorage,
+}
+
+impl RunnerDefinition {
+    /// Reads what someone sent: `description`, `runner_configuration` and
+    /// `state_storage_configuration`.
+    ///
+    /// # Errors
+    /// Every fault with its path, secrets that are missing among them.
+    pub fn parse(value: Value) -> Result<Self, FieldErrors> {
+        let mut errors = FieldErrors::default();
+        let definition = Self::read(value, &mut errors);
+        if let Some(definition) = definition {
+            for path in definition.missing_secrets() {
+                errors.add(path, "is required, unless another kind of `auth` is given");
+            }
+            return errors.into_result(definition);
+        }
+        Err(errors)
+    }
+
+    /// Reads what [`Self::to_value`] wrote: the same, but that secrets may be missing.
+    ///
+    /// # Errors
+    /// Every fault with its path.
+    pub fn parse_stored(value: Value) -> Result<Self, FieldErrors> {
+        let mut errors = FieldErrors::default();
+        match Self::read(value, &mut errors) {
+            Some(definition) => errors.into_result(definition),
+            None => Err(errors),
+        }
+    }
+
+    /// `None` only with at least one fault noted.
+    fn read(value: Value, errors: &mut FieldErrors) -> Option<Self> {
+        if nests_deeper_than(MAX_DEPTH, &value) {
+            errors.add("", format!("nests more than {MAX_DEPTH} objects and lists"));
+            return None;
+        }
+        let parts = Fields::read(value, "", errors, |fields| {
+            let description = fields.text("description", &DESCRIPTION);
+            let parts = [CONFIGURATION, STORAGE].map(|name| {
+                let part = fields.take(name);
+                if part.is_none() {
+                    fields.fault(name, "is required");
+                }
+                part
+            });
+            (description, parts)
+        });
+        let (description, [configuration, storage]) = parts?;
+        let configuration =
+            configuration.and_then(|value| RunnerConfiguration::read(value, CONFIGURATION, errors));
+        let state_storage = storage.and_then(|value| StateStorage::read(value, STORAGE, errors));
+        let definition =
+            Self { description, configuration: configuration?, state_storage: state_storage? };
+        if let Some(refusal) = definition.storage_type().refusal_for(definition.runner_type()) {
+            errors.add(format!("{STORAGE}.type"), format!("does not fit: {refusal}"));
+        }
+        Some(definition)
+    }
+
+    /// The definition as it was given, without secrets.
+    pub fn to_value(&self) -> Value {
+        let mut value = Map::new();
+        if let Some(description) = &self.description {
+            value.insert("description".to_owned(), Value::String(description.clone()));
+        }
+        value.insert(CONFIGURATION.to_owned(), plain(&self.configuration));
+        value.insert(STORAGE.to_owned(), plain(&self.state_storage));
+        Value::Object(value)
+    }
+
+    /// The type of the runner.
+    pub fn runner_type(&self) -> RunnerType {
+        self.configuration.runner_type()
+    }
+
+    /// The type of its state storage.
+    pub fn storage_type(&self) -> StorageType {
+        self.state_storage.storage_type()
+    }
+
+    /// The limits of time that hold for its jobs, with the defaults filled in.
+    pub fn timeouts(&self) -> Timeouts {
+        self.configuration.timeouts()
+    }
+
+    /// Whether an agent launches its jobs.
+    pub fn needs_agent(&self) -> bool {
+        self.runner_type().needs_agent()
+    }
+
+    /// Whether Canyon launches its jobs itself.
+    pub fn is_direct(&self) -> bool {
+        !self.needs_agent()
+    }
+}
+
+/// `part` as JSON. Only maps with keys that are not text, or a failing `Serialize`, could make this
+/// fail; the types of a definition have neither.
+fn plain(part: &impl serde::Serialize) -> Value {
+    serde_json::to_value(part).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

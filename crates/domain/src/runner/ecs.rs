@@ -1,0 +1,205 @@
+//! `serverless-ecs`: a task on AWS Fargate.
+
+use super::{
+    eks::{AwsAuth, check_partition},
+    fargate_size,
+    fields::Fields,
+    patterns::{
+        ECS_CLUSTER, IMAGE, LOG_GROUP, PLATFORM_VERSION, REGION, ROLE_ARN, SECRET_ARN,
+        SECURITY_GROUP, SUBNET, TAG_KEY, TAG_VALUE, VALUE, VARIABLE,
+    },
+    timeouts::TimeoutSettings,
+    word::word_enum,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// `serverless-ecs`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ServerlessEcs {
+    /// How Canyon is let in.
+    pub auth: AwsAuth,
+    /// What to run, and where.
+    pub job: EcsJob,
+}
+
+/// `job` of `serverless-ecs` and `ecs-agent`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EcsJob {
+    /// Region to run in.
+    pub region: String,
+    /// Name of the ECS cluster.
+    pub cluster: String,
+    /// Subnets that a task may be attached to, 1 to 16.
+    pub subnets: Vec<String>,
+    /// Role that ECS pulls the image and reads secrets with.
+    pub execution_role_arn: String,
+    /// Security groups of the task, at most 5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub security_groups: Option<Vec<String>>,
+    /// Whether the task gets a public address, which it needs where there is no NAT gateway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_public_ip_enabled: Option<bool>,
+    /// Image to run instead of Canyon's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Role that the module acts as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_role_arn: Option<String>,
+    /// Further environment variables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<BTreeMap<String, String>>,
+    /// Environment variables read from Secrets Manager or Parameter Store, by ARN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<BTreeMap<String, String>>,
+    /// CPU units; 1024 are one vCPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// Memory in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u32>,
+    /// Disk in GiB, 21 to 200.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ephemeral_storage_gib: Option<u32>,
+    /// How tasks are spread over Fargate and Fargate Spot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_provider_strategy: Option<Vec<CapacityProviderShare>>,
+    /// Tags of the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<BTreeMap<String, String>>,
+    /// Fargate platform version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform_version: Option<String>,
+    /// Processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<Architecture>,
+    /// `CloudWatch` log group that the container writes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_group: Option<String>,
+    /// Limits of time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<TimeoutSettings>,
+}
+
+word_enum! {
+    /// Processor that a Fargate task runs on.
+    Architecture {
+        /// Intel or AMD.
+        X86_64 = "X86_64",
+        /// Graviton.
+        Arm64 = "ARM64",
+    }
+}
+
+word_enum! {
+    /// Where Fargate takes capacity from.
+    CapacityProvider {
+        /// On demand.
+        Fargate = "FARGATE",
+        /// Spare capacity: cheaper, and taken back with two minutes' notice.
+        FargateSpot = "FARGATE_SPOT",
+    }
+}
+
+/// One entry of `capacity_provider_strategy`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CapacityProviderShare {
+    /// The provider.
+    pub capacity_provider: CapacityProvider,
+    /// Share among the entries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// Tasks that start here before shares count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<u32>,
+}
+
+impl CapacityProviderShare {
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let capacity_provider = fields.required_word("capacity_provider");
+        let weight = fields.number("weight", 0..=1_000);
+        let base = fields.number("base", 0..=100_000);
+        Some(Self { capacity_provider: capacity_provider?, weight, base })
+    }
+}
+
+impl ServerlessEcs {
+    pub(crate) fn read(fields: &mut Fields) -> Self {
+        let read = Self {
+            auth: fields.required_object("auth", AwsAuth::read),
+            job: fields.required_object("job", EcsJob::read),
+        };
+        check_partition(fields, "auth.role_arn", &read.auth.role_arn, &read.job.region);
+        read
+    }
+}
+
+impl EcsJob {
+    pub(crate) fn read(fields: &mut Fields) -> Self {
+        let job = Self {
+            region: fields.required_text("region", &REGION),
+            cluster: fields.required_text("cluster", &ECS_CLUSTER),
+            subnets: fields.required_texts("subnets", &(1..=16), &SUBNET),
+            execution_role_arn: fields.required_text("execution_role_arn", &ROLE_ARN),
+            security_groups: fields.texts("security_groups", &(0..=5), &SECURITY_GROUP),
+            is_public_ip_enabled: fields.flag("is_public_ip_enabled"),
+            image: fields.text("image", &IMAGE),
+            task_role_arn: fields.text("task_role_arn", &ROLE_ARN),
+            environment: fields.text_map("environment", 200, &VARIABLE, &VALUE),
+            secrets: fields.text_map("secrets", 200, &VARIABLE, &SECRET_ARN),
+            cpu: fields.number("cpu", 256..=16_384),
+            memory: fields.number("memory", 512..=122_880),
+            ephemeral_storage_gib: fields.number("ephemeral_storage_gib", 21..=200),
+            capacity_provider_strategy: fields
+                .objects("capacity_provider_strategy", &(1..=2), CapacityProviderShare::read)
+                .map(|shares| shares.into_iter().flatten().collect()),
+            // ECS takes 50; Canyon's own need room.
+            tags: fields.text_map("tags", 40, &TAG_KEY, &TAG_VALUE),
+            platform_version: fields.text("platform_version", &PLATFORM_VERSION),
+            architecture: fields.word("architecture"),
+            log_group: fields.text("log_group", &LOG_GROUP),
+            timeouts: fields.object("timeouts", TimeoutSettings::read),
+        };
+        job.check(fields);
+        job
+    }
+
+    /// What no single field can say.
+    fn check(&self, fields: &mut Fields) {
+        if let Err((name, reason)) = fargate_size::check(self.cpu, self.memory) {
+            fields.fault(name, reason);
+        }
+        let empty = BTreeMap::new();
+        let secrets = self.secrets.as_ref().unwrap_or(&empty);
+        for name in self.environment.iter().flatten().map(|(name, _)| name) {
+            if secrets.contains_key(name) {
+                fields.fault(&format!("secrets.{name}"), "is in `environment` too");
+            }
+        }
+        for (name, arn) in secrets {
+            check_partition(fields, &format!("secrets.{name}"), arn, &self.region);
+        }
+        check_partition(fields, "execution_role_arn", &self.execution_role_arn, &self.region);
+        if let Some(role) = &self.task_role_arn {
+            check_partition(fields, "task_role_arn", role, &self.region);
+        }
+        self.check_shares(fields);
+    }
+
+    /// ECS: each provider once, one base at most, and not all weights zero.
+    fn check_shares(&self, fields: &mut Fields) {
+        let Some(shares) = &self.capacity_provider_strategy else { return };
+        let name = "capacity_provider_strategy";
+        if let [first, second] = shares.as_slice() {
+            if first.capacity_provider == second.capacity_provider {
+                fields.fault(name, "names the same capacity provider twice");
+            }
+            if first.base.unwrap_or(0) > 0 && second.base.unwrap_or(0) > 0 {
+                fields.fault(name, "must have a `base` in one entry at most");
+            }
+        }
+        if shares.len() > 1 && shares.iter().all(|share| share.weight.unwrap_or(0) == 0) {
+            fields.fault(name, "must have an entry with a `weight` above 0");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `kubernetes-eks`: an Amazon EKS cluster, and the AWS login that it shares with `serverless-ecs`.
+
+use super::{
+    fields::Fields,
+    kubernetes::KubernetesJob,
+    patterns::{EKS_CLUSTER, REGION, ROLE_ARN, SESSION_NAME, partition_of},
+};
+use serde::Serialize;
+
+/// `kubernetes-eks`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Eks {
+    /// What to run.
+    pub job: KubernetesJob,
+    /// Where, and how to be let in.
+    pub cluster: EksCluster,
+}
+
+/// `cluster` of `kubernetes-eks`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EksCluster {
+    /// Name of the cluster.
+    pub name: String,
+    /// Region of the cluster.
+    pub region: String,
+    /// How Canyon is let in.
+    pub auth: AwsAuth,
+}
+
+/// Canyon's OIDC token is exchanged for a role's credentials: nothing is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AwsAuth {
+    /// Role to assume.
+    pub role_arn: String,
+    /// Name of the session; `{org_id}-{runner_id}` unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_name: Option<String>,
+    /// Region of the STS endpoint; the region of the runner unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sts_region: Option<String>,
+}
+
+impl AwsAuth {
+    pub(crate) fn read(fields: &mut Fields) -> Self {
+        Self {
+            role_arn: fields.required_text("role_arn", &ROLE_ARN),
+            session_name: fields.text("session_name", &SESSION_NAME),
+            sts_region: fields.text("sts_region", &REGION),
+        }
+    }
+}
+
+/// Notes a fault if `arn` cannot be used in `region`: AWS partitions share nothing.
+pub(crate) fn check_partition(fields: &mut Fields, name: &str, arn: &str, region: &str) {
+    let wanted = partition_of(region);
+    let given = arn.split(':').nth(1);
+    if !region.is_empty() && given.is_some_and(|given| given != wanted) {
+        fields.fault(name, format!("must be of the partition `{wanted}`, as the region is"));
+    }
+}
+
+impl Eks {
+    pub(crate) fn read(fields: &mut Fields) -> Self {
+        Self {
+            job: fields.required_object("job", KubernetesJob::read),
+            cluster: fields.required_object("cluster", |cluster| {
+                let read = EksCluster {
+                    name: cluster.required_text("name", &EKS_CLUSTER),
+                    region: cluster.required_text("region", &REGION),
+                    auth: cluster.required_object("auth", AwsAuth::read),
+                };
+                check_partition(cluster, "auth.role_arn", &read.auth.role_arn, &read.region);
+                read
+            }),
+        }
+    }
+}

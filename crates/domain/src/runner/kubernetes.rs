@@ -1,0 +1,172 @@
+//! The job that all Kubernetes kinds share, and `kubernetes`: any cluster, by its address.
+
+use super::{
+    fields::Fields,
+    patterns::{BASE64, DNS_LABEL, DNS_NAME, HTTPS_URL, NAME, PROXY_URL, TOKEN},
+    timeouts::TimeoutSettings,
+};
+use crate::pod_template;
+use secrecy::SecretString;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// `job` of every Kubernetes kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct KubernetesJob {
+    /// Namespace that the Job runs in.
+    pub namespace: String,
+    /// Service account that the Job runs as.
+    pub service_account: String,
+    /// What to change in the pod: merged into Canyon's own template, then judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_template: Option<Map<String, Value>>,
+    /// Limits of time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<TimeoutSettings>,
+}
+
+impl KubernetesJob {
+    pub(crate) fn read(fields: &mut Fields) -> Self {
+        let job = Self {
+            namespace: fields.required_text("namespace", &DNS_LABEL),
+            service_account: fields.required_text("service_account", &DNS_NAME),
+            pod_template: fields.free_object("pod_template"),
+            timeouts: fields.object("timeouts", TimeoutSettings::read),
+        };
+        if let Some(template) = &job.pod_template
+            && let Err(faults) = pod_template::check(template, &job.service_account)
+        {
+            fields.faults("pod_template", faults);
+        }
+        job
+    }
+}
+
+/// `kubernetes`: a cluster reached by its address.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Kubernetes {
+    /// What to run.
+    pub job: KubernetesJob,
+    /// Where, and how to be let in.
+    pub cluster: KubernetesCluster,
+}
+
+/// `cluster` of `kubernetes`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct KubernetesCluster {
+    /// Where the cluster is.
+    pub cluster_data: ClusterData,
+    /// How Canyon is let in.
+    pub auth: KubernetesAuth,
+}
+
+/// `cluster.cluster_data`, with the fields of a kubeconfig's `cluster`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClusterData {
+    /// Certificate authority of the API server, PEM in base64.
+    pub certificate_authority_data: String,
+    /// Address of the API server.
+    pub server: String,
+    /// Proxy on the way there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy_url: Option<String>,
+}
+
+/// `cluster.auth`: exactly one of a client certificate with its key, a service account's token, or
+/// `oidc`. The two secrets are never serialized; see [`super::RunnerDefinition::split_secrets`].
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct KubernetesAuth {
+    /// Client certificate, PEM in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_certificate_data: Option<String>,
+    /// Its private key, PEM in base64.
+    #[serde(skip_serializing)]
+    pub client_key_data: Option<SecretString>,
+    /// Token of a service account.
+    #[serde(skip_serializing)]
+    pub service_account_token: Option<SecretString>,
+    /// The API server trusts Canyon's issuer: nothing is stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<KubernetesOidc>,
+}
+
+/// `cluster.auth.oidc`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct KubernetesOidc {
+    /// Audience that the API server expects in Canyon's token.
+    pub audience: String,
+}
+
+/// How Canyon is let into a `kubernetes` cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KubernetesAuthKind {
+    /// A client certificate and its key.
+    ClientCertificate,
+    /// A service account's token.
+    ServiceAccountToken,
+    /// Canyon's own OIDC token.
+    Oidc,
+}
+
+impl KubernetesAuth {
+    /// Which kind it is. Told by what is not secret, so that it can be told when the secrets are
+    /// kept elsewhere: neither `oidc` nor a certificate means a token.
+    pub fn kind(&self) -> KubernetesAuthKind {
+        if self.oidc.is_some() {
+            KubernetesAuthKind::Oidc
+        } else if self.client_certificate_data.is_some() {
+            KubernetesAuthKind::ClientCertificate
+        } else {
+            KubernetesAuthKind::ServiceAccountToken
+        }
+    }
+
+    /// The name and the place of the secret that this kind needs.
+    pub(crate) fn secret_mut(&mut self) -> Option<(&'static str, &mut Option<SecretString>)> {
+        match self.kind() {
+            KubernetesAuthKind::ClientCertificate => {
+                Some(("client_key_data", &mut self.client_key_data))
+            }
+            KubernetesAuthKind::ServiceAccountToken => {
+                Some(("service_account_token", &mut self.service_account_token))
+            }
+            KubernetesAuthKind::Oidc => None,
+        }
+    }
+
+    fn read(fields: &mut Fields) -> Self {
+        let auth = Self {
+            client_certificate_data: fields.text("client_certificate_data", &BASE64),
+            client_key_data: fields.secret("client_key_data", &BASE64),
+            service_account_token: fields.secret("service_account_token", &TOKEN),
+            oidc: fields.object("oidc", |oidc| KubernetesOidc {
+                audience: oidc.required_text("audience", &NAME),
+            }),
+        };
+        let certificate = auth.client_certificate_data.is_some() || auth.client_key_data.is_some();
+        let kinds = [certificate, auth.service_account_token.is_some(), auth.oidc.is_some()];
+        if kinds.into_iter().filter(|given| *given).count() > 1 {
+            fields.fault("", "must have exactly one of `client_certificate_data` with `client_key_data`, `service_account_token`, `oidc`; leave the others out");
+        } else if auth.client_key_data.is_some() && auth.client_certificate_data.is_none() {
+            fields.fault("client_certificate_data", "is required beside `client_key_data`");
+        }
+        auth
+    }
+}
+
+impl Kubernetes {
+    pub(crate) fn read(fields: &mut Fields) -> Self {
+        Self {
+            job: fields.required_object("job", KubernetesJob::read),
+            cluster: fields.required_object("cluster", |cluster| KubernetesCluster {
+                cluster_data: cluster.required_object("cluster_data", |data| ClusterData {
+                    certificate_authority_data: data
+                        .required_text("certificate_authority_data", &BASE64),
+                    server: data.required_text("server", &HTTPS_URL),
+                    proxy_url: data.text("proxy_url", &PROXY_URL),
+                }),
+                auth: cluster.required_object("auth", KubernetesAuth::read),
+            }),
+        }
+    }
+}

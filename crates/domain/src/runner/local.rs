@@ -1,0 +1,54 @@
+//! `local`: a process on the machine that Canyon runs on.
+
+use super::{
+    fields::Fields,
+    patterns::{VALUE, VARIABLE},
+    timeouts::TimeoutSettings,
+    word::word_enum,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// `local`; nothing but the type needs to be given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Local {
+    /// What to run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<LocalJob>,
+}
+
+/// `job` of `local`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LocalJob {
+    /// Which program runs the module; whichever is found, OpenTofu first, unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executable: Option<Executable>,
+    /// Further environment variables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<BTreeMap<String, String>>,
+    /// Limits of time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<TimeoutSettings>,
+}
+
+word_enum! {
+    /// A program that runs modules.
+    Executable {
+        /// OpenTofu.
+        Tofu = "tofu",
+        /// Terraform.
+        Terraform = "terraform",
+    }
+}
+
+impl Local {
+    pub(crate) fn read(fields: &mut Fields) -> Self {
+        Self {
+            job: fields.object("job", |job| LocalJob {
+                executable: job.word("executable"),
+                environment: job.text_map("environment", 200, &VARIABLE, &VALUE),
+                timeouts: job.object("timeouts", TimeoutSettings::read),
+            }),
+        }
+    }
+}

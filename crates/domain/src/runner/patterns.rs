@@ -1,0 +1,375 @@
+//! The shapes of names that clouds and Kubernetes give to things.
+//!
+//! Most follow the patterns of the published API. They are wider where those leave out what exists
+//! (`GovCloud`, China, regions with two digits), and narrower where a value could not work or would
+//! lead elsewhere (`..` in a path, a user name in a URL).
+
+use super::fields::Shape;
+
+macro_rules! shapes {
+    ($($name:ident: $max:literal, $rule:literal, $fits:expr;)+) => {
+        $(pub(crate) const $name: Shape = Shape { rule: $rule, max: $max, fits: $fits };)+
+    };
+}
+
+shapes! {
+    DESCRIPTION: 255, "text without control characters", |text| !text.contains(char::is_control);
+    NAME: 255, "a name: not empty, without spaces around it or control characters", is_name;
+    VALUE: 1024, "text without NUL", |text| !text.contains('\0');
+    BASE64: 65_536, "base64, on one line", is_base64;
+    TOKEN: 16_384, "a token: letters, digits and punctuation, without spaces", is_token;
+    HTTPS_URL: 2048, "an https:// URL without user name, query or fragment", is_https_url;
+    PROXY_URL: 2048, "an http://, https:// or socks5:// URL without user name or password", is_proxy_url;
+    UUID: 36, "a UUID", is_uuid;
+    IMAGE: 255, "a container image, such as registry.example.com/team/image:tag", is_image;
+    VARIABLE: 255, "the name of a variable: letters, digits and `_`, not starting with a digit or with `CANYON_`", is_variable;
+    PUBLIC_KEY: 200, "an ed25519 public key in PEM form (`openssl pkey -pubout`)", is_ed25519_key;
+    DNS_LABEL: 63, "at most 63 lower case letters, digits and hyphens, with neither end a hyphen", is_dns_label;
+    DNS_NAME: 253, "at most 253 lower case letters, digits, hyphens and dots", is_dns_name;
+    REGION: 24, "an AWS region, such as eu-central-1", is_region;
+    ROLE_ARN: 2048, "the ARN of an IAM role: arn:aws:iam::123456789012:role/NAME (also aws-us-gov, aws-cn, aws-eusc)", is_role_arn;
+    // The published pattern also lets `/` pass, which STS refuses when the session is made.
+    SESSION_NAME: 64, "3 to 64 letters, digits and +=,.@-_", |text| text.len() >= 3 && text.chars().all(is_session_char);
+    EKS_CLUSTER: 100, "letters, digits, `-` and `_`, starting with a letter or digit", |text| starts_alphanumeric(text) && only(text, "-_");
+    ECS_CLUSTER: 255, "the name or ARN of an ECS cluster", |text| !text.is_empty() && only(text, "-_:/");
+    SUBNET: 24, "the id of a subnet, such as subnet-12345", |text| text.starts_with("subnet-") && text.len() > 7 && only(text, "-");
+    SECURITY_GROUP: 255, "the id of a security group", |text| !text.is_empty() && only(text, "-_");
+    SECRET_ARN: 2048, "the ARN of a Secrets Manager secret (with its six last characters) or of an SSM parameter", is_secret_arn;
+    LOG_GROUP: 512, "a CloudWatch log group: letters, digits and _-/.#", |text| !text.is_empty() && only(text, "_-/.#");
+    PLATFORM_VERSION: 16, "LATEST or a version such as 1.4.0", is_platform_version;
+    TAG_KEY: 128, "a tag: letters, digits, spaces and _.:/=+-@, not starting with `aws:` or `canyon:`", is_tag_key;
+    TAG_VALUE: 256, "letters, digits, spaces and _.:/=+-@", is_tag_text;
+    GKE_NAME: 63, "lower case letters, digits and hyphens, starting with a letter", |text| starts_lower(text) && is_dns_label(text);
+    GCP_PROJECT: 100, "the id of a Google Cloud project", |text| starts_lower(text) && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:".contains(c));
+    GCP_AUDIENCE: 1024, "a workload identity provider: //iam.googleapis.com/projects/NUMBER/locations/global/workloadIdentityPools/POOL/providers/PROVIDER", is_gcp_audience;
+    GCP_SERVICE_ACCOUNT: 255, "the address of a Google service account, ending in .gserviceaccount.com", is_gcp_service_account;
+    RESOURCE_GROUP: 90, "an Azure resource group: letters, digits and ._-(), not ending with a dot", |text| !text.is_empty() && !text.ends_with('.') && only(text, "._-()");
+    AKS_CLUSTER: 63, "letters, digits, `-` and `_`, starting with a letter or digit", |text| starts_alphanumeric(text) && only(text, "-_");
+    STORAGE_ACCOUNT: 24, "an Azure storage account: 3 to 24 lower case letters and digits", |text| text.len() >= 3 && is_dns_label(text) && !text.contains('-');
+    STORAGE_CONTAINER: 63, "an Azure storage container: 3 to 63 lower case letters, digits and single hyphens", |text| text.len() >= 3 && is_dns_label(text) && !text.contains("--");
+    BUCKET: 63, "a bucket: 3 to 63 lower case letters, digits and hyphens", |text| text.len() >= 3 && is_dns_label(text);
+    PATH_PREFIX: 512, "a path such as path/to/states: letters, digits and ._- between slashes, without `.` or `..`", is_path_prefix;
+    DIRECTORY: 1024, "an absolute path without `.`, `..` or empty parts", is_directory;
+    EXTRA_HOST: 300, "NAME:ADDRESS, the address an IP or `host-gateway`", is_extra_host;
+}
+
+const PARTITIONS: [&str; 4] = ["aws", "aws-us-gov", "aws-cn", "aws-eusc"];
+
+/// The partition that `region` lies in, as it stands in every ARN there.
+pub(crate) fn partition_of(region: &str) -> &'static str {
+    match region.split('-').next() {
+        Some("cn") => "aws-cn",
+        Some("eusc") => "aws-eusc",
+        _ if region.starts_with("us-gov-") => "aws-us-gov",
+        _ => "aws",
+    }
+}
+
+/// Whether `text` consists of ASCII letters, digits and the characters of `more`.
+fn only(text: &str, more: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+}
+
+fn starts_alphanumeric(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+fn starts_lower(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
+fn digits(text: &str, count: usize) -> bool {
+    text.len() == count && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.trim() == text && !text.contains(char::is_control)
+}
+
+fn is_base64(text: &str) -> bool {
+    let body = text.trim_end_matches('=');
+    !body.is_empty()
+        && text.len() - body.len() <= 2
+        && text.len().is_multiple_of(4)
+        && only(body, "+/")
+}
+
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())
+}
+
+/// `host` and what follows, without anything that hides another host or a password.
+fn is_plain_location(text: &str) -> bool {
+    (starts_alphanumeric(text) || text.starts_with('[')) && only(text, "-._~:/[]%")
+}
+
+fn is_https_url(text: &str) -> bool {
+    text.strip_prefix("https://").is_some_and(is_plain_location)
+}
+
+fn is_proxy_url(text: &str) -> bool {
+    let location = ["http://", "https://", "socks5://"].iter().find_map(|s| text.strip_prefix(s));
+    location.is_some_and(is_plain_location)
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
+}
+
+fn is_image(text: &str) -> bool {
+    let (name, digest) = text.split_once('@').map_or((text, None), |(n, d)| (n, Some(d)));
+    let digest_fits = digest.is_none_or(|digest| {
+        digest.split_once(':').is_some_and(|(algorithm, hash)| {
+            !algorithm.is_empty()
+                && !hash.is_empty()
+                && algorithm.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+                && hash.chars().all(|c| c.is_ascii_hexdigit())
+        })
+    });
+    starts_alphanumeric(name) && only(name, "._:/-") && digest_fits
+}
+
+pub(crate) fn is_variable(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && only(text, "_")
+        && !text.starts_with("CANYON_")
+}
+
+/// A PEM block of the 12 bytes that say "ed25519" (RFC 8410, 4) and 32 bytes of key.
+fn is_ed25519_key(text: &str) -> bool {
+    let body = text.strip_prefix("-----BEGIN PUBLIC KEY-----\n").and_then(|rest| {
+        rest.strip_suffix('\n').unwrap_or(rest).strip_suffix("\n-----END PUBLIC KEY-----")
+    });
+    body.is_some_and(|body| {
+        body.len() == 60 && body.starts_with("MCowBQYDK2VwAyEA") && is_base64(body)
+    })
+}
+
+pub(crate) fn is_dns_label(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !text.is_empty()
+        && text.len() <= 63
+        && text.chars().all(plain)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+fn is_dns_name(text: &str) -> bool {
+    text.split('.').all(is_dns_label)
+}
+
+fn is_region(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [area, names @ .., number] = parts.as_slice() else { return false };
+    let word = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
+    (2..=4).contains(&area.len())
+        && word(area)
+        && !names.is_empty()
+        && names.iter().all(|name| word(name))
+        && (digits(number, 1) || digits(number, 2))
+}
+
+fn is_role_arn(text: &str) -> bool {
+    let parts: Vec<&str> = text.splitn(6, ':').collect();
+    let ["arn", partition, "iam", "", account, role] = parts.as_slice() else { return false };
+    PARTITIONS.contains(partition)
+        && digits(account, 12)
+        && role.strip_prefix("role/").is_some_and(|name| !name.is_empty() && only(name, "_+=,.@-/"))
+}
+
+fn is_session_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "+=,.@-_".contains(c)
+}
+
+/// A secret may be followed by `:json-key:version-stage:version-id`, as ECS takes it.
+fn is_secret_arn(text: &str) -> bool {
+    let parts: Vec<&str> = text.split(':').collect();
+    let ["arn", partition, service, region, account, rest @ ..] = parts.as_slice() else {
+        return false;
+    };
+    let named = match (*service, rest) {
+        ("secretsmanager", ["secret", name, more @ ..]) => {
+            more.len() <= 3
+                && more.iter().all(|part| only(part, "_-.+/=@ "))
+                && only(name, "_-.+/=@")
+                && name
+                    .rsplit_once('-')
+                    .is_some_and(|(stem, end)| !stem.is_empty() && end.len() == 6 && only(end, ""))
+        }
+        ("ssm", [parameter]) => parameter
+            .strip_prefix("parameter/")
+            .is_some_and(|name| !name.is_empty() && only(name, "_-./")),
+        _ => false,
+    };
+    PARTITIONS.contains(partition) && is_region(region) && digits(account, 12) && named
+}
+
+fn is_platform_version(text: &str) -> bool {
+    text == "LATEST"
+        || (text.split('.').count() == 3
+            && text.split('.').all(|part| digits(part, 1) || digits(part, 2)))
+}
+
+fn is_tag_text(text: &str) -> bool {
+    text.chars().all(|c| c.is_alphanumeric() || " _.:/=+-@".contains(c))
+}
+
+fn is_tag_key(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    !text.is_empty()
+        && is_tag_text(text)
+        && !lower.starts_with("aws:")
+        && !lower.starts_with("canyon:")
+}
+
+fn is_gcp_audience(text: &str) -> bool {
+    let path = text.strip_prefix("https:").unwrap_or(text).strip_prefix("//iam.googleapis.com/");
+    let parts: Vec<&str> = path.unwrap_or_default().split('/').collect();
+    matches!(
+        parts.as_slice(),
+        ["projects", project, "locations", place, "workloadIdentityPools", pool, "providers", provider]
+            if [project, place, pool, provider].iter().all(|part| !part.is_empty() && only(part, "-"))
+    )
+}
+
+fn is_gcp_service_account(text: &str) -> bool {
+    text.split_once('@').is_some_and(|(name, domain)| {
+        !name.is_empty()
+            && only(name, "-._")
+            && domain.ends_with(".gserviceaccount.com")
+            && is_dns_name(domain)
+    })
+}
+
+fn is_path_prefix(text: &str) -> bool {
+    let path = text.strip_suffix('/').unwrap_or(text);
+    path.split('/').all(|part| !part.is_empty() && !is_dots(part) && only(part, "._-"))
+}
+
+fn is_directory(text: &str) -> bool {
+    let path = text.strip_suffix('/').unwrap_or(text);
+    path.strip_prefix('/').is_some_and(|rest| {
+        rest.split('/')
+            .all(|part| !part.is_empty() && !is_dots(part) && !part.contains(char::is_control))
+    })
+}
+
+fn is_dots(part: &str) -> bool {
+    part == "." || part == ".."
+}
+
+fn is_extra_host(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(name, address)| {
+        is_dns_name(name)
+            && (address == "host-gateway" || address.parse::<std::net::IpAddr>().is_ok())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shape_takes_what_exists_and_refuses_what_cannot_work() {
+        let key = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAc5dgCx4ano39JT0XgTsHnts3jej+5xl7ZAwSIrKpef0=\n-----END PUBLIC KEY-----\n";
+        let rsa = key.replace("MCowBQYDK2VwAyEA", "MIIBIjANBgkqhkiG");
+        let audience = "//iam.googleapis.com/projects/123456789012/locations/global/workloadIdentityPools/p/providers/q";
+        let secret = "arn:aws:secretsmanager:us-east-1:123456789012:secret:prod/database-AbCdEf";
+        let json_key = format!("{secret}:password::");
+        let cases: [(&str, Shape, &[&str], &[&str]); 12] = [
+            (
+                "region",
+                REGION,
+                &["us-west-2", "us-gov-west-1", "cn-north-1", "ap-southeast-5", "eusc-de-east-1"],
+                &[
+                    "",
+                    "us",
+                    "us-west",
+                    "US-west-2",
+                    "us-west-2\n",
+                    "us--2",
+                    "us-west-2a",
+                    "us-west-123",
+                ],
+            ),
+            (
+                "role",
+                ROLE_ARN,
+                &[
+                    "arn:aws:iam::123456789012:role/a/b",
+                    "arn:aws-us-gov:iam::123456789012:role/a",
+                    "arn:aws-cn:iam::123456789012:role/a",
+                ],
+                &[
+                    "arn:aws:iam::12345678901:role/a",
+                    "arn:aws:iam::123456789012:user/a",
+                    "arn:awz:iam::123456789012:role/a",
+                    "arn:aws:iam::123456789012:role/",
+                    "arn:aws:iam::123456789012:role/a b",
+                ],
+            ),
+            (
+                "secret",
+                SECRET_ARN,
+                &[secret, &json_key, "arn:aws-cn:ssm:cn-north-1:123456789012:parameter/a/b"],
+                &[
+                    "arn:aws:secretsmanager:us-east-1:123456789012:secret:plain",
+                    "arn:aws:s3:::bucket",
+                    "arn:aws:ssm:us-east-1:123456789012:parameter/",
+                ],
+            ),
+            ("key", PUBLIC_KEY, &[key, key.trim_end()], &[&rsa, "ssh-ed25519 AAAA", ""]),
+            (
+                "prefix",
+                PATH_PREFIX,
+                &["a", "a/b.c/", "a_b-c"],
+                &["", "/", "/a", "a//b", "../a", "a/..", "a b", "a\n"],
+            ),
+            (
+                "directory",
+                DIRECTORY,
+                &["/a", "/a/b c/", "/var/lib/x.y"],
+                &["", "a", "/", "/a/../b", "/a//b", "/a\0", "/a/."],
+            ),
+            (
+                "image",
+                IMAGE,
+                &["a", "ghcr.io/a/b:v1", "a@sha256:00ff"],
+                &["", "a b", "a@sha256", "-a", "a@sha256:xyz"],
+            ),
+            ("variable", VARIABLE, &["A", "_a1"], &["", "1A", "A-B", "A=B", "CANYON_TOKEN", "Ä"]),
+            (
+                "audience",
+                GCP_AUDIENCE,
+                &[audience],
+                &["//iam.googleapis.com/", "//evil.example/projects/1", &audience[1..]],
+            ),
+            (
+                "url",
+                HTTPS_URL,
+                &["https://10.0.0.1:6443", "https://[::1]:6443/k8s/c-1"],
+                &["http://a", "https://", "https://user:pw@a", "https://a?b", "https://a b"],
+            ),
+            (
+                "host",
+                EXTRA_HOST,
+                &["db.local:10.0.0.1", "host.docker.internal:host-gateway", "a:::1"],
+                &["db", "db:x", ":10.0.0.1"],
+            ),
+            (
+                "tag",
+                TAG_KEY,
+                &["team", "cost center"],
+                &["", "aws:x", "AWS:x", "canyon:deployment", "a\n"],
+            ),
+        ];
+        for (name, shape, good, bad) in cases {
+            for text in good {
+                assert!((shape.fits)(text), "{name} refuses {text:?}");
+            }
+            for text in bad {
+                assert!(!(shape.fits)(text), "{name} takes {text:?}");
+            }
+        }
+    }
+}

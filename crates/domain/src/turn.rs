@@ -1,0 +1,185 @@
+//! Whose turn it is in an environment: one deployment at a time, the others in order.
+//!
+//! The [`Turns`] of an environment are stored with it and change only under its version, so two
+//! launchers can never both hand out the turn. The order is the order in which deployments were
+//! accepted: the list is appended in the transaction that accepts them.
+
+use crate::ids::DeploymentId;
+use serde::{Deserialize, Serialize};
+
+/// The most deployments that may wait in one environment. It bounds the item in the table.
+pub const MAX_WAITING: usize = 100;
+
+/// Who deploys in an environment now, and who waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turns {
+    /// The deployment whose turn it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<DeploymentId>,
+    /// Those who wait, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<DeploymentId>,
+    /// Grows with every attempt in this environment. A word of an attempt with an older fence is
+    /// refused, so that a runner that was declared dead cannot speak for a living one.
+    pub fence: u64,
+}
+
+/// The environment's queue is full.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{MAX_WAITING} deployments already wait in this environment; cancel some, or wait for them"
+)]
+pub struct QueueFull;
+
+impl Turns {
+    /// Appends `deployment`. Doing it twice changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueFull`] when [`MAX_WAITING`] wait already.
+    pub fn join(&mut self, deployment: DeploymentId) -> Result<(), QueueFull> {
+        if self.current == Some(deployment) || self.waiting.contains(&deployment) {
+            return Ok(());
+        }
+        if self.waiting.len() >= MAX_WAITING {
+            return Err(QueueFull);
+        }
+        self.waiting.push(deployment);
+        Ok(())
+    }
+
+    /// Whether `deployment` may start: it has the turn, or it is free and nobody came before.
+    pub fn is_next(&self, deployment: DeploymentId) -> bool {
+        match self.current {
+            Some(current) => current == deployment,
+            None => self.waiting.first() == Some(&deployment),
+        }
+    }
+
+    /// Gives the turn to `deployment` and draws the fence of its next attempt, or `None` if it must
+    /// wait.
+    pub fn take(&mut self, deployment: DeploymentId) -> Option<u64> {
+        if !self.is_next(deployment) {
+            return None;
+        }
+        self.waiting.retain(|id| *id != deployment);
+        self.current = Some(deployment);
+        self.fence += 1;
+        Some(self.fence)
+    }
+
+    /// Takes `deployment` out, whether it had the turn or waited. Returns who may start now, if
+    /// that has changed.
+    pub fn leave(&mut self, deployment: DeploymentId) -> Option<DeploymentId> {
+        let before = self.head();
+        if self.current == Some(deployment) {
+            self.current = None;
+        }
+        self.waiting.retain(|id| *id != deployment);
+        let after = self.head();
+        after.filter(|_| after != before)
+    }
+
+    /// The deployment that has the turn, or may take it.
+    pub fn head(&self) -> Option<DeploymentId> {
+        self.current.or_else(|| self.waiting.first().copied())
+    }
+
+    /// Whom `deployment` waits for: the one just before it.
+    pub fn blocked_by(&self, deployment: DeploymentId) -> Option<DeploymentId> {
+        if self.current == Some(deployment) {
+            return None;
+        }
+        let place = self.waiting.iter().position(|id| *id == deployment)?;
+        if place == 0 { self.current } else { self.waiting.get(place - 1).copied() }
+    }
+
+    /// Whether nothing runs and nothing waits.
+    pub fn is_idle(&self) -> bool {
+        self.current.is_none() && self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use uuid::Uuid;
+
+    fn id(n: u128) -> DeploymentId {
+        DeploymentId(Uuid::from_u128(n))
+    }
+
+    #[test]
+    fn one_deployment_has_the_turn_and_the_others_follow_in_order() {
+        let mut turns = Turns::default();
+        for n in 1..=3 {
+            turns.join(id(n)).unwrap();
+        }
+        assert_eq!(turns.take(id(2)), None);
+        assert_eq!(turns.take(id(1)), Some(1));
+        assert_eq!(turns.blocked_by(id(2)), Some(id(1)));
+        assert_eq!(turns.blocked_by(id(3)), Some(id(2)));
+        assert_eq!(turns.take(id(1)), Some(2), "a second attempt keeps the turn, with a new fence");
+        assert_eq!(turns.leave(id(1)), Some(id(2)));
+        assert_eq!(turns.take(id(2)), Some(3));
+    }
+
+    #[test]
+    fn whoever_leaves_from_the_middle_frees_nobody() {
+        let mut turns = Turns::default();
+        for n in 1..=3 {
+            turns.join(id(n)).unwrap();
+        }
+        turns.take(id(1));
+        assert_eq!(turns.leave(id(2)), None);
+        assert_eq!(turns.blocked_by(id(3)), Some(id(1)));
+    }
+
+    #[test]
+    fn the_queue_is_bounded() {
+        let mut turns = Turns::default();
+        for n in 0..MAX_WAITING as u128 {
+            turns.join(id(n)).unwrap();
+        }
+        assert_eq!(turns.join(id(1_000)), Err(QueueFull));
+    }
+
+    proptest! {
+        /// Against a plain first-in-first-out queue: never two at once, never out of order.
+        #[test]
+        fn turns_agree_with_a_queue(steps in prop::collection::vec((0..3_u8, 0..6_u128), 0..60)) {
+            let mut turns = Turns::default();
+            let mut queue: VecDeque<u128> = VecDeque::new();
+            let mut running = None;
+            let mut fence = 0;
+            for (what, n) in steps {
+                match what {
+                    0 => {
+                        turns.join(id(n)).unwrap();
+                        if running != Some(n) && !queue.contains(&n) { queue.push_back(n); }
+                    }
+                    1 => {
+                        let may = running == Some(n) || (running.is_none() && queue.front() == Some(&n));
+                        let drawn = turns.take(id(n));
+                        prop_assert_eq!(drawn.is_some(), may);
+                        if may {
+                            queue.retain(|m| *m != n);
+                            running = Some(n);
+                            prop_assert!(drawn > Some(fence));
+                            fence = drawn.unwrap();
+                        }
+                    }
+                    _ => {
+                        turns.leave(id(n));
+                        if running == Some(n) { running = None; }
+                        queue.retain(|m| *m != n);
+                    }
+                }
+                prop_assert_eq!(turns.current, running.map(id));
+                prop_assert_eq!(&turns.waiting, &queue.iter().map(|n| id(*n)).collect::<Vec<_>>());
+            }
+        }
+    }
+}

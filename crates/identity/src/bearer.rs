@@ -1,0 +1,146 @@
+//! The secrets that callers present as `Authorization: Bearer`.
+//!
+//! Three kinds, told apart by their prefix, which also lets secret scanners find leaked ones:
+//!
+//! - `cya_`: an API token of a person or machine. What it opens is looked up by its hash.
+//! - `cyc_`: the claim code of one attempt. It is good for one claim.
+//! - `cyj_`: the token of the runner that won the claim. It is good while the attempt runs.
+//!
+//! The last two say which deployment they are for, and in which organization: so the key that is
+//! looked up comes from the secret, not from the path of the request. Only hashes are stored.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use canyon_domain::attempt::SecretHash;
+use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::seam::Entropy;
+use secrecy::SecretString;
+use uuid::Uuid;
+
+const API: &str = "cya_";
+const CLAIM: &str = "cyc_";
+const JOB: &str = "cyj_";
+/// Longer than any of ours; a longer text is refused unread.
+const MAX_LENGTH: usize = 200;
+
+/// A secret that was presented, taken apart but not yet verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presented {
+    /// An API token.
+    Api(SecretHash),
+    /// A claim code.
+    Claim(AttemptRef, SecretHash),
+    /// An attempt's token.
+    Job(AttemptRef, SecretHash),
+}
+
+/// The attempt that a claim code or token says it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptRef {
+    /// The organization.
+    pub org: OrgUuid,
+    /// The deployment.
+    pub deployment: DeploymentId,
+    /// The attempt's number.
+    pub number: u32,
+}
+
+impl AttemptRef {
+    fn to_bytes(self) -> [u8; 36] {
+        let mut bytes = [0; 36];
+        bytes[..16].copy_from_slice(self.org.0.as_bytes());
+        bytes[16..32].copy_from_slice(self.deployment.0.as_bytes());
+        bytes[32..].copy_from_slice(&self.number.to_be_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let uuid = |range| bytes.get(range).and_then(|part| Uuid::from_slice(part).ok());
+        Some(Self {
+            org: OrgUuid(uuid(0..16)?),
+            deployment: DeploymentId(uuid(16..32)?),
+            number: u32::from_be_bytes(bytes.get(32..36)?.try_into().ok()?),
+        })
+    }
+}
+
+/// The hash under which a secret is stored and compared. The secrets have 256 random bits, so a
+/// plain hash cannot be reversed, and comparing hashes tells nothing about the secret.
+pub fn hash(secret: &str) -> SecretHash {
+    SecretHash(URL_SAFE_NO_PAD.encode(digest(&SHA256, secret.as_bytes())))
+}
+
+/// A new API token.
+pub fn api_token(entropy: &dyn Entropy) -> SecretString {
+    let mut random = [0; 32];
+    entropy.fill(&mut random);
+    format!("{API}{}", URL_SAFE_NO_PAD.encode(random)).into()
+}
+
+/// A new token for the runner of an attempt.
+pub fn job_token(attempt: AttemptRef, entropy: &dyn Entropy) -> SecretString {
+    let mut random = [0; 32];
+    entropy.fill(&mut random);
+    attempt_secret(JOB, attempt, &random)
+}
+
+/// The claim code of an attempt, from 32 bytes that only the control plane can make.
+pub(crate) fn claim_code(attempt: AttemptRef, secret: &[u8; 32]) -> SecretString {
+    attempt_secret(CLAIM, attempt, secret)
+}
+
+fn attempt_secret(prefix: &str, attempt: AttemptRef, secret: &[u8; 32]) -> SecretString {
+    let mut bytes = attempt.to_bytes().to_vec();
+    bytes.extend_from_slice(secret);
+    format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes)).into()
+}
+
+/// Takes a presented secret apart; `None` if it has not the form of one.
+pub fn parse(secret: &str) -> Option<Presented> {
+    if secret.len() > MAX_LENGTH {
+        return None;
+    }
+    if secret.starts_with(API) {
+        return Some(Presented::Api(hash(secret)));
+    }
+    let (prefix, rest) = secret.split_at_checked(4)?;
+    let bytes = URL_SAFE_NO_PAD.decode(rest).ok().filter(|bytes| bytes.len() == 68)?;
+    let attempt = AttemptRef::from_bytes(&bytes)?;
+    match prefix {
+        CLAIM => Some(Presented::Claim(attempt, hash(secret))),
+        JOB => Some(Presented::Job(attempt, hash(secret))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::System;
+    use secrecy::ExposeSecret;
+
+    #[test]
+    fn a_secret_reads_back_as_what_it_was_made_for() {
+        let attempt = AttemptRef {
+            org: OrgUuid(Uuid::from_u128(1)),
+            deployment: DeploymentId(Uuid::from_u128(2)),
+            number: 3,
+        };
+        let token = job_token(attempt, &System);
+        let text = token.expose_secret();
+        assert_eq!(parse(text), Some(Presented::Job(attempt, hash(text))));
+        let code = claim_code(attempt, &[7; 32]);
+        assert!(matches!(parse(code.expose_secret()), Some(Presented::Claim(a, _)) if a == attempt));
+        let api = api_token(&System);
+        assert!(matches!(parse(api.expose_secret()), Some(Presented::Api(_))));
+    }
+
+    #[test]
+    fn what_is_not_ours_is_not_read() {
+        for text in ["", "x", "cyj_", "cyj_AAAA", "Bearer cya_x", "eyJhbGciOiJub25lIn0.e30.", "é"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        assert_eq!(parse(&format!("cya_{}", "A".repeat(MAX_LENGTH))), None);
+    }
+}

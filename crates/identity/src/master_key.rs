@@ -1,0 +1,147 @@
+//! The one symmetric key of an installation: it seals secrets at rest, and makes claim codes.
+
+use crate::bearer::{self, AttemptRef};
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use canyon_domain::seam::Entropy;
+use secrecy::SecretString;
+
+/// Length of the key, in bytes.
+pub const KEY_LENGTH: usize = 32;
+
+/// The key, split into one for each use (HKDF, RFC 5869), so that neither use can help to break
+/// the other.
+pub struct MasterKey {
+    seal: LessSafeKey,
+    claims: hmac::Key,
+}
+
+impl std::fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MasterKey(***)")
+    }
+}
+
+/// The key has not [`KEY_LENGTH`] bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a master key has {KEY_LENGTH} bytes")]
+pub struct InvalidKey;
+
+/// A sealed text does not open: it was changed, moved to another place, or sealed with another key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a stored secret does not open; was the master key replaced?")]
+pub struct CannotOpen;
+
+impl MasterKey {
+    /// The master key from its bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidKey`] when there are not [`KEY_LENGTH`] of them.
+    pub fn new(bytes: &[u8]) -> Result<Self, InvalidKey> {
+        if bytes.len() != KEY_LENGTH {
+            return Err(InvalidKey);
+        }
+        let derive = |purpose: &[u8]| -> Result<[u8; 32], InvalidKey> {
+            let mut key = [0; 32];
+            Salt::new(HKDF_SHA256, b"canyon")
+                .extract(bytes)
+                .expand(&[purpose], HKDF_SHA256)
+                .and_then(|okm| okm.fill(&mut key))
+                .map_err(|_| InvalidKey)?;
+            Ok(key)
+        };
+        let seal = UnboundKey::new(&AES_256_GCM, &derive(b"seal")?).map_err(|_| InvalidKey)?;
+        let claims = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"claim")?);
+        Ok(Self { seal: LessSafeKey::new(seal), claims })
+    }
+
+    /// The claim code of an attempt. The same attempt and fence give the same code, so a launch
+    /// whose outcome is unknown is repeated with the same bytes, and the code is stored nowhere.
+    pub fn claim_code(&self, attempt: AttemptRef, fence: u64) -> SecretString {
+        let text = format!("{}.{}.{}.{fence}", attempt.org, attempt.deployment, attempt.number);
+        let tag = hmac::sign(&self.claims, text.as_bytes());
+        let mut secret = [0; 32];
+        secret.copy_from_slice(tag.as_ref());
+        bearer::claim_code(attempt, &secret)
+    }
+
+    /// Seals `text` for `place`: it opens nowhere else, so one record's secret cannot be copied
+    /// into another.
+    ///
+    /// # Errors
+    ///
+    /// [`CannotOpen`] never in practice: the cipher takes any text of this size.
+    pub fn seal(
+        &self,
+        place: &str,
+        text: &[u8],
+        entropy: &dyn Entropy,
+    ) -> Result<String, CannotOpen> {
+        let mut nonce = [0; NONCE_LEN];
+        entropy.fill(&mut nonce);
+        let mut sealed = text.to_vec();
+        let aad = Aad::from(place.as_bytes());
+        self.seal
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed)
+            .map_err(|_| CannotOpen)?;
+        Ok(STANDARD_NO_PAD.encode([nonce.as_slice(), &sealed].concat()))
+    }
+
+    /// Opens what was sealed for `place`.
+    ///
+    /// # Errors
+    ///
+    /// [`CannotOpen`] when it was changed, moved, or sealed with another key.
+    pub fn open(&self, place: &str, sealed: &str) -> Result<Vec<u8>, CannotOpen> {
+        let bytes = STANDARD_NO_PAD.decode(sealed).map_err(|_| CannotOpen)?;
+        let (nonce, rest) = bytes.split_at_checked(NONCE_LEN).ok_or(CannotOpen)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| CannotOpen)?;
+        let mut rest = rest.to_vec();
+        let aad = Aad::from(place.as_bytes());
+        let opened = self.seal.open_in_place(nonce, aad, &mut rest).map_err(|_| CannotOpen)?;
+        Ok(opened.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::System;
+    use canyon_domain::ids::{DeploymentId, OrgUuid};
+    use secrecy::ExposeSecret;
+    use uuid::Uuid;
+
+    fn key(byte: u8) -> MasterKey {
+        MasterKey::new(&[byte; KEY_LENGTH]).unwrap()
+    }
+
+    #[test]
+    fn a_sealed_text_opens_in_its_own_place_with_its_own_key_only() {
+        let sealed = key(1).seal("runner a", b"secret", &System).unwrap();
+        assert_eq!(key(1).open("runner a", &sealed).unwrap(), b"secret");
+        assert_eq!(key(1).open("runner b", &sealed), Err(CannotOpen));
+        assert_eq!(key(2).open("runner a", &sealed), Err(CannotOpen));
+        assert_eq!(key(1).open("runner a", &sealed[1..]), Err(CannotOpen));
+        assert_eq!(MasterKey::new(&[0; 31]).unwrap_err(), InvalidKey);
+    }
+
+    #[test]
+    fn a_claim_code_is_the_same_for_the_same_attempt_and_fence_only() {
+        let attempt = |number| AttemptRef {
+            org: OrgUuid(Uuid::from_u128(1)),
+            deployment: DeploymentId(Uuid::from_u128(2)),
+            number,
+        };
+        let code = |k: u8, number, fence| {
+            key(k).claim_code(attempt(number), fence).expose_secret().to_owned()
+        };
+        assert_eq!(code(1, 1, 5), code(1, 1, 5));
+        for other in [code(1, 2, 5), code(1, 1, 6), code(2, 1, 5)] {
+            assert_ne!(code(1, 1, 5), other);
+        }
+    }
+}

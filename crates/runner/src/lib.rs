@@ -1,0 +1,54 @@
+//! The program inside the job.
+//!
+//! One process serves one attempt of one deployment: it claims the attempt ([`session`]), fetches
+//! the module ([`source`]), writes what OpenTofu needs beside it ([`workspace`]), runs `init`,
+//! `plan` and `apply` ([`run`], [`tofu`]), ships what they say while they say it ([`shipper`]) and
+//! delivers the result ([`result`]). It keeps nothing in memory that is on disk, and survives a
+//! control plane that goes away and comes back.
+//!
+//! The names of the files in the job's folder are in [`workspace`]: the launcher of local jobs
+//! reads [`workspace::LOG`] and [`workspace::EVENTS`] when a runner died before it could ship them.
+
+pub mod backoff;
+pub mod environment;
+pub mod events;
+pub mod executable;
+pub mod exit;
+pub mod log;
+pub mod mask;
+pub mod oom;
+pub mod orphans;
+pub mod outputs;
+pub mod reaper;
+pub mod render;
+pub mod result;
+pub mod run;
+pub mod seal;
+pub mod session;
+pub mod settings;
+pub mod shipper;
+pub mod source;
+pub mod stop;
+pub mod streams;
+pub mod tail;
+pub mod tofu;
+pub mod workspace;
+
+use exit::Exit;
+use settings::Settings;
+use stop::Stop;
+use workspace::Workspace;
+
+/// Serves the attempt that `settings` name, in the current directory's `workspace`.
+pub async fn serve(settings: Settings, workspace: Workspace) -> Exit {
+    let stop = match Stop::on_signals() {
+        Ok(stop) => stop,
+        Err(error) => return Exit::undelivered(format!("cannot listen for signals: {error}")),
+    };
+    reaper::start_if_init();
+    let session = match session::claim(&settings, &stop).await {
+        Ok(session) => session,
+        Err(exit) => return exit,
+    };
+    run::serve(session, settings, workspace, stop).await
+}

@@ -1,0 +1,126 @@
+//! The claim: of all runners that were started for an attempt, one goes on.
+
+use crate::{backoff::Backoff, exit::Exit, settings::Settings, stop::Stop, stop::Wish};
+use canyon_api::attempt::{ClaimBody, Offsets, ReportAnswer, ReportBody};
+use canyon_api::attempt::DeploymentResultsUpdateBody;
+use canyon_api::client::{Client, ClientError};
+use canyon_domain::job::Job;
+use secrecy::SecretString;
+use std::time::Duration;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// How long a claim is repeated. The launcher looks for the attempt's job after a minute of silence
+/// and starts no second one while this one lives.
+const CLAIM_TIME: Duration = Duration::from_mins(2);
+
+/// A claimed attempt: what to do, and the line to the control plane.
+#[derive(Debug)]
+pub struct Session {
+    /// What to do.
+    pub job: Job,
+    /// Where each stream goes on.
+    pub offsets: Offsets,
+    /// The longest time between two reports.
+    pub report_every: Duration,
+    /// The token, to be masked.
+    pub token: SecretString,
+    /// The line.
+    pub line: Line,
+}
+
+/// The line to the control plane, for one attempt.
+#[derive(Clone, Debug)]
+pub struct Line {
+    client: Client,
+    deployment: String,
+    attempt: u32,
+}
+
+impl Line {
+    /// Says that the run lives, with what was written.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::report`].
+    pub async fn report(&self, body: &ReportBody) -> Result<ReportAnswer, ClientError> {
+        self.client.report(&self.deployment, self.attempt, body).await
+    }
+
+    /// Says how the run ended.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::post_result`].
+    pub async fn post_result(&self, body: &DeploymentResultsUpdateBody) -> Result<(), ClientError> {
+        self.client.post_result(&self.deployment, body).await
+    }
+
+    /// The module, as a gzipped tar.
+    ///
+    /// # Errors
+    ///
+    /// The last error, when repeating did not help for as long as a claim may take.
+    pub async fn bundle(&self) -> Result<impl AsRef<[u8]> + Send + use<>, ClientError> {
+        let deadline = Instant::now() + CLAIM_TIME;
+        let mut backoff = Backoff::default();
+        loop {
+            match self.client.bundle(&self.deployment).await {
+                Err(error) if error.is_retryable() && Instant::now() < deadline => {
+                    tokio::time::sleep(backoff.pause()).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
+
+/// Whether an error says that the attempt is over, or was never ours.
+pub fn is_over(error: &ClientError) -> bool {
+    matches!(error.status(), Some(401 | 403 | 404 | 409))
+}
+
+/// Claims the attempt.
+///
+/// # Errors
+///
+/// [`Exit::Over`] when it is not ours to do; nothing has been read or written then.
+/// [`Exit::Undelivered`] when Canyon cannot be reached.
+pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
+    let deployment = settings.deployment.to_string();
+    let client = Client::new(&settings.api_url, &settings.org, settings.claim_code.clone())
+        .map_err(|error| Exit::undelivered(error.to_string()))?;
+    // Drawn once: so a claim whose answer was lost may be repeated, by this process alone.
+    let body = ClaimBody { claimant: Uuid::new_v4().simple().to_string() };
+    let deadline = Instant::now() + CLAIM_TIME;
+    let mut backoff = Backoff::default();
+    loop {
+        if stop.wish() != Wish::Run {
+            return Err(Exit::Over("stopped before it had claimed its attempt".to_owned()));
+        }
+        let error = match client.claim(&deployment, settings.attempt, &body).await {
+            Ok(claimed) => {
+                let token = SecretString::from(claimed.token);
+                let client = client.with_token(token.clone());
+                return Ok(Session {
+                    job: claimed.job,
+                    offsets: claimed.offsets,
+                    report_every: Duration::from_secs(claimed.report_seconds.clamp(1, 30).into()),
+                    token,
+                    line: Line { client, deployment, attempt: settings.attempt },
+                });
+            }
+            Err(error) => error,
+        };
+        if !error.is_retryable() {
+            return Err(Exit::Over(format!("did not get its attempt: {error}")));
+        }
+        if Instant::now() >= deadline {
+            return Err(Exit::undelivered(error.to_string()));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff.pause()) => {}
+            () = stop.reached(Wish::Stop) => {}
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What the job was started with.
+
+use secrecy::SecretString;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use url::Url;
+use uuid::Uuid;
+
+/// Where Canyon is.
+const API_URL: &str = "CANYON_API_URL";
+/// Whose deployment it is.
+const ORG: &str = "CANYON_ORG";
+/// Which deployment.
+const DEPLOYMENT_ID: &str = "CANYON_DEPLOYMENT_ID";
+/// Which attempt of it, from 1.
+const ATTEMPT: &str = "CANYON_ATTEMPT";
+/// The code that is good for one claim.
+const CLAIM_CODE: &str = "CANYON_CLAIM_CODE";
+
+/// The settings, checked.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where Canyon is.
+    pub api_url: String,
+    /// Whose deployment it is.
+    pub org: String,
+    /// Which deployment.
+    pub deployment: Uuid,
+    /// Which attempt of it.
+    pub attempt: u32,
+    /// The code that is good for one claim.
+    pub claim_code: SecretString,
+    /// Where `tofu`, `terraform` and `git` are looked for.
+    pub search_path: OsString,
+    /// The rest of the environment, of which OpenTofu gets a part; see [`crate::environment`].
+    pub inherited: Vec<(OsString, OsString)>,
+}
+
+/// A setting that is missing or wrong. Its value is not repeated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} {reason}")]
+pub struct InvalidSetting {
+    name: &'static str,
+    reason: &'static str,
+}
+
+impl Settings {
+    /// Reads the process environment.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSetting`] names the first variable that is missing or wrong.
+    pub fn from_environment() -> Result<Self, InvalidSetting> {
+        Self::read(std::env::vars_os().collect())
+    }
+
+    /// Reads `variables`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Settings::from_environment`].
+    pub fn read(variables: Vec<(OsString, OsString)>) -> Result<Self, InvalidSetting> {
+        let text = |name: &'static str| {
+            variables
+                .iter()
+                .find(|(key, _)| key == name)
+                .and_then(|(_, value)| value.to_str())
+                .filter(|value| !value.is_empty())
+                .ok_or(InvalidSetting { name, reason: "is not set; Canyon sets it when it starts a job" })
+        };
+        let wrong = |name, reason| move || InvalidSetting { name, reason };
+        let api_url = text(API_URL)?;
+        Url::parse(api_url)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .ok_or_else(wrong(API_URL, "is not an http or https address"))?;
+        let attempt = text(ATTEMPT)?.parse().ok().filter(|number| *number > 0);
+        Ok(Self {
+            api_url: api_url.to_owned(),
+            org: text(ORG)?.to_owned(),
+            deployment: text(DEPLOYMENT_ID)?
+                .parse()
+                .map_err(|_| wrong(DEPLOYMENT_ID, "is not a uuid")())?,
+            attempt: attempt.ok_or_else(wrong(ATTEMPT, "is not a number from 1"))?,
+            claim_code: text(CLAIM_CODE)?.to_owned().into(),
+            search_path: text("PATH")?.into(),
+            inherited: variables,
+        })
+    }
+
+    /// The program `name` on the search path.
+    pub fn find_program(&self, name: &str) -> Option<PathBuf> {
+        std::env::split_paths(&self.search_path)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(name))
+            .find(|path| rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> Vec<(OsString, OsString)> {
+        [
+            (API_URL, "http://127.0.0.1:8080"),
+            (ORG, "local"),
+            (DEPLOYMENT_ID, "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000"),
+            (ATTEMPT, "1"),
+            (CLAIM_CODE, "code"),
+            ("PATH", "/usr/bin"),
+        ]
+        .map(|(name, value)| (name.into(), value.into()))
+        .to_vec()
+    }
+
+    #[test]
+    fn each_bad_setting_is_named_and_its_value_is_not() {
+        assert!(Settings::read(good()).is_ok());
+        let cases = [
+            (API_URL, "ftp://x"),
+            (API_URL, "localhost"),
+            (ORG, ""),
+            (DEPLOYMENT_ID, "7"),
+            (ATTEMPT, "0"),
+            (ATTEMPT, "one"),
+            (CLAIM_CODE, ""),
+            ("PATH", ""),
+        ];
+        for (name, value) in cases {
+            let mut variables = good();
+            for (key, text) in &mut variables {
+                if key == name {
+                    *text = value.into();
+                }
+            }
+            let error = Settings::read(variables).unwrap_err().to_string();
+            assert!(error.starts_with(name), "{name}={value}: {error}");
+            assert!(value.len() < 2 || !error.contains(value), "{error}");
+        }
+        for (missing, _) in good() {
+            let variables = good().into_iter().filter(|(key, _)| *key != missing).collect();
+            let error = Settings::read(variables).unwrap_err().to_string();
+            assert!(error.starts_with(missing.to_str().unwrap()), "{error}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Every key of the object store. Each starts with the organization's uuid, so that no listing can
+//! cross organizations, and a name that is given again never leads to its former owner's data.
+//!
+//! Keys are made of ids and numbers that have been checked where they entered, so none can hold
+//! `..` or lead out of its prefix.
+
+use canyon_domain::ids::{DeploymentId, OrgUuid};
+use object_store::path::Path;
+use std::fmt;
+
+/// The key of one blob.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlobKey(pub(crate) Path);
+
+/// A folder of blobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlobPrefix(pub(crate) Path);
+
+/// The SHA-256 of an archive.
+pub type Digest = [u8; 32];
+
+/// What a log stream holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stream {
+    /// What people read.
+    Log,
+    /// The `-json` lines of OpenTofu, as it wrote them.
+    Events,
+}
+
+impl Stream {
+    /// Its name in keys.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Events => "events",
+        }
+    }
+}
+
+impl BlobKey {
+    /// An uploaded module: `<org>/archives/<sha256>`. The same bytes are stored once.
+    pub fn archive(org: OrgUuid, digest: &Digest) -> Self {
+        let hex = hex::encode(digest);
+        Self(format!("{org}/archives/{hex}").into())
+    }
+
+    /// All that the runner needs to do a deployment: `<org>/deployments/<deployment>/bundle.json`.
+    pub fn bundle(org: OrgUuid, deployment: DeploymentId) -> Self {
+        Self(format!("{}/bundle.json", folder(org, deployment)).into())
+    }
+
+    /// What an attempt gave: `<org>/deployments/<deployment>/attempts/<n>/outputs.json`.
+    pub fn outputs(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
+        Self(format!("{}/attempts/{attempt}/outputs.json", folder(org, deployment)).into())
+    }
+
+    /// The part of a log that starts at byte `offset`:
+    /// `<org>/deployments/<deployment>/attempts/<n>/<stream>/<offset, 16 digits>`. Padded, so that
+    /// the order of keys is the order of bytes.
+    pub fn chunk(
+        org: OrgUuid,
+        deployment: DeploymentId,
+        attempt: u32,
+        stream: Stream,
+        offset: u64,
+    ) -> Self {
+        let BlobPrefix(chunks) = BlobPrefix::chunks(org, deployment, attempt, stream);
+        Self(format!("{chunks}/{offset:016}").into())
+    }
+
+    /// The offset of a chunk; `None` for any other key.
+    pub fn chunk_offset(&self) -> Option<u64> {
+        let name = self.0.filename()?;
+        (name.len() == 16).then(|| name.parse().ok())?
+    }
+}
+
+impl BlobPrefix {
+    /// All that an organization has.
+    pub fn organization(org: OrgUuid) -> Self {
+        Self(org.to_string().into())
+    }
+
+    /// All that a deployment left.
+    pub fn deployment(org: OrgUuid, deployment: DeploymentId) -> Self {
+        Self(folder(org, deployment).into())
+    }
+
+    /// The chunks of one stream of an attempt.
+    pub fn chunks(org: OrgUuid, deployment: DeploymentId, attempt: u32, stream: Stream) -> Self {
+        let stream = stream.as_str();
+        Self(format!("{}/attempts/{attempt}/{stream}", folder(org, deployment)).into())
+    }
+}
+
+fn folder(org: OrgUuid, deployment: DeploymentId) -> String {
+    format!("{org}/deployments/{deployment}")
+}
+
+impl fmt::Display for BlobKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for BlobPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_starts_with_its_organization_and_chunks_sort_by_offset() {
+        let org: OrgUuid = "01234567-89ab-4def-8123-456789abcdef".parse().unwrap();
+        let deployment: DeploymentId = "0190a0b0-89ab-7def-8123-456789abcdef".parse().unwrap();
+        let chunk = |offset| BlobKey::chunk(org, deployment, 2, Stream::Log, offset);
+        let keys = [
+            BlobKey::archive(org, &[0xab; 32]),
+            BlobKey::bundle(org, deployment),
+            BlobKey::outputs(org, deployment, 2),
+            chunk(9),
+        ];
+        for key in &keys {
+            assert!(key.to_string().starts_with(&format!("{org}/")), "{key}");
+        }
+        assert_eq!(
+            keys[3].to_string(),
+            "01234567-89ab-4def-8123-456789abcdef/deployments/\
+             0190a0b0-89ab-7def-8123-456789abcdef/attempts/2/log/0000000000000009"
+        );
+        assert!(chunk(9) < chunk(10) && chunk(99_999) < chunk(100_000));
+        assert_eq!(chunk(77).chunk_offset(), Some(77));
+        assert_eq!(keys[1].chunk_offset(), None);
+    }
+}

@@ -1,0 +1,175 @@
+//! What is too large for the table: archives, bundles, logs, outputs. S3 on AWS, a folder on a
+//! laptop.
+//!
+//! A blob is written once and never changed, so every write is [`Blobs::put_if_absent`]: of two
+//! writers of one key the first wins, and a reader never sees half a blob.
+
+use crate::StoreError;
+use crate::blob_keys::{BlobKey, BlobPrefix};
+use bytes::Bytes;
+use futures::TryStreamExt;
+use object_store::local::LocalFileSystem;
+use object_store::{Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use std::fs::{DirBuilder, Permissions};
+use std::ops::Range;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What became of a blob that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// It is stored.
+    Stored,
+    /// There is one under this key already, and it stays as it is.
+    AlreadyThere,
+}
+
+/// The object store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Blobs {
+    store: Arc<dyn ObjectStore>,
+    /// The folder, if it is one: its files need their mode set.
+    folder: Option<Arc<LocalFileSystem>>,
+}
+
+impl Blobs {
+    /// Any object store that knows `PutMode::Create`: S3 does, by `If-None-Match: *`.
+    pub fn new(store: Arc<dyn ObjectStore>) -> Self {
+        Self { store, folder: None }
+    }
+
+    /// A folder, created with mode 0700 if it is absent. Files get mode 0600; the folder's mode
+    /// covers the moment between a file's making and that. A blob is on the disk, directory entry
+    /// included, before it is acknowledged, as the table's items are.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Open`] if the folder cannot be created or entered.
+    pub fn folder(root: &Path) -> Result<Self, StoreError> {
+        let open = || -> Result<LocalFileSystem, crate::error::BoxError> {
+            DirBuilder::new().recursive(true).mode(0o700).create(root)?;
+            std::fs::set_permissions(root, Permissions::from_mode(0o700))?;
+            let store = LocalFileSystem::new_with_prefix(root)?;
+            // Emptied folders go with their last blob.
+            Ok(store.with_fsync(true).with_automatic_cleanup(true))
+        };
+        let folder = open()
+            .map_err(|source| StoreError::Open { path: root.to_owned(), source })
+            .map(Arc::new)?;
+        Ok(Self { store: folder.clone(), folder: Some(folder) })
+    }
+
+    /// Stores `bytes` under `key` unless there is a blob already.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Backend`] if the object store fails.
+    pub async fn put_if_absent(&self, key: &BlobKey, bytes: Bytes) -> Result<Put, StoreError> {
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        match self.store.put_opts(&key.0, bytes.into(), options).await {
+            Ok(_) => {
+                self.make_private(key)?;
+                Ok(Put::Stored)
+            }
+            Err(Error::AlreadyExists { .. }) => Ok(Put::AlreadyThere),
+            Err(error) => Err(failed("store blob", key, error)),
+        }
+    }
+
+    /// The blob under `key`, or `None`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Backend`] if the object store fails.
+    pub async fn get(&self, key: &BlobKey) -> Result<Option<Bytes>, StoreError> {
+        self.read(key, GetOptions::default()).await
+    }
+
+    /// The bytes `range` of the blob, as far as it has them; `None` if there is no such blob.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Backend`] if the object store fails, or if the range starts beyond the end.
+    pub async fn get_range(
+        &self,
+        key: &BlobKey,
+        range: Range<u64>,
+    ) -> Result<Option<Bytes>, StoreError> {
+        self.read(key, GetOptions { range: Some(range.into()), ..GetOptions::default() }).await
+    }
+
+    /// Keys and sizes under `prefix`, in the order of keys, only those after `after` if given.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Backend`] if the object store fails.
+    pub async fn list(
+        &self,
+        prefix: &BlobPrefix,
+        after: Option<&BlobKey>,
+    ) -> Result<Vec<(BlobKey, u64)>, StoreError> {
+        let found = match after {
+            Some(BlobKey(after)) => self.store.list_with_offset(Some(&prefix.0), after),
+            None => self.store.list(Some(&prefix.0)),
+        };
+        let mut found: Vec<_> = found
+            .map_ok(|meta| (BlobKey(meta.location), meta.size))
+            .try_collect()
+            .await
+            .map_err(|error| failed("list blobs", prefix, error))?;
+        // S3 lists in order; a folder lists as the file system likes.
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// Deletes every blob under `prefix`, and says how many there were. Blobs that are gone
+    /// already are no error, so that it may be repeated.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Backend`] if the object store fails; some blobs may be gone by then.
+    pub async fn delete_prefix(&self, prefix: &BlobPrefix) -> Result<usize, StoreError> {
+        let mut deleted = 0;
+        for (key, _) in self.list(prefix, None).await? {
+            match self.store.delete(&key.0).await {
+                Ok(()) => deleted += 1,
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(failed("delete blob", &key, error)),
+            }
+        }
+        Ok(deleted)
+    }
+
+    async fn read(&self, key: &BlobKey, options: GetOptions) -> Result<Option<Bytes>, StoreError> {
+        let bytes = match self.store.get_opts(&key.0, options).await {
+            Ok(found) => found.bytes().await,
+            Err(error) => Err(error),
+        };
+        match bytes {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failed("read blob", key, error)),
+        }
+    }
+
+    /// `object_store` creates files by the process's umask, mostly 0644.
+    fn make_private(&self, key: &BlobKey) -> Result<(), StoreError> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let path: PathBuf =
+            folder.path_to_filesystem(&key.0).map_err(|error| failed("store blob", key, error))?;
+        match std::fs::set_permissions(&path, Permissions::from_mode(0o600)) {
+            // Deleted in between by somebody who may.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            result => result.map_err(|error| StoreError::Backend {
+                operation: "make private blob",
+                thing: key.to_string(),
+                source: error.into(),
+            }),
+        }
+    }
+}
+
+fn failed(operation: &'static str, thing: &impl ToString, error: Error) -> StoreError {
+    StoreError::Backend { operation, thing: thing.to_string(), source: error.into() }
+}

@@ -1,0 +1,200 @@
+//! Lists of deployments: newest first, and what is due.
+
+use crate::conditional::Item;
+use crate::items::{from_item, key_item, text};
+use crate::keys::{self, DUE_SHARDS};
+use crate::page::{Cursor, Page, PageRequest};
+use crate::table::{GSI1, GSI2, GSI3, Index, PK, SK};
+use crate::{StoreError, Table, backoff};
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::{DeploymentId, EnvUuid, OrgUuid, ProjectId};
+use jiff::Timestamp;
+use std::collections::HashMap;
+
+/// A deployment that somebody must look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Due {
+    /// Its organization.
+    pub org: OrgUuid,
+    /// The deployment.
+    pub id: DeploymentId,
+}
+
+/// Which deployments to list.
+#[derive(Clone, Debug)]
+pub enum DeploymentFilter {
+    /// All of the organization.
+    All,
+    /// Those of a project.
+    Project(ProjectId),
+    /// Those of an environment.
+    Environment(EnvUuid),
+}
+
+impl Table {
+    /// What is due at `now`, the longest due first, at most `limit` of each shard. The index is
+    /// behind the table by a moment: it finds, and the item decides. Half a read unit a shard when
+    /// nothing is due.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn due(&self, now: Timestamp, limit: i32) -> Result<Vec<Due>, StoreError> {
+        let mut due = Vec::new();
+        for shard in 0..DUE_SHARDS {
+            let pk = keys::due_shard(shard);
+            let query = self
+                .client()
+                .query()
+                .table_name(self.name())
+                .index_name(GSI2.name)
+                .key_condition_expression(format!("{} = :pk AND {} <= :now", GSI2.pk, GSI2.sk))
+                .expression_attribute_values(":pk", text(&pk))
+                .expression_attribute_values(":now", text(keys::due_at(now)))
+                .limit(limit);
+            let output = query
+                .send()
+                .await
+                .map_err(|error| StoreError::sdk("list what is due in", &pk, error))?;
+            due.extend(output.items().iter().filter_map(parse_due));
+        }
+        Ok(due)
+    }
+
+    /// Deployments, newest first. Keys: `gsi1` (organization) or `gsi3` (environment), then the
+    /// items by id. Half a read unit for each 4 KB of index and one for each item.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn deployments(
+        &self,
+        org: OrgUuid,
+        filter: &DeploymentFilter,
+        request: &PageRequest,
+    ) -> Result<Page<Deployment>, StoreError> {
+        let (index, pk) = match filter {
+            DeploymentFilter::All | DeploymentFilter::Project(_) => (GSI1, keys::deployments(org)),
+            DeploymentFilter::Environment(env) => {
+                (GSI3, keys::deployments_of_environment(org, *env))
+            }
+        };
+        let wanted = request.limit.clamp(1, 100) as usize;
+        let mut ids: Vec<DeploymentId> = Vec::new();
+        let mut after = request.after.clone();
+        loop {
+            let part = self.newest(org, index, &pk, filter, after.as_ref()).await?;
+            let missing = wanted - ids.len();
+            let more_here = part.ids.len() > missing;
+            ids.extend(part.ids.into_iter().take(missing));
+            if ids.len() == wanted && (more_here || part.read_to.is_some()) {
+                after = ids.last().map(|id| Cursor::after(id.to_string()));
+                break;
+            }
+            after = part.read_to;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(Page { items: self.deployments_by_id(org, &ids).await?, next: after })
+    }
+
+    async fn newest(
+        &self,
+        org: OrgUuid,
+        index: Index,
+        pk: &str,
+        filter: &DeploymentFilter,
+        after: Option<&Cursor>,
+    ) -> Result<Newest, StoreError> {
+        let mut query = self
+            .client()
+            .query()
+            .table_name(self.name())
+            .index_name(index.name)
+            .scan_index_forward(false)
+            .key_condition_expression(format!("{} = :pk", index.pk))
+            .expression_attribute_values(":pk", text(pk))
+            .limit(101);
+        if let DeploymentFilter::Project(project) = filter {
+            query = query
+                .filter_expression("#p = :project")
+                .expression_attribute_names("#p", "project")
+                .expression_attribute_values(":project", text(project.as_str()))
+                .limit(1_000);
+        }
+        if let Some(id) = after.and_then(|cursor| cursor.position().parse::<DeploymentId>().ok()) {
+            let mut start = key_item(&keys::deployment(org, id));
+            start.insert(index.pk.into(), text(pk));
+            start.insert(index.sk.into(), text(id.to_string()));
+            query = query.set_exclusive_start_key(Some(start));
+        }
+        let output = query
+            .send()
+            .await
+            .map_err(|error| StoreError::sdk("list deployments in", pk, error))?;
+        let id_of = |item: &Item| string(item, index.sk).and_then(|id| id.parse().ok());
+        let read_to = output.last_evaluated_key.as_ref().and_then(|key| string(key, index.sk));
+        let read_to = read_to.map(Cursor::after);
+        Ok(Newest { ids: output.items().iter().filter_map(id_of).collect(), read_to })
+    }
+
+    /// The deployments with these ids (at most 100), in their order; those that are gone are left
+    /// out. One read unit an item up to 4 KB.
+    async fn deployments_by_id(
+        &self,
+        org: OrgUuid,
+        ids: &[DeploymentId],
+    ) -> Result<Vec<Deployment>, StoreError> {
+        const OPERATION: &str = "read deployments";
+        let mut found: HashMap<DeploymentId, Deployment> = HashMap::new();
+        let mut keys: Vec<Item> =
+            ids.iter().map(|id| key_item(&keys::deployment(org, *id))).collect();
+        let mut round = 0;
+        while !keys.is_empty() {
+            let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true);
+            let wanted = wanted
+                .build()
+                .map_err(|source| StoreError::corrupt(OPERATION, self.name(), source))?;
+            let request = self.client().batch_get_item().request_items(self.name(), wanted);
+            let output = request
+                .send()
+                .await
+                .map_err(|error| StoreError::sdk(OPERATION, self.name(), error))?;
+            for item in output.responses.unwrap_or_default().into_values().flatten() {
+                let deployment: Deployment = from_item(OPERATION, item)?;
+                found.insert(deployment.id, deployment);
+            }
+            // DynamoDB may leave some for later, even all of them when it is busy.
+            keys = output
+                .unprocessed_keys
+                .unwrap_or_default()
+                .remove(self.name())
+                .map_or_else(Vec::new, |left| left.keys);
+            if !keys.is_empty() {
+                backoff::pause(round).await;
+                round += 1;
+            }
+        }
+        Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
+    }
+}
+
+struct Newest {
+    ids: Vec<DeploymentId>,
+    read_to: Option<Cursor>,
+}
+
+fn string(item: &Item, name: &str) -> Option<String> {
+    match item.get(name) {
+        Some(AttributeValue::S(text)) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn parse_due(item: &Item) -> Option<Due> {
+    let (org, id) = keys::parse_deployment(&string(item, PK)?)?;
+    string(item, SK)?;
+    Some(Due { org, id })
+}

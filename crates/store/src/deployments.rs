@@ -1,0 +1,229 @@
+//! Deployments: accepted, moved on, ended; and what is due.
+//!
+//! A deployment is one item, written whole at each step on condition of its version, so a step that
+//! was decided on old facts is never written. Where the environment's turn changes too, both are
+//! written in one transaction.
+
+use crate::conditional::{Item, settle};
+use crate::items::{Condition, number, put, text, to_item};
+use crate::outcome::Saved;
+use crate::table::{GSI1, GSI2, GSI3, TTL};
+use crate::{StoreError, Table, audit, keys};
+use aws_sdk_dynamodb::types::TransactWriteItem;
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::{DeploymentId, OrgUuid, PrincipalId};
+use canyon_domain::inventory::Environment;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What an `Idempotency-Key` has led to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdempotencyRecord {
+    /// Whose key it is.
+    pub by: PrincipalId,
+    /// The key.
+    pub key: String,
+    /// SHA-256 of the request's body, in hexadecimal: another body under the same key is refused.
+    pub body: String,
+    /// The deployment that it made.
+    pub deployment: DeploymentId,
+    /// The key is free again from then on.
+    pub expires_at: Timestamp,
+}
+
+/// What accepting a deployment came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// It is stored and will run.
+    Yes,
+    /// The idempotency key has been used: look what it led to.
+    Repeated,
+    /// The environment has changed since it was read: read again and decide again.
+    Lost,
+}
+
+/// A step of a deployment that also changes its environment.
+#[derive(Clone, Debug)]
+pub struct Move<'a> {
+    /// The deployment after the step; its version is one more than what was read.
+    pub deployment: &'a Deployment,
+    /// What becomes of its environment.
+    pub environment: EnvironmentChange<'a>,
+    /// The deployment whose turn comes now, made due.
+    pub next: Option<&'a Deployment>,
+    /// The record of the change, if somebody asked for it.
+    pub record: Option<&'a AuditRecord>,
+}
+
+/// What becomes of an environment in a [`Move`].
+#[derive(Clone, Copy, Debug)]
+pub enum EnvironmentChange<'a> {
+    /// It is as given now; its version is one more than what was read.
+    Save(&'a Environment),
+    /// It is gone; given as it was read.
+    Remove(&'a Environment),
+    /// It was gone before.
+    Nothing,
+}
+
+impl Table {
+    fn deployment_item(
+        &self,
+        org: OrgUuid,
+        deployment: &Deployment,
+        operation: &'static str,
+    ) -> Result<Item, StoreError> {
+        let mut item = to_item(operation, &keys::deployment(org, deployment.id), deployment)?;
+        let id = text(deployment.id.to_string());
+        item.insert(GSI1.pk.into(), text(keys::deployments(org)));
+        item.insert(GSI1.sk.into(), id.clone());
+        item.insert(
+            GSI3.pk.into(),
+            text(keys::deployments_of_environment(org, deployment.env_uuid)),
+        );
+        item.insert(GSI3.sk.into(), id);
+        if let Some(due) = deployment.due_at {
+            item.insert(GSI2.pk.into(), text(keys::due_shard_of(deployment.id)));
+            item.insert(GSI2.sk.into(), text(keys::due_at(due)));
+        }
+        Ok(item)
+    }
+
+    /// Accepts a deployment. Keys: the deployment, its environment with the grown queue, the
+    /// idempotency key if one was given, audit; on condition that the environment has the version
+    /// before and the key is free. 8 write units and 3 in the indexes, at 1 KB an item.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn accept_deployment(
+        &self,
+        org: OrgUuid,
+        deployment: &Deployment,
+        environment: &Environment,
+        idempotency: Option<&IdempotencyRecord>,
+        record: &AuditRecord,
+    ) -> Result<Accepted, StoreError> {
+        const OPERATION: &str = "accept deployment";
+        let item = self.deployment_item(org, deployment, OPERATION)?;
+        let mut items = vec![
+            put(self, item, Condition::absent()),
+            self.environment_item(org, environment)?,
+            audit::record(self, org, record)?,
+        ];
+        if let Some(idempotency) = idempotency {
+            items.push(self.idempotency_item(org, idempotency, deployment.created_at)?);
+        }
+        match self.transact(OPERATION, &deployment.id.to_string(), items).await? {
+            Ok(()) => Ok(Accepted::Yes),
+            Err(cancelled) if cancelled.includes(3) => Ok(Accepted::Repeated),
+            Err(_) => Ok(Accepted::Lost),
+        }
+    }
+
+    fn idempotency_item(
+        &self,
+        org: OrgUuid,
+        record: &IdempotencyRecord,
+        now: Timestamp,
+    ) -> Result<TransactWriteItem, StoreError> {
+        let key = keys::idempotency(org, record.by, &record.key);
+        let mut item = to_item("remember idempotency key", &key, record)?;
+        item.insert(TTL.into(), number(record.expires_at.as_second()));
+        item.insert("expires".into(), number(record.expires_at.as_millisecond()));
+        let mut condition = Condition::absent();
+        // TTL deletes late, so an expired key is told by its own time.
+        condition.expression.push_str(" OR expires <= :now");
+        condition.values.insert(":now".into(), number(now.as_millisecond()));
+        Ok(put(self, item, condition))
+    }
+
+    /// What an idempotency key of `by` has led to. One read unit.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn idempotency(
+        &self,
+        org: OrgUuid,
+        by: PrincipalId,
+        key: &str,
+    ) -> Result<Option<IdempotencyRecord>, StoreError> {
+        self.read("read idempotency key", &keys::idempotency(org, by, key)).await
+    }
+
+    /// A deployment. One read unit up to 4 KB.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn deployment(
+        &self,
+        org: OrgUuid,
+        id: DeploymentId,
+    ) -> Result<Option<Deployment>, StoreError> {
+        self.read("read deployment", &keys::deployment(org, id)).await
+    }
+
+    /// Writes a step of a deployment, on condition that it has the version before. One write unit
+    /// for each KB begun, and up to 2 in `gsi2` when it becomes due at another time.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn save_deployment(
+        &self,
+        org: OrgUuid,
+        deployment: &Deployment,
+    ) -> Result<Saved, StoreError> {
+        const OPERATION: &str = "update deployment";
+        let condition = Condition::version(deployment.version.saturating_sub(1));
+        let result = self
+            .client()
+            .put_item()
+            .table_name(self.name())
+            .set_item(Some(self.deployment_item(org, deployment, OPERATION)?))
+            .condition_expression(condition.expression)
+            .set_expression_attribute_values(Some(condition.values))
+            .send()
+            .await;
+        let settled = settle(OPERATION, deployment.id.to_string(), result)?;
+        Ok(if settled.is_ok() { Saved::Yes } else { Saved::Lost })
+    }
+
+    /// Writes a step that changes the environment too. Keys: the deployment, its environment, the
+    /// deployment whose turn comes, audit; on condition that each has the version before. 4 to 16
+    /// write units at 1 KB an item.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn move_deployment(
+        &self,
+        org: OrgUuid,
+        step: &Move<'_>,
+    ) -> Result<Saved, StoreError> {
+        const OPERATION: &str = "move deployment";
+        let mut items = Vec::new();
+        for deployment in std::iter::once(step.deployment).chain(step.next) {
+            let item = self.deployment_item(org, deployment, OPERATION)?;
+            let before = deployment.version.saturating_sub(1);
+            items.push(put(self, item, Condition::version(before)));
+        }
+        match step.environment {
+            EnvironmentChange::Save(environment) => {
+                items.push(self.environment_item(org, environment)?);
+            }
+            EnvironmentChange::Remove(environment) => {
+                items.extend(self.environment_removal(org, environment));
+            }
+            EnvironmentChange::Nothing => {}
+        }
+        if let Some(record) = step.record {
+            items.push(audit::record(self, org, record)?);
+        }
+        let done = self.transact(OPERATION, &step.deployment.id.to_string(), items).await?;
+        Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
+    }
+}

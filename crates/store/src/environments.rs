@@ -1,0 +1,168 @@
+//! Environments: their link to a runner, and whose turn it is in them.
+
+use crate::items::{Condition, count_use, delete, put, to_item};
+use crate::outcome::{Created, Deleted, Saved};
+use crate::page::{Page, PageRequest, Partition};
+use crate::{StoreError, Table, audit, keys};
+use aws_sdk_dynamodb::types::TransactWriteItem;
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::ids::{EnvId, OrgUuid, ProjectId, RunnerId};
+use canyon_domain::inventory::Environment;
+
+impl Table {
+    /// Makes an environment. Keys: the environment, a use of its project, type and runner, audit;
+    /// on condition that there is none of its name and that those three exist. 10 write units.
+    /// [`Created::Missing`]: 1 the project, 2 the type, 3 the runner.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn create_environment(
+        &self,
+        org: OrgUuid,
+        environment: &Environment,
+        record: &AuditRecord,
+    ) -> Result<Created, StoreError> {
+        let key = keys::environment(org, &environment.project_id, &environment.id);
+        let mut items = vec![put(self, to_item("create environment", &key, environment)?, Condition::absent())];
+        items.extend(self.environment_uses(org, environment, 1));
+        items.push(audit::record(self, org, record)?);
+        match self.transact("create environment", &key.sk, items).await? {
+            Ok(()) => Ok(Created::Yes),
+            Err(cancelled) if cancelled.includes(0) => Ok(Created::Exists),
+            Err(cancelled) => Ok(Created::Missing(cancelled.first())),
+        }
+    }
+
+    fn environment_uses(
+        &self,
+        org: OrgUuid,
+        environment: &Environment,
+        change: i64,
+    ) -> [TransactWriteItem; 3] {
+        [
+            count_use(self, &keys::project(org, &environment.project_id), change),
+            count_use(self, &keys::env_type(org, &environment.env_type_id), change),
+            count_use(self, &keys::runner(org, &environment.runner_id), change),
+        ]
+    }
+
+    /// An environment. One read unit up to 4 KB.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn environment(
+        &self,
+        org: OrgUuid,
+        project: &ProjectId,
+        env: &EnvId,
+    ) -> Result<Option<Environment>, StoreError> {
+        self.read("read environment", &keys::environment(org, project, env)).await
+    }
+
+    /// The environments by project and name, of one project if that is given, as far as `keep`
+    /// wants them. One read unit for each 4 KB read.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn environments(
+        &self,
+        org: OrgUuid,
+        project: Option<&ProjectId>,
+        request: &PageRequest,
+        keep: impl Fn(&Environment) -> bool,
+    ) -> Result<Page<Environment>, StoreError> {
+        let prefix = project.map(keys::environments_of_project);
+        let partition = Partition {
+            operation: "list environments",
+            pk: keys::environments(org),
+            prefix: prefix.as_deref(),
+            descending: false,
+        };
+        self.page(partition, request, keep).await
+    }
+
+    /// Part of a transaction: the environment as it is now, if it has the version before.
+    pub(crate) fn environment_item(
+        &self,
+        org: OrgUuid,
+        environment: &Environment,
+    ) -> Result<TransactWriteItem, StoreError> {
+        let key = keys::environment(org, &environment.project_id, &environment.id);
+        let item = to_item("update environment", &key, environment)?;
+        Ok(put(self, item, Condition::version(environment.version.saturating_sub(1))))
+    }
+
+    /// Writes a changed environment, on condition that it has the version before. 4 write units
+    /// at 1 KB an item.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn save_environment(
+        &self,
+        org: OrgUuid,
+        environment: &Environment,
+        record: &AuditRecord,
+    ) -> Result<Saved, StoreError> {
+        let items =
+            vec![self.environment_item(org, environment)?, audit::record(self, org, record)?];
+        let done = self.transact("update environment", environment.id.as_str(), items).await?;
+        Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
+    }
+
+    /// Links an environment to another runner. Keys: the environment, one use less of the `former`
+    /// runner and one more of the new, audit; on condition that the environment has the version
+    /// before and the new runner exists. 8 write units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn relink_environment(
+        &self,
+        org: OrgUuid,
+        environment: &Environment,
+        former: &RunnerId,
+        record: &AuditRecord,
+    ) -> Result<Saved, StoreError> {
+        let items = vec![
+            self.environment_item(org, environment)?,
+            count_use(self, &keys::runner(org, former), -1),
+            count_use(self, &keys::runner(org, &environment.runner_id), 1),
+            audit::record(self, org, record)?,
+        ];
+        let done = self.transact("refresh runner of", environment.id.as_str(), items).await?;
+        Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
+    }
+
+    /// Parts of a transaction: the environment as it was read is gone, and what it used is free.
+    pub(crate) fn environment_removal(
+        &self,
+        org: OrgUuid,
+        environment: &Environment,
+    ) -> Vec<TransactWriteItem> {
+        let key = keys::environment(org, &environment.project_id, &environment.id);
+        let mut items = vec![delete(self, &key, Condition::version(environment.version))];
+        items.extend(self.environment_uses(org, environment, -1));
+        items
+    }
+
+    /// Deletes an environment at once, on condition that it is as it was read. 10 write units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn delete_environment(
+        &self,
+        org: OrgUuid,
+        environment: &Environment,
+        record: &AuditRecord,
+    ) -> Result<Deleted, StoreError> {
+        let mut items = self.environment_removal(org, environment);
+        items.push(audit::record(self, org, record)?);
+        let done = self.transact("delete environment", environment.id.as_str(), items).await?;
+        Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
+    }
+}

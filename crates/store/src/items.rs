@@ -1,0 +1,141 @@
+//! Items and what they mean: to and from Rust values, and the four single-item requests.
+
+use crate::conditional::Item;
+use crate::keys::Key;
+use crate::table::{PK, SK};
+use crate::{StoreError, Table};
+use aws_sdk_dynamodb::types::{
+    AttributeValue, Delete, Put, TransactWriteItem, Update,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::collections::HashMap;
+
+/// What [`crate::conditional`] and transactions need besides a key: an expression and its names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Condition {
+    pub(crate) expression: String,
+    pub(crate) names: HashMap<String, String>,
+    pub(crate) values: HashMap<String, AttributeValue>,
+}
+
+impl Condition {
+    /// There is no such item yet.
+    pub(crate) fn absent() -> Self {
+        Self { expression: format!("attribute_not_exists({PK})"), ..Self::default() }
+    }
+
+    /// There is such an item.
+    pub(crate) fn present() -> Self {
+        Self { expression: format!("attribute_exists({PK})"), ..Self::default() }
+    }
+
+    /// The item is as it was when it was read. `version` is a reserved word nowhere, `uses` neither.
+    pub(crate) fn version(version: u64) -> Self {
+        let values = HashMap::from([(":v".to_owned(), number(version))]);
+        Self { expression: "version = :v".to_owned(), names: HashMap::new(), values }
+    }
+
+    /// The item exists and nothing refers to it.
+    pub(crate) fn unused() -> Self {
+        let values = HashMap::from([(":zero".to_owned(), number(0))]);
+        let expression =
+            format!("attribute_exists({PK}) AND (attribute_not_exists(uses) OR uses = :zero)");
+        Self { expression, names: HashMap::new(), values }
+    }
+}
+
+pub(crate) fn number(n: impl ToString) -> AttributeValue {
+    AttributeValue::N(n.to_string())
+}
+
+pub(crate) fn text(s: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(s.into())
+}
+
+pub(crate) fn key_item(key: &Key) -> Item {
+    HashMap::from([(PK.to_owned(), text(&key.pk)), (SK.to_owned(), text(&key.sk))])
+}
+
+/// `value` as an item at `key`.
+pub(crate) fn to_item(
+    operation: &'static str,
+    key: &Key,
+    value: &impl Serialize,
+) -> Result<Item, StoreError> {
+    let mut item: Item = serde_dynamo::to_item(value)
+        .map_err(|source| StoreError::corrupt(operation, &key.pk, source))?;
+    item.extend(key_item(key));
+    Ok(item)
+}
+
+/// The value that an item holds; keys and bookkeeping are ignored.
+pub(crate) fn from_item<T: DeserializeOwned>(
+    operation: &'static str,
+    item: Item,
+) -> Result<T, StoreError> {
+    let key = match (item.get(PK), item.get(SK)) {
+        (Some(AttributeValue::S(pk)), Some(AttributeValue::S(sk))) => format!("{pk} {sk}"),
+        _ => String::new(),
+    };
+    serde_dynamo::from_item(item).map_err(|source| StoreError::corrupt(operation, key, source))
+}
+
+/// Part of a transaction: writes `item` if `condition` holds.
+pub(crate) fn put(table: &Table, item: Item, condition: Condition) -> TransactWriteItem {
+    let put = Put::builder()
+        .table_name(table.name())
+        .set_item(Some(item))
+        .condition_expression(condition.expression)
+        .set_expression_attribute_names(some(condition.names))
+        .set_expression_attribute_values(some(condition.values))
+        .build();
+    // `build` fails only without a table name or an item, and both are given.
+    TransactWriteItem::builder().set_put(put.ok()).build()
+}
+
+/// Part of a transaction: deletes the item at `key` if `condition` holds.
+pub(crate) fn delete(table: &Table, key: &Key, condition: Condition) -> TransactWriteItem {
+    let delete = Delete::builder()
+        .table_name(table.name())
+        .set_key(Some(key_item(key)))
+        .condition_expression(condition.expression)
+        .set_expression_attribute_names(some(condition.names))
+        .set_expression_attribute_values(some(condition.values))
+        .build();
+    TransactWriteItem::builder().set_delete(delete.ok()).build()
+}
+
+/// Part of a transaction: one more (or fewer) thing refers to the item at `key`, which exists.
+pub(crate) fn count_use(table: &Table, key: &Key, change: i64) -> TransactWriteItem {
+    let update = Update::builder()
+        .table_name(table.name())
+        .set_key(Some(key_item(key)))
+        .update_expression("ADD uses :n")
+        .condition_expression(Condition::present().expression)
+        .expression_attribute_values(":n", number(change))
+        .build();
+    TransactWriteItem::builder().set_update(update.ok()).build()
+}
+
+fn some<K, V>(map: HashMap<K, V>) -> Option<HashMap<K, V>> {
+    (!map.is_empty()).then_some(map)
+}
+
+impl Table {
+    /// The value at `key`, read consistently: one read unit for each 4 KB.
+    pub(crate) async fn read<T: DeserializeOwned>(
+        &self,
+        operation: &'static str,
+        key: &Key,
+    ) -> Result<Option<T>, StoreError> {
+        let request = self
+            .client()
+            .get_item()
+            .table_name(self.name())
+            .set_key(Some(key_item(key)))
+            .consistent_read(true);
+        let output =
+            request.send().await.map_err(|error| StoreError::sdk(operation, &key.sk, error))?;
+        output.item.map(|item| from_item(operation, item)).transpose()
+    }
+}

@@ -1,0 +1,29 @@
+//! Where Canyon keeps its state: one DynamoDB table, and an object store for what is too large for it.
+//!
+//! There is one back end. On AWS the table is DynamoDB; on a laptop the same SDK client talks to
+//! [`embedded`], a DynamoDB in this process on one SQLite file. So the code that runs on a laptop
+//! is the code that runs on AWS, down to the request bytes.
+
+pub mod audit;
+pub mod backoff;
+pub mod blob_keys;
+pub mod blobs;
+pub mod conditional;
+pub mod deployment_lists;
+pub mod deployments;
+pub mod embedded;
+pub mod environments;
+pub mod error;
+pub mod inventory;
+mod items;
+pub mod keys;
+pub mod meter;
+pub mod organizations;
+pub mod outcome;
+pub mod page;
+pub mod runner_rules;
+pub mod table;
+pub mod transact;
+
+pub use error::StoreError;
+pub use table::Table;

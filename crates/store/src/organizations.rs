@@ -1,0 +1,169 @@
+//! Organizations and the tokens that open them.
+
+use crate::items::{Condition, delete, put, to_item};
+use crate::outcome::{Created, Deleted};
+use crate::page::{Page, PageRequest, Partition};
+use crate::{StoreError, Table, audit, keys};
+use canyon_domain::attempt::SecretHash;
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::ids::OrgUuid;
+use canyon_domain::inventory::Organization;
+use canyon_domain::principal::Principal;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// A stored API token: what its secret opens. The secret itself is not stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenRecord {
+    /// Hash of the secret.
+    pub hash: SecretHash,
+    /// Whom it speaks for; the principal's id is the token's.
+    pub principal: Principal,
+    /// What it is for.
+    pub description: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// It is refused from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Table {
+    /// Makes an organization with its first token. Keys: the organization, the guard of its name,
+    /// the token twice, audit; on condition that the name is free. 10 write units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn create_organization(
+        &self,
+        organization: &Organization,
+        token: &TokenRecord,
+        record: &AuditRecord,
+    ) -> Result<Created, StoreError> {
+        const OPERATION: &str = "create organization";
+        let key = keys::organization(organization.uuid);
+        let name = keys::organization_name(&organization.id);
+        let mut items = vec![
+            put(self, to_item(OPERATION, &name, organization)?, Condition::absent()),
+            put(self, to_item(OPERATION, &key, organization)?, Condition::absent()),
+        ];
+        items.extend(self.token_items(OPERATION, token)?);
+        items.push(audit::record(self, organization.uuid, record)?);
+        let done = self.transact(OPERATION, organization.id.as_str(), items).await?;
+        Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
+    }
+
+    /// The organization with this uuid. One read unit.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn organization(&self, of: OrgUuid) -> Result<Option<Organization>, StoreError> {
+        self.read("read organization", &keys::organization(of)).await
+    }
+
+    /// The organization with this name; for the start of `canyon local`, never for a request. One
+    /// read unit.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn organization_named(
+        &self,
+        id: &canyon_domain::ids::OrgId,
+    ) -> Result<Option<Organization>, StoreError> {
+        self.read("read organization", &keys::organization_name(id)).await
+    }
+
+    fn token_items(
+        &self,
+        operation: &'static str,
+        token: &TokenRecord,
+    ) -> Result<[aws_sdk_dynamodb::types::TransactWriteItem; 2], StoreError> {
+        let Principal { id, org, .. } = token.principal;
+        let by_secret = to_item(operation, &keys::token_by_secret(&token.hash), token)?;
+        let listed = to_item(operation, &keys::token(org, id.0), token)?;
+        Ok([
+            put(self, by_secret, Condition::absent()),
+            put(self, listed, Condition::absent()),
+        ])
+    }
+
+    /// Makes a token. Keys: the token by its secret's hash and in its organization's list, audit;
+    /// on condition that neither is there. 6 write units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn create_token(
+        &self,
+        token: &TokenRecord,
+        record: &AuditRecord,
+    ) -> Result<Created, StoreError> {
+        const OPERATION: &str = "create token";
+        let org = token.principal.org;
+        let mut items = self.token_items(OPERATION, token)?.to_vec();
+        items.push(audit::record(self, org, record)?);
+        let done = self.transact(OPERATION, &token.principal.id.to_string(), items).await?;
+        Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
+    }
+
+    /// What a secret opens. One read unit.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn token_by_secret(
+        &self,
+        hash: &SecretHash,
+    ) -> Result<Option<TokenRecord>, StoreError> {
+        self.read("read token", &keys::token_by_secret(hash)).await
+    }
+
+    /// The tokens of an organization, in the order of their making. One read unit for each 4 KB.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn tokens(
+        &self,
+        org: OrgUuid,
+        request: &PageRequest,
+    ) -> Result<Page<TokenRecord>, StoreError> {
+        let partition = Partition {
+            operation: "list tokens",
+            pk: keys::tokens(org),
+            prefix: None,
+            descending: false,
+        };
+        self.page(partition, request, |_| true).await
+    }
+
+    /// Revokes a token. Keys as for its making; on condition that it is there. 6 write units and
+    /// one read unit.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn delete_token(
+        &self,
+        org: OrgUuid,
+        id: Uuid,
+        record: &AuditRecord,
+    ) -> Result<Deleted, StoreError> {
+        const OPERATION: &str = "delete token";
+        let listed = keys::token(org, id);
+        let Some(token) = self.read::<TokenRecord>(OPERATION, &listed).await? else {
+            return Ok(Deleted::No);
+        };
+        let items = vec![
+            delete(self, &listed, Condition::present()),
+            delete(self, &keys::token_by_secret(&token.hash), Condition::present()),
+            audit::record(self, org, record)?,
+        ];
+        let done = self.transact(OPERATION, &id.to_string(), items).await?;
+        Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
+    }
+}

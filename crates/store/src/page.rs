@@ -1,0 +1,182 @@
+//! Pages of lists, and the opaque cursors between them.
+//!
+//! A cursor holds a position only; the partition that it is a position in is made anew from the
+//! caller's organization at each request. So a cursor that was taken, guessed or changed leads
+//! nowhere but to another position in the caller's own list. It also holds a hash of the list's
+//! name, so that a cursor of another list is refused instead of giving a page of nonsense.
+
+use crate::conditional::Item;
+use crate::items::{from_item, text};
+use crate::table::{PK, SK};
+use crate::{StoreError, Table};
+use aws_sdk_dynamodb::types::AttributeValue;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+
+/// Which part of a list is wanted.
+#[derive(Clone, Debug)]
+pub struct PageRequest {
+    /// The most items, 1 to 100.
+    pub limit: u32,
+    /// Where the last page ended.
+    pub after: Option<Cursor>,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug)]
+pub struct Page<T> {
+    /// Its items.
+    pub items: Vec<T>,
+    /// Where it ended, if more follows.
+    pub next: Option<Cursor>,
+}
+
+impl<T> Page<T> {
+    /// The same page of other items.
+    pub fn map<U>(self, f: impl FnMut(T) -> U) -> Page<U> {
+        Page { items: self.items.into_iter().map(f).collect(), next: self.next }
+    }
+}
+
+/// A position in one list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    position: String,
+}
+
+/// The cursor is damaged, or of another list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the page token is not one of this list; start again without it")]
+pub struct ForeignCursor;
+
+impl Cursor {
+    /// After the item whose sort key is `position`.
+    pub(crate) fn after(position: impl Into<String>) -> Self {
+        Self { position: position.into() }
+    }
+
+    /// The sort key after which the page begins.
+    pub(crate) fn position(&self) -> &str {
+        &self.position
+    }
+
+    /// The cursor as text. `list` names the list with all its filters.
+    pub fn encode(&self, list: &str) -> String {
+        let mut bytes = tag(list, &self.position).to_vec();
+        bytes.extend_from_slice(self.position.as_bytes());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Reads a cursor of the list `list`.
+    ///
+    /// # Errors
+    ///
+    /// [`ForeignCursor`] when it is damaged or of another list.
+    pub fn decode(list: &str, token: &str) -> Result<Self, ForeignCursor> {
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| ForeignCursor)?;
+        let (head, position) = bytes.split_at_checked(8).ok_or(ForeignCursor)?;
+        let position = std::str::from_utf8(position).map_err(|_| ForeignCursor)?;
+        let usable = head == tag(list, position) && !position.is_empty() && position.len() <= 300;
+        if usable { Ok(Self::after(position)) } else { Err(ForeignCursor) }
+    }
+}
+
+fn tag(list: &str, position: &str) -> [u8; 8] {
+    let digest = Sha256::digest(format!("{list}\0{position}"));
+    let mut tag = [0; 8];
+    tag.copy_from_slice(&digest[..8]);
+    tag
+}
+
+/// A partition of the table, in the order of its sort keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Partition<'a> {
+    pub(crate) operation: &'static str,
+    pub(crate) pk: String,
+    /// Only sort keys that begin so.
+    pub(crate) prefix: Option<&'a str>,
+    /// Newest (greatest sort key) first.
+    pub(crate) descending: bool,
+}
+
+impl Table {
+    /// A page of a partition, read consistently, of those items that `keep` wants: one read unit
+    /// for each 4 KB read, wanted or not. Reads on until the page is full or the list at its end.
+    pub(crate) async fn page<T: DeserializeOwned>(
+        &self,
+        partition: Partition<'_>,
+        request: &PageRequest,
+        keep: impl Fn(&T) -> bool,
+    ) -> Result<Page<T>, StoreError> {
+        let Partition { operation, pk, prefix, descending } = partition;
+        let wanted = request.limit.clamp(1, 100) as usize;
+        let mut after = request.after.clone();
+        let mut items = Vec::new();
+        loop {
+            let mut query = self
+                .client()
+                .query()
+                .table_name(self.name())
+                .consistent_read(true)
+                .scan_index_forward(!descending)
+                .expression_attribute_values(":pk", text(&pk))
+                // One more than wanted tells whether more follows.
+                .limit(i32::try_from(wanted - items.len() + 1).unwrap_or(i32::MAX));
+            query = match prefix {
+                Some(prefix) => query
+                    .key_condition_expression(format!("{PK} = :pk AND begins_with({SK}, :sk)"))
+                    .expression_attribute_values(":sk", text(prefix)),
+                None => query.key_condition_expression(format!("{PK} = :pk")),
+            };
+            if let Some(cursor) = &after {
+                query = query
+                    .exclusive_start_key(PK, text(&pk))
+                    .exclusive_start_key(SK, text(cursor.position()));
+            }
+            let output =
+                query.send().await.map_err(|error| StoreError::sdk(operation, &pk, error))?;
+            let at_end = output.last_evaluated_key.is_none();
+            for item in output.items.unwrap_or_default() {
+                let position = sort_key(&item);
+                let value = from_item(operation, item)?;
+                if !keep(&value) {
+                    after = Some(Cursor::after(position));
+                    continue;
+                }
+                if items.len() == wanted {
+                    return Ok(Page { items, next: after });
+                }
+                items.push(value);
+                after = Some(Cursor::after(position));
+            }
+            if at_end {
+                return Ok(Page { items, next: None });
+            }
+        }
+    }
+}
+
+pub(crate) fn sort_key(item: &Item) -> String {
+    match item.get(SK) {
+        Some(AttributeValue::S(sk)) => sk.clone(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_in_its_own_list_only() {
+        let token = Cursor::after("my-runner").encode("runners");
+        assert_eq!(Cursor::decode("runners", &token).unwrap().position(), "my-runner");
+        assert_eq!(Cursor::decode("projects", &token), Err(ForeignCursor));
+        assert_eq!(Cursor::decode("runners?type=local", &token), Err(ForeignCursor));
+        for damaged in ["", "AAAA", "%%%", &token[1..], &format!("{token}A")] {
+            assert_eq!(Cursor::decode("runners", damaged), Err(ForeignCursor), "{damaged}");
+        }
+    }
+}

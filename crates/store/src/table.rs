@@ -1,0 +1,220 @@
+//! The table's shape: two keys, three indexes, and why each index is there.
+
+use crate::StoreError;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::create_table::CreateTableError;
+use aws_sdk_dynamodb::operation::create_table::builders::CreateTableFluentBuilder;
+use aws_sdk_dynamodb::operation::describe_table::DescribeTableError;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
+    ProjectionType, ScalarAttributeType, TableDescription, TableStatus, TimeToLiveSpecification,
+    TimeToLiveStatus,
+};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Partition key.
+pub const PK: &str = "pk";
+/// Sort key.
+pub const SK: &str = "sk";
+/// When an item may be thrown away, in seconds since 1970. For garbage only: DynamoDB deletes late.
+pub const TTL: &str = "ttl";
+
+/// A global secondary index. All its keys are strings; an item without them is not in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Its name.
+    pub name: &'static str,
+    /// Its partition key.
+    pub pk: &'static str,
+    /// Its sort key.
+    pub sk: &'static str,
+    /// Attributes that it holds beside the keys.
+    pub includes: &'static [&'static str],
+}
+
+/// The newest deployments of an organization. The project comes along, so that a list can leave
+/// out what its reader may not see before it reads whole items.
+pub const GSI1: Index =
+    Index { name: "gsi1", pk: "gsi1pk", sk: "gsi1sk", includes: &["project"] };
+/// What is due: the few items that somebody must look at by a certain time.
+pub const GSI2: Index = Index { name: "gsi2", pk: "gsi2pk", sk: "gsi2sk", includes: &[] };
+/// The newest deployments of an environment.
+pub const GSI3: Index = Index { name: "gsi3", pk: "gsi3pk", sk: "gsi3sk", includes: &[] };
+
+const INDEXES: [Index; 3] = [GSI1, GSI2, GSI3];
+
+/// How often to look whether a new table is ready, and how many times.
+const POLL: Duration = Duration::from_millis(50);
+const POLLS: u32 = 600;
+
+/// The table, wherever it is. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Table {
+    client: Client,
+    name: String,
+}
+
+impl Table {
+    /// The table `name`, which may not exist yet.
+    pub fn new(client: Client, name: impl Into<String>) -> Self {
+        Self { client, name: name.into() }
+    }
+
+    /// The client to reach it by.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Creates the table if it is absent, and waits until it can be used. For a laptop and for
+    /// tests; on AWS the template makes it. Two callers at once do no harm.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::WrongShape`] if there is a table of that name with other keys or indexes.
+    pub async fn ensure(&self) -> Result<(), StoreError> {
+        let found = match self.describe().await? {
+            Some(found) => found,
+            None => self.create().await?,
+        };
+        self.check_shape(&found)?;
+        self.enable_ttl().await
+    }
+
+    async fn describe(&self) -> Result<Option<TableDescription>, StoreError> {
+        match self.client.describe_table().table_name(&self.name).send().await {
+            Ok(output) => Ok(output.table),
+            Err(SdkError::ServiceError(context))
+                if matches!(context.err(), DescribeTableError::ResourceNotFoundException(_)) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(StoreError::sdk("look at table", &self.name, error)),
+        }
+    }
+
+    async fn create(&self) -> Result<TableDescription, StoreError> {
+        let request = self.definition().map_err(|error| {
+            let error = SdkError::<CreateTableError>::construction_failure(error);
+            StoreError::sdk("create table", &self.name, error)
+        })?;
+        match request.send().await {
+            Ok(_) => {}
+            Err(error) if error.code() == Some("ResourceInUseException") => {} // somebody was first
+            Err(error) => return Err(StoreError::sdk("create table", &self.name, error)),
+        }
+        for _ in 0..POLLS {
+            match self.describe().await? {
+                Some(found) if found.table_status() == Some(&TableStatus::Active) => {
+                    return Ok(found);
+                }
+                _ => tokio::time::sleep(POLL).await,
+            }
+        }
+        Err(StoreError::Unavailable {
+            operation: "create table",
+            thing: self.name.clone(),
+            source: "it did not become active within 30 s".into(),
+        })
+    }
+
+    fn definition(&self) -> Result<CreateTableFluentBuilder, BuildError> {
+        let indexes = INDEXES.into_iter().map(index).collect::<Result<_, _>>()?;
+        Ok(self
+            .client
+            .create_table()
+            .table_name(&self.name)
+            .billing_mode(BillingMode::PayPerRequest)
+            .set_attribute_definitions(Some(attributes()?))
+            .set_key_schema(Some(key_schema(PK, SK)?))
+            .set_global_secondary_indexes(Some(indexes)))
+    }
+
+    fn check_shape(&self, found: &TableDescription) -> Result<(), StoreError> {
+        let wrong = |difference: String| {
+            Err(StoreError::WrongShape { table: self.name.clone(), difference })
+        };
+        if !same_keys(found.key_schema(), PK, SK) {
+            return wrong(format!("its keys are not `{PK}` and `{SK}`"));
+        }
+        for Index { name, pk, sk, .. } in INDEXES {
+            let same = found.global_secondary_indexes().iter().any(|index| {
+                index.index_name() == Some(name) && same_keys(index.key_schema(), pk, sk)
+            });
+            if !same {
+                return wrong(format!("it has no index `{name}` over `{pk}` and `{sk}`"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn enable_ttl(&self) -> Result<(), StoreError> {
+        const OPERATION: &str = "enable expiry in table";
+        let failed = |error| StoreError::sdk(OPERATION, &self.name, error);
+        let now = self.client.describe_time_to_live().table_name(&self.name).send().await;
+        let now = now.map_err(|error| StoreError::sdk(OPERATION, &self.name, error))?;
+        let status = now.time_to_live_description().and_then(|ttl| ttl.time_to_live_status());
+        if matches!(status, Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling)) {
+            return Ok(());
+        }
+        let wanted = TimeToLiveSpecification::builder().enabled(true).attribute_name(TTL).build();
+        let request =
+            self.client.update_time_to_live().table_name(&self.name).time_to_live_specification(
+                wanted.map_err(|e| failed(SdkError::construction_failure(e)))?,
+            );
+        match request.send().await {
+            Ok(_) => Ok(()),
+            // Another caller was between our two requests.
+            Err(error) if error.message().is_some_and(|m| m.contains("already enabled")) => Ok(()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+/// Every attribute that a key or an index needs, each once.
+fn attributes() -> Result<Vec<AttributeDefinition>, BuildError> {
+    let keys = INDEXES.iter().flat_map(|index| [index.pk, index.sk]);
+    let names: BTreeSet<_> = keys.chain([PK, SK]).collect();
+    let string = |name: &str| {
+        AttributeDefinition::builder()
+            .attribute_name(name)
+            .attribute_type(ScalarAttributeType::S)
+            .build()
+    };
+    names.into_iter().map(string).collect()
+}
+
+fn key_schema(pk: &str, sk: &str) -> Result<Vec<KeySchemaElement>, BuildError> {
+    [(pk, KeyType::Hash), (sk, KeyType::Range)]
+        .into_iter()
+        .map(|(name, kind)| KeySchemaElement::builder().attribute_name(name).key_type(kind).build())
+        .collect()
+}
+
+fn index(index: Index) -> Result<GlobalSecondaryIndex, BuildError> {
+    let projection = match index.includes {
+        [] => Projection::builder().projection_type(ProjectionType::KeysOnly),
+        names => Projection::builder()
+            .projection_type(ProjectionType::Include)
+            .set_non_key_attributes(Some(names.iter().map(ToString::to_string).collect())),
+    };
+    GlobalSecondaryIndex::builder()
+        .index_name(index.name)
+        .set_key_schema(Some(key_schema(index.pk, index.sk)?))
+        .projection(projection.build())
+        .build()
+}
+
+fn same_keys(found: &[KeySchemaElement], pk: &str, sk: &str) -> bool {
+    let wanted = [(pk, &KeyType::Hash), (sk, &KeyType::Range)];
+    found.len() == wanted.len()
+        && wanted.iter().all(|(name, kind)| {
+            found.iter().any(|key| key.attribute_name() == *name && key.key_type() == *kind)
+        })
+}

@@ -1,0 +1,143 @@
+//! The embedded table's file: private, ours alone, and complete after a kill.
+
+use crate::items::{get, item, put};
+use canyon_store::{StoreError, Table, embedded::Embedded};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn open(file: &Path) -> Result<Embedded, StoreError> {
+    Embedded::open(file, Arc::new(|| {}))
+}
+
+#[tokio::test]
+async fn files_and_folder_are_the_owners_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data/canyon.db");
+    let embedded = open(&file).unwrap();
+    Table::new(embedded.client(), "canyon").ensure().await.unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(file.parent().unwrap()), 0o700);
+    let files: Vec<_> = std::fs::read_dir(file.parent().unwrap()).unwrap().collect();
+    assert!(files.len() >= 3, "{files:?}");
+    for found in files {
+        let path = found.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+}
+
+#[tokio::test]
+async fn a_second_opening_is_refused_by_path_until_the_first_is_gone_with_its_clients() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("canyon.db");
+    let embedded = open(&file).unwrap();
+    let client = embedded.client();
+    drop(embedded);
+    let error = open(&file).unwrap_err();
+    assert!(matches!(&error, StoreError::InUse { path } if *path == file), "{error:?}");
+    drop(client);
+    open(&file).unwrap();
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("canyon.db");
+    std::fs::write(&file, "this is a letter to my grandmother, and rather a long one").unwrap();
+    assert!(matches!(open(&file).unwrap_err(), StoreError::Open { .. }));
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("this is a letter"));
+}
+
+#[tokio::test]
+async fn a_committed_write_is_told_and_a_refused_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&told);
+    let on_write = Arc::new(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    let embedded = Embedded::open(&folder.path().join("canyon.db"), on_write).unwrap();
+    let table = Table::new(embedded.client(), "canyon");
+    table.ensure().await.unwrap();
+    assert_eq!(told.load(Ordering::SeqCst), 0);
+    put(&table, item("a/1", &[])).await;
+    let again = table.client().put_item().table_name("canyon").set_item(Some(item("a/1", &[])));
+    again.condition_expression("attribute_not_exists(pk)").send().await.unwrap_err();
+    get(&table, "a/1").await;
+    assert_eq!(told.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn what_has_expired_goes_and_the_rest_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let embedded = open(&folder.path().join("canyon.db")).unwrap();
+    let table = Table::new(embedded.client(), "canyon");
+    table.ensure().await.unwrap();
+    for (key, ttl) in [("a/old", "1000"), ("a/new", "99999999999")] {
+        let mut with_ttl = item(key, &[]);
+        with_ttl.insert("ttl".into(), aws_sdk_dynamodb::types::AttributeValue::N(ttl.into()));
+        put(&table, with_ttl).await;
+    }
+    assert_eq!(embedded.remove_expired().await.unwrap(), 1);
+    assert!(get(&table, "a/old").await.is_none() && get(&table, "a/new").await.is_some());
+}
+
+/// Set when this test binary is started again, as the process to be killed.
+const VICTIM_FILE: &str = "CANYON_TEST_VICTIM_FILE";
+
+#[tokio::test]
+async fn a_killed_process_has_lost_no_acknowledged_write() {
+    if let Ok(file) = std::env::var(VICTIM_FILE) {
+        write_until_killed(Path::new(&file)).await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("canyon.db");
+    let name = "embedded_file::a_killed_process_has_lost_no_acknowledged_write";
+    let mut acknowledged = 0;
+    for round in 0..5 {
+        let mut victim = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(VICTIM_FILE, &file)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+        let enough = acknowledged + 40 + 7 * round;
+        for line in lines.by_ref() {
+            if let Some(n) = line.unwrap().strip_prefix("acknowledged ") {
+                acknowledged = n.parse().unwrap();
+                if acknowledged >= enough {
+                    break;
+                }
+            }
+        }
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        let rest = lines.map_while(Result::ok);
+        let last = rest.filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok()).last();
+        acknowledged = last.unwrap_or(acknowledged);
+
+        let table = Table::new(open(&file).unwrap().client(), "canyon");
+        for n in 1..=acknowledged {
+            assert!(get(&table, &format!("n/{n:06}")).await.is_some(), "{n} of {acknowledged}");
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "it is how the victim tells what it has written")]
+async fn write_until_killed(file: &Path) -> ! {
+    let table = Table::new(open(file).unwrap().client(), "canyon");
+    table.ensure().await.unwrap();
+    let mut n = 0_usize;
+    while get(&table, &format!("n/{:06}", n + 1)).await.is_some() {
+        n += 1;
+    }
+    loop {
+        n += 1;
+        put(&table, item(&format!("n/{n:06}"), &[])).await;
+        println!("acknowledged {n}");
+    }
+}

@@ -1,0 +1,139 @@
+//! What neither DynamoDB Local nor the embedded table does: conflicts, throttles, lost answers
+//! (Developer Guide, "DynamoDB local usage notes"). Here the answers are written down.
+
+use aws_sdk_dynamodb::config::{BehaviorVersion, Region, retry::RetryConfig};
+use aws_sdk_dynamodb::{Client, Config};
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::body::SdkBody;
+use canyon_store::{StoreError, Table};
+use std::sync::{Arc, Mutex};
+
+use crate::items::{create, item};
+
+/// Gives its answers in turn, the last one for ever, and keeps the requests.
+#[derive(Clone, Debug)]
+struct Scripted {
+    answers: Arc<Vec<(u16, String)>>,
+    requests: Arc<Mutex<Vec<serde_json::Value>>>,
+}
+
+/// A status that stands for an answer that never came.
+const LOST: u16 = 0;
+
+impl HttpConnector for Scripted {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let mut requests = self.requests.lock().unwrap();
+        let (status, body) = &self.answers[requests.len().min(self.answers.len() - 1)];
+        requests.push(serde_json::from_slice(request.body().bytes().unwrap()).unwrap());
+        HttpConnectorFuture::ready(match *status {
+            LOST => Err(ConnectorError::io("connection reset".into())),
+            status => {
+                Ok(HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body.as_str())))
+            }
+        })
+    }
+}
+
+impl HttpClient for Scripted {
+    fn http_connector(
+        &self,
+        _: &HttpConnectorSettings,
+        _: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        SharedHttpConnector::new(self.clone())
+    }
+}
+
+fn answering(answers: &[(u16, String)]) -> (Scripted, Table) {
+    let scripted = Scripted { answers: Arc::new(answers.to_vec()), requests: Arc::default() };
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("us-east-1"))
+        .endpoint_url("http://scripted.invalid")
+        .allow_no_auth()
+        .retry_config(RetryConfig::disabled())
+        .http_client(scripted.clone())
+        .build();
+    (scripted, Table::new(Client::from_conf(config), "canyon"))
+}
+
+fn refusal(code: &str) -> (u16, String) {
+    (400, format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"no"}}"#))
+}
+
+fn cancelled(codes: &[&str]) -> (u16, String) {
+    let reasons: Vec<_> = codes.iter().map(|code| format!(r#"{{"Code":"{code}"}}"#)).collect();
+    let kind = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException";
+    let reasons = reasons.join(",");
+    (400, format!(r#"{{"__type":"{kind}","Message":"no","CancellationReasons":[{reasons}]}}"#))
+}
+
+#[tokio::test]
+async fn conflicts_throttles_and_lost_answers_are_met_by_the_same_request_again() {
+    let answers = [
+        cancelled(&["None", "TransactionConflict"]),
+        (LOST, String::new()),
+        refusal("TransactionInProgressException"),
+        cancelled(&["ThrottlingError", "None"]),
+        (500, r#"{"__type":"InternalServerError"}"#.into()),
+        (200, "{}".into()),
+    ];
+    let (scripted, table) = answering(&answers);
+    let items = vec![create(&table, item("a/1", &[])), create(&table, item("a/2", &[]))];
+    table.transact("accept", "a", items).await.unwrap().unwrap();
+    let requests = scripted.requests.lock().unwrap();
+    assert_eq!(requests.len(), answers.len());
+    assert!(requests[0]["ClientRequestToken"].is_string());
+    assert!(requests.iter().all(|request| *request == requests[0]), "{requests:#?}");
+}
+
+#[tokio::test]
+async fn a_failed_condition_ends_it_even_beside_a_conflict() {
+    let (scripted, table) =
+        answering(&[cancelled(&["TransactionConflict", "ConditionalCheckFailed"])]);
+    let by = table.transact("accept", "a", vec![create(&table, item("a/1", &[]))]).await;
+    assert_eq!(by.unwrap().unwrap_err().first(), 1);
+    assert_eq!(scripted.requests.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn patience_ends_and_the_error_says_whether_to_try_again() {
+    for (answer, sends, retryable, message) in [
+        (
+            refusal("ThrottlingException"),
+            8,
+            true,
+            "could not accept `a`: the store is busy; try again in a moment",
+        ),
+        (
+            (LOST, String::new()),
+            8,
+            true,
+            "could not accept `a`: the store did not answer; try again",
+        ),
+        (
+            refusal("ValidationException"),
+            1,
+            false,
+            "could not accept `a`: the store refused the request",
+        ),
+        (
+            cancelled(&["ValidationError"]),
+            1,
+            false,
+            "could not accept `a`: the store refused the request",
+        ),
+    ] {
+        let (scripted, table) = answering(&[answer]);
+        let items = vec![create(&table, item("a/1", &[]))];
+        let error: StoreError = table.transact("accept", "a", items).await.unwrap_err();
+        assert_eq!(error.to_string(), message);
+        assert_eq!(error.is_retryable(), retryable, "{message}");
+        assert_eq!(scripted.requests.lock().unwrap().len(), sends, "{message}");
+    }
+}

@@ -1,0 +1,20 @@
+//! One behaviour suite, run against the embedded table and against DynamoDB Local: what passes on
+//! a laptop is what DynamoDB does.
+//!
+//! `on_each_table!` makes of a list of functions, each taking a fresh [`canyon_store::Table`], one
+//! test for each of the two.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
+
+#[macro_use]
+mod peers;
+
+mod blobs;
+mod conditions;
+mod embedded_file;
+mod faults;
+mod items;
+mod metering;
+mod queries;
+mod table_shape;
+mod transactions;

@@ -1,0 +1,100 @@
+//! What every kind of compute can do for a job.
+
+use crate::error::DispatchError;
+use async_trait::async_trait;
+use canyon_domain::{deadline::Observation, ids::DeploymentId};
+use secrecy::SecretString;
+use std::collections::BTreeMap;
+
+/// The most that one [`Dispatcher::tail`] returns, in bytes.
+pub const TAIL_LIMIT: u64 = 1024 * 1024;
+
+/// Names the job of one attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct JobRef {
+    /// The deployment.
+    pub deployment: DeploymentId,
+    /// The attempt's number.
+    pub attempt: u32,
+    /// The platform's own name of the job, where that does not follow from the other two.
+    pub handle: Option<String>,
+}
+
+/// A job to start.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Its name.
+    pub job: JobRef,
+    /// What the runner must know before it has claimed its attempt: where the API is, which
+    /// attempt is meant, and the claim code. Anybody who may look at the job on its platform can
+    /// read this, so nothing else belongs here.
+    pub environment: BTreeMap<String, SecretString>,
+}
+
+/// The answer to a start, with the platform's name of the job if there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// This call started it.
+    Now(Option<String>),
+    /// An earlier call had; it may have ended since.
+    Already(Option<String>),
+}
+
+/// How to stop a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopMode {
+    /// Ask it, once, however often this is called: a second signal makes OpenTofu exit without
+    /// saving its state.
+    Graceful,
+    /// End every process of it now.
+    Kill,
+}
+
+/// One of the streams of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TailStream {
+    /// What people read.
+    Log,
+    /// OpenTofu's `-json` output, a line for each event.
+    Events,
+}
+
+/// A kind of compute. Every function may be called again at any time, also by two launchers at
+/// once.
+#[async_trait]
+pub trait Dispatcher: Send + Sync {
+    /// Starts the job, unless an earlier call has.
+    ///
+    /// # Errors
+    ///
+    /// Says whether the job may have been started all the same.
+    async fn start(&self, launch: &Launch) -> Result<Started, DispatchError>;
+
+    /// Looks whether the job lives. One that was never started is gone.
+    async fn observe(&self, job: &JobRef) -> Observation;
+
+    /// Stops the job and does not wait for its end. To stop what is gone succeeds.
+    ///
+    /// # Errors
+    ///
+    /// If the platform could not be told.
+    async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError>;
+
+    /// What the platform still has of the job's output from `offset` on, at most [`TAIL_LIMIT`]
+    /// bytes: for a job that died before it could send it. Empty at the end, and when nothing is
+    /// left.
+    ///
+    /// # Errors
+    ///
+    /// If the platform could not be asked.
+    async fn tail(
+        &self,
+        job: &JobRef,
+        stream: TailStream,
+        offset: u64,
+    ) -> Result<Vec<u8>, DispatchError>;
+
+    /// The attempt's end is recorded, so what is left of a dead job may go. Does nothing while it
+    /// lives, and nothing when nothing is left.
+    async fn forget(&self, job: &JobRef);
+}

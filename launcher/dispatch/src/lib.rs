@@ -1,0 +1,16 @@
+//! Starts, observes and stops jobs, on each kind of compute.
+//!
+//! [`Dispatcher`] is what the launcher knows of a kind. Every call may be repeated: names derive
+//! from the deployment and the attempt, so that a repeat finds what the first call made. Nothing
+//! here decides anything about a deployment; that is `canyon_domain::deadline`.
+//!
+//! The kind [`local`] runs a job as processes of the machine that Canyon itself runs on. It needs
+//! Linux (5.3 or newer), because it tells processes apart by `/proc` and by pidfd.
+
+mod dispatcher;
+mod error;
+#[cfg(target_os = "linux")]
+pub mod local;
+
+pub use dispatcher::{Dispatcher, JobRef, Launch, Started, StopMode, TAIL_LIMIT, TailStream};
+pub use error::DispatchError;
