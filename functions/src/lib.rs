@@ -1,1 +1,10 @@
-//! placeholder
+//! The HTTP API and its use cases.
+//!
+//! [`http`] extracts, calls and renders: one file per resource. [`app`] has one use case per file:
+//! it loads, asks the domain, and writes. The same router serves a laptop and a Lambda function.
+
+pub mod app;
+pub mod changes;
+pub mod http;
+
+pub use app::App;

@@ -1,1 +1,95 @@
-//! placeholder
+//! Launches what is due, and sees that nothing waits past its deadline.
+//!
+//! [`Launcher::tend`] looks at one deployment and does what [`canyon_domain::deadline`] says is to
+//! be done now: take the turn, start the job, look whether it lives, stop it, end it. It may be
+//! called at any time, for any deployment, by several processes at once: each step is written on
+//! condition that nothing has changed, and each call to a platform may be repeated.
+//!
+//! What calls it is only a hint: a stream record, a committed write, the death of a process.
+//! [`Launcher::sweep`] finds in the table what is due, and alone suffices.
+
+mod launch;
+mod orphans;
+mod salvage;
+mod sweep;
+mod tend;
+
+use canyon_dispatch::{Dispatcher, JobRef};
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::PrincipalId;
+use canyon_domain::runner::RunnerType;
+use canyon_domain::seam::{Clock, Entropy};
+use canyon_identity::master_key::MasterKey;
+use canyon_store::blobs::Blobs;
+use canyon_store::{StoreError, Table};
+use std::collections::HashMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What can go wrong while tending a deployment. It is due again later, so nothing is lost.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The table or object store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A stored runner definition does not parse.
+    #[error("the definition of runner `{runner}` is not in a form that this version reads")]
+    Definition {
+        /// The runner.
+        runner: String,
+    },
+    /// Others changed the deployment again and again.
+    #[error("deployment {0} is being changed by others; it will be looked at again")]
+    Contended(canyon_domain::ids::DeploymentId),
+}
+
+/// Launches and watches deployments. Cheap to clone.
+#[derive(Clone)]
+pub struct Launcher {
+    /// The table.
+    pub table: Table,
+    /// Where streams lie.
+    pub blobs: Blobs,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub entropy: Arc<dyn Entropy>,
+    /// Makes claim codes.
+    pub master_key: Arc<MasterKey>,
+    /// Where runners reach the API.
+    pub api_url: String,
+    /// How each type of runner starts its jobs.
+    pub dispatchers: HashMap<RunnerType, Arc<dyn Dispatcher>>,
+}
+
+impl Launcher {
+    /// The record of an end that Canyon itself found.
+    fn record(&self, deployment: &Deployment) -> AuditRecord {
+        let at = self.clock.now();
+        AuditRecord {
+            id: self.entropy.id(at),
+            at,
+            by: PrincipalId(Uuid::nil()),
+            action: format!("deployment.{}", deployment.status),
+            subject: format!(
+                "projects/{}/envs/{}/deployments/{}",
+                deployment.project, deployment.env, deployment.id
+            ),
+            by_right: "canyon".to_owned(),
+        }
+    }
+}
+
+/// The job of a deployment's last attempt.
+fn last_job(deployment: &Deployment) -> Option<JobRef> {
+    let attempt = deployment.attempts.last()?;
+    Some(JobRef {
+        deployment: deployment.id,
+        attempt: attempt.number,
+        handle: attempt.handle.clone(),
+    })
+}
+
+pub use sweep::Sweeper;
+pub use tend::Why;

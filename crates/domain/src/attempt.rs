@@ -104,6 +104,14 @@ pub struct Claim {
     pub token_hash: SecretHash,
     /// The last sign of life that was written.
     pub heartbeat_at: Timestamp,
+    /// Bytes that earlier attempts had written to the log and to the events.
+    #[serde(default, skip_serializing_if = "is_start")]
+    pub streams_from: (u64, u64),
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_start(from: &(u64, u64)) -> bool {
+    *from == (0, 0)
 }
 
 /// A stop in progress.

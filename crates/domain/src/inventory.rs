@@ -1,5 +1,6 @@
 //! What an organization has: its environment types, projects, environments, runners and rules.
 
+use crate::deployment::{Deployment, Mode, Status};
 use crate::display_name::DisplayName;
 use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, PrincipalId, ProjectId, RuleId,
@@ -96,11 +97,48 @@ pub struct Environment {
     /// The last deployment that began to change its state; what a destroy run undoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<DeploymentId>,
+    /// The destroy run that ends with the environment's removal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed_by: Option<DeploymentId>,
     /// Grows with every write; each write is on condition that it has not changed.
     pub version: u64,
 }
 
+/// What becomes of an environment when a deployment in it has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AfterEnd {
+    /// It goes on; with the deployment whose turn comes now, if one waited.
+    Stay(Environment, Option<DeploymentId>),
+    /// That was its destroy run, and it succeeded: it goes.
+    Remove,
+}
+
 impl Environment {
+    /// What becomes of it now that `deployment` has ended.
+    pub fn after_end(&self, deployment: &Deployment) -> AfterEnd {
+        let mut after = self.clone();
+        let next = after.turns.leave(deployment.id);
+        if self.removed_by == Some(deployment.id) {
+            if deployment.status == Status::Succeeded && after.turns.is_idle() {
+                return AfterEnd::Remove;
+            }
+            after.removed_by = None;
+            after.status = EnvironmentStatus::DeleteFailed;
+            after.status_message = Some(format!(
+                "the destroy run {} ended as {}: {}",
+                deployment.id, deployment.status, deployment.message
+            ));
+        }
+        if deployment.mode == Mode::Destroy
+            && deployment.changes_state()
+            && deployment.status == Status::Succeeded
+        {
+            after.applied = None;
+        }
+        after.version += 1;
+        AfterEnd::Stay(after, next)
+    }
+
     /// What rules are matched against.
     pub fn place(&self) -> Place {
         Place { project: self.project_id.clone(), env_type: self.env_type_id.clone() }

@@ -103,7 +103,7 @@ pub fn started(deployment: &mut Deployment, number: u32, handle: String) -> Resu
 }
 
 /// A runner claims the attempt. It may repeat its own claim, whose answer was lost; then it gets a
-/// new token.
+/// new token. `streams_from` says where the log and the events of earlier attempts end.
 ///
 /// # Errors
 ///
@@ -114,6 +114,7 @@ pub fn claim(
     code: &SecretHash,
     claimant: &str,
     token_hash: SecretHash,
+    streams_from: (u64, u64),
     now: Timestamp,
 ) -> Result<(), Refused> {
     if deployment.status == Status::Cancelling {
@@ -135,6 +136,7 @@ pub fn claim(
         at: now,
         token_hash,
         heartbeat_at: now,
+        streams_from,
     });
     attempt.phase = attempt.phase.max(Phase::Fetch);
     deployment.status = Status::Running;

@@ -56,7 +56,7 @@ fn launched() -> Deployment {
 
 fn running() -> Deployment {
     let mut deployment = launched();
-    claim(&mut deployment, 1, &hash("code"), "me", hash("token"), at(2)).unwrap();
+    claim(&mut deployment, 1, &hash("code"), "me", hash("token"), (0, 0), at(2)).unwrap();
     deployment
 }
 
@@ -68,16 +68,16 @@ fn failed(class: FailureClass) -> Outcome {
 fn one_runner_wins_the_claim_and_may_repeat_it() {
     let mut deployment = launched();
     let code = hash("code");
-    let wrong = claim(&mut deployment, 1, &hash("guess"), "me", hash("t0"), at(2));
+    let wrong = claim(&mut deployment, 1, &hash("guess"), "me", hash("t0"), (0, 0), at(2));
     assert_eq!(wrong, Err(Refused::WrongCode));
-    claim(&mut deployment, 1, &code, "me", hash("t1"), at(2)).unwrap();
-    let second = claim(&mut deployment, 1, &code, "you", hash("t2"), at(2));
+    claim(&mut deployment, 1, &code, "me", hash("t1"), (0, 0), at(2)).unwrap();
+    let second = claim(&mut deployment, 1, &code, "you", hash("t2"), (0, 0), at(2));
     assert_eq!(second, Err(Refused::ClaimedByAnother));
-    claim(&mut deployment, 1, &code, "me", hash("t3"), at(3)).unwrap();
+    claim(&mut deployment, 1, &code, "me", hash("t3"), (0, 0), at(3)).unwrap();
     assert_eq!(deployment.open_attempt().unwrap().claim.as_ref().unwrap().token_hash, hash("t3"));
     // Much later it is not a repeat whose answer was lost, but a stolen code.
     assert_eq!(
-        claim(&mut deployment, 1, &code, "me", hash("t4"), at(900)),
+        claim(&mut deployment, 1, &code, "me", hash("t4"), (0, 0), at(900)),
         Err(Refused::Superseded)
     );
 }
@@ -89,7 +89,7 @@ fn a_late_word_of_an_older_attempt_is_refused() {
     launch(&mut deployment, 2, hash("code2"), LIMITS, at(10)).unwrap();
     assert_eq!(end(&mut deployment, 1, Outcome::Succeeded, at(11)), Err(Refused::Superseded));
     assert_eq!(report(&mut deployment, 1, Phase::Apply, at(11)), Err(Refused::Superseded));
-    let old = claim(&mut deployment, 1, &hash("code"), "me", hash("t"), at(11));
+    let old = claim(&mut deployment, 1, &hash("code"), "me", hash("t"), (0, 0), at(11));
     assert_eq!(old, Err(Refused::Superseded));
     assert_eq!(deployment.status, Status::Launching);
 }
@@ -177,7 +177,7 @@ fn drive(mut deployment: Deployment, platform: Platform, claimed: bool) -> (Depl
                 let number = deployment.attempts.len() as u32;
                 started(&mut deployment, number, "job".into()).unwrap();
                 if claimed {
-                    claim(&mut deployment, number, &hash("code"), "me", hash("t"), now).unwrap();
+                    claim(&mut deployment, number, &hash("code"), "me", hash("t"), (0, 0), now).unwrap();
                 }
             }
             Step::Observe => observed(&mut deployment, answer(platform), now),
@@ -272,7 +272,7 @@ proptest! {
                     let _ = launch(&mut deployment, fence, hash("code"), LIMITS, now);
                 }
                 Event::Claim(n, who) => {
-                    let _ = claim(&mut deployment, n, &hash("code"), &who.to_string(), hash("t"), now);
+                    let _ = claim(&mut deployment, n, &hash("code"), &who.to_string(), hash("t"), (0, 0), now);
                 }
                 Event::Report(n, phase) => { let _ = report(&mut deployment, n, phase, now); }
                 Event::End(n, outcome) => { let _ = end(&mut deployment, n, outcome, now); }

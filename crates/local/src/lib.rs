@@ -1,1 +1,182 @@
-//! placeholder
+//! Canyon as one process on a laptop: the same router and the same launcher as on AWS, over an
+//! embedded DynamoDB.
+//!
+//! The differences are wiring alone. The table is a SQLite file behind the same SDK client; blobs
+//! are files; keys are files; and what a stream record does on AWS, a committed write does here: it
+//! wakes the launcher, which looks at the table for what is due.
+
+mod bootstrap;
+mod environment_file;
+mod launching;
+
+use canyon_functions::App;
+use canyon_functions::app::authentication::Recent;
+use canyon_functions::changes::Changes;
+use canyon_identity::issuer::FileIssuer;
+use canyon_identity::key_file::{self, KeyFileError};
+use canyon_identity::master_key::{InvalidKey, KEY_LENGTH, MasterKey};
+use canyon_identity::system::System;
+use canyon_store::blobs::Blobs;
+use canyon_store::embedded::Embedded;
+use canyon_store::{StoreError, Table};
+use rustix::fs::Mode;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long requests that are being answered may take when the process is asked to end.
+const DRAIN: Duration = Duration::from_secs(3);
+
+/// Where to listen, and where to keep everything.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The address of the API. Whoever can connect still needs a token.
+    pub listen: SocketAddr,
+    /// The folder of the table, blobs, keys and jobs; made if it is absent, for its owner alone.
+    pub data_dir: PathBuf,
+}
+
+/// What to tell whoever started it.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// The address of the API.
+    pub url: String,
+    /// The file to source for the command line's settings.
+    pub environment_file: PathBuf,
+}
+
+/// Why it did not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    /// The table or the blobs cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A key cannot be read or made.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
+    /// The master key file has another length.
+    #[error("the master key in `{}` is damaged; restore it from a backup", path.display())]
+    MasterKey {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: InvalidKey,
+    },
+    /// The address is taken or not ours.
+    #[error("cannot listen on {address}; is another Canyon running there? choose another with --listen")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file cannot be written.
+    #[error("cannot write `{}`", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The program of jobs is missing.
+    #[error("there is no `canyon-runner` beside `canyon` or on the PATH; install both programs in the same folder")]
+    NoRunner,
+    /// The server stopped by itself.
+    #[error("the server stopped")]
+    Serve(#[source] std::io::Error),
+}
+
+/// Serves until the process is asked to end (SIGTERM, SIGINT). Jobs go on without it; the next
+/// start takes them over.
+///
+/// # Errors
+///
+/// [`LocalError`] says what to change.
+pub async fn run(
+    settings: Settings,
+    on_ready: impl FnOnce(&Ready),
+) -> Result<(), LocalError> {
+    log_to_stderr();
+    // Whatever is written, by SQLite too, is for its owner alone.
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    let runner = launching::runner_program().ok_or(LocalError::NoRunner)?;
+    let data_dir = absolute(&settings.data_dir)?;
+    let changes = Changes::new(Duration::from_secs(1));
+    let hints = changes.clone();
+    let embedded = Embedded::open(&data_dir.join("canyon.db"), Arc::new(move || hints.hint()))?;
+    let table = Table::new(embedded.client(), "canyon");
+    table.ensure().await?;
+    let listener = TcpListener::bind(settings.listen)
+        .await
+        .map_err(|source| LocalError::Listen { address: settings.listen, source })?;
+    let address = listener.local_addr().map_err(LocalError::Serve)?;
+    let url = format!("http://{address}");
+    let app = App {
+        table,
+        blobs: Blobs::folder(&data_dir.join("blobs"))?,
+        clock: Arc::new(System),
+        entropy: Arc::new(System),
+        master_key: Arc::new(master_key(&data_dir.join("keys/master.key"))?),
+        issuer: Arc::new(FileIssuer::new(&url, &data_dir.join("keys/issuer.pk8"))),
+        changes,
+        authenticated: Recent::default(),
+        serves_local_runners: true,
+    };
+    let environment_file = data_dir.join("env");
+    bootstrap::organization(&app, &url, &environment_file).await?;
+    let launching = tokio::spawn(launching::run(app.clone(), embedded, url.clone(), runner, data_dir));
+    let server = axum::serve(listener, canyon_functions::http::router(app));
+    let server = tokio::spawn(server.with_graceful_shutdown(asked_to_end()).into_future());
+    on_ready(&Ready { url, environment_file });
+    asked_to_end().await;
+    launching.abort();
+    match tokio::time::timeout(DRAIN, server).await {
+        Ok(Ok(result)) => result.map_err(LocalError::Serve),
+        // Long polls are cut: their callers ask again.
+        Ok(Err(_)) | Err(_) => Ok(()),
+    }
+}
+
+/// What happens goes to the standard error stream; `CANYON_LOG` says how much (`warn`, `debug`,
+/// `canyon_launcher=debug`, ...). A program that has set up its own logging keeps it.
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("CANYON_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .try_init();
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, LocalError> {
+    std::path::absolute(path).map_err(|source| LocalError::File { path: path.to_owned(), source })
+}
+
+fn master_key(path: &Path) -> Result<MasterKey, LocalError> {
+    let key = key_file::load_or_create(path, || {
+        let mut bytes = vec![0; KEY_LENGTH];
+        canyon_domain::seam::Entropy::fill(&System, &mut bytes);
+        bytes
+    })?;
+    MasterKey::new(&key).map_err(|source| LocalError::MasterKey { path: path.to_owned(), source })
+}
+
+async fn asked_to_end() {
+    // A process that cannot hear signals is ended by SIGKILL; nothing is lost by that.
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

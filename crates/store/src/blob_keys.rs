@@ -5,6 +5,7 @@
 //! `..` or lead out of its prefix.
 
 use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::module_source::Digest;
 use object_store::path::Path;
 use std::fmt;
 
@@ -15,9 +16,6 @@ pub struct BlobKey(pub(crate) Path);
 /// A folder of blobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobPrefix(pub(crate) Path);
-
-/// The SHA-256 of an archive.
-pub type Digest = [u8; 32];
 
 /// What a log stream holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,13 +39,7 @@ impl Stream {
 impl BlobKey {
     /// An uploaded module: `<org>/archives/<sha256>`. The same bytes are stored once.
     pub fn archive(org: OrgUuid, digest: &Digest) -> Self {
-        let hex = hex::encode(digest);
-        Self(format!("{org}/archives/{hex}").into())
-    }
-
-    /// All that the runner needs to do a deployment: `<org>/deployments/<deployment>/bundle.json`.
-    pub fn bundle(org: OrgUuid, deployment: DeploymentId) -> Self {
-        Self(format!("{}/bundle.json", folder(org, deployment)).into())
+        Self(format!("{org}/archives/{digest}").into())
     }
 
     /// What an attempt gave: `<org>/deployments/<deployment>/attempts/<n>/outputs.json`.
@@ -55,17 +47,21 @@ impl BlobKey {
         Self(format!("{}/attempts/{attempt}/outputs.json", folder(org, deployment)).into())
     }
 
-    /// The part of a log that starts at byte `offset`:
-    /// `<org>/deployments/<deployment>/attempts/<n>/<stream>/<offset, 16 digits>`. Padded, so that
-    /// the order of keys is the order of bytes.
-    pub fn chunk(
-        org: OrgUuid,
-        deployment: DeploymentId,
-        attempt: u32,
-        stream: Stream,
-        offset: u64,
-    ) -> Self {
-        let BlobPrefix(chunks) = BlobPrefix::chunks(org, deployment, attempt, stream);
+    /// The same, encrypted to the caller's key: `.../attempts/<n>/outputs.age`.
+    pub fn encrypted_outputs(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
+        Self(format!("{}/attempts/{attempt}/outputs.age", folder(org, deployment)).into())
+    }
+
+    /// What an attempt may have left behind: `.../attempts/<n>/orphans.json`.
+    pub fn orphans(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
+        Self(format!("{}/attempts/{attempt}/orphans.json", folder(org, deployment)).into())
+    }
+
+    /// The part of a stream that starts at byte `offset`:
+    /// `<org>/deployments/<deployment>/<stream>/<offset, 16 digits>`. Padded, so that the order of
+    /// keys is the order of bytes. The attempts of a deployment continue one stream.
+    pub fn chunk(org: OrgUuid, deployment: DeploymentId, stream: Stream, offset: u64) -> Self {
+        let BlobPrefix(chunks) = BlobPrefix::chunks(org, deployment, stream);
         Self(format!("{chunks}/{offset:016}").into())
     }
 
@@ -87,10 +83,10 @@ impl BlobPrefix {
         Self(folder(org, deployment).into())
     }
 
-    /// The chunks of one stream of an attempt.
-    pub fn chunks(org: OrgUuid, deployment: DeploymentId, attempt: u32, stream: Stream) -> Self {
+    /// The chunks of one stream of a deployment.
+    pub fn chunks(org: OrgUuid, deployment: DeploymentId, stream: Stream) -> Self {
         let stream = stream.as_str();
-        Self(format!("{}/attempts/{attempt}/{stream}", folder(org, deployment)).into())
+        Self(format!("{}/{stream}", folder(org, deployment)).into())
     }
 }
 
@@ -118,10 +114,10 @@ mod tests {
     fn every_key_starts_with_its_organization_and_chunks_sort_by_offset() {
         let org: OrgUuid = "01234567-89ab-4def-8123-456789abcdef".parse().unwrap();
         let deployment: DeploymentId = "0190a0b0-89ab-7def-8123-456789abcdef".parse().unwrap();
-        let chunk = |offset| BlobKey::chunk(org, deployment, 2, Stream::Log, offset);
+        let chunk = |offset| BlobKey::chunk(org, deployment, Stream::Log, offset);
         let keys = [
-            BlobKey::archive(org, &[0xab; 32]),
-            BlobKey::bundle(org, deployment),
+            BlobKey::archive(org, &"ab".repeat(32).parse().unwrap()),
+            BlobKey::orphans(org, deployment, 2),
             BlobKey::outputs(org, deployment, 2),
             chunk(9),
         ];
@@ -131,7 +127,7 @@ mod tests {
         assert_eq!(
             keys[3].to_string(),
             "01234567-89ab-4def-8123-456789abcdef/deployments/\
-             0190a0b0-89ab-7def-8123-456789abcdef/attempts/2/log/0000000000000009"
+             0190a0b0-89ab-7def-8123-456789abcdef/log/0000000000000009"
         );
         assert!(chunk(9) < chunk(10) && chunk(99_999) < chunk(100_000));
         assert_eq!(chunk(77).chunk_offset(), Some(77));

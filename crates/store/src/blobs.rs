@@ -86,6 +86,19 @@ impl Blobs {
         self.read(key, GetOptions::default()).await
     }
 
+    /// How many bytes the blob has; `None` if there is no such blob.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Backend`] if the object store fails.
+    pub async fn size(&self, key: &BlobKey) -> Result<Option<u64>, StoreError> {
+        match self.store.head(&key.0).await {
+            Ok(meta) => Ok(Some(meta.size)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failed("look for blob", key, error)),
+        }
+    }
+
     /// The bytes `range` of the blob, as far as it has them; `None` if there is no such blob.
     ///
     /// # Errors

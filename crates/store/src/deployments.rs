@@ -5,17 +5,23 @@
 //! written in one transaction.
 
 use crate::conditional::{Item, settle};
-use crate::items::{Condition, number, put, text, to_item};
+use crate::items::{Condition, key_item, number, put, text, to_item};
 use crate::outcome::Saved;
 use crate::table::{GSI1, GSI2, GSI3, TTL};
-use crate::{StoreError, Table, audit, keys};
+use crate::{StoreError, Table, audit, backoff, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid, PrincipalId};
-use canyon_domain::inventory::Environment;
+use canyon_domain::inventory::{AfterEnd, Environment};
+use canyon_domain::job::Bundle;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+/// The attribute of a bundle item that holds its JSON text.
+const BUNDLE: &str = "bundle";
+/// How often the end of a deployment is tried again when its environment has changed meanwhile.
+const MAX_TRIES: u32 = 20;
 
 /// What an `Idempotency-Key` has led to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,9 +96,10 @@ impl Table {
         Ok(item)
     }
 
-    /// Accepts a deployment. Keys: the deployment, its environment with the grown queue, the
-    /// idempotency key if one was given, audit; on condition that the environment has the version
-    /// before and the key is free. 8 write units and 3 in the indexes, at 1 KB an item.
+    /// Accepts a deployment. Keys: the deployment and its bundle, its environment with the grown
+    /// queue, audit, and the idempotency key if one was given; on condition that the environment
+    /// has the version before and the key is free. 10 write units and 3 in the indexes, at 1 KB an
+    /// item.
     ///
     /// # Errors
     ///
@@ -101,6 +108,7 @@ impl Table {
         &self,
         org: OrgUuid,
         deployment: &Deployment,
+        bundle: &Bundle,
         environment: &Environment,
         idempotency: Option<&IdempotencyRecord>,
         record: &AuditRecord,
@@ -111,15 +119,55 @@ impl Table {
             put(self, item, Condition::absent()),
             self.environment_item(org, environment)?,
             audit::record(self, org, record)?,
+            put(self, self.bundle_item(org, deployment.id, bundle)?, Condition::absent()),
         ];
         if let Some(idempotency) = idempotency {
             items.push(self.idempotency_item(org, idempotency, deployment.created_at)?);
         }
         match self.transact(OPERATION, &deployment.id.to_string(), items).await? {
             Ok(()) => Ok(Accepted::Yes),
-            Err(cancelled) if cancelled.includes(3) => Ok(Accepted::Repeated),
+            Err(cancelled) if cancelled.includes(4) => Ok(Accepted::Repeated),
             Err(_) => Ok(Accepted::Lost),
         }
+    }
+
+    /// The bundle lies beside its deployment, as JSON text: a request has at most 256 KB, so it fits
+    /// into an item, and the transaction that accepts the one stores the other.
+    fn bundle_item(
+        &self,
+        org: OrgUuid,
+        id: DeploymentId,
+        bundle: &Bundle,
+    ) -> Result<Item, StoreError> {
+        let key = keys::bundle(org, id);
+        let json = serde_json::to_string(bundle)
+            .map_err(|source| StoreError::corrupt("store bundle", &key.pk, source))?;
+        let mut item = key_item(&key);
+        item.insert(BUNDLE.into(), text(json));
+        Ok(item)
+    }
+
+    /// What a deployment was asked to do. One read unit for each 4 KB.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn bundle(
+        &self,
+        org: OrgUuid,
+        id: DeploymentId,
+    ) -> Result<Option<Bundle>, StoreError> {
+        #[derive(Deserialize)]
+        struct BundleItem {
+            bundle: String,
+        }
+        let key = keys::bundle(org, id);
+        let Some(item) = self.read::<BundleItem>("read bundle", &key).await? else {
+            return Ok(None);
+        };
+        serde_json::from_str(&item.bundle)
+            .map(Some)
+            .map_err(|source| StoreError::corrupt("read bundle", key.pk, source))
     }
 
     fn idempotency_item(
@@ -192,6 +240,26 @@ impl Table {
         Ok(if settled.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
+    /// Writes a step that somebody asked for, with its record. 4 write units at 1 KB.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn save_deployment_with(
+        &self,
+        org: OrgUuid,
+        deployment: &Deployment,
+        record: &AuditRecord,
+    ) -> Result<Saved, StoreError> {
+        let step = Move {
+            deployment,
+            environment: EnvironmentChange::Nothing,
+            next: None,
+            record: Some(record),
+        };
+        self.move_deployment(org, &step).await
+    }
+
     /// Writes a step that changes the environment too. Keys: the deployment, its environment, the
     /// deployment whose turn comes, audit; on condition that each has the version before. 4 to 16
     /// write units at 1 KB an item.
@@ -225,5 +293,56 @@ impl Table {
         }
         let done = self.transact(OPERATION, &step.deployment.id.to_string(), items).await?;
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
+    }
+
+    /// Writes the end of a deployment, and gives the turn to the next. Keys: the deployment, its
+    /// environment (read first), the deployment whose turn comes, audit; on condition that the
+    /// deployment has the version before. [`Saved::Lost`] if it has not. 6 write units without
+    /// a next one and a record.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn end_deployment(
+        &self,
+        org: OrgUuid,
+        deployment: &Deployment,
+        now: Timestamp,
+        record: Option<&AuditRecord>,
+    ) -> Result<Saved, StoreError> {
+        for round in 0..MAX_TRIES {
+            let environment =
+                self.environment(org, &deployment.project, &deployment.env).await?;
+            let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
+            let fate = environment.as_ref().map(|found| found.after_end(deployment));
+            let next = match &fate {
+                Some(AfterEnd::Stay(_, Some(next))) => self.deployment(org, *next).await?,
+                _ => None,
+            };
+            let next = next.filter(|next| !next.status.is_terminal()).map(|mut next| {
+                next.due_at = Some(now);
+                next.version += 1;
+                next
+            });
+            let change = match (&fate, &environment) {
+                (Some(AfterEnd::Stay(after, _)), _) => EnvironmentChange::Save(after),
+                (Some(AfterEnd::Remove), Some(found)) => EnvironmentChange::Remove(found),
+                _ => EnvironmentChange::Nothing,
+            };
+            let step = Move { deployment, environment: change, next: next.as_ref(), record };
+            if self.move_deployment(org, &step).await? == Saved::Yes {
+                return Ok(Saved::Yes);
+            }
+            let stored = self.deployment(org, deployment.id).await?;
+            if stored.is_none_or(|stored| stored.version + 1 != deployment.version) {
+                return Ok(Saved::Lost);
+            }
+            backoff::pause(round).await;
+        }
+        Err(StoreError::Throttled {
+            operation: "end deployment",
+            thing: deployment.id.to_string(),
+            source: "its environment changed again and again".into(),
+        })
     }
 }

@@ -126,6 +126,11 @@ pub fn deployment(of: OrgUuid, id: DeploymentId) -> Key {
     Key::new(format!("{}#dep#{id}", org(of)), "D")
 }
 
+/// What a deployment was asked to do.
+pub fn bundle(of: OrgUuid, id: DeploymentId) -> Key {
+    Key::new(format!("{}#dep#{id}", org(of)), "B")
+}
+
 /// Reads a [`deployment`] key back.
 pub fn parse_deployment(pk: &str) -> Option<(OrgUuid, DeploymentId)> {
     let (of, id) = pk.split_once("#dep#")?;

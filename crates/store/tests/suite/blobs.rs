@@ -16,7 +16,7 @@ async fn of_many_writers_of_one_key_the_first_wins_and_the_blob_is_whole() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::folder(&folder.path().join("blobs")).unwrap();
     let (org, deployment) = ids();
-    let key = BlobKey::bundle(org, deployment);
+    let key = BlobKey::outputs(org, deployment, 1);
     let writers: Vec<_> = (0..16_u8)
         .map(|n| {
             let (blobs, key) = (blobs.clone(), key.clone());
@@ -33,7 +33,7 @@ async fn of_many_writers_of_one_key_the_first_wins_and_the_blob_is_whole() {
     assert_eq!(winners.len(), 1, "{winners:?}");
     assert_eq!(blobs.get(&key).await.unwrap().unwrap(), vec![winners[0]; 100_000]);
     assert_eq!(blobs.get_range(&key, 99_990..200_000).await.unwrap().unwrap().len(), 10);
-    assert_eq!(blobs.get(&BlobKey::outputs(org, deployment, 1)).await.unwrap(), None);
+    assert_eq!(blobs.get(&BlobKey::orphans(org, deployment, 1)).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -41,13 +41,13 @@ async fn chunks_are_listed_in_the_order_of_their_bytes_from_any_of_them_on() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::folder(folder.path()).unwrap();
     let (org, deployment) = ids();
-    let chunk = |offset| BlobKey::chunk(org, deployment, 1, Stream::Log, offset);
+    let chunk = |offset| BlobKey::chunk(org, deployment, Stream::Log, offset);
     for offset in [900, 0, 12_345, 90] {
         blobs.put_if_absent(&chunk(offset), "line\n".into()).await.unwrap();
     }
-    let events = BlobKey::chunk(org, deployment, 1, Stream::Events, 5);
+    let events = BlobKey::chunk(org, deployment, Stream::Events, 5);
     blobs.put_if_absent(&events, "{}".into()).await.unwrap();
-    let prefix = BlobPrefix::chunks(org, deployment, 1, Stream::Log);
+    let prefix = BlobPrefix::chunks(org, deployment, Stream::Log);
     let offsets = async |after: Option<BlobKey>| -> Vec<_> {
         let found = blobs.list(&prefix, after.as_ref()).await.unwrap();
         found.iter().map(|(key, size)| (key.chunk_offset().unwrap(), *size)).collect()
@@ -61,8 +61,11 @@ async fn deleting_an_organization_leaves_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::folder(folder.path()).unwrap();
     let ((ours, deployment), (theirs, _)) = (ids(), ids());
-    let kept = BlobKey::archive(theirs, &[7; 32]);
-    let gone = [BlobKey::archive(ours, &[7; 32]), BlobKey::bundle(ours, deployment)];
+    let kept = BlobKey::archive(theirs, &"07".repeat(32).parse().unwrap());
+    let gone = [
+        BlobKey::archive(ours, &"07".repeat(32).parse().unwrap()),
+        BlobKey::orphans(ours, deployment, 1),
+    ];
     for key in gone.iter().chain([&kept]) {
         blobs.put_if_absent(key, "bytes".into()).await.unwrap();
     }
@@ -77,7 +80,7 @@ async fn nobody_else_can_read_them() {
     let root = folder.path().join("blobs");
     let blobs = Blobs::folder(&root).unwrap();
     let (org, deployment) = ids();
-    let key = BlobKey::bundle(org, deployment);
+    let key = BlobKey::outputs(org, deployment, 1);
     blobs.put_if_absent(&key, "secret".into()).await.unwrap();
     let mode = |path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(root.clone()), mode(root.join(key.to_string()))), (0o700, 0o600));

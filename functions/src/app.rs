@@ -1,0 +1,65 @@
+//! The use cases, and what they need.
+
+pub mod authentication;
+mod cancel;
+pub mod deploy;
+mod results;
+mod runs;
+mod sources;
+mod streams;
+
+pub(crate) use runs::foreign_path;
+
+use crate::changes::Changes;
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::principal::Principal;
+use canyon_domain::seam::{Clock, Entropy};
+use canyon_identity::issuer::FileIssuer;
+use canyon_identity::master_key::MasterKey;
+use canyon_store::Table;
+use canyon_store::blobs::Blobs;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// Everything that a use case needs. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    /// The table.
+    pub table: Table,
+    /// What is too large for the table.
+    pub blobs: Blobs,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub entropy: Arc<dyn Entropy>,
+    /// Seals the secrets of runners.
+    pub master_key: Arc<MasterKey>,
+    /// What Canyon publishes as an OIDC issuer.
+    pub issuer: Arc<FileIssuer>,
+    /// Hints for whoever waits.
+    pub changes: Changes,
+    /// Who has shown a good token in the last seconds.
+    pub authenticated: authentication::Recent,
+    /// Whether this installation runs jobs as processes of its own machine (`type: local`).
+    pub serves_local_runners: bool,
+}
+
+impl App {
+    /// The time, for everything that one request does.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The record of a change that `by` asked for.
+    pub(crate) fn record(&self, by: &Principal, action: &str, subject: String) -> AuditRecord {
+        let at = self.now();
+        AuditRecord {
+            id: self.entropy.id(at),
+            at,
+            by: by.id,
+            action: action.to_owned(),
+            subject,
+            by_right: by.role.as_str().to_owned(),
+        }
+    }
+}

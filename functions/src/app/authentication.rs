@@ -1,0 +1,73 @@
+//! Whom an API token speaks for.
+
+use super::App;
+use canyon_domain::attempt::SecretHash;
+use canyon_domain::principal::Principal;
+use canyon_store::StoreError;
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+/// How long a token that was good is taken to be good without another look. It bounds how long a
+/// revoked token still works.
+const TRUST: Duration = Duration::from_secs(3);
+/// The most remembered tokens; beyond that all are forgotten, and looked up anew.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// Tokens that were good a moment ago, by their hash. Bad ones are not remembered: a caller cannot
+/// fill the memory with them, and a token works the moment it is made.
+#[derive(Clone, Debug, Default)]
+pub struct Recent(Arc<RwLock<HashMap<String, Remembered>>>);
+
+#[derive(Clone, Debug)]
+struct Remembered {
+    principal: Arc<Principal>,
+    until: Timestamp,
+}
+
+impl Recent {
+    fn get(&self, hash: &SecretHash, now: Timestamp) -> Option<Arc<Principal>> {
+        let known = self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        known.get(&hash.0).filter(|entry| now < entry.until).map(|entry| entry.principal.clone())
+    }
+
+    fn remember(&self, hash: SecretHash, principal: Arc<Principal>, until: Timestamp) {
+        let mut known = self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if known.len() >= MAX_REMEMBERED {
+            known.clear();
+        }
+        known.insert(hash.0, Remembered { principal, until });
+    }
+
+    /// Forgets every token: one of them was revoked here.
+    pub(crate) fn forget(&self) {
+        self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
+    }
+}
+
+impl App {
+    /// The principal that a token with this hash speaks for, or `None` if there is no such token
+    /// or it has expired.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the table cannot be asked.
+    pub async fn authenticate(
+        &self,
+        hash: SecretHash,
+    ) -> Result<Option<Arc<Principal>>, StoreError> {
+        let now = self.now();
+        if let Some(principal) = self.authenticated.get(&hash, now) {
+            return Ok(Some(principal));
+        }
+        let Some(token) = self.table.token_by_secret(&hash).await? else { return Ok(None) };
+        if token.expires_at.is_some_and(|end| now >= end) {
+            return Ok(None);
+        }
+        let principal = Arc::new(token.principal);
+        let until = token.expires_at.map_or(now + TRUST, |end| end.min(now + TRUST));
+        self.authenticated.remember(hash, principal.clone(), until);
+        Ok(Some(principal))
+    }
+}

@@ -1,0 +1,56 @@
+//! Cancelling a deployment.
+
+use super::App;
+use crate::http::error::ApiError;
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::DeploymentId;
+use canyon_domain::lifecycle::{self, CancelAnswer};
+use canyon_domain::principal::Principal;
+use canyon_store::outcome::Saved;
+
+/// How often a cancel is tried again when the deployment has changed meanwhile.
+const MAX_TRIES: u32 = 20;
+
+impl App {
+    /// Asks to cancel a deployment. Where nothing runs it ends at once; a job is stopped first.
+    /// Asking again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// 404 when there is no such deployment; 409 when it has ended otherwise.
+    pub async fn cancel(&self, by: &Principal, id: DeploymentId) -> Result<Deployment, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let found = self.table.deployment(by.org, id).await?;
+            let mut deployment = found.ok_or_else(|| ApiError::not_found("deployment", id))?;
+            let before = deployment.clone();
+            let now = self.now();
+            let answer = lifecycle::cancel(&mut deployment, by.id, now);
+            if deployment == before {
+                return match answer {
+                    CancelAnswer::AlreadyOver if before.cancel.is_none() => {
+                        Err(ApiError::conflict(format!(
+                            "deployment {id} is over: it has {}",
+                            before.status
+                        )))
+                    }
+                    _ => Ok(before),
+                };
+            }
+            deployment.version += 1;
+            let subject = format!(
+                "projects/{}/envs/{}/deployments/{id}",
+                deployment.project, deployment.env
+            );
+            let record = self.record(by, "deployment.cancel", subject);
+            let saved = if answer == CancelAnswer::Cancelled {
+                self.table.end_deployment(by.org, &deployment, now, Some(&record)).await?
+            } else {
+                self.table.save_deployment_with(by.org, &deployment, &record).await?
+            };
+            if saved == Saved::Yes {
+                return Ok(deployment);
+            }
+        }
+        Err(ApiError::contended(id))
+    }
+}

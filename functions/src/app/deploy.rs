@@ -1,0 +1,385 @@
+//! Accepting a deployment.
+
+use super::App;
+use crate::http::error::ApiError;
+use axum::http::StatusCode;
+use canyon_domain::deadline::QUEUE_CHECK;
+use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
+use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
+use canyon_domain::inventory::{Environment, EnvironmentStatus};
+use canyon_domain::job::{Bundle, LogLevel, Module};
+use canyon_domain::module_source::ModuleSource;
+use canyon_domain::principal::Principal;
+use canyon_store::blob_keys::BlobKey;
+use canyon_store::deployments::{Accepted, IdempotencyRecord};
+use jiff::ToSpan;
+
+/// How often a request is decided again when the environment has changed meanwhile.
+const MAX_TRIES: u32 = 20;
+
+/// A request to deploy, parsed.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The project.
+    pub project: ProjectId,
+    /// The environment.
+    pub env: EnvId,
+    /// What to do.
+    pub mode: Mode,
+    /// Stop after the plan.
+    pub plan_only: bool,
+    /// The module; a destroy or rollback may come without.
+    pub module: Option<Module>,
+    /// With [`Mode::Rollback`]: what to repeat.
+    pub rollback_to: Option<DeploymentId>,
+    /// `age` key for outputs.
+    pub encrypted_outputs_recipient: Option<String>,
+    /// `age` key for logs.
+    pub encrypted_logs_recipient: Option<String>,
+    /// How much the runner says.
+    pub log_level: LogLevel,
+}
+
+/// An `Idempotency-Key`, and the SHA-256 of the body that came with it.
+#[derive(Clone, Debug)]
+pub struct Idempotency {
+    /// The key.
+    pub key: String,
+    /// The body's digest, in hexadecimal.
+    pub body: String,
+}
+
+impl App {
+    /// Accepts a deployment: from then on it reaches an end. The same key again finds the same
+    /// deployment.
+    ///
+    /// # Errors
+    ///
+    /// 400 names the faulty field, 409 says what stands in the way; nothing is written then.
+    pub async fn deploy(
+        &self,
+        by: &Principal,
+        order: &Order,
+        idempotency: Option<&Idempotency>,
+    ) -> Result<Deployment, ApiError> {
+        match self.accept(by, order, idempotency).await {
+            Ok(Some(deployment)) => Ok(deployment),
+            Ok(None) => self.repeated(by, idempotency).await?.ok_or_else(|| {
+                ApiError::conflict("the idempotency key is in use; try again with another")
+            }),
+            // What was accepted once is answered the same way again, even if it would be refused
+            // now. Only then is the key looked up: that spares each first request a read.
+            Err(refusal) if refusal.status().is_client_error() => {
+                self.repeated(by, idempotency).await?.ok_or(refusal)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Checks an order as [`App::deploy`] does, and writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`App::deploy`].
+    pub async fn check_order(&self, by: &Principal, order: &Order) -> Result<Environment, ApiError> {
+        let environment = self.open_environment(by, order).await?;
+        self.bundle_for(by, order, &environment).await?;
+        Ok(environment)
+    }
+
+    /// Writes the deployment; `None` when the key has been used.
+    async fn accept(
+        &self,
+        by: &Principal,
+        order: &Order,
+        idempotency: Option<&Idempotency>,
+    ) -> Result<Option<Deployment>, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let environment = self.open_environment(by, order).await?;
+            let bundle = self.bundle_for(by, order, &environment).await?;
+            let (deployment, environment) = self.enqueue(by, order, environment)?;
+            let key = idempotency.map(|key| self.idempotency_record(by, key, &deployment));
+            let subject = format!(
+                "projects/{}/envs/{}/deployments/{}",
+                order.project, order.env, deployment.id
+            );
+            let record = self.record(by, "deployment.create", subject);
+            let accepted = self
+                .table
+                .accept_deployment(
+                    by.org,
+                    &deployment,
+                    &bundle,
+                    &environment,
+                    key.as_ref(),
+                    &record,
+                )
+                .await?;
+            match accepted {
+                Accepted::Yes => return Ok(Some(deployment)),
+                Accepted::Repeated => return Ok(None),
+                Accepted::Lost => {}
+            }
+        }
+        Err(ApiError::contended(&order.env))
+    }
+
+    fn idempotency_record(
+        &self,
+        by: &Principal,
+        key: &Idempotency,
+        deployment: &Deployment,
+    ) -> IdempotencyRecord {
+        IdempotencyRecord {
+            by: by.id,
+            key: key.key.clone(),
+            body: key.body.clone(),
+            deployment: deployment.id,
+            expires_at: deployment.created_at + 24.hours(),
+        }
+    }
+
+    /// What the key has led to, if it has been used in the last 24 hours.
+    async fn repeated(
+        &self,
+        by: &Principal,
+        idempotency: Option<&Idempotency>,
+    ) -> Result<Option<Deployment>, ApiError> {
+        let Some(idempotency) = idempotency else { return Ok(None) };
+        let Some(known) = self.table.idempotency(by.org, by.id, &idempotency.key).await? else {
+            return Ok(None);
+        };
+        if known.expires_at <= self.now() {
+            return Ok(None);
+        }
+        if known.body != idempotency.body {
+            return Err(ApiError::conflict(format!(
+                "this idempotency key came with another body and made deployment {}; use a new \
+                 key for a new deployment",
+                known.deployment
+            )));
+        }
+        Ok(self.table.deployment(by.org, known.deployment).await?)
+    }
+
+    async fn open_environment(
+        &self,
+        by: &Principal,
+        order: &Order,
+    ) -> Result<Environment, ApiError> {
+        let found = self.table.environment(by.org, &order.project, &order.env).await?;
+        let environment = found.ok_or_else(|| {
+            ApiError::field(
+                "env_id",
+                format!(
+                    "there is no environment `{}` in project `{}`; create it: canyon create \
+                     environment {} {} --set=env_type_id=TYPE",
+                    order.env, order.project, order.project, order.env
+                ),
+            )
+        })?;
+        if environment.status == EnvironmentStatus::Deleting {
+            return Err(ApiError::conflict(format!(
+                "environment `{}` is being deleted",
+                environment.id
+            )));
+        }
+        Ok(environment)
+    }
+
+    /// The deployment and its environment as they will be stored.
+    fn enqueue(
+        &self,
+        by: &Principal,
+        order: &Order,
+        mut environment: Environment,
+    ) -> Result<(Deployment, Environment), ApiError> {
+        let now = self.now();
+        let id = DeploymentId(self.entropy.id(now));
+        environment.turns.join(id).map_err(|full| ApiError::conflict(full.to_string()))?;
+        environment.version += 1;
+        let due_at = if environment.turns.is_next(id) { now } else { now + QUEUE_CHECK };
+        let deployment = Deployment {
+            id,
+            project: order.project.clone(),
+            env: order.env.clone(),
+            env_uuid: environment.uuid,
+            runner: environment.runner_id.clone(),
+            mode: order.mode,
+            plan_only: order.plan_only,
+            rollback_to: order.rollback_to,
+            created_at: now,
+            created_by: by.id,
+            status: Status::Queued,
+            message: String::new(),
+            due_at: Some(due_at),
+            attempts: Vec::new(),
+            cancel: None,
+            counts: None,
+            kept: Kept::default(),
+            completed_at: None,
+            version: 1,
+        };
+        Ok((deployment, environment))
+    }
+
+    /// What the runner is to do: the order's module, or that of the deployment which is repeated
+    /// or undone.
+    async fn bundle_for(
+        &self,
+        by: &Principal,
+        order: &Order,
+        environment: &Environment,
+    ) -> Result<Bundle, ApiError> {
+        let module = match (&order.module, order.mode) {
+            (Some(module), Mode::Deploy | Mode::Destroy) => {
+                self.check_module(by, module, environment).await?;
+                module.clone()
+            }
+            (None, Mode::Deploy) => {
+                return Err(ApiError::field("module", "say what to deploy: a module's `source`"));
+            }
+            (None, Mode::Destroy) => self.applied_module(by, environment).await?,
+            (None, Mode::Rollback) => self.former_module(by, order, environment).await?,
+            (Some(_), Mode::Rollback) => {
+                return Err(ApiError::field(
+                    "module",
+                    "a rollback takes the module of the deployment that it repeats",
+                ));
+            }
+        };
+        Ok(Bundle {
+            module,
+            encrypted_outputs_recipient: order.encrypted_outputs_recipient.clone(),
+            encrypted_logs_recipient: order.encrypted_logs_recipient.clone(),
+            log_level: order.log_level,
+        })
+    }
+
+    async fn check_module(
+        &self,
+        by: &Principal,
+        module: &Module,
+        environment: &Environment,
+    ) -> Result<(), ApiError> {
+        module.check().map_err(|e| ApiError::field(format!("module.{}", e.field), e.reason))?;
+        match &module.source {
+            ModuleSource::Archive { digest, .. } => {
+                let key = BlobKey::archive(by.org, digest);
+                if self.blobs.size(&key).await?.is_none() {
+                    return Err(ApiError::field(
+                        "module.source",
+                        format!("there is no archive sha256:{digest}; upload it first"),
+                    ));
+                }
+            }
+            ModuleSource::Git(git) if git.is_local() => {
+                let runner = self.table.runner(by.org, &environment.runner_id).await?;
+                if runner.is_none_or(|runner| runner.runner_type != "local") {
+                    return Err(ApiError::field(
+                        "module.source",
+                        "only a runner of type `local` can read a repository on its own machine",
+                    ));
+                }
+            }
+            ModuleSource::Git(_) | ModuleSource::Inline => {}
+        }
+        Ok(())
+    }
+
+    async fn applied_module(
+        &self,
+        by: &Principal,
+        environment: &Environment,
+    ) -> Result<Module, ApiError> {
+        let nothing = || {
+            ApiError::conflict(format!(
+                "nothing was deployed to environment `{}`, so there is nothing to destroy",
+                environment.id
+            ))
+        };
+        let applied = environment.applied.ok_or_else(nothing)?;
+        let bundle = self.table.bundle(by.org, applied).await?.ok_or_else(nothing)?;
+        Ok(bundle.module)
+    }
+
+    async fn former_module(
+        &self,
+        by: &Principal,
+        order: &Order,
+        environment: &Environment,
+    ) -> Result<Module, ApiError> {
+        const FIELD: &str = "rollback_to_deployment_id";
+        let id = order
+            .rollback_to
+            .ok_or_else(|| ApiError::field(FIELD, "say which deployment to repeat"))?;
+        let former = self.table.deployment(by.org, id).await?;
+        let former = former.filter(|former| former.env_uuid == environment.uuid);
+        let former = former.ok_or_else(|| {
+            ApiError::field(FIELD, format!("environment `{}` has no deployment {id}", order.env))
+        })?;
+        if former.status != Status::Succeeded || former.plan_only || former.mode == Mode::Destroy {
+            return Err(ApiError::field(
+                FIELD,
+                format!("deployment {id} has deployed nothing that could be repeated"),
+            ));
+        }
+        let bundle = self.table.bundle(by.org, id).await?;
+        bundle.map(|bundle| bundle.module).ok_or_else(|| {
+            ApiError::new(StatusCode::CONFLICT, format!("what deployment {id} ran is not kept"))
+        })
+    }
+
+    /// Asks for the destroy run that ends with the removal of an environment. Asking again while it
+    /// runs changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// 404 when there is no such environment; 409 when others deploy to it now.
+    pub(crate) async fn request_destroy(
+        &self,
+        by: &Principal,
+        project: &ProjectId,
+        env: &EnvId,
+    ) -> Result<Environment, ApiError> {
+        let order = Order {
+            project: project.clone(),
+            env: env.clone(),
+            mode: Mode::Destroy,
+            plan_only: false,
+            module: None,
+            rollback_to: None,
+            encrypted_outputs_recipient: None,
+            encrypted_logs_recipient: None,
+            log_level: LogLevel::default(),
+        };
+        for _ in 0..MAX_TRIES {
+            let found = self.table.environment(by.org, project, env).await?;
+            let environment = found.ok_or_else(|| ApiError::not_found("environment", env))?;
+            if environment.status == EnvironmentStatus::Deleting {
+                return Ok(environment);
+            }
+            if !environment.turns.is_idle() {
+                return Err(ApiError::conflict(format!(
+                    "deployments run or wait in environment `{env}`; cancel them or wait for them"
+                )));
+            }
+            let bundle = self.bundle_for(by, &order, &environment).await?;
+            let (deployment, mut environment) = self.enqueue(by, &order, environment)?;
+            environment.status = EnvironmentStatus::Deleting;
+            environment.status_message = Some(format!("destroy run {}", deployment.id));
+            environment.removed_by = Some(deployment.id);
+            environment.updated_at = deployment.created_at;
+            let record =
+                self.record(by, "environment.delete", format!("projects/{project}/envs/{env}"));
+            let accepted = self
+                .table
+                .accept_deployment(by.org, &deployment, &bundle, &environment, None, &record)
+                .await?;
+            if accepted == Accepted::Yes {
+                return Ok(environment);
+            }
+        }
+        Err(ApiError::contended(env))
+    }
+}

@@ -1,0 +1,83 @@
+//! Making, renaming and deleting environment types.
+
+use super::App;
+use crate::http::error::ApiError;
+use canyon_domain::display_name::DisplayName;
+use canyon_domain::ids::EnvTypeId;
+use canyon_domain::inventory::EnvironmentType;
+use canyon_domain::principal::Principal;
+use canyon_store::outcome::{Created, Deleted, Saved};
+use canyon_store::runner_rules::RuleFilter;
+
+/// How often a deletion is tried again when the users of the thing have changed meanwhile.
+const MAX_TRIES: u32 = 5;
+
+impl App {
+    /// Makes an environment type.
+    pub(crate) async fn create_env_type(
+        &self,
+        by: &Principal,
+        id: EnvTypeId,
+        display_name: DisplayName,
+    ) -> Result<EnvironmentType, ApiError> {
+        let record = self.record(by, "env_type.create", format!("env-types/{id}"));
+        let uuid = self.entropy.id(record.at);
+        let env_type = EnvironmentType { id, uuid, display_name, created_at: record.at };
+        match self.table.create_env_type(by.org, &env_type, &record).await? {
+            Created::Yes => Ok(env_type),
+            Created::Exists | Created::Missing(_) => Err(ApiError::conflict(format!(
+                "environment type `{}` exists already",
+                env_type.id
+            ))),
+        }
+    }
+
+    /// An environment type that must be there.
+    pub(crate) async fn env_type(
+        &self,
+        by: &Principal,
+        id: &EnvTypeId,
+    ) -> Result<EnvironmentType, ApiError> {
+        let found = self.table.env_type(by.org, id).await?;
+        found.ok_or_else(|| ApiError::not_found("environment type", id))
+    }
+
+    /// Gives an environment type another display name.
+    pub(crate) async fn rename_env_type(
+        &self,
+        by: &Principal,
+        id: &EnvTypeId,
+        name: &DisplayName,
+    ) -> Result<EnvironmentType, ApiError> {
+        let record = self.record(by, "env_type.update", format!("env-types/{id}"));
+        match self.table.rename_env_type(by.org, id, name, &record).await? {
+            Saved::Yes => self.env_type(by, id).await,
+            Saved::Lost => Err(ApiError::not_found("environment type", id)),
+        }
+    }
+
+    /// Deletes an environment type that no environment has and no rule names.
+    pub(crate) async fn delete_env_type(
+        &self,
+        by: &Principal,
+        id: &EnvTypeId,
+    ) -> Result<(), ApiError> {
+        for _ in 0..MAX_TRIES {
+            let record = self.record(by, "env_type.delete", format!("env-types/{id}"));
+            if self.table.delete_env_type(by.org, id, &record).await? == Deleted::Yes {
+                return Ok(());
+            }
+            self.env_type(by, id).await?;
+            let filter = RuleFilter { env_type: Some(id.clone()), ..RuleFilter::default() };
+            let users = self.users(by, |env| env.env_type_id == *id, Some(&filter)).await?;
+            if !users.is_empty() {
+                return Err(users.refusal(
+                    &format!("environment type `{id}`"),
+                    "delete those first: canyon delete environment PROJECT ENV, \
+                     canyon delete runner-rule ID",
+                ));
+            }
+        }
+        Err(ApiError::contended(id))
+    }
+}

@@ -1,0 +1,220 @@
+//! Making, changing and deleting environments, and linking them to runners.
+
+use super::App;
+use crate::http::error::ApiError;
+use canyon_domain::display_name::DisplayName;
+use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
+use canyon_domain::inventory::{Environment, EnvironmentStatus};
+use canyon_domain::principal::Principal;
+use canyon_domain::runner_rules::{Place, Rule, choose};
+use canyon_domain::turn::Turns;
+use canyon_store::outcome::{Created, Deleted, Saved};
+
+/// How often a change is tried again when the environment has changed meanwhile.
+const MAX_TRIES: u32 = 20;
+/// Positions of what an environment refers to; see `Table::create_environment`.
+const PROJECT: usize = 1;
+const ENV_TYPE: usize = 2;
+
+/// An environment that is wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct EnvironmentOrder {
+    /// Its id.
+    pub(crate) id: EnvId,
+    /// Its project.
+    pub(crate) project: ProjectId,
+    /// Its type.
+    pub(crate) env_type: EnvTypeId,
+    /// What people call it.
+    pub(crate) display_name: DisplayName,
+}
+
+/// What a deletion came to.
+#[derive(Debug)]
+pub(crate) enum Removal {
+    /// It is gone.
+    Gone,
+    /// A destroy run empties it first.
+    Destroying(Box<Environment>),
+}
+
+/// Which runner the rules choose for an environment.
+#[derive(Debug)]
+pub(crate) struct Refreshed {
+    /// The runner that is linked, or would be.
+    pub(crate) runner: RunnerId,
+    /// Whether the link was changed.
+    pub(crate) updated: bool,
+}
+
+impl App {
+    /// Makes an environment, linked to the runner that the rules choose now.
+    pub(crate) async fn create_environment(
+        &self,
+        by: &Principal,
+        order: EnvironmentOrder,
+    ) -> Result<Environment, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let project = self.project(by, &order.project).await?;
+            if self.table.env_type(by.org, &order.env_type).await?.is_none() {
+                return Err(missing_env_type(&order.env_type));
+            }
+            let place = Place { project: project.id, env_type: order.env_type.clone() };
+            let runner_id = self.chosen_runner(by, &place).await?;
+            let record = self.record(by, "environment.create", path(&order.project, &order.id));
+            let environment = Environment {
+                id: order.id.clone(),
+                uuid: EnvUuid(self.entropy.id(record.at)),
+                project_id: place.project,
+                project_uuid: project.uuid,
+                env_type_id: place.env_type,
+                display_name: order.display_name.clone(),
+                status: EnvironmentStatus::Active,
+                status_message: None,
+                runner_id,
+                created_at: record.at,
+                updated_at: record.at,
+                turns: Turns::default(),
+                applied: None,
+                removed_by: None,
+                version: 1,
+            };
+            match self.table.create_environment(by.org, &environment, &record).await? {
+                Created::Yes => return Ok(environment),
+                Created::Exists => {
+                    return Err(ApiError::conflict(format!(
+                        "project `{}` has an environment `{}` already",
+                        order.project, order.id
+                    )));
+                }
+                Created::Missing(PROJECT) => {
+                    return Err(ApiError::not_found("project", &order.project));
+                }
+                Created::Missing(ENV_TYPE) => return Err(missing_env_type(&order.env_type)),
+                // The runner was deleted after it had been chosen: the rules choose again.
+                Created::Missing(_) => {}
+            }
+        }
+        Err(ApiError::contended(&order.id))
+    }
+
+    async fn chosen_runner(&self, by: &Principal, place: &Place) -> Result<RunnerId, ApiError> {
+        let rules = self.table.all_rules(by.org).await?;
+        let rules: Vec<_> = rules
+            .into_iter()
+            .map(|rule| Rule { runner: rule.runner_id, scope: rule.scope })
+            .collect();
+        let chosen = choose(&rules, place).map_err(|error| ApiError::conflict(error.to_string()))?;
+        Ok(chosen.runner.clone())
+    }
+
+    /// An environment that must be there.
+    pub(crate) async fn environment(
+        &self,
+        by: &Principal,
+        project: &ProjectId,
+        env: &EnvId,
+    ) -> Result<Environment, ApiError> {
+        let found = self.table.environment(by.org, project, env).await?;
+        found.ok_or_else(|| ApiError::not_found("environment", format_args!("{env}` in project `{project}")))
+    }
+
+    /// Gives an environment another display name.
+    pub(crate) async fn rename_environment(
+        &self,
+        by: &Principal,
+        project: &ProjectId,
+        env: &EnvId,
+        name: &DisplayName,
+    ) -> Result<Environment, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let mut environment = self.environment(by, project, env).await?;
+            let record = self.record(by, "environment.update", path(project, env));
+            environment.display_name = name.clone();
+            environment.updated_at = record.at;
+            environment.version += 1;
+            if self.table.save_environment(by.org, &environment, &record).await? == Saved::Yes {
+                return Ok(environment);
+            }
+        }
+        Err(ApiError::contended(env))
+    }
+
+    /// Links an environment to the runner that the rules choose now; with `dry_run` it only says
+    /// which. Refused while deployments run or wait: they were accepted for the runner that is
+    /// linked, and the job that runs writes the state that lies there.
+    pub(crate) async fn refresh_runner(
+        &self,
+        by: &Principal,
+        project: &ProjectId,
+        env: &EnvId,
+        dry_run: bool,
+    ) -> Result<Refreshed, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let mut environment = self.environment(by, project, env).await?;
+            let runner = self.chosen_runner(by, &environment.place()).await?;
+            if dry_run || runner == environment.runner_id {
+                return Ok(Refreshed { runner, updated: false });
+            }
+            refuse_if_busy(&environment)?;
+            let record = self.record(by, "environment.refresh_runner", path(project, env));
+            let former = std::mem::replace(&mut environment.runner_id, runner.clone());
+            environment.updated_at = record.at;
+            environment.version += 1;
+            let saved =
+                self.table.relink_environment(by.org, &environment, &former, &record).await?;
+            if saved == Saved::Yes {
+                return Ok(Refreshed { runner, updated: true });
+            }
+        }
+        Err(ApiError::contended(env))
+    }
+
+    /// Deletes an environment. What was deployed to it is destroyed first, unless `force` says to
+    /// leave it behind.
+    pub(crate) async fn delete_environment(
+        &self,
+        by: &Principal,
+        project: &ProjectId,
+        env: &EnvId,
+        force: bool,
+    ) -> Result<Removal, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let environment = self.environment(by, project, env).await?;
+            let is_empty = environment.applied.is_none() && environment.turns.is_idle();
+            if !force && !is_empty {
+                let destroying = self.request_destroy(by, project, env).await?;
+                return Ok(Removal::Destroying(Box::new(destroying)));
+            }
+            refuse_if_busy(&environment)?;
+            let record = self.record(by, "environment.delete", path(project, env));
+            let deleted = self.table.delete_environment(by.org, &environment, &record).await?;
+            if deleted == Deleted::Yes {
+                return Ok(Removal::Gone);
+            }
+        }
+        Err(ApiError::contended(env))
+    }
+}
+
+fn path(project: &ProjectId, env: &EnvId) -> String {
+    format!("projects/{project}/envs/{env}")
+}
+
+fn refuse_if_busy(environment: &Environment) -> Result<(), ApiError> {
+    match environment.turns.head() {
+        None => Ok(()),
+        Some(deployment) => Err(ApiError::conflict(format!(
+            "deployment {deployment} runs or waits in environment `{}`; wait for its end, or cancel \
+             it: canyon cancel {deployment}",
+            environment.id
+        ))),
+    }
+}
+
+fn missing_env_type(id: &EnvTypeId) -> ApiError {
+    ApiError::field(
+        "env_type_id",
+        format!("names no environment type; create it: canyon create environment-type {id}"),
+    )
+}

@@ -1,0 +1,87 @@
+//! Making organizations.
+
+use super::App;
+use crate::http::error::ApiError;
+use canyon_domain::ids::{OrgId, OrgUuid, PrincipalId};
+use canyon_domain::inventory::Organization;
+use canyon_domain::principal::{Principal, Role};
+use canyon_domain::seam::Entropy;
+use canyon_identity::bearer;
+use canyon_store::organizations::TokenRecord;
+use canyon_store::outcome::Created;
+use secrecy::{ExposeSecret, SecretString};
+
+/// How often another name is drawn when one is taken: of a billion names that happens hardly once.
+const MAX_TRIES: u32 = 5;
+
+// Thirty-two each: five random bits choose one evenly.
+const ADJECTIVES: [&str; 32] = [
+    "amber", "bold", "brave", "bright", "brisk", "calm", "clear", "clever", "cool", "crisp",
+    "deep", "eager", "early", "fair", "fine", "fresh", "gentle", "golden", "grand", "green", "high",
+    "keen", "kind", "light", "lively", "lucky", "quick", "quiet", "silver", "steady", "warm", "wide",
+];
+const NOUNS: [&str; 32] = [
+    "basin", "bay", "beach", "bluff", "brook", "butte", "cave", "cliff", "coast", "cove", "creek",
+    "delta", "dune", "field", "fjord", "forest", "glade", "gorge", "grove", "hill", "island",
+    "lagoon", "lake", "marsh", "meadow", "mesa", "peak", "ridge", "river", "shore", "summit",
+    "valley",
+];
+const SUFFIX: [u8; 32] = *b"abcdefghijklmnopqrstuvwxyz234567";
+
+impl App {
+    /// Makes an organization with a random name, and the token of its first admin.
+    pub(crate) async fn create_organization(
+        &self,
+        by: &Principal,
+    ) -> Result<(Organization, SecretString), ApiError> {
+        for _ in 0..MAX_TRIES {
+            let now = self.now();
+            let organization = Organization {
+                id: name(self.entropy.as_ref())?,
+                uuid: OrgUuid(self.entropy.id(now)),
+                created_at: now,
+                created_by: by.id,
+            };
+            let (token, secret) = self.first_token(&organization);
+            let record = self.record(
+                by,
+                "organization.create",
+                format!("organizations/{}", organization.id),
+            );
+            let created = self.table.create_organization(&organization, &token, &record).await?;
+            if created == Created::Yes {
+                return Ok((organization, secret));
+            }
+        }
+        Err(ApiError::conflict("no free name was found; try again"))
+    }
+
+    fn first_token(&self, organization: &Organization) -> (TokenRecord, SecretString) {
+        let secret = bearer::api_token(self.entropy.as_ref());
+        let principal = Principal {
+            id: PrincipalId(self.entropy.id(organization.created_at)),
+            org: organization.uuid,
+            org_id: organization.id.clone(),
+            role: Role::Admin,
+            operator: false,
+        };
+        let token = TokenRecord {
+            hash: bearer::hash(secret.expose_secret()),
+            principal,
+            description: "first admin".to_owned(),
+            created_at: organization.created_at,
+            expires_at: None,
+        };
+        (token, secret)
+    }
+}
+
+/// Two words and a suffix: `calm-river-k3xq2`.
+fn name(entropy: &dyn Entropy) -> Result<OrgId, ApiError> {
+    let mut random = [0; 7];
+    entropy.fill(&mut random);
+    let [first, second, suffix @ ..] = random.map(|byte| usize::from(byte % 32));
+    let suffix: String = suffix.iter().map(|index| char::from(SUFFIX[*index])).collect();
+    let name = format!("{}-{}-{suffix}", ADJECTIVES[first], NOUNS[second]);
+    name.parse().map_err(|_| ApiError::internal())
+}

@@ -1,0 +1,120 @@
+//! Making, renaming and deleting projects.
+
+use super::App;
+use super::users::Users;
+use crate::http::error::ApiError;
+use canyon_domain::display_name::DisplayName;
+use canyon_domain::ids::ProjectId;
+use canyon_domain::inventory::{Project, RunnerRule};
+use canyon_domain::principal::Principal;
+use canyon_store::StoreError;
+use canyon_store::outcome::{Created, Deleted, Saved};
+use canyon_store::runner_rules::RuleFilter;
+
+/// How often a deletion is tried again when the users of the thing have changed meanwhile.
+const MAX_TRIES: u32 = 5;
+
+impl App {
+    /// Makes a project.
+    pub(crate) async fn create_project(
+        &self,
+        by: &Principal,
+        id: ProjectId,
+        display_name: DisplayName,
+    ) -> Result<Project, ApiError> {
+        let record = self.record(by, "project.create", format!("projects/{id}"));
+        let project = Project {
+            id,
+            uuid: self.entropy.id(record.at),
+            display_name,
+            created_at: record.at,
+            updated_at: record.at,
+        };
+        match self.table.create_project(by.org, &project, &record).await? {
+            Created::Yes => Ok(project),
+            Created::Exists | Created::Missing(_) => {
+                Err(ApiError::conflict(format!("project `{}` exists already", project.id)))
+            }
+        }
+    }
+
+    /// A project that must be there.
+    pub(crate) async fn project(
+        &self,
+        by: &Principal,
+        id: &ProjectId,
+    ) -> Result<Project, ApiError> {
+        let found = self.table.project(by.org, id).await?;
+        found.ok_or_else(|| ApiError::not_found("project", id))
+    }
+
+    /// Gives a project another display name.
+    pub(crate) async fn rename_project(
+        &self,
+        by: &Principal,
+        id: &ProjectId,
+        name: &DisplayName,
+    ) -> Result<Project, ApiError> {
+        let record = self.record(by, "project.update", format!("projects/{id}"));
+        match self.table.rename_project(by.org, id, name, &record).await? {
+            Saved::Yes => self.project(by, id).await,
+            Saved::Lost => Err(ApiError::not_found("project", id)),
+        }
+    }
+
+    /// Deletes a project without environments. Rules that name it go first if `with_rules` says so,
+    /// and stand in the way otherwise. Those that name a group which it lies in stay.
+    pub(crate) async fn delete_project(
+        &self,
+        by: &Principal,
+        id: &ProjectId,
+        with_rules: bool,
+    ) -> Result<(), ApiError> {
+        for _ in 0..MAX_TRIES {
+            self.project(by, id).await?;
+            let filter = RuleFilter { project: Some(id.clone()), ..RuleFilter::default() };
+            let users = self.users(by, |env| env.project_id == *id, Some(&filter)).await?;
+            // Nothing is deleted when the project will not be: environments are looked at first.
+            if !users.environments.is_empty() || (!with_rules && !users.rules.is_empty()) {
+                return Err(refusal(id, &users));
+            }
+            for rule in self.rules_naming(by, id).await? {
+                self.delete_rule_of_project(by, &rule).await?;
+            }
+            let record = self.record(by, "project.delete", format!("projects/{id}"));
+            if self.table.delete_project(by.org, id, &record).await? == Deleted::Yes {
+                return Ok(());
+            }
+        }
+        Err(ApiError::contended(id))
+    }
+
+    async fn rules_naming(
+        &self,
+        by: &Principal,
+        id: &ProjectId,
+    ) -> Result<Vec<RunnerRule>, StoreError> {
+        let mut rules = self.table.all_rules(by.org).await?;
+        rules.retain(|rule| rule.scope.project.as_ref() == Some(id));
+        Ok(rules)
+    }
+
+    /// One that is gone already is as good as deleted.
+    async fn delete_rule_of_project(
+        &self,
+        by: &Principal,
+        rule: &RunnerRule,
+    ) -> Result<(), StoreError> {
+        let record = self.record(by, "runner_rule.delete", format!("runner-rules/{}", rule.id));
+        self.table.delete_rule(by.org, rule, &record).await.map(drop)
+    }
+}
+
+fn refusal(id: &ProjectId, users: &Users) -> ApiError {
+    let advice = if users.environments.is_empty() {
+        "delete those first, or say `deleteRules=true`"
+    } else {
+        "delete those first: canyon delete environment PROJECT ENV"
+    };
+    users.refusal(&format!("project `{id}`"), advice)
+}

@@ -1,0 +1,155 @@
+//! How a run ended, as its runner says.
+
+use super::App;
+use super::runs::Proved;
+use crate::http::error::ApiError;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use canyon_api::attempt::{DeploymentResultsUpdateBody, ResultStatus};
+use canyon_domain::attempt::{Outcome, SecretHash};
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::deployment::{Deployment, Kept, ResourceCounts};
+use canyon_domain::failure::{Failure, FailureClass};
+use canyon_domain::ids::PrincipalId;
+use canyon_domain::lifecycle::{self, Refused};
+use canyon_identity::bearer::AttemptRef;
+use canyon_store::blob_keys::BlobKey;
+use canyon_store::outcome::Saved;
+use serde::Serialize;
+use uuid::Uuid;
+
+/// How often a result is weighed again when the deployment has changed meanwhile.
+const MAX_TRIES: u32 = 20;
+/// The longest message that is kept; the log has the rest.
+const MAX_MESSAGE: usize = 1_000;
+
+impl App {
+    /// Takes the result of an attempt. Sent again, it is answered as before and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// 401 when the token is not the attempt's; 409 when the attempt was ended without its word.
+    pub(crate) async fn take_result(
+        &self,
+        of: AttemptRef,
+        token: &SecretHash,
+        body: &DeploymentResultsUpdateBody,
+    ) -> Result<(), ApiError> {
+        let outcome = outcome(body);
+        for _ in 0..MAX_TRIES {
+            let Proved { mut deployment, over, .. } = self.prove(of, token).await?;
+            if over {
+                return repeated(&deployment, of, &outcome);
+            }
+            self.store_chunks(of, &body.chunks).await?;
+            deployment.kept = self.keep(of, body).await?;
+            deployment.counts = body.tf_resource_counts.map(|counts| ResourceCounts {
+                total: counts.num_resources,
+                added: counts.num_resources_added,
+                changed: counts.num_resources_changed,
+                removed: counts.num_resources_removed,
+            });
+            let now = self.now();
+            lifecycle::end(&mut deployment, of.number, outcome.clone(), now)?;
+            deployment.version += 1;
+            let saved = if deployment.status.is_terminal() {
+                let record = self.end_record(&deployment);
+                self.table.end_deployment(of.org, &deployment, now, Some(&record)).await?
+            } else {
+                self.table.save_deployment(of.org, &deployment).await?
+            };
+            if saved == Saved::Yes {
+                return Ok(());
+            }
+        }
+        Err(ApiError::contended(of.deployment))
+    }
+
+    fn end_record(&self, deployment: &Deployment) -> AuditRecord {
+        let at = self.now();
+        AuditRecord {
+            id: self.entropy.id(at),
+            at,
+            by: PrincipalId(Uuid::nil()),
+            action: format!("deployment.{}", deployment.status),
+            subject: format!(
+                "projects/{}/envs/{}/deployments/{}",
+                deployment.project, deployment.env, deployment.id
+            ),
+            by_right: "attempt".to_owned(),
+        }
+    }
+
+    /// Stores outputs and orphans. They are named by the attempt, so storing them again changes
+    /// nothing.
+    async fn keep(
+        &self,
+        of: AttemptRef,
+        body: &DeploymentResultsUpdateBody,
+    ) -> Result<Kept, ApiError> {
+        let plain: std::collections::BTreeMap<_, _> = body
+            .plain_outputs
+            .iter()
+            .map(|(name, output)| {
+                let mut output = output.clone();
+                if output.sensitive {
+                    // A runner withholds it; if one does not, Canyon does.
+                    output.value = None;
+                }
+                (name, output)
+            })
+            .collect();
+        if !plain.is_empty() {
+            let key = BlobKey::outputs(of.org, of.deployment, of.number);
+            self.put_json(&key, &plain).await?;
+        }
+        if let Some(encoded) = &body.outputs {
+            let bytes = STANDARD
+                .decode(encoded)
+                .map_err(|_| ApiError::field("outputs", "it is not standard base64"))?;
+            let key = BlobKey::encrypted_outputs(of.org, of.deployment, of.number);
+            self.blobs.put_if_absent(&key, bytes.into()).await?;
+        }
+        if !body.orphans.is_empty() {
+            let key = BlobKey::orphans(of.org, of.deployment, of.number);
+            self.put_json(&key, &body.orphans).await?;
+        }
+        Ok(Kept {
+            outputs: !plain.is_empty(),
+            encrypted_outputs: body.outputs.is_some(),
+            orphans: u32::try_from(body.orphans.len()).unwrap_or(u32::MAX),
+        })
+    }
+
+    async fn put_json(&self, key: &BlobKey, value: &impl Serialize) -> Result<(), ApiError> {
+        let bytes = serde_json::to_vec(value).map_err(|_| ApiError::internal())?;
+        self.blobs.put_if_absent(key, bytes.into()).await?;
+        Ok(())
+    }
+}
+
+fn outcome(body: &DeploymentResultsUpdateBody) -> Outcome {
+    if body.status == ResultStatus::Success {
+        return Outcome::Succeeded;
+    }
+    let failure = body.failure.clone().unwrap_or_else(|| {
+        let message = body.error.as_ref().map(|error| error.message.clone());
+        Failure::new(FailureClass::User, message.unwrap_or_else(|| "the run failed".to_owned()))
+    });
+    if failure.class == FailureClass::Cancelled {
+        return Outcome::Cancelled;
+    }
+    let message = failure.message.chars().take(MAX_MESSAGE).collect::<String>();
+    Outcome::Failed(Failure::new(failure.class, message))
+}
+
+/// The attempt is over. If this very result ended it, the answer was lost and is given again.
+fn repeated(deployment: &Deployment, of: AttemptRef, outcome: &Outcome) -> Result<(), ApiError> {
+    let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
+    let ended = attempt.and_then(|attempt| attempt.ended.as_ref());
+    if ended.is_some_and(|ended| ended.outcome == *outcome) {
+        Ok(())
+    } else {
+        Err(Refused::Superseded.into())
+    }
+}

@@ -1,0 +1,114 @@
+//! Making and deleting runner rules.
+
+use super::App;
+use crate::http::error::ApiError;
+use canyon_domain::ids::{ProjectId, RuleId, RunnerId};
+use canyon_domain::inventory::RunnerRule;
+use canyon_domain::principal::Principal;
+use canyon_domain::runner_rules::Scope;
+use canyon_store::StoreError;
+use canyon_store::outcome::{Created, Deleted};
+use canyon_store::runner_rules::MAX_RULES;
+
+/// Position of the runner among what a rule refers to; see `Table::create_rule`.
+const RUNNER: usize = 2;
+
+impl App {
+    /// Makes a rule. One that covers the same as another is refused, for whichever runner: two
+    /// would leave the choice to the order of a list.
+    pub(crate) async fn create_rule(
+        &self,
+        by: &Principal,
+        runner_id: RunnerId,
+        scope: Scope,
+    ) -> Result<RunnerRule, ApiError> {
+        let rules = self.table.all_rules(by.org).await?;
+        if let Some(rival) = rules.iter().find(|rule| rule.scope == scope) {
+            return Err(same_scope(rival, &runner_id));
+        }
+        if rules.len() >= MAX_RULES {
+            return Err(ApiError::conflict(format!(
+                "an organization has at most {MAX_RULES} runner rules; delete some first"
+            )));
+        }
+        if let Some(project) = &scope.project
+            && !self.is_project_or_group(by, project).await?
+        {
+            return Err(ApiError::field(
+                "project_id",
+                format!("names neither a project nor a group that has one; create it: canyon create project {project}"),
+            ));
+        }
+        let at = self.now();
+        let rule = RunnerRule { id: RuleId(self.entropy.id(at)), runner_id, scope, created_at: at };
+        let record = self.record(by, "runner_rule.create", format!("runner-rules/{}", rule.id));
+        match self.table.create_rule(by.org, &rule, &record).await? {
+            Created::Yes => Ok(rule),
+            Created::Exists => Err(self.lost_to_rival(by, &rule).await?),
+            Created::Missing(RUNNER) => Err(ApiError::field(
+                "runner_id",
+                format!(
+                    "names no runner; create it: canyon create runner {} --set-yaml=@FILE",
+                    rule.runner_id
+                ),
+            )),
+            Created::Missing(_) => Err(missing_env_type(&rule.scope)),
+        }
+    }
+
+    async fn is_project_or_group(
+        &self,
+        by: &Principal,
+        id: &ProjectId,
+    ) -> Result<bool, StoreError> {
+        Ok(self.table.project(by.org, id).await?.is_some()
+            || self.table.is_group(by.org, id).await?)
+    }
+
+    /// Somebody made the same rule between our look and our write.
+    async fn lost_to_rival(&self, by: &Principal, rule: &RunnerRule) -> Result<ApiError, ApiError> {
+        let rules = self.table.all_rules(by.org).await?;
+        let rival = rules.iter().find(|other| other.scope == rule.scope);
+        Ok(rival.map_or_else(
+            || ApiError::contended(&rule.scope),
+            |rival| same_scope(rival, &rule.runner_id),
+        ))
+    }
+
+    /// A rule that must be there.
+    pub(crate) async fn rule(&self, by: &Principal, id: RuleId) -> Result<RunnerRule, ApiError> {
+        let found = self.table.rule(by.org, id).await?;
+        found.ok_or_else(|| ApiError::not_found("runner rule", id))
+    }
+
+    /// Deletes a rule. Environments keep the runner that it gave them.
+    pub(crate) async fn delete_rule(&self, by: &Principal, id: RuleId) -> Result<(), ApiError> {
+        let rule = self.rule(by, id).await?;
+        let record = self.record(by, "runner_rule.delete", format!("runner-rules/{id}"));
+        match self.table.delete_rule(by.org, &rule, &record).await? {
+            Deleted::Yes => Ok(()),
+            // A rule never changes, so somebody else has deleted it.
+            Deleted::No => Err(ApiError::not_found("runner rule", id)),
+        }
+    }
+}
+
+fn same_scope(rival: &RunnerRule, runner: &RunnerId) -> ApiError {
+    let RunnerRule { id, runner_id, scope, .. } = rival;
+    let message = if runner_id == runner {
+        format!("rule `{id}` says the same already: runner `{runner_id}` for {scope}")
+    } else {
+        format!(
+            "rule `{id}` gives {scope} to runner `{runner_id}`; delete it first: \
+             canyon delete runner-rule {id}"
+        )
+    };
+    ApiError::conflict(message).with_detail("runner_rule", id.to_string())
+}
+
+fn missing_env_type(scope: &Scope) -> ApiError {
+    let id = scope.env_type.as_ref().map_or("ID", |id| id.as_str());
+    let reason =
+        format!("names no environment type; create it: canyon create environment-type {id}");
+    ApiError::field("env_type_id", reason)
+}

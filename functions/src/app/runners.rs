@@ -1,0 +1,180 @@
+//! Making, changing and deleting runners. Their secrets are sealed, and stored apart.
+
+use super::App;
+use crate::http::error::ApiError;
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::{OrgUuid, RunnerId};
+use canyon_domain::principal::Principal;
+use canyon_domain::runner::{RunnerDefinition, RunnerType};
+use canyon_store::inventory::RunnerRecord;
+use canyon_store::outcome::{Created, Deleted, Saved};
+use canyon_store::runner_rules::RuleFilter;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// How often a change is tried again when the runner has changed meanwhile.
+const MAX_TRIES: u32 = 10;
+
+/// Secrets of a definition, by the path of each.
+type Secrets = BTreeMap<String, SecretString>;
+
+impl App {
+    /// Makes a runner.
+    pub(crate) async fn create_runner(
+        &self,
+        by: &Principal,
+        id: RunnerId,
+        definition: RunnerDefinition,
+    ) -> Result<RunnerRecord, ApiError> {
+        self.check_served(&definition)?;
+        let (definition, secrets) = definition.split_secrets();
+        let record = self.record(by, "runner.create", format!("runners/{id}"));
+        let runner = RunnerRecord {
+            runner_type: definition.runner_type().to_string(),
+            definition: definition.to_value().to_string(),
+            sealed_secrets: self.seal(by.org, &id, &secrets)?,
+            id,
+            created_at: record.at,
+            updated_at: record.at,
+            version: 1,
+        };
+        match self.table.create_runner(by.org, &runner, &record).await? {
+            Created::Yes => Ok(runner),
+            Created::Exists | Created::Missing(_) => Err(ApiError::conflict(format!(
+                "runner `{0}` exists already; change it with: canyon update runner {0}",
+                runner.id
+            ))),
+        }
+    }
+
+    /// A process on Canyon's own machine is something only a laptop's owner should start.
+    fn check_served(&self, definition: &RunnerDefinition) -> Result<(), ApiError> {
+        if definition.runner_type() == RunnerType::Local && !self.serves_local_runners {
+            return Err(ApiError::field(
+                "runner_configuration.type",
+                "`local` is for `canyon local` only: this Canyon has no machine to run jobs on",
+            ));
+        }
+        Ok(())
+    }
+
+    /// A runner that must be there.
+    pub(crate) async fn runner(
+        &self,
+        by: &Principal,
+        id: &RunnerId,
+    ) -> Result<RunnerRecord, ApiError> {
+        let found = self.table.runner(by.org, id).await?;
+        found.ok_or_else(|| ApiError::not_found("runner", id))
+    }
+
+    /// Changes the parts of a runner that `patch` gives. A secret that it leaves out stays.
+    pub(crate) async fn update_runner(
+        &self,
+        by: &Principal,
+        id: &RunnerId,
+        patch: &Value,
+    ) -> Result<RunnerRecord, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let mut runner = self.runner(by, id).await?;
+            let definition = stored_definition(&runner)?.patched(patch.clone())?;
+            let (definition, given) = definition.split_secrets();
+            runner.sealed_secrets = self.merged_secrets(by.org, &runner, &definition, given)?;
+            runner.definition = definition.to_value().to_string();
+            let record = self.record(by, "runner.update", format!("runners/{id}"));
+            runner.updated_at = record.at;
+            runner.version += 1;
+            if self.table.save_runner(by.org, &runner, &record).await? == Saved::Yes {
+                return Ok(runner);
+            }
+        }
+        Err(ApiError::contended(id))
+    }
+
+    /// The secrets that `definition` needs: those `given`, and for the rest those of `runner`,
+    /// which are not opened when none of them is needed.
+    fn merged_secrets(
+        &self,
+        org: OrgUuid,
+        runner: &RunnerRecord,
+        definition: &RunnerDefinition,
+        given: Secrets,
+    ) -> Result<Option<String>, ApiError> {
+        let needed = definition.secret_paths();
+        let mut secrets = match &runner.sealed_secrets {
+            Some(sealed) if needed.iter().any(|path| !given.contains_key(path)) => {
+                self.open(org, &runner.id, sealed)?
+            }
+            _ => Secrets::new(),
+        };
+        secrets.extend(given);
+        secrets.retain(|path, _| needed.contains(path));
+        let mut missing = FieldErrors::default();
+        for path in needed.iter().filter(|path| !secrets.contains_key(*path)) {
+            missing.add(path, "has no stored secret; give it again");
+        }
+        missing.into_result(())?;
+        self.seal(org, &runner.id, &secrets)
+    }
+
+    fn seal(
+        &self,
+        org: OrgUuid,
+        runner: &RunnerId,
+        secrets: &Secrets,
+    ) -> Result<Option<String>, ApiError> {
+        if secrets.is_empty() {
+            return Ok(None);
+        }
+        let plain: BTreeMap<_, _> =
+            secrets.iter().map(|(path, secret)| (path, secret.expose_secret())).collect();
+        let text = serde_json::to_vec(&plain).map_err(|error| broken(runner, &error))?;
+        let place = RunnerRecord::secrets_place(org, runner);
+        let sealed = self.master_key.seal(&place, &text, self.entropy.as_ref());
+        sealed.map(Some).map_err(|error| broken(runner, &error))
+    }
+
+    fn open(&self, org: OrgUuid, runner: &RunnerId, sealed: &str) -> Result<Secrets, ApiError> {
+        let place = RunnerRecord::secrets_place(org, runner);
+        let text = self.master_key.open(&place, sealed).map_err(|error| broken(runner, &error))?;
+        serde_json::from_slice(&text).map_err(|error| broken(runner, &error))
+    }
+
+    /// Deletes a runner that no environment is linked to and no rule names.
+    pub(crate) async fn delete_runner(
+        &self,
+        by: &Principal,
+        id: &RunnerId,
+    ) -> Result<(), ApiError> {
+        for _ in 0..MAX_TRIES {
+            let record = self.record(by, "runner.delete", format!("runners/{id}"));
+            if self.table.delete_runner(by.org, id, &record).await? == Deleted::Yes {
+                return Ok(());
+            }
+            self.runner(by, id).await?;
+            let filter = RuleFilter { runner: Some(id.clone()), ..RuleFilter::default() };
+            let users = self.users(by, |env| env.runner_id == *id, Some(&filter)).await?;
+            if !users.is_empty() {
+                return Err(users.refusal(
+                    &format!("runner `{id}`"),
+                    "delete its rules (canyon delete runner-rule ID), and move its environments \
+                     to another runner (canyon refresh-runner PROJECT ENV) or delete them",
+                ));
+            }
+        }
+        Err(ApiError::contended(id))
+    }
+}
+
+fn stored_definition(runner: &RunnerRecord) -> Result<RunnerDefinition, ApiError> {
+    let value = serde_json::from_str(&runner.definition);
+    let value = value.map_err(|error| broken(&runner.id, &error))?;
+    RunnerDefinition::parse_stored(value).map_err(|error| broken(&runner.id, &error))
+}
+
+/// What is stored cannot be used; the log says why, and holds no secret.
+fn broken(runner: &RunnerId, error: &dyn std::error::Error) -> ApiError {
+    tracing::error!(%runner, error, "the stored runner cannot be used");
+    ApiError::internal()
+}

@@ -1,0 +1,147 @@
+//! The streams of a run: pieces in, bytes out.
+//!
+//! A stream is a row of blobs, each named by the offset of its first byte and written once. A
+//! runner goes on where the answer to its last report said, so a repeated piece is found to be
+//! there, and nothing is written twice or skipped. Attempts of one deployment continue one stream.
+
+use super::App;
+use super::runs::MAX_CHUNK;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use canyon_api::attempt::{Chunk, Offsets, Stream};
+use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_identity::bearer::AttemptRef;
+use canyon_store::StoreError;
+use canyon_store::blob_keys::{self, BlobKey, BlobPrefix};
+use canyon_store::blobs::Put;
+use std::time::Duration;
+
+/// The most bytes of a stream in one answer: a Lambda's answer has at most 6 MB.
+const MAX_PART: usize = 1024 * 1024;
+
+/// Why a piece was not stored.
+pub(crate) enum ChunkError {
+    /// Its data is not what it should be.
+    Data(&'static str),
+    /// The object store failed.
+    Store(StoreError),
+}
+
+/// A part of a stream.
+pub(crate) struct Part {
+    pub(crate) bytes: Bytes,
+    pub(crate) next_offset: u64,
+    pub(crate) complete: bool,
+}
+
+fn kind(stream: Stream) -> blob_keys::Stream {
+    match stream {
+        Stream::Log => blob_keys::Stream::Log,
+        Stream::Events => blob_keys::Stream::Events,
+    }
+}
+
+impl App {
+    /// Stores one piece, and returns where its stream goes on.
+    pub(crate) async fn store_chunk(
+        &self,
+        of: AttemptRef,
+        chunk: &Chunk,
+    ) -> Result<u64, ChunkError> {
+        let data = STANDARD
+            .decode(&chunk.data)
+            .map_err(|_| ChunkError::Data("it is not standard base64"))?;
+        if data.is_empty() || data.len() > MAX_CHUNK {
+            return Err(ChunkError::Data("a piece has 1 byte to 128 KiB"));
+        }
+        let end = chunk.offset + data.len() as u64;
+        let key = BlobKey::chunk(of.org, of.deployment, kind(chunk.stream), chunk.offset);
+        match self.blobs.put_if_absent(&key, data.into()).await.map_err(ChunkError::Store)? {
+            Put::Stored => Ok(end),
+            // Sent again: what was stored then may be shorter than what is sent now.
+            Put::AlreadyThere => self
+                .stream_end(of.org, of.deployment, chunk.stream)
+                .await
+                .map_err(ChunkError::Store),
+        }
+    }
+
+    async fn stream_end(
+        &self,
+        org: OrgUuid,
+        id: DeploymentId,
+        stream: Stream,
+    ) -> Result<u64, StoreError> {
+        let chunks = self.blobs.list(&BlobPrefix::chunks(org, id, kind(stream)), None).await?;
+        let last = chunks.last().and_then(|(key, size)| Some(key.chunk_offset()? + size));
+        Ok(last.unwrap_or(0))
+    }
+
+    /// Where each stream of a deployment ends now.
+    pub(crate) async fn stream_ends(
+        &self,
+        org: OrgUuid,
+        id: DeploymentId,
+    ) -> Result<Offsets, StoreError> {
+        Ok(Offsets {
+            log: self.stream_end(org, id, Stream::Log).await?,
+            events: self.stream_end(org, id, Stream::Events).await?,
+        })
+    }
+
+    /// The bytes of a stream from `offset` on, at most [`MAX_PART`] of them.
+    pub(crate) async fn stream_part(
+        &self,
+        org: OrgUuid,
+        id: DeploymentId,
+        stream: Stream,
+        offset: u64,
+    ) -> Result<Bytes, StoreError> {
+        let chunks = self.blobs.list(&BlobPrefix::chunks(org, id, kind(stream)), None).await?;
+        let mut part = BytesMut::new();
+        let mut at = offset;
+        for (key, size) in chunks {
+            let Some(start) = key.chunk_offset() else { continue };
+            if start + size <= at {
+                continue;
+            }
+            if start > at || part.len() >= MAX_PART {
+                break;
+            }
+            let Some(bytes) = self.blobs.get(&key).await? else { break };
+            let skip = usize::try_from(at - start).unwrap_or(usize::MAX).min(bytes.len());
+            part.extend_from_slice(&bytes[skip..]);
+            at = start + size;
+        }
+        Ok(part.freeze())
+    }
+
+    /// The same, waiting up to `wait` for something to come. `None` if there is no such deployment.
+    pub(crate) async fn follow(
+        &self,
+        org: OrgUuid,
+        id: DeploymentId,
+        stream: Stream,
+        offset: u64,
+        wait: Duration,
+    ) -> Result<Option<Part>, StoreError> {
+        let look = async || -> Result<Option<Option<Part>>, StoreError> {
+            // The state first: whatever is written after an end was read belongs to no one.
+            let Some(deployment) = self.table.deployment(org, id).await? else {
+                return Ok(Some(None));
+            };
+            let bytes = self.stream_part(org, id, stream, offset).await?;
+            let ended = deployment.status.is_terminal();
+            if bytes.is_empty() && !ended {
+                return Ok(None);
+            }
+            let complete = ended && bytes.is_empty();
+            let next_offset = offset + bytes.len() as u64;
+            Ok(Some(Some(Part { bytes, next_offset, complete })))
+        };
+        let found = self.changes.until(wait, look).await?;
+        let nothing = Part { bytes: Bytes::new(), next_offset: offset, complete: false };
+        Ok(found.unwrap_or(Some(nothing)))
+    }
+}

@@ -1,0 +1,73 @@
+//! Making and revoking API tokens.
+
+use super::App;
+use crate::http::error::ApiError;
+use canyon_domain::ids::PrincipalId;
+use canyon_domain::principal::{Principal, Role};
+use canyon_identity::bearer;
+use canyon_store::organizations::TokenRecord;
+use canyon_store::outcome::{Created, Deleted};
+use secrecy::{ExposeSecret, SecretString};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// A token that is wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenOrder {
+    /// What it is for.
+    pub(crate) description: String,
+    /// What it may do.
+    pub(crate) role: Role,
+    /// How long it lives; for ever without it.
+    pub(crate) life: Option<Duration>,
+}
+
+impl App {
+    /// Makes a token, and gives its secret, which is not stored.
+    pub(crate) async fn create_token(
+        &self,
+        by: &Principal,
+        order: TokenOrder,
+    ) -> Result<(TokenRecord, SecretString), ApiError> {
+        let now = self.now();
+        let id = PrincipalId(self.entropy.id(now));
+        let secret = bearer::api_token(self.entropy.as_ref());
+        let token = TokenRecord {
+            hash: bearer::hash(secret.expose_secret()),
+            principal: Principal {
+                id,
+                org: by.org,
+                org_id: by.org_id.clone(),
+                role: order.role,
+                operator: false,
+            },
+            description: order.description,
+            created_at: now,
+            expires_at: order.life.map(|life| now + life),
+        };
+        let record = self.record(by, "token.create", format!("tokens/{id}"));
+        match self.table.create_token(&token, &record).await? {
+            Created::Yes => Ok((token, secret)),
+            // Both its id and its secret are new random numbers.
+            Created::Exists | Created::Missing(_) => Err(ApiError::contended(id)),
+        }
+    }
+
+    /// Revokes a token. Not the one that asks: whoever does so by mistake has nothing left to make
+    /// another with.
+    pub(crate) async fn delete_token(&self, by: &Principal, id: Uuid) -> Result<(), ApiError> {
+        if by.id.0 == id {
+            return Err(ApiError::conflict(format!(
+                "token `{id}` is the one that you use; revoke it with another admin's"
+            )));
+        }
+        let record = self.record(by, "token.delete", format!("tokens/{id}"));
+        match self.table.delete_token(by.org, id, &record).await? {
+            Deleted::Yes => {
+                self.authenticated.forget();
+                Ok(())
+            }
+            Deleted::No => Err(ApiError::not_found("token", id)),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Who uses a thing that was to be deleted.
+//!
+//! The table only counts uses, which is what makes the refusal safe. Their names are looked up
+//! afterwards, for the message.
+
+use super::App;
+use crate::http::error::ApiError;
+use canyon_domain::inventory::{Environment, RunnerRule};
+use canyon_domain::principal::Principal;
+use canyon_store::StoreError;
+use canyon_store::page::PageRequest;
+use canyon_store::runner_rules::RuleFilter;
+use serde_json::{Value, json};
+
+/// The most users of each kind that a message names.
+const NAMED: u32 = 10;
+
+/// Environments and rules that refer to a thing; not more than a message names.
+#[derive(Debug, Default)]
+pub(super) struct Users {
+    pub(super) environments: Vec<Environment>,
+    pub(super) rules: Vec<RunnerRule>,
+    more: bool,
+}
+
+impl App {
+    /// The environments that `refers` picks, and the rules that `filter` picks, if one is given.
+    pub(super) async fn users(
+        &self,
+        by: &Principal,
+        refers: impl Fn(&Environment) -> bool,
+        filter: Option<&RuleFilter>,
+    ) -> Result<Users, StoreError> {
+        let request = PageRequest { limit: NAMED, after: None };
+        let environments = self.table.environments(by.org, None, &request, refers).await?;
+        let mut users = Users {
+            more: environments.next.is_some(),
+            environments: environments.items,
+            rules: Vec::new(),
+        };
+        if let Some(filter) = filter {
+            let rules = self.table.rules(by.org, filter, &request).await?;
+            users.more |= rules.next.is_some();
+            users.rules = rules.items;
+        }
+        Ok(users)
+    }
+}
+
+impl Users {
+    pub(super) fn is_empty(&self) -> bool {
+        self.environments.is_empty() && self.rules.is_empty()
+    }
+
+    /// 409: `thing` cannot be deleted under them; `advice` says what to do first.
+    pub(super) fn refusal(&self, thing: &str, advice: &str) -> ApiError {
+        let environment = |e: &Environment| format!("`{}` of project `{}`", e.id, e.project_id);
+        let rule = |rule: &RunnerRule| format!("`{}` ({})", rule.id, rule.scope);
+        let parts: Vec<_> = [
+            named("environment", self.environments.iter().map(environment)),
+            named("runner rule", self.rules.iter().map(rule)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let more = if self.more { " and more" } else { "" };
+        let users = parts.join("; ");
+        ApiError::conflict(format!("{thing} is used by {users}{more}; {advice}"))
+            .with_detail("environments", self.environments.iter().map(reference).collect::<Vec<_>>())
+            .with_detail(
+                "runner_rules",
+                self.rules.iter().map(|rule| rule.id.to_string()).collect::<Vec<_>>(),
+            )
+    }
+}
+
+fn reference(environment: &Environment) -> Value {
+    json!({ "project_id": environment.project_id, "id": environment.id })
+}
+
+fn named(kind: &str, names: impl Iterator<Item = String>) -> Option<String> {
+    let names: Vec<_> = names.collect();
+    let plural = if names.len() == 1 { "" } else { "s" };
+    (!names.is_empty()).then(|| format!("{kind}{plural} {}", names.join(", ")))
+}

@@ -1,0 +1,92 @@
+//! "Something may have changed: look again."
+//!
+//! A request that waits (for an end, for the next line of a log) looks at the table, and looks
+//! again after each hint or a pause. On a laptop every committed write is a hint; on Lambda, where
+//! another function may have written, only the pause is left. A hint carries nothing, so a lost one
+//! costs a moment and never an answer.
+
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Hints that something was written. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    sender: watch::Sender<u64>,
+    pause: Duration,
+}
+
+/// Between two looks, however many hints come: a busy table must not be read in a tight loop.
+const BREATH: Duration = Duration::from_millis(15);
+
+impl Changes {
+    /// Hints, with a look at least every `pause`.
+    pub fn new(pause: Duration) -> Self {
+        Self { sender: watch::Sender::new(0), pause }
+    }
+
+    /// Says that something was written.
+    pub fn hint(&self) {
+        self.sender.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Whoever wants to be told of each hint itself, such as the launcher.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.sender.subscribe()
+    }
+
+    /// Calls `look` until it finds something, or until `longest` has passed; then once more at the
+    /// end.
+    ///
+    /// # Errors
+    ///
+    /// Whatever `look` fails with.
+    pub async fn until<T, E, F>(
+        &self,
+        longest: Duration,
+        mut look: impl FnMut() -> F,
+    ) -> Result<Option<T>, E>
+    where
+        F: Future<Output = Result<Option<T>, E>>,
+    {
+        let end = Instant::now() + longest;
+        let mut hints = self.subscribe();
+        loop {
+            hints.mark_unchanged();
+            if let Some(found) = look().await? {
+                return Ok(Some(found));
+            }
+            let now = Instant::now();
+            if now >= end {
+                return Ok(None);
+            }
+            let next_look = (now + self.pause).min(end);
+            // The sender lives as long as `self`: waiting ends by a hint or by the time.
+            let _ = tokio::time::timeout_at(next_look, hints.changed()).await;
+            tokio::time::sleep(BREATH.min(end.saturating_duration_since(Instant::now()))).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_looks_after_a_hint_and_gives_up_at_its_time() {
+        let changes = Changes::new(Duration::from_secs(60));
+        let looks = AtomicU32::new(0);
+        let look = async || -> Result<Option<()>, ()> {
+            Ok((looks.fetch_add(1, Ordering::Relaxed) == 1).then_some(()))
+        };
+        let hinting = changes.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            hinting.hint();
+        });
+        assert_eq!(changes.until(Duration::from_secs(20), look).await, Ok(Some(())));
+        let never = async || Ok::<Option<()>, ()>(None);
+        assert_eq!(changes.until(Duration::from_secs(20), never).await, Ok(None));
+    }
+}

@@ -1,0 +1,83 @@
+//! The HTTP API: one file per resource. Handlers extract, call and render.
+
+mod artifacts;
+pub mod body;
+pub mod caller;
+mod deployments;
+pub mod error;
+mod order;
+mod paging;
+mod render;
+mod runs;
+mod well_known;
+
+use crate::App;
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use error::ApiError;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+
+/// The most that the body of a request may have, in bytes. Archives have a limit of their own.
+pub const MAX_BODY: usize = 256 * 1024;
+
+/// What the generated document says about the API as a whole.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Canyon",
+        description = "Control plane for infrastructure runners. It speaks the published Platform \
+                       Orchestrator API for what is in scope, with fields and paths of its own.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    modifiers(&BearerScheme),
+    security(("bearer" = []))
+)]
+struct Document;
+
+struct BearerScheme;
+
+impl utoipa::Modify for BearerScheme {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+        let components = document.components.get_or_insert_with(Default::default);
+        let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        components.add_security_scheme("bearer", bearer);
+    }
+}
+
+/// Every route, with its document.
+fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Document::openapi()).merge(well_known::routes())
+        .merge(deployments::routes())
+        .merge(artifacts::routes())
+        .merge(runs::routes())
+}
+
+/// The OpenAPI 3.1 document of the API, generated from its handlers.
+pub fn document() -> utoipa::openapi::OpenApi {
+    routes().into_openapi()
+}
+
+/// The API of `app`, for whatever serves HTTP.
+pub fn router(app: App) -> Router {
+    let (router, _) = routes().split_for_parts();
+    router
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(unknown_method)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
+            axum::response::IntoResponse::into_response(ApiError::internal())
+        }))
+        .with_state(app)
+}
+
+async fn unknown_path() -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "there is no such path; see /openapi.json for those there are")
+}
+
+async fn unknown_method() -> ApiError {
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not take that method")
+}

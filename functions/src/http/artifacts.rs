@@ -1,0 +1,286 @@
+//! What goes into a deployment and what comes out: archives, logs, outputs, orphans.
+
+use super::body::Params;
+use super::caller::{Deployer, Ids, Viewer};
+use super::deployments::MAX_WAIT;
+use super::error::ApiError;
+use crate::App;
+use axum::Json;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use canyon_api::attempt::Stream;
+use canyon_api::deployment::{
+    DeploymentEncryptedOutputs, LOG_COMPLETE, LogQuery, NEXT_OFFSET, Orphan, Output,
+};
+use canyon_api::error::ErrorBody;
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::DeploymentId;
+use canyon_domain::module_source::Digest;
+use canyon_store::blob_keys::BlobKey;
+use secrecy::SecretString;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The largest archive, in bytes.
+const MAX_ARCHIVE: usize = 64 * 1024 * 1024;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    let archives = OpenApiRouter::new()
+        .routes(routes!(put_archive, get_archive))
+        .layer(DefaultBodyLimit::max(MAX_ARCHIVE));
+    OpenApiRouter::new()
+        .routes(routes!(logs))
+        .routes(routes!(get_logs))
+        .routes(routes!(outputs))
+        .routes(routes!(encrypted_outputs))
+        .routes(routes!(orphans))
+        .merge(archives)
+}
+
+/// Upload a module as a gzipped tar, named by its SHA-256.
+#[utoipa::path(put, path = "/orgs/{orgId}/archives/{digest}", tag = "Archive",
+    operation_id = "putArchive",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("digest" = String, Path, description = "SHA-256 in 64 lower case hexadecimal digits."),
+    ),
+    request_body(content = Vec<u8>, content_type = "application/gzip"),
+    responses(
+        (status = 204, description = "It is stored."),
+        (status = 400, description = "The digest is not that of the bytes.", body = ErrorBody),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 403, description = "The token may not deploy.", body = ErrorBody),
+        (status = 404, description = "Not a digest, or not the token's organization.",
+         body = ErrorBody),
+        (status = 413, description = "It has more than 64 MiB.", body = ErrorBody),
+    ))]
+async fn put_archive(
+    State(app): State<App>,
+    caller: Deployer,
+    Ids((_, digest)): Ids<(String, Digest)>,
+    bytes: Result<Bytes, axum::extract::rejection::BytesRejection>,
+) -> Result<StatusCode, ApiError> {
+    let bytes = bytes.map_err(|rejection| {
+        ApiError::new(rejection.status(), "an archive has at most 64 MiB; leave out what is large")
+    })?;
+    let actual: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
+    if actual != digest.as_str() {
+        return Err(ApiError::field("digest", format!("the bytes have the SHA-256 {actual}")));
+    }
+    app.blobs.put_if_absent(&BlobKey::archive(caller.org, &digest), bytes).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Ask whether an archive is there.
+#[utoipa::path(get, path = "/orgs/{orgId}/archives/{digest}", tag = "Archive",
+    operation_id = "getArchive",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("digest" = String, Path, description = "SHA-256 in 64 lower case hexadecimal digits."),
+    ),
+    responses(
+        (status = 204, description = "It is."),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 404, description = "It is not.", body = ErrorBody),
+    ))]
+async fn get_archive(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, digest)): Ids<(String, Digest)>,
+) -> Result<StatusCode, ApiError> {
+    match app.blobs.size(&BlobKey::archive(caller.org, &digest)).await? {
+        Some(_) => Ok(StatusCode::NO_CONTENT),
+        None => Err(ApiError::not_found("archive", digest)),
+    }
+}
+
+/// Read a stream of a run from an offset on, while it is written.
+#[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/logs", tag = "Deployment",
+    operation_id = "followDeploymentLogs",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+        LogQuery,
+    ),
+    responses(
+        (status = 200, description = "The bytes that there are; none if none came in time.",
+         content_type = "application/octet-stream", body = Vec<u8>,
+         headers(("canyon-next-offset" = u64, description = "Where the next part begins."),
+                 ("canyon-log-complete" = bool, description = "Whether nothing follows."))),
+        (status = 400, description = "A parameter is at fault.", body = ErrorBody),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 404, description = "There is no such deployment.", body = ErrorBody),
+    ))]
+async fn logs(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, DeploymentId)>,
+    Params(query): Params<LogQuery>,
+) -> Result<Response, ApiError> {
+    let stream = match query.stream.as_deref() {
+        None | Some("log") => Stream::Log,
+        Some("events") => Stream::Events,
+        Some(_) => return Err(ApiError::field("stream", "`log` or `events`")),
+    };
+    let wait = query.wait_seconds.unwrap_or(0);
+    if wait > MAX_WAIT {
+        return Err(ApiError::field("wait_seconds", "at most 25"));
+    }
+    let offset = query.offset.unwrap_or(0);
+    if offset > i64::MAX as u64 {
+        return Err(ApiError::field("offset", "it is beyond any log"));
+    }
+    let wait = Duration::from_secs(wait.into());
+    let part = app.follow(caller.org, id, stream, offset, wait).await?;
+    let part = part.ok_or_else(|| ApiError::not_found("deployment", id))?;
+    let headers = [
+        (CONTENT_TYPE.as_str(), "application/octet-stream".to_owned()),
+        (NEXT_OFFSET, part.next_offset.to_string()),
+        (LOG_COMPLETE, part.complete.to_string()),
+    ];
+    Ok((headers, part.bytes).into_response())
+}
+
+/// Read the whole log of a deployment.
+#[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/actions/get-logs",
+    tag = "Deployment", operation_id = "getDeploymentLogs",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+        ("DecryptKey" = Option<String>, Header,
+         description = "`age` secret key of the deployment's `encrypted_logs_recipient`. Without \
+                        it an encrypted log is answered as it is stored."),
+    ),
+    responses(
+        (status = 200, description = "The log.", content_type = "text/plain", body = String),
+        (status = 400, description = "The key does not fit.", body = ErrorBody),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 404, description = "There is no such deployment.", body = ErrorBody),
+    ))]
+async fn get_logs(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, DeploymentId)>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    if app.table.deployment(caller.org, id).await?.is_none() {
+        return Err(ApiError::not_found("deployment", id));
+    }
+    let key = headers.get("DecryptKey").and_then(|value| value.to_str().ok());
+    let key = key.map(|key| SecretString::from(key.to_owned()));
+    let log = app.whole_log(caller.org, id, key.as_ref()).await?;
+    let headers = [
+        (CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
+        (CONTENT_DISPOSITION, format!("attachment; filename=\"{id}.log\"")),
+    ];
+    Ok((headers, log).into_response())
+}
+
+/// The last attempt that left something, by what `kept` says.
+async fn artifact<T: DeserializeOwned>(
+    app: &App,
+    caller: &Viewer,
+    deployment: &Deployment,
+    key: impl Fn(u32) -> BlobKey,
+) -> Result<Option<T>, ApiError> {
+    let Some(attempt) = deployment.attempts.last() else { return Ok(None) };
+    let Some(bytes) = app.blobs.get(&key(attempt.number)).await? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+        tracing::error!(%error, deployment = %deployment.id, org = %caller.org, "a stored artifact does not parse");
+        ApiError::internal()
+    })
+}
+
+async fn deployment_of(
+    app: &App,
+    caller: &Viewer,
+    id: DeploymentId,
+) -> Result<Deployment, ApiError> {
+    let found = app.table.deployment(caller.org, id).await?;
+    found.ok_or_else(|| ApiError::not_found("deployment", id))
+}
+
+/// Read the outputs of a deployment. Sensitive ones have no value.
+#[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/outputs",
+    tag = "Deployment", operation_id = "getDeploymentOutputs",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+    ),
+    responses(
+        (status = 200, description = "Outputs by name.", body = BTreeMap<String, Output>),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 404, description = "There is no such deployment.", body = ErrorBody),
+    ))]
+async fn outputs(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, DeploymentId)>,
+) -> Result<Json<BTreeMap<String, Output>>, ApiError> {
+    let deployment = deployment_of(&app, &caller, id).await?;
+    let key = |number| BlobKey::outputs(caller.org, id, number);
+    Ok(Json(artifact(&app, &caller, &deployment, key).await?.unwrap_or_default()))
+}
+
+/// Read all outputs of a deployment, encrypted to the key that it was created with.
+#[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/encrypted-outputs",
+    tag = "Deployment", operation_id = "getDeploymentEncryptedOutputs",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+    ),
+    responses(
+        (status = 200, description = "The outputs.", body = DeploymentEncryptedOutputs),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 404, description = "There are none.", body = ErrorBody),
+    ))]
+async fn encrypted_outputs(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, DeploymentId)>,
+) -> Result<Json<DeploymentEncryptedOutputs>, ApiError> {
+    let deployment = deployment_of(&app, &caller, id).await?;
+    let number = deployment.attempts.last().map_or(0, |attempt| attempt.number);
+    let bytes = app.blobs.get(&BlobKey::encrypted_outputs(caller.org, id, number)).await?;
+    let bytes = bytes.ok_or_else(|| {
+        ApiError::new(
+            StatusCode::NOT_FOUND,
+            format!(
+                "deployment {id} has no encrypted outputs: it was made without \
+                 `encrypted_outputs_recipient`, or has not succeeded"
+            ),
+        )
+    })?;
+    Ok(Json(DeploymentEncryptedOutputs { raw: STANDARD.encode(bytes) }))
+}
+
+/// List the resources that a killed run may have left without the state knowing them.
+#[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/orphans",
+    tag = "Deployment", operation_id = "listDeploymentOrphans",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+    ),
+    responses(
+        (status = 200, description = "By address.", body = Vec<Orphan>),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 404, description = "There is no such deployment.", body = ErrorBody),
+    ))]
+async fn orphans(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, DeploymentId)>,
+) -> Result<Json<Vec<Orphan>>, ApiError> {
+    let deployment = deployment_of(&app, &caller, id).await?;
+    let key = |number| BlobKey::orphans(caller.org, id, number);
+    Ok(Json(artifact(&app, &caller, &deployment, key).await?.unwrap_or_default()))
+}

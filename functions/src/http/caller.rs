@@ -1,0 +1,108 @@
+//! Who is calling, and whether they may.
+//!
+//! A handler that takes a [`Viewer`], [`Deployer`] or [`Admin`] is reached only by a principal of at
+//! least that role in the organization that the path names. The path is compared and then
+//! forgotten: all data is reached through the organization of the token.
+
+use super::error::ApiError;
+use crate::App;
+use axum::extract::{FromRequestParts, Path, RawPathParams};
+use axum::http::StatusCode;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use canyon_api::attempt::DEPLOYMENT_TOKEN;
+use canyon_domain::principal::{Principal, Role};
+use canyon_identity::bearer::{self, Presented};
+use serde::de::DeserializeOwned;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The bearer secret that a request shows. A runner may show it in [`DEPLOYMENT_TOKEN`] too.
+pub(crate) fn presented(parts: &Parts) -> Result<Presented, ApiError> {
+    let bearer = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let secret = bearer
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, secret)| secret.trim());
+    let header = || parts.headers.get(DEPLOYMENT_TOKEN).and_then(|value| value.to_str().ok());
+    secret.or_else(header).and_then(bearer::parse).ok_or_else(ApiError::unauthorized)
+}
+
+async fn principal(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Principal>, ApiError> {
+    let Presented::Api(hash) = presented(parts)? else { return Err(ApiError::unauthorized()) };
+    let principal = app.authenticate(hash).await?.ok_or_else(ApiError::unauthorized)?;
+    let params = RawPathParams::from_request_parts(parts, app).await.ok();
+    let org = params.iter().flatten().find(|(name, _)| *name == "orgId");
+    if let Some((_, org)) = org
+        && org != principal.org_id.as_str()
+    {
+        return Err(ApiError::not_found("organization", shown(org)));
+    }
+    if principal.role < needed {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            format!(
+                "this needs the role `{}`, and your token has `{}`",
+                needed.as_str(),
+                principal.role.as_str()
+            ),
+        ));
+    }
+    Ok(principal)
+}
+
+/// What a caller gave, short and without control characters.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(80).collect::<String>().escape_debug().to_string()
+}
+
+macro_rules! caller {
+    ($(#[$doc:meta])* $name:ident, $role:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name(pub Arc<Principal>);
+
+        impl FromRequestParts<App> for $name {
+            type Rejection = ApiError;
+            async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+                principal(parts, app, $role).await.map(Self)
+            }
+        }
+
+        impl Deref for $name {
+            type Target = Principal;
+            fn deref(&self) -> &Principal {
+                &self.0
+            }
+        }
+    };
+}
+caller!(
+    /// A principal that may read.
+    Viewer, Role::Viewer
+);
+caller!(
+    /// A principal that may deploy.
+    Deployer, Role::Deployer
+);
+caller!(
+    /// A principal that may change what an organization has.
+    Admin, Role::Admin
+);
+
+/// The parameters of a path, parsed into ids. One that is not an id names nothing: 404.
+#[derive(Clone, Debug)]
+pub struct Ids<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Ids<T> {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        match Path::<T>::from_request_parts(parts, app).await {
+            Ok(Path(ids)) => Ok(Self(ids)),
+            Err(_) => Err(ApiError::new(
+                StatusCode::NOT_FOUND,
+                "the path holds something that is not an id, so it names nothing",
+            )),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Deployments: asked for, watched, cancelled.
+
+use super::body::{Body, Params};
+use super::caller::{Deployer, Ids, Viewer};
+use super::error::ApiError;
+use super::{order, paging, render};
+use crate::App;
+use crate::app::deploy::Idempotency;
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use canyon_api::deployment::{
+    Deployment, DeploymentCreateBody, DeploymentDiff, DeploymentDryRun, DeploymentQuery,
+    IDEMPOTENCY_KEY, WaitQuery,
+};
+use canyon_api::error::ErrorBody;
+use canyon_api::page::{Page, PageQuery};
+use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
+use canyon_store::deployment_lists::DeploymentFilter;
+use sha2::{Digest as _, Sha256};
+use std::time::Duration;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The longest that a request waits: API Gateway ends it at 29 s.
+pub(super) const MAX_WAIT: u32 = 25;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(get))
+        .routes(routes!(wait))
+        .routes(routes!(cancel))
+}
+
+/// Ask for a deployment.
+#[utoipa::path(post, path = "/orgs/{orgId}/deployments", tag = "Deployment",
+    operation_id = "createDeployment",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("Idempotency-Key" = Option<String>, Header, max_length = 255,
+         description = "The same key with the same body finds the same deployment for 24 hours."),
+    ),
+    request_body = DeploymentCreateBody,
+    responses(
+        (status = 200, description = "A dry run: it would be accepted.", body = DeploymentDryRun),
+        (status = 201, description = "It is accepted, and will reach an end.", body = Deployment),
+        (status = 400, description = "A field is at fault.", body = ErrorBody),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 403, description = "The token may not deploy.", body = ErrorBody),
+        (status = 404, description = "Not the token's organization.", body = ErrorBody),
+        (status = 409, description = "Something stands in the way.", body = ErrorBody),
+        (status = 413, description = "The body is too large.", body = ErrorBody),
+        (status = 415, description = "The body is not JSON.", body = ErrorBody),
+    ))]
+async fn create(
+    State(app): State<App>,
+    caller: Deployer,
+    headers: HeaderMap,
+    body: Body<DeploymentCreateBody>,
+) -> Result<Response, ApiError> {
+    let idempotency = idempotency(&headers, &body)?;
+    let dry_run = body.value.is_dry_run;
+    let order = order::parse(body.value)?;
+    if dry_run {
+        let environment = app.check_order(&caller, &order).await?;
+        let runner_id = environment.runner_id.into();
+        let answer = DeploymentDryRun { runner_id, diff: DeploymentDiff::default() };
+        return Ok((StatusCode::OK, Json(answer)).into_response());
+    }
+    let deployment = app.deploy(&caller, &order, idempotency.as_ref()).await?;
+    let answer = render::deployment(&caller.org_id, &deployment, None);
+    Ok((StatusCode::CREATED, Json(answer)).into_response())
+}
+
+fn idempotency(
+    headers: &HeaderMap,
+    body: &Body<DeploymentCreateBody>,
+) -> Result<Option<Idempotency>, ApiError> {
+    let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let key = key.to_str().ok().map(str::trim).filter(|key| (1..=255).contains(&key.len()));
+    let key = key.ok_or_else(|| {
+        ApiError::field("Idempotency-Key", "it has 1 to 255 printable ASCII characters")
+    })?;
+    let digest = Sha256::digest(&body.bytes);
+    let body = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Some(Idempotency { key: key.to_owned(), body }))
+}
+
+/// List deployments, newest first.
+#[utoipa::path(get, path = "/orgs/{orgId}/deployments", tag = "Deployment",
+    operation_id = "listDeployments",
+    params(("orgId" = String, Path, description = "The organization."), DeploymentQuery, PageQuery),
+    responses(
+        (status = 200, description = "A page of them.", body = Page<Deployment>),
+        (status = 400, description = "A parameter is at fault.", body = ErrorBody),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 404, description = "Not the token's organization.", body = ErrorBody),
+    ))]
+async fn list(
+    State(app): State<App>,
+    caller: Viewer,
+    Params(query): Params<DeploymentQuery>,
+    Params(page): Params<PageQuery>,
+) -> Result<Json<Page<Deployment>>, ApiError> {
+    let project: Option<ProjectId> = parameter("project_id", query.project_id.as_deref())?;
+    let env: Option<EnvId> = parameter("env_id", query.env_id.as_deref())?;
+    let name = format!(
+        "deployments?project={}&env={}",
+        query.project_id.as_deref().unwrap_or_default(),
+        query.env_id.as_deref().unwrap_or_default()
+    );
+    let request = paging::request(&page, &name)?;
+    let filter = match (project, env) {
+        (None, None) => DeploymentFilter::All,
+        (Some(project), None) => DeploymentFilter::Project(project),
+        (None, Some(_)) => return Err(ApiError::field("env_id", "give its `project_id` too")),
+        (Some(project), Some(env)) => {
+            match app.table.environment(caller.org, &project, &env).await? {
+                Some(environment) => DeploymentFilter::Environment(environment.uuid),
+                None => return Ok(Json(Page { items: Vec::new(), next_page_token: None })),
+            }
+        }
+    };
+    let found = app.table.deployments(caller.org, &filter, &request).await?;
+    Ok(Json(paging::answer(found, &name, |deployment| {
+        render::summary(&caller.org_id, &deployment)
+    })))
+}
+
+fn parameter<T>(name: &str, text: Option<&str>) -> Result<Option<T>, ApiError>
+where
+    T: std::str::FromStr<Err = canyon_domain::ids::InvalidId>,
+{
+    text.map(str::parse).transpose().map_err(|e: T::Err| ApiError::field(name, e.to_string()))
+}
+
+/// Read a deployment.
+#[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}", tag = "Deployment",
+    operation_id = "getDeployment",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+    ),
+    responses(
+        (status = 200, description = "The deployment.", body = Deployment),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 404, description = "There is none.", body = ErrorBody),
+    ))]
+async fn get(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, DeploymentId)>,
+) -> Result<Json<Deployment>, ApiError> {
+    app.shown_deployment(&caller, id).await.map(Json)
+}
+
+/// Wait for the end of a deployment.
+#[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/actions/wait-for-complete",
+    tag = "Deployment", operation_id = "waitForDeploymentComplete",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+        WaitQuery,
+    ),
+    responses(
+        (status = 200, description = "It has ended.", body = Deployment),
+        (status = 400, description = "A parameter is at fault.", body = ErrorBody),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 404, description = "There is none.", body = ErrorBody),
+        (status = 408, description = "It has not ended yet: ask again.", body = ErrorBody),
+    ))]
+async fn wait(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, DeploymentId)>,
+    Params(query): Params<WaitQuery>,
+) -> Result<Json<Deployment>, ApiError> {
+    let seconds = match query.timeout_in_seconds {
+        Some(seconds) if seconds < 2 => {
+            return Err(ApiError::field("timeout_in_seconds", "at least 2"));
+        }
+        given => given.unwrap_or(MAX_WAIT).min(MAX_WAIT),
+    };
+    let look = async || -> Result<Option<_>, ApiError> {
+        let found = app.table.deployment(caller.org, id).await?;
+        let found = found.ok_or_else(|| ApiError::not_found("deployment", id))?;
+        Ok(Some(found).filter(|deployment| deployment.status.is_terminal()))
+    };
+    let ended = app.changes.until(Duration::from_secs(seconds.into()), look).await?;
+    let ended = ended.ok_or_else(|| {
+        ApiError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            format!("deployment {id} has not ended within {seconds} s; ask again"),
+        )
+    })?;
+    Ok(Json(render::deployment(&caller.org_id, &ended, None)))
+}
+
+/// Cancel a deployment. It ends at once where nothing runs; a job is stopped first.
+#[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/actions/cancel",
+    tag = "Deployment", operation_id = "cancelDeployment",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+    ),
+    responses(
+        (status = 202, description = "It is being cancelled, or is.", body = Deployment),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 403, description = "The token may not deploy.", body = ErrorBody),
+        (status = 404, description = "There is none.", body = ErrorBody),
+        (status = 409, description = "It has ended otherwise.", body = ErrorBody),
+    ))]
+async fn cancel(
+    State(app): State<App>,
+    caller: Deployer,
+    Ids((_, id)): Ids<(String, DeploymentId)>,
+) -> Result<(StatusCode, Json<Deployment>), ApiError> {
+    let deployment = app.cancel(&caller, id).await?;
+    Ok((StatusCode::ACCEPTED, Json(render::deployment(&caller.org_id, &deployment, None))))
+}

@@ -1,0 +1,123 @@
+//! Every answer that is not a success: domain error -> status, code, message.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::http::header::WWW_AUTHENTICATE;
+use axum::response::{IntoResponse, Response};
+use canyon_api::error::ErrorBody;
+use canyon_domain::field_error::FieldErrors;
+use canyon_store::StoreError;
+use canyon_store::page::ForeignCursor;
+use serde_json::{Map, Value, json};
+
+/// A refusal, or a failure.
+#[derive(Debug)]
+pub struct ApiError {
+    status: StatusCode,
+    message: String,
+    details: Map<String, Value>,
+}
+
+impl ApiError {
+    /// A refusal with `status`; `message` says what happened, to which thing, and what to do next.
+    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), details: Map::new() }
+    }
+
+    /// 400: one field of the request is at fault.
+    pub fn field(path: impl Into<String>, reason: impl Into<String>) -> Self {
+        let mut errors = FieldErrors::default();
+        errors.add(path, reason);
+        errors.into()
+    }
+
+    /// 404: it is not there, or not the caller's. Both look the same, so that nobody learns what
+    /// others have.
+    pub fn not_found(kind: &str, id: impl std::fmt::Display) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("there is no {kind} `{id}`"))
+    }
+
+    /// 409: it stands against what is there.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, message)
+    }
+
+    /// 409: others changed the same thing again and again meanwhile.
+    pub fn contended(thing: impl std::fmt::Display) -> Self {
+        Self::conflict(format!("`{thing}` is being changed by others; try again"))
+    }
+
+    /// 401: no token, or one that is not good. It does not say why: that would help to guess.
+    pub fn unauthorized() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "this needs a valid token: send `Authorization: Bearer <token>`",
+        )
+    }
+
+    /// 500, without what happened: that is in the log.
+    pub fn internal() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "something went wrong in Canyon; it is in the log",
+        )
+    }
+
+    /// The same with a member for programs.
+    #[must_use]
+    pub fn with_detail(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Its status code.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Its message.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl From<FieldErrors> for ApiError {
+    fn from(errors: FieldErrors) -> Self {
+        let fields: Vec<Value> =
+            errors.iter().map(|e| json!({"path": e.path, "reason": e.reason})).collect();
+        Self::new(StatusCode::BAD_REQUEST, errors.to_string()).with_detail("fields", fields)
+    }
+}
+
+impl From<ForeignCursor> for ApiError {
+    fn from(error: ForeignCursor) -> Self {
+        Self::field("page", error.to_string())
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        if error.is_retryable() {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the store is not available");
+            return Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+        }
+        tracing::error!(error = &error as &dyn std::error::Error, "the store failed");
+        Self::internal()
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = ErrorBody {
+            error: format!("API-{}", self.status.as_u16()),
+            message: self.message,
+            details: self.details,
+        };
+        let mut response = (self.status, Json(body)).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = axum::http::HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}

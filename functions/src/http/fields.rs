@@ -1,0 +1,33 @@
+//! Fields of a body, parsed into names and ids. Every fault is noted, so that one answer lists all.
+
+use canyon_domain::display_name::DisplayName;
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::InvalidId;
+use std::str::FromStr;
+
+/// The id in the field `path`.
+pub(super) fn id<T>(faults: &mut FieldErrors, path: &str, text: &str) -> Option<T>
+where
+    T: FromStr<Err = InvalidId>,
+{
+    text.parse().map_err(|error: InvalidId| faults.add(path, error.to_string())).ok()
+}
+
+/// The display name in the field `display_name`.
+pub(super) fn display_name(faults: &mut FieldErrors, text: String) -> Option<DisplayName> {
+    DisplayName::try_from(text)
+        .map_err(|error| faults.add("display_name", error.to_string()))
+        .ok()
+}
+
+/// The same where it may be left out: the name is the id then.
+pub(super) fn display_name_or_id(
+    faults: &mut FieldErrors,
+    text: Option<String>,
+    id: &str,
+) -> Option<DisplayName> {
+    match text {
+        Some(text) => display_name(faults, text),
+        None => Some(DisplayName::from_id(id)),
+    }
+}

@@ -1,0 +1,197 @@
+//! What runners call, with the claim code or token of their one attempt.
+
+use super::body::Body;
+use super::caller::{Ids, presented};
+use super::error::ApiError;
+use crate::App;
+use crate::app::foreign_path;
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use axum::{Json, extract::DefaultBodyLimit};
+use canyon_api::attempt::{
+    ClaimBody, Claimed, DeploymentResultsUpdateBody, ReportAnswer, ReportBody,
+};
+use canyon_api::error::ErrorBody;
+use canyon_domain::attempt::SecretHash;
+use canyon_domain::ids::DeploymentId;
+use canyon_identity::bearer::{AttemptRef, Presented};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The most that a report or result may have: several pieces of streams, and outputs.
+const MAX_REPORT: usize = 2 * 1024 * 1024;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(claim))
+        .routes(routes!(report))
+        .routes(routes!(results))
+        .routes(routes!(bundle))
+        .layer(DefaultBodyLimit::max(MAX_REPORT))
+}
+
+/// A runner that shows the token of an attempt; whether it is good is asked with the deployment.
+pub(super) struct Run {
+    of: AttemptRef,
+    token: SecretHash,
+}
+
+impl FromRequestParts<App> for Run {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        match presented(parts)? {
+            Presented::Job(of, token) => Ok(Self { of, token }),
+            Presented::Api(_) | Presented::Claim(..) => Err(ApiError::unauthorized()),
+        }
+    }
+}
+
+impl Run {
+    /// The path must name what the token is for.
+    fn is_for(&self, deployment: DeploymentId, number: Option<u32>) -> Result<(), ApiError> {
+        if self.of.deployment == deployment && number.is_none_or(|n| n == self.of.number) {
+            Ok(())
+        } else {
+            Err(foreign_path())
+        }
+    }
+}
+
+/// A claim code.
+pub(super) struct Code {
+    of: AttemptRef,
+    hash: SecretHash,
+}
+
+impl FromRequestParts<App> for Code {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        match presented(parts)? {
+            Presented::Claim(of, hash) => Ok(Self { of, hash }),
+            Presented::Api(_) | Presented::Job(..) => Err(ApiError::unauthorized()),
+        }
+    }
+}
+
+/// Claim an attempt. Of many runners that were started for it, one goes on.
+#[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/claim",
+    tag = "Run", operation_id = "claimAttempt",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+        ("number" = u32, Path, description = "The attempt."),
+    ),
+    request_body = ClaimBody,
+    responses(
+        (status = 200, description = "It is yours.", body = Claimed),
+        (status = 400, description = "A field is at fault.", body = ErrorBody),
+        (status = 401, description = "The code is wrong.", body = ErrorBody),
+        (status = 404, description = "The code is not for this path.", body = ErrorBody),
+        (status = 409, description = "Another runner has it, or it is over.", body = ErrorBody),
+        (status = 413, description = "The body is too large.", body = ErrorBody),
+        (status = 415, description = "The body is not JSON.", body = ErrorBody),
+    ))]
+async fn claim(
+    State(app): State<App>,
+    code: Code,
+    Ids((_, id, number)): Ids<(String, DeploymentId, u32)>,
+    body: Body<ClaimBody>,
+) -> Result<Json<Claimed>, ApiError> {
+    if code.of.deployment != id || code.of.number != number {
+        return Err(foreign_path());
+    }
+    let claimant = &body.value.claimant;
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    if !(16..=64).contains(&claimant.len()) || !claimant.bytes().all(plain) {
+        return Err(ApiError::field("claimant", "16 to 64 letters, digits, `-` and `_`"));
+    }
+    app.claim(code.of, &code.hash, claimant).await.map(Json)
+}
+
+/// Say that the run lives, and ship what was written.
+#[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/report",
+    tag = "Run", operation_id = "reportAttempt",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+        ("number" = u32, Path, description = "The attempt."),
+    ),
+    request_body = ReportBody,
+    responses(
+        (status = 200, description = "Heard.", body = ReportAnswer),
+        (status = 400, description = "A field is at fault.", body = ErrorBody),
+        (status = 401, description = "The token is not good.", body = ErrorBody),
+        (status = 404, description = "The token is not for this path.", body = ErrorBody),
+        (status = 409, description = "The attempt is over: exit.", body = ErrorBody),
+        (status = 413, description = "The body is too large.", body = ErrorBody),
+        (status = 415, description = "The body is not JSON.", body = ErrorBody),
+    ))]
+async fn report(
+    State(app): State<App>,
+    run: Run,
+    Ids((_, id, number)): Ids<(String, DeploymentId, u32)>,
+    body: Body<ReportBody>,
+) -> Result<Json<ReportAnswer>, ApiError> {
+    run.is_for(id, Some(number))?;
+    app.report(run.of, &run.token, &body.value).await.map(Json)
+}
+
+/// Say how the run ended.
+#[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/results",
+    tag = "Run", operation_id = "updateDeploymentResults",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+        ("X-Deployment-Token" = Option<String>, Header,
+         description = "The attempt's token, if it is not in `Authorization`."),
+    ),
+    request_body = DeploymentResultsUpdateBody,
+    responses(
+        (status = 204, description = "Heard."),
+        (status = 400, description = "A field is at fault.", body = ErrorBody),
+        (status = 401, description = "The token is not good.", body = ErrorBody),
+        (status = 404, description = "The token is not for this path.", body = ErrorBody),
+        (status = 409, description = "The attempt was over before.", body = ErrorBody),
+        (status = 413, description = "The body is too large.", body = ErrorBody),
+        (status = 415, description = "The body is not JSON.", body = ErrorBody),
+    ))]
+async fn results(
+    State(app): State<App>,
+    run: Run,
+    Ids((_, id)): Ids<(String, DeploymentId)>,
+    body: Body<DeploymentResultsUpdateBody>,
+) -> Result<StatusCode, ApiError> {
+    run.is_for(id, None)?;
+    app.take_result(run.of, &run.token, &body.value).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Fetch the module: the uploaded archive, or the inline text as an archive. One from git is
+/// fetched by the runner, and this is empty.
+#[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/bundle",
+    tag = "Run", operation_id = "getDeploymentBundle",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+        ("X-Deployment-Token" = Option<String>, Header,
+         description = "The attempt's token, if it is not in `Authorization`."),
+    ),
+    responses(
+        (status = 200, description = "A gzipped tar.", content_type = "application/x-gzip",
+         body = Vec<u8>),
+        (status = 401, description = "The token is not good.", body = ErrorBody),
+        (status = 404, description = "The token is not for this path.", body = ErrorBody),
+        (status = 409, description = "The attempt is over: exit.", body = ErrorBody),
+    ))]
+async fn bundle(
+    State(app): State<App>,
+    run: Run,
+    Ids((_, id)): Ids<(String, DeploymentId)>,
+) -> Result<Response, ApiError> {
+    run.is_for(id, None)?;
+    let archive = app.source_archive(run.of, &run.token).await?;
+    Ok(([(CONTENT_TYPE, "application/x-gzip")], archive).into_response())
+}

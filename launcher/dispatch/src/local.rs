@@ -1,0 +1,300 @@
+//! The kind `local`: a job is the program `canyon-runner`, run as a process of this machine.
+//!
+//! Each job has a folder of its own, `<jobs>/<deployment>-<attempt>/`:
+//!
+//! | file | what |
+//! |---|---|
+//! | `lock` | locked by every process of the job, as its standard input |
+//! | `pid` | the first process: its id, the time of its start, the machine's boot id |
+//! | `asked-<pid>-<start>` | that process has had its one SIGTERM |
+//! | `exit` | how the first process ended, if its parent was there to see it |
+//! | `runner.log` | what the runner itself said |
+//! | `work/` | the runner's working folder, with its log and events |
+//! | `tmp/` | for temporary files |
+//!
+//! So a Canyon that starts anew knows of its predecessor's jobs ([`LocalDispatcher::adopt`]). The
+//! lock is what proves a job dead: the kernel frees it with the last process of the job, and not
+//! before. For that, the runner must start OpenTofu with its own standard input.
+
+mod folder;
+mod process;
+mod remains;
+mod spawn;
+mod tree;
+mod watch;
+
+pub use spawn::inherited_environment;
+
+use crate::{DispatchError, Dispatcher, JobRef, Launch, Started, StopMode, TailStream};
+use async_trait::async_trait;
+use canyon_domain::{deadline::Observation, failure::FailureClass};
+use folder::{Folder, Leader};
+use process::Stat;
+use rustix::{fd::OwnedFd, process::Pid};
+use std::{
+    collections::{BTreeMap, HashSet},
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+use tokio::process::Child;
+use tree::State;
+
+/// Where the runner writes what people read, in its working folder. `canyon-runner` has the same
+/// constant: neither crate may depend on the other.
+pub const LOG_FILE: &str = "log.txt";
+/// Where the runner writes OpenTofu's `-json` output; see [`LOG_FILE`].
+pub const EVENTS_FILE: &str = "events.jsonl";
+
+/// How long a start waits for another one of the same job.
+const START_WAIT: Duration = Duration::from_secs(2);
+const START_PAUSE: Duration = Duration::from_millis(2);
+
+/// How jobs are run on this machine.
+#[derive(Clone, Debug)]
+pub struct LocalSettings {
+    /// The program `canyon-runner`.
+    pub runner: PathBuf,
+    /// The folder of the jobs' folders; absolute, because jobs have another working folder.
+    pub jobs: PathBuf,
+    /// The `PATH` of jobs.
+    pub path: OsString,
+    /// What else of Canyon's own environment they get; see [`inherited_environment`].
+    pub inherited: BTreeMap<OsString, OsString>,
+}
+
+/// Runs jobs as processes of this machine.
+pub struct LocalDispatcher {
+    settings: Arc<LocalSettings>,
+    watched: Arc<Mutex<HashSet<String>>>,
+    on_gone: Arc<dyn Fn(JobRef) + Send + Sync>,
+}
+
+impl LocalDispatcher {
+    /// Calls `on_gone` after the death of each job that it started or adopted. That is a hint:
+    /// [`Dispatcher::observe`] says what is true.
+    pub fn new(settings: LocalSettings, on_gone: impl Fn(JobRef) + Send + Sync + 'static) -> Self {
+        Self { settings: Arc::new(settings), watched: Arc::default(), on_gone: Arc::new(on_gone) }
+    }
+
+    /// Takes over the jobs of an earlier Canyon: watches those that live, and calls `on_gone` for
+    /// the others. Returns all of them. To be called within a Tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// If the folder of the jobs cannot be read.
+    pub fn adopt(&self) -> io::Result<Vec<JobRef>> {
+        let jobs = Folder::all(&self.settings.jobs)?;
+        for job in &jobs {
+            self.watch(job, None);
+        }
+        Ok(jobs)
+    }
+
+    fn folder(&self, job: &JobRef) -> Folder {
+        Folder::of(&self.settings.jobs, job)
+    }
+
+    /// Watches the job unless it is watched.
+    fn watch(&self, job: &JobRef, child: Option<Child>) {
+        let folder = self.folder(job);
+        let name = folder.name().to_owned();
+        let is_new =
+            self.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        if !is_new && child.is_none() {
+            return;
+        }
+        let (watched, on_gone, job) = (self.watched.clone(), self.on_gone.clone(), job.clone());
+        tokio::spawn(async move {
+            watch::until_gone(folder, child).await;
+            watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+            on_gone(job);
+        });
+    }
+}
+
+#[async_trait]
+impl Dispatcher for LocalDispatcher {
+    async fn start(&self, launch: &Launch) -> Result<Started, DispatchError> {
+        let (settings, folder, given) =
+            (self.settings.clone(), self.folder(&launch.job), launch.clone());
+        let (started, child) = blocking(move || start(&settings, &folder, &given)).await??;
+        self.watch(&launch.job, child);
+        Ok(started)
+    }
+
+    async fn observe(&self, job: &JobRef) -> Observation {
+        let folder = self.folder(job);
+        match blocking(move || observe(&folder)).await {
+            Ok(Ok(observation)) => observation,
+            Ok(Err(error)) => Observation::Unknown(format!("cannot look at the job: {error}")),
+            Err(error) => Observation::Unknown(error.to_string()),
+        }
+    }
+
+    async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
+        let folder = self.folder(job);
+        blocking(move || stop(&folder, how)).await?
+    }
+
+    async fn tail(
+        &self,
+        job: &JobRef,
+        stream: TailStream,
+        offset: u64,
+    ) -> Result<Vec<u8>, DispatchError> {
+        let name = match stream {
+            TailStream::Log => LOG_FILE,
+            TailStream::Events => EVENTS_FILE,
+        };
+        let path = self.folder(job).file("work").join(name);
+        blocking(move || {
+            remains::read_from(&path, offset).map_err(|error| refused("read", &path, &error))
+        })
+        .await?
+    }
+
+    async fn forget(&self, job: &JobRef) {
+        let folder = self.folder(job);
+        match blocking(move || forget(&folder)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(?job, %error, "cannot remove the job's folder"),
+            Err(error) => tracing::warn!(?job, %error, "cannot remove the job's folder"),
+        }
+    }
+}
+
+/// Runs `work` where it may block. Fails only while the process is shutting down.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, DispatchError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        let message = format!("Canyon is stopping; it will look again when it is back ({error})");
+        DispatchError::unknown(FailureClass::Lost, message)
+    })
+}
+
+fn refused(what: &str, path: &Path, error: &io::Error) -> DispatchError {
+    use io::ErrorKind as K;
+    let class = match error.kind() {
+        K::NotFound
+        | K::PermissionDenied
+        | K::NotADirectory
+        | K::IsADirectory
+        | K::ReadOnlyFilesystem
+        | K::InvalidInput => FailureClass::Config,
+        // ENOEXEC: not a program, or one for another processor.
+        _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
+            FailureClass::Config
+        }
+        // Too many processes or open files, no memory, a full disk: may pass.
+        _ => FailureClass::Capacity,
+    };
+    DispatchError::refused(class, format!("cannot {what} `{}`: {error}", path.display()))
+}
+
+fn handle(leader: &Leader) -> String {
+    format!("pid-{}", leader.process.pid.as_raw_nonzero())
+}
+
+fn start(
+    settings: &LocalSettings,
+    folder: &Folder,
+    launch: &Launch,
+) -> Result<(Started, Option<Child>), DispatchError> {
+    let failed = |error: io::Error| refused("use the job's folder", &folder.path(), &error);
+    let give_up = Instant::now() + START_WAIT;
+    loop {
+        folder.create().map_err(failed)?;
+        // Only who has the lock starts. That nobody has it and a leader is recorded means that the
+        // job ran and is dead: then it is not run again.
+        let lock = folder.lock().map_err(failed)?;
+        if let Some(leader) = folder.leader().map_err(failed)? {
+            return Ok((Started::Already(Some(handle(&leader))), None));
+        }
+        if let Some(lock) = lock {
+            return spawn(settings, folder, launch, lock);
+        }
+        // Somebody else starts it right now, or died when he had; or he only looks.
+        if let State::Alive(leader) | State::Headless(leader) =
+            tree::look(folder).map_err(failed)?
+        {
+            return Ok((Started::Already(Some(handle(&leader))), None));
+        }
+        if Instant::now() > give_up {
+            return Err(being_started(folder));
+        }
+        sleep(START_PAUSE);
+    }
+}
+
+fn being_started(folder: &Folder) -> DispatchError {
+    let message = format!("another process is starting job `{}`; look again", folder.name());
+    DispatchError::unknown(FailureClass::Capacity, message)
+}
+
+fn spawn(
+    settings: &LocalSettings,
+    folder: &Folder,
+    launch: &Launch,
+    lock: OwnedFd,
+) -> Result<(Started, Option<Child>), DispatchError> {
+    let child = spawn::spawn(settings, folder, launch, lock)
+        .map_err(|error| refused("run the runner program", &settings.runner, &error))?;
+    // As our child, it is at least a zombie as long as it has not been waited for.
+    let recorded = child
+        .id()
+        .and_then(|pid| Pid::from_raw(pid.cast_signed()))
+        .and_then(Stat::read)
+        .ok_or_else(|| io::Error::other("`/proc` does not show it"))
+        .and_then(|stat| folder.record_leader(stat.process));
+    match recorded {
+        Ok(leader) => Ok((Started::Now(Some(handle(&leader))), Some(child))),
+        Err(error) => {
+            // It runs. Whoever looks finds it by its lock.
+            tracing::warn!(job = folder.name(), %error, "cannot record the job's process");
+            Ok((Started::Now(None), Some(child)))
+        }
+    }
+}
+
+fn observe(folder: &Folder) -> io::Result<Observation> {
+    Ok(match tree::look(folder)? {
+        State::NeverStarted => Observation::Gone(None),
+        State::Starting | State::Alive(_) => Observation::Alive,
+        State::Headless(leader) => {
+            tree::ask_orphans(folder, &leader)?;
+            Observation::Alive
+        }
+        State::Dead(leader) => Observation::Gone(Some(remains::reason_of_death(folder, &leader)?)),
+    })
+}
+
+fn stop(folder: &Folder, how: StopMode) -> Result<(), DispatchError> {
+    let failed = |error: io::Error| refused("signal the job of", &folder.path(), &error);
+    let state = tree::look(folder).map_err(failed)?;
+    match (how, &state) {
+        (_, State::Starting) => Err(being_started(folder)),
+        (StopMode::Graceful, state) => tree::ask(folder, state).map_err(failed),
+        (StopMode::Kill, state) => tree::kill(folder, state).map_err(failed),
+    }
+}
+
+fn forget(folder: &Folder) -> io::Result<()> {
+    let give_up = Instant::now() + START_WAIT / 10;
+    while folder.path().exists() {
+        // Whoever only looks has the lock for an instant; a living job keeps it.
+        if let Some(_lock) = folder.lock()? {
+            let lives = folder.leader()?.map(|leader| leader.is_alive()).transpose()?;
+            return if lives == Some(true) { Ok(()) } else { folder.remove() };
+        }
+        if Instant::now() > give_up {
+            return Ok(());
+        }
+        sleep(START_PAUSE);
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Which process is meant, although the kernel gives process ids again and again.
+
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
+use std::{fs, io, os::unix::fs::MetadataExt};
+
+/// One process, and no later one with the same id: no two processes have both the id and the time
+/// of their start in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: Pid,
+    /// Clock ticks from the boot to its start.
+    pub(super) start: u64,
+}
+
+/// A file, whatever it is called by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Inode(u64, u64);
+
+impl Inode {
+    pub(super) fn of(file: &fs::Metadata) -> Self {
+        Self(file.dev(), file.ino())
+    }
+}
+
+/// A line of `/proc/<pid>/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) process: Process,
+    /// Dead, and only waiting for its parent to take note.
+    pub(super) zombie: bool,
+    pub(super) parent: i32,
+    pub(super) group: i32,
+}
+
+impl Stat {
+    /// What the process with this id is now, if there is one.
+    pub(super) fn read(pid: Pid) -> Option<Self> {
+        let line = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        Self::parse(pid, &line)
+    }
+
+    /// See `proc_pid_stat(5)`. The program's name, in parentheses, may itself hold anything.
+    fn parse(pid: Pid, line: &str) -> Option<Self> {
+        let (_, fields) = line.rsplit_once(')')?;
+        let fields: Vec<_> = fields.split_whitespace().collect();
+        Some(Self {
+            process: Process { pid, start: fields.get(19)?.parse().ok()? },
+            zombie: matches!(*fields.first()?, "Z" | "X"),
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+        })
+    }
+}
+
+impl Process {
+    /// Whether it lives. A zombie does not.
+    pub(super) fn is_alive(self) -> bool {
+        Stat::read(self.pid).is_some_and(|stat| stat.process == self && !stat.zombie)
+    }
+
+    /// Sends `signal` to it, and to no other process; nothing if it is dead.
+    pub(super) fn signal(self, signal: Signal) -> io::Result<()> {
+        let descriptor = match pidfd_open(self.pid, PidfdFlags::empty()) {
+            Ok(descriptor) => descriptor,
+            Err(Errno::SRCH) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        // The descriptor stays with one process, so that this holds from here on.
+        if !self.is_alive() {
+            return Ok(());
+        }
+        match pidfd_send_signal(descriptor, signal) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The processes whose standard input is `file`. Those of other users cannot be seen; ours are not
+/// among them.
+pub(super) fn reading_from(file: Inode) -> io::Result<Vec<Stat>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+        else {
+            continue;
+        };
+        let input = fs::metadata(format!("/proc/{}/fd/0", pid.as_raw_nonzero()));
+        if input.is_ok_and(|input| Inode::of(&input) == file) {
+            found.extend(Stat::read(pid).filter(|stat| !stat.zombie));
+        }
+    }
+    Ok(found)
+}
+
+/// Differs from one start of the machine to the next.
+pub(super) fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_may_be_called_anything() {
+        let pid = Pid::from_raw(7).unwrap();
+        let line = "7 (a) R 1 (b) Z 5 6 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
+        let stat = Stat::parse(pid, line).unwrap();
+        let expected =
+            Stat { process: Process { pid, start: 4711 }, zombie: true, parent: 5, group: 6 };
+        assert_eq!(stat, expected);
+        assert_eq!(Stat::parse(pid, "7 (a) R 1"), None);
+    }
+
+    #[test]
+    fn a_process_that_only_shares_the_id_gets_no_signal() {
+        let me = Stat::read(rustix::process::getpid()).unwrap().process;
+        assert!(me.is_alive());
+        let former = Process { start: me.start - 1, ..me };
+        assert!(!former.is_alive());
+        former.signal(Signal::KILL).unwrap();
+    }
+}

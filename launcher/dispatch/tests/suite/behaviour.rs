@@ -1,0 +1,144 @@
+//! What the launcher relies on, whatever the kind of compute.
+//!
+//! A kind brings a [`Platform`]: it turns an [`Act`] into a job that behaves so.
+
+use canyon_dispatch::{Dispatcher, JobRef, Launch, Started, StopMode, TailStream};
+use canyon_domain::{deadline::Observation, ids::DeploymentId};
+use std::{sync::Arc, time::Duration};
+use uuid::Uuid;
+
+/// What a job is to do.
+#[derive(Clone, Copy)]
+pub(crate) enum Act {
+    /// Runs until it is asked to stop, and ends then. Notes each start and each request.
+    UntilAsked,
+    /// Runs until it is killed. Notes each request.
+    Stubborn,
+    /// Writes `0123456789` to both streams and ends.
+    Writes,
+}
+
+/// A kind under test.
+pub(crate) trait Platform: Sync {
+    type Kind: Dispatcher + 'static;
+    fn dispatcher(&self) -> Arc<Self::Kind>;
+    fn launch(&self, job: JobRef, act: Act) -> Launch;
+    /// How often the job noted `what`: `started` or `asked`.
+    fn noted(&self, job: &JobRef, what: &str) -> usize;
+}
+
+pub(crate) fn new_job() -> JobRef {
+    JobRef { deployment: DeploymentId(Uuid::now_v7()), attempt: 1, handle: None }
+}
+
+/// Waits until `what` is so; how long that takes is not what is tested.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..2_000 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("waited in vain until {what}");
+}
+
+pub(crate) async fn until_gone(kind: &impl Dispatcher, job: &JobRef) {
+    until("the job is gone", async || matches!(kind.observe(job).await, Observation::Gone(_)))
+        .await;
+}
+
+async fn running(platform: &impl Platform, act: Act) -> JobRef {
+    let job = new_job();
+    let started = platform.dispatcher().start(&platform.launch(job.clone(), act)).await.unwrap();
+    assert!(matches!(started, Started::Now(_)), "{started:?}");
+    until("the job runs", async || platform.noted(&job, "started") == 1).await;
+    job
+}
+
+pub(crate) async fn a_job_that_was_never_started_is_gone_and_may_be_stopped(
+    platform: &impl Platform,
+) {
+    let (kind, job) = (platform.dispatcher(), new_job());
+    assert_eq!(kind.observe(&job).await, Observation::Gone(None));
+    for how in [StopMode::Graceful, StopMode::Kill] {
+        kind.stop(&job, how).await.unwrap();
+    }
+    assert_eq!(kind.tail(&job, TailStream::Log, 0).await.unwrap(), b"");
+    kind.forget(&job).await;
+}
+
+pub(crate) async fn a_second_start_finds_the_first_dead_or_alive(platform: &impl Platform) {
+    let kind = platform.dispatcher();
+    let job = running(platform, Act::UntilAsked).await;
+    let again = platform.launch(job.clone(), Act::UntilAsked);
+    assert!(matches!(kind.start(&again).await.unwrap(), Started::Already(_)));
+    kind.stop(&job, StopMode::Kill).await.unwrap();
+    until_gone(&*kind, &job).await;
+    assert!(matches!(kind.start(&again).await.unwrap(), Started::Already(_)));
+    until_gone(&*kind, &job).await;
+    assert_eq!(platform.noted(&job, "started"), 1);
+}
+
+pub(crate) async fn of_many_starts_at_once_one_runs(platform: &impl Platform) {
+    let (kind, job) = (platform.dispatcher(), new_job());
+    let launch = platform.launch(job.clone(), Act::UntilAsked);
+    let starts: Vec<_> = (0..20)
+        .map(|_| {
+            let (kind, launch) = (kind.clone(), launch.clone());
+            tokio::spawn(async move { kind.start(&launch).await.unwrap() })
+        })
+        .collect();
+    let mut now = 0;
+    for start in starts {
+        now += usize::from(matches!(start.await.unwrap(), Started::Now(_)));
+    }
+    assert_eq!(now, 1);
+    until("the job runs", async || platform.noted(&job, "started") > 0).await;
+    kind.stop(&job, StopMode::Kill).await.unwrap();
+    until_gone(&*kind, &job).await;
+    assert_eq!(platform.noted(&job, "started"), 1);
+}
+
+pub(crate) async fn a_job_is_asked_once_and_lives_until_it_ends(platform: &impl Platform) {
+    let kind = platform.dispatcher();
+    let job = running(platform, Act::Stubborn).await;
+    for _ in 0..5 {
+        assert_eq!(kind.observe(&job).await, Observation::Alive);
+        kind.stop(&job, StopMode::Graceful).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    until("the job was asked", async || platform.noted(&job, "asked") > 0).await;
+    assert_eq!(platform.noted(&job, "asked"), 1);
+    assert_eq!(kind.observe(&job).await, Observation::Alive);
+    kind.stop(&job, StopMode::Kill).await.unwrap();
+    until_gone(&*kind, &job).await;
+
+    let job = running(platform, Act::UntilAsked).await;
+    kind.stop(&job, StopMode::Graceful).await.unwrap();
+    until_gone(&*kind, &job).await;
+    assert_eq!(platform.noted(&job, "asked"), 1);
+}
+
+pub(crate) async fn what_a_dead_job_wrote_is_there_until_it_is_forgotten(platform: &impl Platform) {
+    let kind = platform.dispatcher();
+    let job = running(platform, Act::Writes).await;
+    until_gone(&*kind, &job).await;
+    for stream in [TailStream::Log, TailStream::Events] {
+        for (offset, rest) in [(0, "0123456789"), (7, "789"), (10, ""), (99, "")] {
+            assert_eq!(kind.tail(&job, stream, offset).await.unwrap(), rest.as_bytes());
+        }
+    }
+    kind.forget(&job).await;
+    assert_eq!(kind.tail(&job, TailStream::Log, 0).await.unwrap(), b"");
+    assert_eq!(kind.observe(&job).await, Observation::Gone(None));
+    kind.forget(&job).await;
+}
+
+pub(crate) async fn a_living_job_is_not_forgotten(platform: &impl Platform) {
+    let kind = platform.dispatcher();
+    let job = running(platform, Act::UntilAsked).await;
+    kind.forget(&job).await;
+    assert_eq!(kind.observe(&job).await, Observation::Alive);
+    kind.stop(&job, StopMode::Kill).await.unwrap();
+    until_gone(&*kind, &job).await;
+}

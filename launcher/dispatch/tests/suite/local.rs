@@ -1,0 +1,296 @@
+//! The kind `local`, with `act.sh` as the runner.
+
+use crate::behaviour::{self, Act, Platform, new_job, until, until_gone};
+use canyon_dispatch::{
+    Dispatcher, JobRef, Launch, Started, StopMode,
+    local::{LocalDispatcher, LocalSettings},
+};
+use canyon_domain::{deadline::Observation, failure::FailureClass};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+use tempfile::TempDir;
+
+const STUBBORN: &str =
+    "trap 'echo x >> asked' TERM; echo x >> started; while :; do sleep 0.02; done";
+const UNTIL_ASKED: &str =
+    "trap 'echo x >> asked; exit 0' TERM; echo x >> started; while :; do sleep 0.02; done";
+const WRITES: &str =
+    "printf 0123456789 > log.txt; printf 0123456789 > events.jsonl; echo x >> started";
+/// A child that saves its state when asked, as OpenTofu does, below a runner; and below it a
+/// provider, which must not be asked while its parent needs it. (A shell gives what it starts with
+/// `&` an empty standard input; so descriptor 3 keeps the job's.) The stray has neither the lock nor
+/// a living parent.
+const WITH_CHILD: &str = r#"
+    exec 3<&0
+    sh -c '
+        sh -c "trap \"echo x >> provider-asked\" TERM
+            echo x >> provider; while :; do sleep 0.02; done" <&3 &
+        provider=$!
+        trap "echo x >> asked; sleep 0.3; echo x >> saved; kill -9 $provider; exit 0" TERM
+        echo x >> child; while :; do sleep 0.02; done' <&3 &
+    sleep 300 3<&- &
+    echo $! > stray; echo x >> started; wait"#;
+
+struct Local {
+    folder: TempDir,
+    kind: Arc<LocalDispatcher>,
+    gone: Arc<Mutex<Vec<JobRef>>>,
+}
+
+fn settings(jobs: &Path) -> LocalSettings {
+    LocalSettings {
+        runner: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/act.sh")),
+        jobs: jobs.to_owned(),
+        path: "/usr/bin:/bin".into(),
+        inherited: [("HTTPS_PROXY".into(), "http://127.0.0.1:9".into())].into(),
+    }
+}
+
+impl Local {
+    fn new() -> Self {
+        Self::on(tempfile::tempdir().unwrap())
+    }
+
+    /// As after a restart, if the folder has been used.
+    fn on(folder: TempDir) -> Self {
+        let gone = Arc::<Mutex<Vec<_>>>::default();
+        let hints = gone.clone();
+        let on_gone = move |job| hints.lock().unwrap().push(job);
+        let kind = Arc::new(LocalDispatcher::new(settings(folder.path()), on_gone));
+        Self { folder, kind, gone }
+    }
+
+    fn work(&self, job: &JobRef) -> PathBuf {
+        self.job_folder(job).join("work")
+    }
+
+    fn job_folder(&self, job: &JobRef) -> PathBuf {
+        self.folder.path().join(format!("{}-{}", job.deployment, job.attempt))
+    }
+
+    async fn start(&self, script: &str) -> JobRef {
+        let job = new_job();
+        let started = self.kind.start(&script_of(job.clone(), script)).await.unwrap();
+        assert!(matches!(started, Started::Now(_)));
+        job
+    }
+
+    async fn has(&self, job: &JobRef, what: &str) {
+        until(what, async || self.noted(job, what) > 0).await;
+    }
+
+    fn leader(&self, job: &JobRef) -> i32 {
+        number_in(&self.job_folder(job).join("pid"))
+    }
+
+    async fn hint(&self, job: &JobRef) {
+        until("there is a hint", async || self.gone.lock().unwrap().contains(job)).await;
+    }
+}
+
+fn script_of(job: JobRef, script: &str) -> Launch {
+    Launch { job, environment: [("CANYON_ACT".to_owned(), script.to_owned().into())].into() }
+}
+
+fn number_in(file: &Path) -> i32 {
+    fs::read_to_string(file).unwrap().split_whitespace().next().unwrap().parse().unwrap()
+}
+
+fn kill(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+fn lives(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+impl Platform for Local {
+    type Kind = LocalDispatcher;
+
+    fn dispatcher(&self) -> Arc<LocalDispatcher> {
+        self.kind.clone()
+    }
+
+    fn launch(&self, job: JobRef, act: Act) -> Launch {
+        let script = match act {
+            Act::UntilAsked => UNTIL_ASKED,
+            Act::Stubborn => STUBBORN,
+            Act::Writes => WRITES,
+        };
+        script_of(job, script)
+    }
+
+    fn noted(&self, job: &JobRef, what: &str) -> usize {
+        fs::read_to_string(self.work(job).join(what)).map_or(0, |text| text.lines().count())
+    }
+}
+
+macro_rules! behaves {
+    ($($rule:ident),* $(,)?) => {
+        $(#[tokio::test]
+        async fn $rule() {
+            behaviour::$rule(&Local::new()).await;
+        })*
+    };
+}
+
+behaves! {
+    a_job_that_was_never_started_is_gone_and_may_be_stopped,
+    a_second_start_finds_the_first_dead_or_alive,
+    of_many_starts_at_once_one_runs,
+    a_job_is_asked_once_and_lives_until_it_ends,
+    what_a_dead_job_wrote_is_there_until_it_is_forgotten,
+    a_living_job_is_not_forgotten,
+}
+
+#[tokio::test]
+async fn a_kill_ends_the_whole_tree() {
+    let local = Local::new();
+    let job = local.start(WITH_CHILD).await;
+    local.has(&job, "provider").await;
+    local.has(&job, "started").await;
+    // Holds no lock, and is found by its group.
+    let stray = number_in(&local.work(&job).join("stray"));
+    assert!(lives(stray));
+    local.kind.stop(&job, StopMode::Kill).await.unwrap();
+    until_gone(&*local.kind, &job).await;
+    until("the stray is dead", async || !lives(stray)).await;
+    local.hint(&job).await;
+}
+
+#[tokio::test]
+async fn a_process_that_left_the_group_is_killed_too() {
+    let local = Local::new();
+    let script =
+        "exec 3<&0; setsid sh -c 'trap \"\" TERM; echo $$ > pid; exec sleep 300' <&3 & wait";
+    let job = local.start(script).await;
+    local.has(&job, "pid").await;
+    let outside = number_in(&local.work(&job).join("pid"));
+    kill(local.leader(&job));
+    until("the leader is dead", async || !lives(local.leader(&job))).await;
+    local.kind.forget(&job).await;
+    assert_eq!(local.kind.observe(&job).await, Observation::Alive);
+    local.kind.stop(&job, StopMode::Kill).await.unwrap();
+    until_gone(&*local.kind, &job).await;
+    assert!(!lives(outside));
+}
+
+#[tokio::test]
+async fn what_a_killed_leader_left_may_save_its_state_before_the_job_is_gone() {
+    let local = Local::new();
+    let job = local.start(WITH_CHILD).await;
+    local.has(&job, "child").await;
+    local.has(&job, "provider").await;
+    kill(local.leader(&job));
+    loop {
+        // The job first: what it says must hold for what comes after.
+        let observation = local.kind.observe(&job).await;
+        if matches!(observation, Observation::Gone(_)) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(local.noted(&job, "saved"), 1);
+    assert_eq!(local.noted(&job, "asked"), 1);
+    assert_eq!(local.noted(&job, "provider-asked"), 0);
+    local.hint(&job).await;
+    kill(number_in(&local.work(&job).join("stray")));
+}
+
+#[tokio::test]
+async fn a_restarted_canyon_takes_over_what_lives_and_hears_of_what_died() {
+    let before = Local::new();
+    let lives = before.start(UNTIL_ASKED).await;
+    let died = before.start(WRITES).await;
+    before.has(&lives, "started").await;
+    until_gone(&*before.kind, &died).await;
+
+    let after = Local::on(before.folder);
+    assert_eq!(after.kind.observe(&lives).await, Observation::Alive);
+    assert_eq!(after.kind.adopt().unwrap().len(), 2);
+    after.hint(&died).await;
+    assert!(!after.gone.lock().unwrap().contains(&lives));
+    after.kind.stop(&lives, StopMode::Graceful).await.unwrap();
+    after.hint(&lives).await;
+    assert!(matches!(after.kind.observe(&lives).await, Observation::Gone(Some(_))));
+}
+
+#[tokio::test]
+async fn a_start_that_was_cut_short_is_found_or_made_again() {
+    let local = Local::new();
+    let launch = script_of(new_job(), UNTIL_ASKED);
+    // Killed after it had made the folder and the lock.
+    let folder = local.job_folder(&launch.job);
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("lock"), "").unwrap();
+    assert_eq!(local.kind.observe(&launch.job).await, Observation::Gone(None));
+    assert!(matches!(local.kind.start(&launch).await.unwrap(), Started::Now(_)));
+    local.has(&launch.job, "started").await;
+    // Killed after the spawn, before it had recorded the process.
+    let leader = local.leader(&launch.job);
+    fs::remove_file(folder.join("pid")).unwrap();
+    assert!(matches!(local.kind.start(&launch).await.unwrap(), Started::Already(_)));
+    assert_eq!(local.leader(&launch.job), leader);
+    local.kind.stop(&launch.job, StopMode::Graceful).await.unwrap();
+    until_gone(&*local.kind, &launch.job).await;
+    assert_eq!(local.noted(&launch.job, "started"), 1);
+}
+
+#[tokio::test]
+async fn a_job_gets_no_more_of_our_environment_than_it_needs() {
+    let local = Local::new();
+    let job = local.start("env > env; ls -l /proc/self/fd > fds; echo x >> started").await;
+    until_gone(&*local.kind, &job).await;
+    let text = fs::read_to_string(local.work(&job).join("env")).unwrap();
+    let mut names: Vec<_> = text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name)); // the shell's own
+    names.sort_unstable();
+    assert_eq!(names, ["CANYON_ACT", "HOME", "HTTPS_PROXY", "LANG", "PATH", "TMPDIR"]);
+    // Standard input, output (of `ls`) and error, and nothing else of the job's folder.
+    let open = fs::read_to_string(local.work(&job).join("fds")).unwrap();
+    let ours = local.folder.path().to_str().unwrap();
+    assert_eq!(open.lines().filter(|line| line.contains(ours)).count(), 3, "{open}");
+    let mode = fs::metadata(local.job_folder(&job)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn the_last_words_of_a_dead_runner_are_told() {
+    let local = Local::new();
+    let job =
+        local.start("echo first; echo 'the API refused the \u{1b}[31mclaim' >&2; exit 3").await;
+    local.hint(&job).await;
+    let Observation::Gone(Some(reason)) = local.kind.observe(&job).await else { panic!() };
+    assert_eq!(reason.class, FailureClass::Lost);
+    assert_eq!(
+        reason.message,
+        "the runner ended without a result (exit status: 3); it last said: the API refused the [31mclaim"
+    );
+}
+
+#[tokio::test]
+async fn a_missing_program_is_an_error_of_the_configuration_and_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings =
+        LocalSettings { runner: "/nowhere/canyon-runner".into(), ..settings(folder.path()) };
+    let kind = LocalDispatcher::new(settings, |_| {});
+    let launch = script_of(new_job(), WRITES);
+    let error = kind.start(&launch).await.unwrap_err();
+    assert_eq!(error.failure.class, FailureClass::Config);
+    assert!(!error.outcome_unknown);
+    assert!(error.to_string().contains("`/nowhere/canyon-runner`"), "{error}");
+    assert_eq!(kind.observe(&launch.job).await, Observation::Gone(None));
+}
+
+#[tokio::test]
+async fn a_link_in_place_of_the_log_is_not_followed() {
+    let local = Local::new();
+    let job = local.start("ln -s /etc/passwd log.txt; echo x >> started").await;
+    until_gone(&*local.kind, &job).await;
+    assert!(local.kind.tail(&job, canyon_dispatch::TailStream::Log, 0).await.is_err());
+}

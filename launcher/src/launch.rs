@@ -1,0 +1,128 @@
+//! Taking the turn and starting the job.
+
+use crate::tend::{Done, Site};
+use crate::{LaunchError, Launcher};
+use canyon_dispatch::{JobRef, Launch, Started};
+use canyon_domain::attempt::Outcome;
+use canyon_domain::deadline::QUEUE_CHECK;
+use canyon_domain::deployment::{Deployment, Mode};
+use canyon_domain::failure::{Failure, FailureClass};
+use canyon_domain::lifecycle;
+use canyon_identity::bearer::{self, AttemptRef};
+use canyon_store::deployment_lists::Due;
+use canyon_store::deployments::{EnvironmentChange, Move};
+use canyon_store::outcome::Saved;
+use secrecy::{ExposeSecret, SecretString};
+use std::collections::BTreeMap;
+
+impl Launcher {
+    /// Writes the next attempt with the environment's turn and fence, then starts its job. If this
+    /// process dies in between, the attempt is due, and the same start is made then.
+    pub(crate) async fn launch(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+        site: &Site,
+    ) -> Result<Done, LaunchError> {
+        let now = self.clock.now();
+        let found = self.table.environment(due.org, &deployment.project, &deployment.env).await?;
+        let Some(mut environment) = found.filter(|found| found.uuid == deployment.env_uuid) else {
+            let failure = Failure::new(FailureClass::Config, "its environment was deleted");
+            lifecycle::give_up(&mut deployment, Outcome::Failed(failure), now);
+            return self.save(due, deployment).await;
+        };
+        let Some(fence) = environment.turns.take(deployment.id) else {
+            deployment.due_at = Some(now + QUEUE_CHECK);
+            return self.save(due, deployment).await;
+        };
+        let attempt = AttemptRef {
+            org: due.org,
+            deployment: due.id,
+            number: u32::try_from(deployment.attempts.len()).unwrap_or(u32::MAX) + 1,
+        };
+        let code = self.master_key.claim_code(attempt, fence);
+        let hash = bearer::hash(code.expose_secret());
+        let limits = site.definition.timeouts().into();
+        if lifecycle::launch(&mut deployment, fence, hash, limits, now).is_err() {
+            return Ok(Done::Again);
+        }
+        if deployment.changes_state() && deployment.mode != Mode::Destroy {
+            environment.applied = Some(deployment.id);
+        }
+        deployment.version += 1;
+        environment.version += 1;
+        let step = Move {
+            deployment: &deployment,
+            environment: EnvironmentChange::Save(&environment),
+            next: None,
+            record: None,
+        };
+        match self.table.move_deployment(due.org, &step).await? {
+            Saved::Yes => self.start(due, deployment, site).await,
+            Saved::Lost => Ok(Done::Again),
+        }
+    }
+
+    /// Starts the job of the open attempt. A repeat finds what is there.
+    pub(crate) async fn start(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+        site: &Site,
+    ) -> Result<Done, LaunchError> {
+        let Some(attempt) = deployment.open_attempt() else { return Ok(Done::Again) };
+        let (number, fence) = (attempt.number, attempt.fence);
+        let Some(dispatcher) = &site.dispatcher else {
+            let failure = Failure::new(FailureClass::Config, self.cannot_launch(site));
+            let ended =
+                lifecycle::end(&mut deployment, number, Outcome::Failed(failure), self.clock.now());
+            return if ended.is_ok() { self.save(due, deployment).await } else { Ok(Done::Again) };
+        };
+        let environment = self.job_environment(due, number, fence).await?;
+        let job = JobRef { deployment: due.id, attempt: number, handle: None };
+        match dispatcher.start(&Launch { job, environment }).await {
+            Ok(Started::Now(None)) => Ok(Done::Enough),
+            Ok(Started::Now(Some(handle)) | Started::Already(Some(handle))) => {
+                match lifecycle::started(&mut deployment, number, handle) {
+                    Ok(()) => self.save(due, deployment).await,
+                    Err(_) => Ok(Done::Again),
+                }
+            }
+            // An earlier start was not recorded; whether its job still lives is to be seen.
+            Ok(Started::Already(None)) => self.observe(due, deployment, site).await,
+            Err(error) if error.outcome_unknown => {
+                tracing::warn!(%error, deployment = %due.id, "cannot tell whether the job started");
+                Ok(Done::Enough)
+            }
+            Err(error) => {
+                let outcome = Outcome::Failed(error.failure);
+                match lifecycle::end(&mut deployment, number, outcome, self.clock.now()) {
+                    Ok(()) => self.save(due, deployment).await,
+                    Err(_) => Ok(Done::Again),
+                }
+            }
+        }
+    }
+
+    /// What the runner must know before its claim. The same for every start of the attempt.
+    async fn job_environment(
+        &self,
+        due: Due,
+        number: u32,
+        fence: u64,
+    ) -> Result<BTreeMap<String, SecretString>, LaunchError> {
+        let attempt = AttemptRef { org: due.org, deployment: due.id, number };
+        let organization = self.table.organization(due.org).await?;
+        let org = organization.map(|organization| organization.id.to_string()).unwrap_or_default();
+        Ok([
+            ("CANYON_API_URL", self.api_url.clone().into()),
+            ("CANYON_ORG", org.into()),
+            ("CANYON_DEPLOYMENT_ID", due.id.to_string().into()),
+            ("CANYON_ATTEMPT", number.to_string().into()),
+            ("CANYON_CLAIM_CODE", self.master_key.claim_code(attempt, fence)),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect())
+    }
+}

@@ -1,0 +1,124 @@
+//! What a dead job had not sent: its last lines, and the resources that it may have left behind.
+
+use crate::orphans::{Orphan, orphans};
+use crate::{LaunchError, Launcher, last_job};
+use canyon_dispatch::{Dispatcher, JobRef, TailStream};
+use canyon_domain::deployment::Deployment;
+use canyon_domain::failure::Phase;
+use canyon_store::StoreError;
+use canyon_store::blob_keys::{BlobKey, BlobPrefix, Stream};
+use canyon_store::deployment_lists::Due;
+use std::sync::Arc;
+
+/// The most that is fetched of one stream after a death.
+const MAX_SALVAGE: u64 = 16 * 1024 * 1024;
+
+impl Launcher {
+    /// Ships the rest of a dead job's streams, and names the resources that it had begun to create
+    /// and that its state may not know.
+    pub(crate) async fn salvage(
+        &self,
+        due: Due,
+        deployment: &mut Deployment,
+        dispatcher: &Arc<dyn Dispatcher>,
+    ) -> Result<(), LaunchError> {
+        let Some(job) = last_job(deployment) else { return Ok(()) };
+        let Some(attempt) = deployment.open_attempt() else { return Ok(()) };
+        let Some(claim) = &attempt.claim else { return Ok(()) };
+        let (log_from, events_from) = claim.streams_from;
+        let reached = attempt.phase;
+        // What is encrypted to the caller's key is not shipped in clear.
+        let bundle = self.table.bundle(due.org, due.id).await?;
+        let encrypted = bundle.is_none_or(|bundle| bundle.encrypted_logs_recipient.is_some());
+        if !encrypted {
+            self.ship_rest(due, &job, dispatcher, TailStream::Log, log_from).await?;
+            self.ship_rest(due, &job, dispatcher, TailStream::Events, events_from).await?;
+        }
+        if reached < Phase::Apply {
+            return Ok(());
+        }
+        let events = self.events(due, &job, dispatcher, events_from).await?;
+        let orphans = orphans(&events);
+        if !orphans.is_empty() {
+            self.keep_orphans(due, &job, &orphans).await?;
+            deployment.kept.orphans = u32::try_from(orphans.len()).unwrap_or(u32::MAX);
+        }
+        Ok(())
+    }
+
+    async fn ship_rest(
+        &self,
+        due: Due,
+        job: &JobRef,
+        dispatcher: &Arc<dyn Dispatcher>,
+        stream: TailStream,
+        from: u64,
+    ) -> Result<(), LaunchError> {
+        let kind = match stream {
+            TailStream::Log => Stream::Log,
+            TailStream::Events => Stream::Events,
+        };
+        let mut end = self.stream_end(due, kind).await?.max(from);
+        while end - from < MAX_SALVAGE {
+            let tail = match dispatcher.tail(job, stream, end - from).await {
+                Ok(tail) if !tail.is_empty() => tail,
+                Ok(_) => break,
+                Err(error) => {
+                    tracing::warn!(%error, deployment = %due.id, "the end of its log is lost");
+                    break;
+                }
+            };
+            let key = BlobKey::chunk(due.org, due.id, kind, end);
+            end += tail.len() as u64;
+            self.blobs.put_if_absent(&key, tail.into()).await?;
+        }
+        Ok(())
+    }
+
+    async fn stream_end(&self, due: Due, stream: Stream) -> Result<u64, StoreError> {
+        let chunks = self.blobs.list(&BlobPrefix::chunks(due.org, due.id, stream), None).await?;
+        Ok(chunks.last().and_then(|(key, size)| Some(key.chunk_offset()? + size)).unwrap_or(0))
+    }
+
+    /// The events of this attempt, as the platform still has them, or else as they were sent.
+    async fn events(
+        &self,
+        due: Due,
+        job: &JobRef,
+        dispatcher: &Arc<dyn Dispatcher>,
+        from: u64,
+    ) -> Result<Vec<u8>, LaunchError> {
+        let mut events = Vec::new();
+        while (events.len() as u64) < MAX_SALVAGE {
+            match dispatcher.tail(job, TailStream::Events, events.len() as u64).await {
+                Ok(tail) if !tail.is_empty() => events.extend(tail),
+                Ok(_) | Err(_) => break,
+            }
+        }
+        if !events.is_empty() {
+            return Ok(events);
+        }
+        let prefix = BlobPrefix::chunks(due.org, due.id, Stream::Events);
+        for (key, _) in self.blobs.list(&prefix, None).await? {
+            if key.chunk_offset().is_some_and(|offset| offset >= from)
+                && let Some(bytes) = self.blobs.get(&key).await?
+            {
+                events.extend_from_slice(&bytes);
+            }
+        }
+        Ok(events)
+    }
+
+    async fn keep_orphans(
+        &self,
+        due: Due,
+        job: &JobRef,
+        orphans: &[Orphan],
+    ) -> Result<(), LaunchError> {
+        let key = BlobKey::orphans(due.org, due.id, job.attempt);
+        let bytes = serde_json::to_vec(orphans)
+            .map_err(|source| StoreError::corrupt("store orphans", key.to_string(), source))?;
+        self.blobs.put_if_absent(&key, bytes.into()).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! Everything that is due.
+
+use crate::tend::Why;
+use crate::{LaunchError, Launcher};
+use canyon_dispatch::JobRef;
+use canyon_store::deployment_lists::Due;
+use jiff::Timestamp;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// The most that one pass takes from each shard; the next pass takes the rest.
+const MAX_DUE: i32 = 250;
+/// The most deployments that are tended at once: one that hangs holds up no other.
+const MAX_AT_ONCE: usize = 32;
+
+/// Tends what is due, each deployment once at a time. Cheap to clone.
+#[derive(Clone)]
+pub struct Sweeper {
+    launcher: Launcher,
+    busy: Arc<Mutex<std::collections::HashSet<Due>>>,
+    places: Arc<Semaphore>,
+}
+
+impl Sweeper {
+    /// A sweeper for `launcher`.
+    pub fn new(launcher: Launcher) -> Self {
+        Self { launcher, busy: Arc::default(), places: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
+    }
+
+    /// Begins to tend everything that is due now, and returns before that is done. A deployment
+    /// that is being tended is left to it.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`] when the table cannot be asked; nothing is lost, since what is due stays so.
+    pub async fn pass(&self, tasks: &mut JoinSet<()>) -> Result<(), LaunchError> {
+        let now = self.launcher.clock.now();
+        for due in self.launcher.table.due(now, MAX_DUE).await? {
+            self.begin(due, Why::Due, tasks);
+        }
+        while tasks.try_join_next().is_some() {}
+        Ok(())
+    }
+
+    /// The platform says that a job is gone: tends its deployment.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sweeper::pass`].
+    pub async fn job_gone(
+        &self,
+        job: &JobRef,
+        tasks: &mut JoinSet<()>,
+    ) -> Result<(), LaunchError> {
+        // A deployment that is not at its end is in the index of what is due, at some time.
+        let active = self.launcher.table.due(Timestamp::MAX, i32::MAX).await?;
+        match active.into_iter().find(|due| due.id == job.deployment) {
+            Some(due) => self.begin(due, Why::JobGone, tasks),
+            None => self.forget(job, tasks),
+        }
+        Ok(())
+    }
+
+    /// The deployment is at its end, so what its job left may go.
+    fn forget(&self, job: &JobRef, tasks: &mut JoinSet<()>) {
+        let dispatchers: Vec<_> = self.launcher.dispatchers.values().cloned().collect();
+        let job = job.clone();
+        tasks.spawn(async move {
+            for dispatcher in dispatchers {
+                dispatcher.forget(&job).await;
+            }
+        });
+    }
+
+    fn begin(&self, due: Due, why: Why, tasks: &mut JoinSet<()>) {
+        let is_new = self.busy.lock().unwrap_or_else(PoisonError::into_inner).insert(due);
+        if !is_new && why == Why::Due {
+            return;
+        }
+        let sweeper = self.clone();
+        tasks.spawn(async move {
+            // The semaphore is never closed.
+            let _place = sweeper.places.acquire().await;
+            if let Err(error) = sweeper.launcher.tend(due, why).await {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, deployment = %due.id, "cannot tend the deployment now");
+            }
+            sweeper.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&due);
+        });
+    }
+}

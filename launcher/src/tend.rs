@@ -1,0 +1,197 @@
+//! One deployment: what is to be done now, and doing it.
+
+use crate::{LaunchError, Launcher, last_job};
+use canyon_dispatch::{Dispatcher, StopMode};
+use canyon_domain::deadline::{self, Observation, Step, next_step};
+use canyon_domain::deployment::Deployment;
+use canyon_domain::failure::FailureClass;
+use canyon_domain::lifecycle;
+use canyon_domain::runner::RunnerDefinition;
+use canyon_store::deployment_lists::Due;
+use canyon_store::outcome::Saved;
+use std::sync::Arc;
+
+/// How often one call decides again because others changed the deployment meanwhile.
+const MAX_TRIES: u32 = 20;
+
+/// Why a deployment is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is due, or was just written.
+    Due,
+    /// The platform hints that its job is gone: look, even if nothing is due.
+    JobGone,
+}
+
+/// The runner of a deployment, as far as the launcher needs it.
+pub(crate) struct Site {
+    pub(crate) definition: RunnerDefinition,
+    pub(crate) dispatcher: Option<Arc<dyn Dispatcher>>,
+}
+
+/// What doing a step came to.
+pub(crate) enum Done {
+    /// Nothing more to do now.
+    Enough,
+    /// The deployment has changed, here or elsewhere: look at it again.
+    Again,
+}
+
+impl Launcher {
+    /// Does with a deployment whatever is to be done now.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`]; the deployment stays due, so it is looked at again.
+    pub async fn tend(&self, due: Due, why: Why) -> Result<(), LaunchError> {
+        let mut why = why;
+        for _ in 0..MAX_TRIES {
+            let Some(deployment) = self.table.deployment(due.org, due.id).await? else {
+                return Ok(());
+            };
+            if deployment.status.is_terminal() {
+                self.forget(due, &deployment).await?;
+                return Ok(());
+            }
+            let site = self.site(due, &deployment).await?;
+            match self.act(due, deployment, &site, why).await? {
+                Done::Enough => return Ok(()),
+                Done::Again => why = Why::Due,
+            }
+        }
+        Err(LaunchError::Contended(due.id))
+    }
+
+    async fn site(&self, due: Due, deployment: &Deployment) -> Result<Site, LaunchError> {
+        let unreadable = || LaunchError::Definition { runner: deployment.runner.to_string() };
+        let runner = self.table.runner(due.org, &deployment.runner).await?;
+        let runner = runner.ok_or_else(unreadable)?;
+        let value = serde_json::from_str(&runner.definition).map_err(|_| unreadable())?;
+        let definition = RunnerDefinition::parse_stored(value).map_err(|_| unreadable())?;
+        let dispatcher = self.dispatchers.get(&definition.runner_type()).cloned();
+        Ok(Site { definition, dispatcher })
+    }
+
+    async fn act(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+        site: &Site,
+        why: Why,
+    ) -> Result<Done, LaunchError> {
+        let now = self.clock.now();
+        let queue_limit = site.definition.timeouts().queue.unsigned_abs();
+        let step = match (next_step(&deployment, queue_limit, now), why) {
+            (Step::Wait(_) | Step::Start, Why::JobGone) => Step::Observe,
+            (step, _) => step,
+        };
+        match step {
+            Step::Nothing => Ok(Done::Enough),
+            Step::Wait(until) => {
+                if deployment.due_at.is_some_and(|at| at > now) {
+                    return Ok(Done::Enough);
+                }
+                deployment.due_at = Some(until);
+                self.save(due, deployment).await
+            }
+            Step::Launch => self.launch(due, deployment, site).await,
+            Step::Start => self.start(due, deployment, site).await,
+            Step::Observe => self.observe(due, deployment, site).await,
+            Step::Stop => self.stop(due, deployment, site, StopMode::Graceful).await,
+            Step::Kill => self.stop(due, deployment, site, StopMode::Kill).await,
+            Step::End(outcome) => {
+                lifecycle::give_up(&mut deployment, outcome, now);
+                self.save(due, deployment).await
+            }
+        }
+    }
+
+    async fn stop(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+        site: &Site,
+        how: StopMode,
+    ) -> Result<Done, LaunchError> {
+        if let (Some(dispatcher), Some(job)) = (&site.dispatcher, last_job(&deployment))
+            && let Err(error) = dispatcher.stop(&job, how).await
+        {
+            // It is asked again at the next look; the last deadline ends even what cannot be told.
+            tracing::warn!(%error, deployment = %due.id, "cannot stop the job");
+        }
+        deadline::stopping(&mut deployment, self.clock.now());
+        self.observe(due, deployment, site).await
+    }
+
+    /// Looks whether the job lives. What a dead one had not sent is fetched before its end is
+    /// written.
+    pub(crate) async fn observe(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+        site: &Site,
+    ) -> Result<Done, LaunchError> {
+        let observation = match (&site.dispatcher, last_job(&deployment)) {
+            (Some(dispatcher), Some(job)) => dispatcher.observe(&job).await,
+            _ => Observation::Gone(Some(canyon_domain::failure::Failure::new(
+                FailureClass::Config,
+                self.cannot_launch(site),
+            ))),
+        };
+        if let Observation::Gone(_) = observation
+            && let Some(dispatcher) = &site.dispatcher
+        {
+            self.salvage(due, &mut deployment, dispatcher).await?;
+        }
+        deadline::observed(&mut deployment, observation, self.clock.now());
+        self.save(due, deployment).await
+    }
+
+    /// Writes a step; if it is the end, the next deployment of the environment gets its turn.
+    pub(crate) async fn save(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+    ) -> Result<Done, LaunchError> {
+        deployment.version += 1;
+        if !deployment.status.is_terminal() {
+            return Ok(match self.table.save_deployment(due.org, &deployment).await? {
+                Saved::Yes => Done::Enough,
+                Saved::Lost => Done::Again,
+            });
+        }
+        let record = self.record(&deployment);
+        let now = self.clock.now();
+        let saved = self.table.end_deployment(due.org, &deployment, now, Some(&record)).await?;
+        if saved == Saved::Yes {
+            tracing::info!(deployment = %due.id, status = %deployment.status, "deployment ended");
+        }
+        // Once more, to clear away what its job left.
+        Ok(Done::Again)
+    }
+
+    /// The end is recorded: what is left of the job may go.
+    async fn forget(&self, due: Due, deployment: &Deployment) -> Result<(), LaunchError> {
+        let Some(job) = last_job(deployment) else { return Ok(()) };
+        let site = match self.site(due, deployment).await {
+            Ok(site) => site,
+            // The runner was deleted; its job left nothing that matters.
+            Err(LaunchError::Definition { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if let Some(dispatcher) = site.dispatcher {
+            dispatcher.forget(&job).await;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn cannot_launch(&self, site: &Site) -> String {
+        let mut types: Vec<_> = self.dispatchers.keys().map(|kind| kind.as_str()).collect();
+        types.sort_unstable();
+        format!(
+            "this installation cannot launch runners of type `{}`, only: {}",
+            site.definition.runner_type(),
+            types.join(", ")
+        )
+    }
+}
