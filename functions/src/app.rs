@@ -3,10 +3,18 @@
 pub mod authentication;
 mod cancel;
 pub mod deploy;
+mod env_types;
+pub(crate) mod environments;
+mod organizations;
+mod projects;
 mod results;
+mod runner_rules;
+mod runners;
 mod runs;
 mod sources;
 mod streams;
+pub(crate) mod tokens;
+mod users;
 
 pub(crate) use runs::foreign_path;
 

@@ -1,14 +1,24 @@
 //! The HTTP API: one file per resource. Handlers extract, call and render.
 
 mod artifacts;
+mod audit;
 pub mod body;
 pub mod caller;
 mod deployments;
+mod env_types;
+mod environments;
 pub mod error;
+mod fields;
 mod order;
+mod organizations;
 mod paging;
+mod projects;
+mod refusals;
 mod render;
+mod runner_rules;
+mod runners;
 mod runs;
+mod tokens;
 mod well_known;
 
 use crate::App;
@@ -50,7 +60,16 @@ impl utoipa::Modify for BearerScheme {
 
 /// Every route, with its document.
 fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Document::openapi()).merge(well_known::routes())
+    OpenApiRouter::with_openapi(Document::openapi())
+        .merge(well_known::routes())
+        .merge(organizations::routes())
+        .merge(env_types::routes())
+        .merge(projects::routes())
+        .merge(environments::routes())
+        .merge(runners::routes())
+        .merge(runner_rules::routes())
+        .merge(tokens::routes())
+        .merge(audit::routes())
         .merge(deployments::routes())
         .merge(artifacts::routes())
         .merge(runs::routes())
@@ -75,7 +94,10 @@ pub fn router(app: App) -> Router {
 }
 
 async fn unknown_path() -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "there is no such path; see /openapi.json for those there are")
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "there is no such path; see /openapi.json for those there are",
+    )
 }
 
 async fn unknown_method() -> ApiError {

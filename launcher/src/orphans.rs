@@ -87,11 +87,13 @@ mod tests {
     const COMPLETE: &str = r#"{"@level":"info","type":"apply_complete","hook":{"resource":{"addr":"terraform_data.a"},"action":"create","id_key":"id","id_value":"42"}}"#;
     const OTHER: &str = r#"{"@level":"info","type":"apply_start","hook":{"resource":{"addr":"terraform_data.b"},"action":"create"}}"#;
     const UPDATE: &str = r#"{"@level":"info","type":"apply_start","hook":{"resource":{"addr":"terraform_data.c"},"action":"update"}}"#;
-    const SUMMARY: &str = r#"{"@level":"info","type":"change_summary","changes":{"add":2,"operation":"apply"}}"#;
+    const SUMMARY: &str =
+        r#"{"@level":"info","type":"change_summary","changes":{"add":2,"operation":"apply"}}"#;
 
     #[test]
     fn a_killed_apply_names_all_that_it_had_begun_to_create() {
-        let events = [START, COMPLETE, UPDATE, "not json", OTHER, r#"{"type":"apply_pro"#].join("\n");
+        let events =
+            [START, COMPLETE, UPDATE, "not json", OTHER, r#"{"type":"apply_pro"#].join("\n");
         let found = orphans(events.as_bytes());
         let found: Vec<_> = found.iter().map(|o| (o.address.as_str(), o.id.as_deref())).collect();
         assert_eq!(found, [("terraform_data.a", Some("42")), ("terraform_data.b", None)]);

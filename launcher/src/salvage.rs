@@ -14,7 +14,7 @@ use std::sync::Arc;
 const MAX_SALVAGE: u64 = 16 * 1024 * 1024;
 
 impl Launcher {
-    /// Ships the rest of a dead job's streams, and names the resources that it had begun to create
+    /// Ships the rest of a dead job's log, and names the resources that it had begun to create
     /// and that its state may not know.
     pub(crate) async fn salvage(
         &self,
@@ -27,13 +27,7 @@ impl Launcher {
         let Some(claim) = &attempt.claim else { return Ok(()) };
         let (log_from, events_from) = claim.streams_from;
         let reached = attempt.phase;
-        // What is encrypted to the caller's key is not shipped in clear.
-        let bundle = self.table.bundle(due.org, due.id).await?;
-        let encrypted = bundle.is_none_or(|bundle| bundle.encrypted_logs_recipient.is_some());
-        if !encrypted {
-            self.ship_rest(due, &job, dispatcher, TailStream::Log, log_from).await?;
-            self.ship_rest(due, &job, dispatcher, TailStream::Events, events_from).await?;
-        }
+        self.ship_log(due, &job, dispatcher, log_from).await?;
         if reached < Phase::Apply {
             return Ok(());
         }
@@ -46,21 +40,18 @@ impl Launcher {
         Ok(())
     }
 
-    async fn ship_rest(
+    /// The runner masks and seals its log before it writes it, so the rest may go out as it is. The
+    /// events it masks only while it ships them: they are read here, and not shipped.
+    async fn ship_log(
         &self,
         due: Due,
         job: &JobRef,
         dispatcher: &Arc<dyn Dispatcher>,
-        stream: TailStream,
         from: u64,
     ) -> Result<(), LaunchError> {
-        let kind = match stream {
-            TailStream::Log => Stream::Log,
-            TailStream::Events => Stream::Events,
-        };
-        let mut end = self.stream_end(due, kind).await?.max(from);
+        let mut end = self.log_end(due).await?.max(from);
         while end - from < MAX_SALVAGE {
-            let tail = match dispatcher.tail(job, stream, end - from).await {
+            let tail = match dispatcher.tail(job, TailStream::Log, end - from).await {
                 Ok(tail) if !tail.is_empty() => tail,
                 Ok(_) => break,
                 Err(error) => {
@@ -68,15 +59,16 @@ impl Launcher {
                     break;
                 }
             };
-            let key = BlobKey::chunk(due.org, due.id, kind, end);
+            let key = BlobKey::chunk(due.org, due.id, Stream::Log, end);
             end += tail.len() as u64;
             self.blobs.put_if_absent(&key, tail.into()).await?;
         }
         Ok(())
     }
 
-    async fn stream_end(&self, due: Due, stream: Stream) -> Result<u64, StoreError> {
-        let chunks = self.blobs.list(&BlobPrefix::chunks(due.org, due.id, stream), None).await?;
+    async fn log_end(&self, due: Due) -> Result<u64, StoreError> {
+        let prefix = BlobPrefix::chunks(due.org, due.id, Stream::Log);
+        let chunks = self.blobs.list(&prefix, None).await?;
         Ok(chunks.last().and_then(|(key, size)| Some(key.chunk_offset()? + size)).unwrap_or(0))
     }
 

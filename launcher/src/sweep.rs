@@ -48,11 +48,7 @@ impl Sweeper {
     /// # Errors
     ///
     /// As [`Sweeper::pass`].
-    pub async fn job_gone(
-        &self,
-        job: &JobRef,
-        tasks: &mut JoinSet<()>,
-    ) -> Result<(), LaunchError> {
+    pub async fn job_gone(&self, job: &JobRef, tasks: &mut JoinSet<()>) -> Result<(), LaunchError> {
         // A deployment that is not at its end is in the index of what is due, at some time.
         let active = self.launcher.table.due(Timestamp::MAX, i32::MAX).await?;
         match active.into_iter().find(|due| due.id == job.deployment) {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// A runner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -28,6 +28,47 @@ pub struct Runner {
     /// When it was last changed.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
+}
+
+/// A runner as it stands in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunnerSummary {
+    /// The organization.
+    pub org_id: String,
+    /// Its id, unique in the organization.
+    #[schema(example = "my-gke-runner")]
+    pub id: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Where and how jobs run.
+    pub runner_configuration: ConfigurationSummary,
+    /// Where state lives.
+    pub state_storage_configuration: ConfigurationSummary,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+}
+
+/// Of a configuration, its type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConfigurationSummary {
+    /// Its type.
+    #[serde(rename = "type")]
+    #[schema(example = "kubernetes-gke")]
+    pub kind: String,
+}
+
+/// Filter of the list of runners.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RunnerQuery {
+    /// Only runners of this type.
+    #[serde(default, rename = "byRunnerType", skip_serializing_if = "Option::is_none")]
+    pub by_runner_type: Option<String>,
 }
 
 /// A request to make a runner. The configurations are checked property by property; each fault is

@@ -1,1 +1,7 @@
-fn main() {}
+//! The program `canyon`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    canyon_cli::run()
+}

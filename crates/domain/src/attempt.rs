@@ -64,9 +64,8 @@ pub struct Limits {
 
 impl From<Timeouts> for Limits {
     fn from(timeouts: Timeouts) -> Self {
-        let seconds = |duration: jiff::SignedDuration| {
-            u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
-        };
+        let seconds =
+            |duration: jiff::SignedDuration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
         Self {
             start: seconds(timeouts.start),
             run: seconds(timeouts.run),
@@ -109,7 +108,6 @@ pub struct Claim {
     pub streams_from: (u64, u64),
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_start(from: &(u64, u64)) -> bool {
     *from == (0, 0)
 }

@@ -12,14 +12,14 @@ use jiff::Timestamp;
 use std::time::Duration;
 
 /// Silence of a living job after which it is stopped.
-pub const MAX_SILENCE: Duration = Duration::from_secs(300);
+pub const MAX_SILENCE: Duration = Duration::from_mins(5);
 /// Between two looks at a job that is being stopped.
 pub const STOP_CHECK: Duration = Duration::from_secs(2);
 /// After the grace of a stop, how long Canyon tries to prove the job dead before it ends the
 /// deployment anyway and says so.
-pub const STOP_PROOF: Duration = Duration::from_secs(120);
+pub const STOP_PROOF: Duration = Duration::from_mins(2);
 /// A deployment that waits for its turn is woken by the one before it; this is the backstop.
-pub const QUEUE_CHECK: Duration = Duration::from_secs(300);
+pub const QUEUE_CHECK: Duration = Duration::from_mins(5);
 
 /// What the launcher does with a deployment that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,8 +78,8 @@ pub fn next_step(deployment: &Deployment, queue_limit: Duration, now: Timestamp)
 }
 
 fn without_attempt(deployment: &Deployment, queue_limit: Duration, now: Timestamp) -> Step {
-    let waited_too_long = deployment.attempts.is_empty()
-        && now >= deployment.created_at + queue_limit;
+    let waited_too_long =
+        deployment.attempts.is_empty() && now >= deployment.created_at + queue_limit;
     if waited_too_long {
         let message = format!(
             "waited longer than the runner's `timeouts.queue_seconds` ({}) for its turn",

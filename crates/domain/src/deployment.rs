@@ -72,13 +72,10 @@ impl Status {
         use Status as S;
         match self {
             S::Queued => matches!(next, S::Launching | S::Failed | S::Cancelled),
-            S::Launching => matches!(
-                next,
-                S::Launching | S::Running | S::Cancelling | S::Failed | S::Cancelled
-            ),
-            S::Running => {
-                matches!(next, S::Launching | S::Cancelling) || next.is_terminal()
+            S::Launching => {
+                matches!(next, S::Launching | S::Running | S::Cancelling | S::Failed | S::Cancelled)
             }
+            S::Running => matches!(next, S::Launching | S::Cancelling) || next.is_terminal(),
             S::Cancelling => next.is_terminal(),
             S::Succeeded | S::Failed | S::Cancelled => false,
         }
@@ -196,6 +193,7 @@ pub struct Kept {
 }
 
 impl Kept {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

@@ -108,7 +108,7 @@ pub struct Environment {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AfterEnd {
     /// It goes on; with the deployment whose turn comes now, if one waited.
-    Stay(Environment, Option<DeploymentId>),
+    Stay(Box<Environment>, Option<DeploymentId>),
     /// That was its destroy run, and it succeeded: it goes.
     Remove,
 }
@@ -136,7 +136,7 @@ impl Environment {
             after.applied = None;
         }
         after.version += 1;
-        AfterEnd::Stay(after, next)
+        AfterEnd::Stay(Box::new(after), next)
     }
 
     /// What rules are matched against.

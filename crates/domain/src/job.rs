@@ -156,11 +156,7 @@ mod tests {
 
     fn module(source: &str, code: Option<&str>, input: &str) -> Module {
         let inputs = Map::from_iter([(input.to_owned(), Value::Null)]);
-        Module {
-            source: source.parse().unwrap(),
-            source_code: code.map(str::to_owned),
-            inputs,
-        }
+        Module { source: source.parse().unwrap(), source_code: code.map(str::to_owned), inputs }
     }
 
     #[test]

@@ -17,10 +17,10 @@ use std::time::Duration;
 
 /// Silence of a runner after which the launcher looks whether its job still lives. Runners report
 /// every 15 s, so three reports may be lost.
-pub const LEASE: Duration = Duration::from_secs(60);
+pub const LEASE: Duration = Duration::from_mins(1);
 /// How long a runner's token lives after its last sign of life. Every use reads the deployment, so
 /// that the token also dies with its attempt.
-pub const TOKEN_LIFE: Duration = Duration::from_secs(600);
+pub const TOKEN_LIFE: Duration = Duration::from_mins(10);
 /// After a launch whose outcome was not recorded, the same start is repeated this much later.
 pub const START_AGAIN: Duration = Duration::from_secs(10);
 /// Why an event was refused. The runner that hears it must exit at once.
@@ -73,7 +73,7 @@ pub fn launch(
     if !may || deployment.open_attempt().is_some() || deployment.cancel.is_some() {
         return Err(Refused::Superseded);
     }
-    let number = deployment.attempts.len() as u32 + 1;
+    let number = u32::try_from(deployment.attempts.len()).unwrap_or(u32::MAX) + 1;
     deployment.attempts.push(Attempt {
         number,
         fence,

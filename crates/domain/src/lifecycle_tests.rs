@@ -9,7 +9,7 @@ use crate::ids::{DeploymentId, EnvUuid};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-const QUEUE_LIMIT: Duration = Duration::from_secs(3_600);
+const QUEUE_LIMIT: Duration = Duration::from_hours(1);
 const LIMITS: Limits = Limits { start: 300, run: 1_800, stop: 30 };
 
 fn at(second: i64) -> Timestamp {
@@ -136,11 +136,7 @@ fn a_run_that_ends_before_its_cancel_keeps_its_own_end() {
 #[test]
 fn a_silent_runner_is_looked_at_and_then_stopped() {
     let deployment = running();
-    let cases = [
-        (10, Step::Wait(at(62))),
-        (62, Step::Observe),
-        (302, Step::Stop),
-    ];
+    let cases = [(10, Step::Wait(at(62))), (62, Step::Observe), (302, Step::Stop)];
     for (second, step) in cases {
         assert_eq!(next_step(&deployment, QUEUE_LIMIT, at(second)), step, "at {second}");
     }
@@ -174,10 +170,11 @@ fn drive(mut deployment: Deployment, platform: Platform, claimed: bool) -> (Depl
                 launch(&mut deployment, fence, hash("code"), LIMITS, now).unwrap();
             }
             Step::Start => {
-                let number = deployment.attempts.len() as u32;
+                let number = u32::try_from(deployment.attempts.len()).unwrap();
                 started(&mut deployment, number, "job".into()).unwrap();
                 if claimed {
-                    claim(&mut deployment, number, &hash("code"), "me", hash("t"), (0, 0), now).unwrap();
+                    claim(&mut deployment, number, &hash("code"), "me", hash("t"), (0, 0), now)
+                        .unwrap();
                 }
             }
             Step::Observe => observed(&mut deployment, answer(platform), now),

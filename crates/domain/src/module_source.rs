@@ -146,9 +146,12 @@ fn git(text: &str) -> Result<GitSource, InvalidSource> {
         "https" | "ssh" | "file" => return Err(InvalidSource("the git address has no valid host")),
         _ => return Err(InvalidSource("git sources are fetched over https, ssh or file only")),
     }
-    let ordinary = |part: &str| !part.is_empty() && part != ".." && part != "." && !part.starts_with('-');
+    let ordinary =
+        |part: &str| !part.is_empty() && part != ".." && part != "." && !part.starts_with('-');
     if path.is_empty() || !path.split('/').all(ordinary) {
-        return Err(InvalidSource("the git address has no path, or one with `..` or a leading `-`"));
+        return Err(InvalidSource(
+            "the git address has no path, or one with `..` or a leading `-`",
+        ));
     }
     Ok(GitSource { url: format!("{scheme}://{location}"), subdirectory, reference })
 }
@@ -186,8 +189,9 @@ fn reference(query: &str) -> Result<String, InvalidSource> {
 /// Splits `a//b` into `a` and the folder `b`, which must stay inside.
 fn split_subdirectory(text: &str) -> Result<(&str, Option<String>), InvalidSource> {
     let Some((left, right)) = text.split_once("//") else { return Ok((text, None)) };
-    let ordinary =
-        |part: &str| !matches!(part, "" | "." | "..") && !part.starts_with('-') && !part.contains('\0');
+    let ordinary = |part: &str| {
+        !matches!(part, "" | "." | "..") && !part.starts_with('-') && !part.contains('\0')
+    };
     if right.split('/').all(ordinary) {
         Ok((left, Some(right.to_owned())))
     } else {

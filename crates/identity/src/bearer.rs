@@ -131,14 +131,17 @@ mod tests {
         let text = token.expose_secret();
         assert_eq!(parse(text), Some(Presented::Job(attempt, hash(text))));
         let code = claim_code(attempt, &[7; 32]);
-        assert!(matches!(parse(code.expose_secret()), Some(Presented::Claim(a, _)) if a == attempt));
+        assert!(
+            matches!(parse(code.expose_secret()), Some(Presented::Claim(a, _)) if a == attempt)
+        );
         let api = api_token(&System);
         assert!(matches!(parse(api.expose_secret()), Some(Presented::Api(_))));
     }
 
     #[test]
     fn what_is_not_ours_is_not_read() {
-        for text in ["", "x", "cyj_", "cyj_AAAA", "Bearer cya_x", "eyJhbGciOiJub25lIn0.e30.", "é"] {
+        for text in ["", "x", "cyj_", "cyj_AAAA", "Bearer cya_x", "eyJhbGciOiJub25lIn0.e30.", "é"]
+        {
             assert_eq!(parse(text), None, "{text}");
         }
         assert_eq!(parse(&format!("cya_{}", "A".repeat(MAX_LENGTH))), None);

@@ -61,7 +61,8 @@ impl FileIssuer {
         let mut failed = false;
         let pkcs8 = key_file::load_or_create(&self.path, || {
             let made = KeyPair::generate(KeySize::Rsa2048);
-            let der = made.and_then(|key| AsDer::<Pkcs8V1Der<'_>>::as_der(&key).map(|d| d.as_ref().to_vec()));
+            let der = made
+                .and_then(|key| AsDer::<Pkcs8V1Der<'_>>::as_der(&key).map(|d| d.as_ref().to_vec()));
             der.unwrap_or_else(|_| {
                 failed = true;
                 Vec::new()

@@ -28,7 +28,8 @@ impl EnvironmentFile {
         let write = || -> std::io::Result<()> {
             // A draft that a killed process left may have another mode.
             let _ = fs::remove_file(&draft);
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
             file.write_all(text.as_bytes())?;
             fs::rename(&draft, path)
         };

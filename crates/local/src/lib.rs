@@ -67,7 +67,9 @@ pub enum LocalError {
         source: InvalidKey,
     },
     /// The address is taken or not ours.
-    #[error("cannot listen on {address}; is another Canyon running there? choose another with --listen")]
+    #[error(
+        "cannot listen on {address}; is another Canyon running there? choose another with --listen"
+    )]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -85,7 +87,9 @@ pub enum LocalError {
         source: std::io::Error,
     },
     /// The program of jobs is missing.
-    #[error("there is no `canyon-runner` beside `canyon` or on the PATH; install both programs in the same folder")]
+    #[error(
+        "there is no `canyon-runner` beside `canyon` or on the PATH; install both programs in the same folder"
+    )]
     NoRunner,
     /// The server stopped by itself.
     #[error("the server stopped")]
@@ -98,10 +102,7 @@ pub enum LocalError {
 /// # Errors
 ///
 /// [`LocalError`] says what to change.
-pub async fn run(
-    settings: Settings,
-    on_ready: impl FnOnce(&Ready),
-) -> Result<(), LocalError> {
+pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<(), LocalError> {
     log_to_stderr();
     // Whatever is written, by SQLite too, is for its owner alone.
     rustix::process::umask(Mode::from_raw_mode(0o077));
@@ -130,7 +131,8 @@ pub async fn run(
     };
     let environment_file = data_dir.join("env");
     bootstrap::organization(&app, &url, &environment_file).await?;
-    let launching = tokio::spawn(launching::run(app.clone(), embedded, url.clone(), runner, data_dir));
+    let launching =
+        tokio::spawn(launching::run(app.clone(), embedded, url.clone(), runner, data_dir));
     let server = axum::serve(listener, canyon_functions::http::router(app));
     let server = tokio::spawn(server.with_graceful_shutdown(asked_to_end()).into_future());
     on_ready(&Ready { url, environment_file });

@@ -11,9 +11,10 @@
 
 pub mod backoff;
 pub mod environment;
-pub mod events;
+pub mod event;
 pub mod executable;
 pub mod exit;
+pub mod facts;
 pub mod log;
 pub mod mask;
 pub mod oom;
@@ -32,6 +33,8 @@ pub mod stop;
 pub mod streams;
 pub mod tail;
 pub mod tofu;
+pub mod transcript;
+pub mod verdict;
 pub mod workspace;
 
 use exit::Exit;

@@ -1,8 +1,8 @@
 //! The claim: of all runners that were started for an attempt, one goes on.
 
 use crate::{backoff::Backoff, exit::Exit, settings::Settings, stop::Stop, stop::Wish};
-use canyon_api::attempt::{ClaimBody, Offsets, ReportAnswer, ReportBody};
 use canyon_api::attempt::DeploymentResultsUpdateBody;
+use canyon_api::attempt::{ClaimBody, Offsets, ReportAnswer, ReportBody};
 use canyon_api::client::{Client, ClientError};
 use canyon_domain::job::Job;
 use secrecy::SecretString;

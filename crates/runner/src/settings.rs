@@ -66,7 +66,10 @@ impl Settings {
                 .find(|(key, _)| key == name)
                 .and_then(|(_, value)| value.to_str())
                 .filter(|value| !value.is_empty())
-                .ok_or(InvalidSetting { name, reason: "is not set; Canyon sets it when it starts a job" })
+                .ok_or(InvalidSetting {
+                    name,
+                    reason: "is not set; Canyon sets it when it starts a job",
+                })
         };
         let wrong = |name, reason| move || InvalidSetting { name, reason };
         let api_url = text(API_URL)?;
@@ -93,7 +96,9 @@ impl Settings {
         std::env::split_paths(&self.search_path)
             .filter(|folder| folder.is_absolute())
             .map(|folder| folder.join(name))
-            .find(|path| rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file())
+            .find(|path| {
+                rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
+            })
     }
 }
 

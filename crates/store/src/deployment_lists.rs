@@ -4,13 +4,18 @@ use crate::conditional::Item;
 use crate::items::{from_item, key_item, text};
 use crate::keys::{self, DUE_SHARDS};
 use crate::page::{Cursor, Page, PageRequest};
-use crate::table::{GSI1, GSI2, GSI3, Index, PK, SK};
+use crate::table::{GSI1, GSI2, GSI3, Index, PK};
 use crate::{StoreError, Table, backoff};
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgUuid, ProjectId};
 use jiff::Timestamp;
 use std::collections::HashMap;
+
+/// The most index entries that one request looks at for those of one project.
+const MAX_BITE: i32 = 1_000;
+/// How often items that a busy table left out are asked for again.
+const MAX_ROUNDS: u32 = 8;
 
 /// A deployment that somebody must look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +38,7 @@ pub enum DeploymentFilter {
 }
 
 impl Table {
-    /// What is due at `now`, the longest due first, at most `limit` of each shard. The index is
+    /// What is due at `now`, the longest due first, at most `limit` (from 1) of each shard. The index is
     /// behind the table by a moment: it finds, and the item decides. Half a read unit a shard when
     /// nothing is due.
     ///
@@ -41,9 +46,24 @@ impl Table {
     ///
     /// [`StoreError`] as every read.
     pub async fn due(&self, now: Timestamp, limit: i32) -> Result<Vec<Due>, StoreError> {
+        let shards = (0..DUE_SHARDS).map(|shard| self.due_in(shard, now, limit));
+        let mut due = futures::future::try_join_all(shards).await?.concat();
+        due.sort_by(|(at, _), (other, _)| at.cmp(other));
+        Ok(due.into_iter().map(|(_, due)| due).collect())
+    }
+
+    /// What is due in one shard, with its time, in order.
+    async fn due_in(
+        &self,
+        shard: u8,
+        now: Timestamp,
+        limit: i32,
+    ) -> Result<Vec<(String, Due)>, StoreError> {
+        let pk = keys::due_shard(shard);
+        let wanted = usize::try_from(limit).unwrap_or(0);
         let mut due = Vec::new();
-        for shard in 0..DUE_SHARDS {
-            let pk = keys::due_shard(shard);
+        let mut start = None;
+        loop {
             let query = self
                 .client()
                 .query()
@@ -52,14 +72,20 @@ impl Table {
                 .key_condition_expression(format!("{} = :pk AND {} <= :now", GSI2.pk, GSI2.sk))
                 .expression_attribute_values(":pk", text(&pk))
                 .expression_attribute_values(":now", text(keys::due_at(now)))
+                .set_exclusive_start_key(start)
                 .limit(limit);
             let output = query
                 .send()
                 .await
                 .map_err(|error| StoreError::sdk("list what is due in", &pk, error))?;
             due.extend(output.items().iter().filter_map(parse_due));
+            // One answer holds at most 1 MB, some 5,000 of these.
+            start = output.last_evaluated_key;
+            if start.is_none() || due.len() >= wanted {
+                due.truncate(wanted);
+                return Ok(due);
+            }
         }
-        Ok(due)
     }
 
     /// Deployments, newest first. Keys: `gsi1` (organization) or `gsi3` (environment), then the
@@ -83,21 +109,19 @@ impl Table {
         let wanted = request.limit.clamp(1, 100) as usize;
         let mut ids: Vec<DeploymentId> = Vec::new();
         let mut after = request.after.clone();
-        loop {
-            let part = self.newest(org, index, &pk, filter, after.as_ref()).await?;
-            let missing = wanted - ids.len();
-            let more_here = part.ids.len() > missing;
-            ids.extend(part.ids.into_iter().take(missing));
-            if ids.len() == wanted && (more_here || part.read_to.is_some()) {
-                after = ids.last().map(|id| Cursor::after(id.to_string()));
-                break;
-            }
+        // One more than wanted tells whether more follows.
+        while ids.len() <= wanted {
+            let part = self.newest(org, index, &pk, filter, after.as_ref(), wanted + 1).await?;
+            ids.extend(part.ids);
             after = part.read_to;
             if after.is_none() {
                 break;
             }
         }
-        Ok(Page { items: self.deployments_by_id(org, &ids).await?, next: after })
+        let more = ids.len() > wanted;
+        ids.truncate(wanted);
+        let next = ids.last().filter(|_| more).map(|id| Cursor::after(id.to_string()));
+        Ok(Page { items: self.deployments_by_id(org, &ids).await?, next })
     }
 
     async fn newest(
@@ -107,6 +131,7 @@ impl Table {
         pk: &str,
         filter: &DeploymentFilter,
         after: Option<&Cursor>,
+        limit: usize,
     ) -> Result<Newest, StoreError> {
         let mut query = self
             .client()
@@ -116,13 +141,13 @@ impl Table {
             .scan_index_forward(false)
             .key_condition_expression(format!("{} = :pk", index.pk))
             .expression_attribute_values(":pk", text(pk))
-            .limit(101);
+            .limit(i32::try_from(limit).unwrap_or(MAX_BITE));
         if let DeploymentFilter::Project(project) = filter {
             query = query
                 .filter_expression("#p = :project")
                 .expression_attribute_names("#p", "project")
                 .expression_attribute_values(":project", text(project.as_str()))
-                .limit(1_000);
+                .limit(MAX_BITE);
         }
         if let Some(id) = after.and_then(|cursor| cursor.position().parse::<DeploymentId>().ok()) {
             let mut start = key_item(&keys::deployment(org, id));
@@ -173,6 +198,13 @@ impl Table {
                 .remove(self.name())
                 .map_or_else(Vec::new, |left| left.keys);
             if !keys.is_empty() {
+                if round == MAX_ROUNDS {
+                    return Err(StoreError::Throttled {
+                        operation: OPERATION,
+                        thing: self.name().to_owned(),
+                        source: format!("{} items were left unread", keys.len()).into(),
+                    });
+                }
                 backoff::pause(round).await;
                 round += 1;
             }
@@ -193,8 +225,7 @@ fn string(item: &Item, name: &str) -> Option<String> {
     }
 }
 
-fn parse_due(item: &Item) -> Option<Due> {
+fn parse_due(item: &Item) -> Option<(String, Due)> {
     let (org, id) = keys::parse_deployment(&string(item, PK)?)?;
-    string(item, SK)?;
-    Some(Due { org, id })
+    Some((string(item, GSI2.sk)?, Due { org, id }))
 }

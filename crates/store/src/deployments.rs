@@ -74,28 +74,6 @@ pub enum EnvironmentChange<'a> {
 }
 
 impl Table {
-    fn deployment_item(
-        &self,
-        org: OrgUuid,
-        deployment: &Deployment,
-        operation: &'static str,
-    ) -> Result<Item, StoreError> {
-        let mut item = to_item(operation, &keys::deployment(org, deployment.id), deployment)?;
-        let id = text(deployment.id.to_string());
-        item.insert(GSI1.pk.into(), text(keys::deployments(org)));
-        item.insert(GSI1.sk.into(), id.clone());
-        item.insert(
-            GSI3.pk.into(),
-            text(keys::deployments_of_environment(org, deployment.env_uuid)),
-        );
-        item.insert(GSI3.sk.into(), id);
-        if let Some(due) = deployment.due_at {
-            item.insert(GSI2.pk.into(), text(keys::due_shard_of(deployment.id)));
-            item.insert(GSI2.sk.into(), text(keys::due_at(due)));
-        }
-        Ok(item)
-    }
-
     /// Accepts a deployment. Keys: the deployment and its bundle, its environment with the grown
     /// queue, audit, and the idempotency key if one was given; on condition that the environment
     /// has the version before and the key is free. 10 write units and 3 in the indexes, at 1 KB an
@@ -114,12 +92,12 @@ impl Table {
         record: &AuditRecord,
     ) -> Result<Accepted, StoreError> {
         const OPERATION: &str = "accept deployment";
-        let item = self.deployment_item(org, deployment, OPERATION)?;
+        let item = deployment_item(org, deployment, OPERATION)?;
         let mut items = vec![
             put(self, item, Condition::absent()),
             self.environment_item(org, environment)?,
             audit::record(self, org, record)?,
-            put(self, self.bundle_item(org, deployment.id, bundle)?, Condition::absent()),
+            put(self, bundle_item(org, deployment.id, bundle)?, Condition::absent()),
         ];
         if let Some(idempotency) = idempotency {
             items.push(self.idempotency_item(org, idempotency, deployment.created_at)?);
@@ -129,22 +107,6 @@ impl Table {
             Err(cancelled) if cancelled.includes(4) => Ok(Accepted::Repeated),
             Err(_) => Ok(Accepted::Lost),
         }
-    }
-
-    /// The bundle lies beside its deployment, as JSON text: a request has at most 256 KB, so it fits
-    /// into an item, and the transaction that accepts the one stores the other.
-    fn bundle_item(
-        &self,
-        org: OrgUuid,
-        id: DeploymentId,
-        bundle: &Bundle,
-    ) -> Result<Item, StoreError> {
-        let key = keys::bundle(org, id);
-        let json = serde_json::to_string(bundle)
-            .map_err(|source| StoreError::corrupt("store bundle", &key.pk, source))?;
-        let mut item = key_item(&key);
-        item.insert(BUNDLE.into(), text(json));
-        Ok(item)
     }
 
     /// What a deployment was asked to do. One read unit for each 4 KB.
@@ -231,7 +193,7 @@ impl Table {
             .client()
             .put_item()
             .table_name(self.name())
-            .set_item(Some(self.deployment_item(org, deployment, OPERATION)?))
+            .set_item(Some(deployment_item(org, deployment, OPERATION)?))
             .condition_expression(condition.expression)
             .set_expression_attribute_values(Some(condition.values))
             .send()
@@ -275,7 +237,7 @@ impl Table {
         const OPERATION: &str = "move deployment";
         let mut items = Vec::new();
         for deployment in std::iter::once(step.deployment).chain(step.next) {
-            let item = self.deployment_item(org, deployment, OPERATION)?;
+            let item = deployment_item(org, deployment, OPERATION)?;
             let before = deployment.version.saturating_sub(1);
             items.push(put(self, item, Condition::version(before)));
         }
@@ -311,8 +273,7 @@ impl Table {
         record: Option<&AuditRecord>,
     ) -> Result<Saved, StoreError> {
         for round in 0..MAX_TRIES {
-            let environment =
-                self.environment(org, &deployment.project, &deployment.env).await?;
+            let environment = self.environment(org, &deployment.project, &deployment.env).await?;
             let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
             let fate = environment.as_ref().map(|found| found.after_end(deployment));
             let next = match &fate {
@@ -345,4 +306,33 @@ impl Table {
             source: "its environment changed again and again".into(),
         })
     }
+}
+
+fn deployment_item(
+    org: OrgUuid,
+    deployment: &Deployment,
+    operation: &'static str,
+) -> Result<Item, StoreError> {
+    let mut item = to_item(operation, &keys::deployment(org, deployment.id), deployment)?;
+    let id = text(deployment.id.to_string());
+    item.insert(GSI1.pk.into(), text(keys::deployments(org)));
+    item.insert(GSI1.sk.into(), id.clone());
+    item.insert(GSI3.pk.into(), text(keys::deployments_of_environment(org, deployment.env_uuid)));
+    item.insert(GSI3.sk.into(), id);
+    if let Some(due) = deployment.due_at {
+        item.insert(GSI2.pk.into(), text(keys::due_shard_of(deployment.id)));
+        item.insert(GSI2.sk.into(), text(keys::due_at(due)));
+    }
+    Ok(item)
+}
+
+/// The bundle lies beside its deployment, as JSON text: a request has at most 256 KB, so it fits
+/// into an item, and the transaction that accepts the one stores the other.
+fn bundle_item(org: OrgUuid, id: DeploymentId, bundle: &Bundle) -> Result<Item, StoreError> {
+    let key = keys::bundle(org, id);
+    let json = serde_json::to_string(bundle)
+        .map_err(|source| StoreError::corrupt("store bundle", &key.pk, source))?;
+    let mut item = key_item(&key);
+    item.insert(BUNDLE.into(), text(json));
+    Ok(item)
 }

@@ -24,7 +24,8 @@ impl Table {
         record: &AuditRecord,
     ) -> Result<Created, StoreError> {
         let key = keys::environment(org, &environment.project_id, &environment.id);
-        let mut items = vec![put(self, to_item("create environment", &key, environment)?, Condition::absent())];
+        let mut items =
+            vec![put(self, to_item("create environment", &key, environment)?, Condition::absent())];
         items.extend(self.environment_uses(org, environment, 1));
         items.push(audit::record(self, org, record)?);
         match self.transact("create environment", &key.sk, items).await? {
@@ -127,6 +128,10 @@ impl Table {
         former: &RunnerId,
         record: &AuditRecord,
     ) -> Result<Saved, StoreError> {
+        if *former == environment.runner_id {
+            // A transaction may not name one item twice.
+            return self.save_environment(org, environment, record).await;
+        }
         let items = vec![
             self.environment_item(org, environment)?,
             count_use(self, &keys::runner(org, former), -1),

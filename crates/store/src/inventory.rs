@@ -25,7 +25,7 @@ pub struct RunnerRecord {
     pub runner_type: String,
     /// The definition as JSON text, as it was given, without secrets.
     pub definition: String,
-    /// The secrets of the definition, sealed; see `canyon_identity::sealed`.
+    /// The secrets of the definition, sealed for [`Self::secrets_place`]: JSON, by path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_secrets: Option<String>,
     /// When it was made.
@@ -34,6 +34,13 @@ pub struct RunnerRecord {
     pub updated_at: Timestamp,
     /// Grows with every write.
     pub version: u64,
+}
+
+impl RunnerRecord {
+    /// The place that the secrets of the runner `id` are sealed for. They open nowhere else.
+    pub fn secrets_place(org: OrgUuid, id: &RunnerId) -> String {
+        format!("runner:{org}:{id}")
+    }
 }
 
 /// A thing with a name.
@@ -97,8 +104,7 @@ impl Table {
         key: &Key,
         record: &AuditRecord,
     ) -> Result<Deleted, StoreError> {
-        let items =
-            vec![delete(self, key, Condition::unused()), audit::record(self, org, record)?];
+        let items = vec![delete(self, key, Condition::unused()), audit::record(self, org, record)?];
         let done = self.transact(T::KIND.delete, &key.sk, items).await?;
         Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
     }
@@ -237,6 +243,23 @@ impl Table {
         self.list_named(keys::projects(org), request, |_| true).await
     }
 
+    /// Whether any project lies in the group `id`. One read unit.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn is_group(&self, org: OrgUuid, id: &ProjectId) -> Result<bool, StoreError> {
+        let prefix = keys::projects_in_group(id);
+        let partition = Partition {
+            operation: Project::KIND.list,
+            pk: keys::projects(org),
+            prefix: Some(&prefix),
+            descending: false,
+        };
+        let first = PageRequest { limit: 1, after: None };
+        Ok(!self.page::<Project>(partition, &first, |_| true).await?.items.is_empty())
+    }
+
     /// Renames a project, if it is there. 4 write units.
     ///
     /// # Errors
@@ -322,17 +345,22 @@ impl Table {
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "update runner";
         let secrets = match &runner.sealed_secrets {
-            Some(_) => "SET definition = :d, updated_at = :at, version = :new, sealed_secrets = :s",
-            None => "SET definition = :d, updated_at = :at, version = :new REMOVE sealed_secrets",
+            Some(_) => ", sealed_secrets = :s",
+            None => " REMOVE sealed_secrets",
         };
         let update = aws_sdk_dynamodb::types::Update::builder()
             .table_name(self.name())
             .set_key(Some(key_item(&keys::runner(org, &runner.id))))
-            .update_expression(secrets)
+            // `definition` is a reserved word.
+            .update_expression(format!(
+                "SET #d = :d, runner_type = :type, updated_at = :at, version = :new{secrets}"
+            ))
+            .expression_attribute_names("#d", "definition")
             .condition_expression(Condition::version(0).expression)
             .expression_attribute_values(":v", number(runner.version.saturating_sub(1)))
             .expression_attribute_values(":new", number(runner.version))
             .expression_attribute_values(":d", text(&runner.definition))
+            .expression_attribute_values(":type", text(&runner.runner_type))
             .expression_attribute_values(":at", text(runner.updated_at.to_string()));
         let update = match &runner.sealed_secrets {
             Some(sealed) => update.expression_attribute_values(":s", text(sealed)),

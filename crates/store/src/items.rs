@@ -4,9 +4,7 @@ use crate::conditional::Item;
 use crate::keys::Key;
 use crate::table::{PK, SK};
 use crate::{StoreError, Table};
-use aws_sdk_dynamodb::types::{
-    AttributeValue, Delete, Put, TransactWriteItem, Update,
-};
+use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::HashMap;
 
@@ -44,6 +42,7 @@ impl Condition {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "numbers, which are copied")]
 pub(crate) fn number(n: impl ToString) -> AttributeValue {
     AttributeValue::N(n.to_string())
 }

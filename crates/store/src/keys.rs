@@ -79,6 +79,11 @@ pub fn projects(of: OrgUuid) -> String {
     format!("{}#projects", org(of))
 }
 
+/// How the sort keys of the projects in a group begin.
+pub fn projects_in_group(group: &ProjectId) -> String {
+    format!("{group}/")
+}
+
 /// A runner.
 pub fn runner(of: OrgUuid, id: &RunnerId) -> Key {
     Key::new(runners(of), id.as_str())
@@ -162,9 +167,11 @@ pub fn due_shard_of(id: DeploymentId) -> String {
     due_shard(id.0.as_bytes()[15])
 }
 
-/// Sort key, in `gsi2`: milliseconds since 1970, 13 digits until the year 2286.
+/// Sort key, in `gsi2`: milliseconds since 1970, 13 digits until the year 2286. Later times, such as
+/// [`Timestamp::MAX`] for "whatever is due at all", are cut to that: all keys are equally long, so
+/// that they sort as numbers do.
 pub fn due_at(at: Timestamp) -> String {
-    format!("{:013}", at.as_millisecond().max(0))
+    format!("{:013}", at.as_millisecond().clamp(0, 9_999_999_999_999))
 }
 
 /// What an `Idempotency-Key` of one caller has led to.
@@ -231,5 +238,6 @@ mod tests {
     fn due_keys_sort_by_time() {
         let at = |ms| due_at(Timestamp::from_millisecond(ms).unwrap());
         assert!(at(999) < at(1_000) && at(1_700_000_000_000) < at(1_700_000_000_001));
+        assert!(at(9_000_000_000_000) < due_at(Timestamp::MAX));
     }
 }

@@ -85,10 +85,7 @@ impl Table {
         let Principal { id, org, .. } = token.principal;
         let by_secret = to_item(operation, &keys::token_by_secret(&token.hash), token)?;
         let listed = to_item(operation, &keys::token(org, id.0), token)?;
-        Ok([
-            put(self, by_secret, Condition::absent()),
-            put(self, listed, Condition::absent()),
-        ])
+        Ok([put(self, by_secret, Condition::absent()), put(self, listed, Condition::absent())])
     }
 
     /// Makes a token. Keys: the token by its secret's hash and in its organization's list, audit;

@@ -101,6 +101,9 @@ pub(crate) struct Partition<'a> {
     pub(crate) descending: bool,
 }
 
+/// The most items that one request of [`Table::page`] looks at.
+const MAX_BITE: i32 = 1_000;
+
 impl Table {
     /// A page of a partition, read consistently, of those items that `keep` wants: one read unit
     /// for each 4 KB read, wanted or not. Reads on until the page is full or the list at its end.
@@ -112,6 +115,9 @@ impl Table {
     ) -> Result<Page<T>, StoreError> {
         let Partition { operation, pk, prefix, descending } = partition;
         let wanted = request.limit.clamp(1, 100) as usize;
+        // One more than wanted tells whether more follows. If `keep` leaves out so much that this
+        // was not enough, few items are wanted among many, and small bites would be many requests.
+        let mut bite = i32::try_from(wanted + 1).unwrap_or(MAX_BITE);
         let mut after = request.after.clone();
         let mut items = Vec::new();
         loop {
@@ -122,8 +128,8 @@ impl Table {
                 .consistent_read(true)
                 .scan_index_forward(!descending)
                 .expression_attribute_values(":pk", text(&pk))
-                // One more than wanted tells whether more follows.
-                .limit(i32::try_from(wanted - items.len() + 1).unwrap_or(i32::MAX));
+                .limit(bite);
+            bite = MAX_BITE;
             query = match prefix {
                 Some(prefix) => query
                     .key_condition_expression(format!("{PK} = :pk AND begins_with({SK}, :sk)"))

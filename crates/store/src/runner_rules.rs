@@ -97,7 +97,7 @@ impl Table {
         items.extend(self.rule_uses(org, &rule.scope, 1));
         match self.transact(OPERATION, &rule.id.to_string(), items).await? {
             Ok(()) => Ok(Created::Yes),
-            Err(cancelled) if cancelled.includes(0) => Ok(Created::Exists),
+            Err(cancelled) if cancelled.first() <= 1 => Ok(Created::Exists),
             Err(cancelled) => Ok(Created::Missing(cancelled.first())),
         }
     }
@@ -112,11 +112,7 @@ impl Table {
     /// # Errors
     ///
     /// [`StoreError`] as every read.
-    pub async fn rule(
-        &self,
-        org: OrgUuid,
-        id: RuleId,
-    ) -> Result<Option<RunnerRule>, StoreError> {
+    pub async fn rule(&self, org: OrgUuid, id: RuleId) -> Result<Option<RunnerRule>, StoreError> {
         let item: Option<RuleItem> = self.read("read runner rule", &keys::rule(org, id)).await?;
         Ok(item.map(RunnerRule::from))
     }

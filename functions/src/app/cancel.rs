@@ -37,10 +37,8 @@ impl App {
                 };
             }
             deployment.version += 1;
-            let subject = format!(
-                "projects/{}/envs/{}/deployments/{id}",
-                deployment.project, deployment.env
-            );
+            let subject =
+                format!("projects/{}/envs/{}/deployments/{id}", deployment.project, deployment.env);
             let record = self.record(by, "deployment.cancel", subject);
             let saved = if answer == CancelAnswer::Cancelled {
                 self.table.end_deployment(by.org, &deployment, now, Some(&record)).await?

@@ -49,6 +49,18 @@ pub struct Idempotency {
     pub body: String,
 }
 
+impl Idempotency {
+    fn record(&self, by: &Principal, deployment: &Deployment) -> IdempotencyRecord {
+        IdempotencyRecord {
+            by: by.id,
+            key: self.key.clone(),
+            body: self.body.clone(),
+            deployment: deployment.id,
+            expires_at: deployment.created_at + 24.hours(),
+        }
+    }
+}
+
 impl App {
     /// Accepts a deployment: from then on it reaches an end. The same key again finds the same
     /// deployment.
@@ -81,7 +93,11 @@ impl App {
     /// # Errors
     ///
     /// As [`App::deploy`].
-    pub async fn check_order(&self, by: &Principal, order: &Order) -> Result<Environment, ApiError> {
+    pub async fn check_order(
+        &self,
+        by: &Principal,
+        order: &Order,
+    ) -> Result<Environment, ApiError> {
         let environment = self.open_environment(by, order).await?;
         self.bundle_for(by, order, &environment).await?;
         Ok(environment)
@@ -98,7 +114,7 @@ impl App {
             let environment = self.open_environment(by, order).await?;
             let bundle = self.bundle_for(by, order, &environment).await?;
             let (deployment, environment) = self.enqueue(by, order, environment)?;
-            let key = idempotency.map(|key| self.idempotency_record(by, key, &deployment));
+            let key = idempotency.map(|key| key.record(by, &deployment));
             let subject = format!(
                 "projects/{}/envs/{}/deployments/{}",
                 order.project, order.env, deployment.id
@@ -122,21 +138,6 @@ impl App {
             }
         }
         Err(ApiError::contended(&order.env))
-    }
-
-    fn idempotency_record(
-        &self,
-        by: &Principal,
-        key: &Idempotency,
-        deployment: &Deployment,
-    ) -> IdempotencyRecord {
-        IdempotencyRecord {
-            by: by.id,
-            key: key.key.clone(),
-            body: key.body.clone(),
-            deployment: deployment.id,
-            expires_at: deployment.created_at + 24.hours(),
-        }
     }
 
     /// What the key has led to, if it has been used in the last 24 hours.

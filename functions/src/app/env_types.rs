@@ -81,3 +81,11 @@ impl App {
         Err(ApiError::contended(id))
     }
 }
+
+/// 400: a body names an environment type that is not there.
+pub(super) fn missing_env_type(id: &EnvTypeId) -> ApiError {
+    ApiError::field(
+        "env_type_id",
+        format!("names no environment type; create it: canyon create environment-type {id}"),
+    )
+}

@@ -1,6 +1,7 @@
 //! Making, changing and deleting environments, and linking them to runners.
 
 use super::App;
+use super::env_types::missing_env_type;
 use crate::http::error::ApiError;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
@@ -104,7 +105,8 @@ impl App {
             .into_iter()
             .map(|rule| Rule { runner: rule.runner_id, scope: rule.scope })
             .collect();
-        let chosen = choose(&rules, place).map_err(|error| ApiError::conflict(error.to_string()))?;
+        let chosen =
+            choose(&rules, place).map_err(|error| ApiError::conflict(error.to_string()))?;
         Ok(chosen.runner.clone())
     }
 
@@ -116,7 +118,7 @@ impl App {
         env: &EnvId,
     ) -> Result<Environment, ApiError> {
         let found = self.table.environment(by.org, project, env).await?;
-        found.ok_or_else(|| ApiError::not_found("environment", format_args!("{env}` in project `{project}")))
+        found.ok_or_else(|| ApiError::not_found("environment", env))
     }
 
     /// Gives an environment another display name.
@@ -210,11 +212,4 @@ fn refuse_if_busy(environment: &Environment) -> Result<(), ApiError> {
             environment.id
         ))),
     }
-}
-
-fn missing_env_type(id: &EnvTypeId) -> ApiError {
-    ApiError::field(
-        "env_type_id",
-        format!("names no environment type; create it: canyon create environment-type {id}"),
-    )
 }

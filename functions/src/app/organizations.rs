@@ -17,8 +17,9 @@ const MAX_TRIES: u32 = 5;
 // Thirty-two each: five random bits choose one evenly.
 const ADJECTIVES: [&str; 32] = [
     "amber", "bold", "brave", "bright", "brisk", "calm", "clear", "clever", "cool", "crisp",
-    "deep", "eager", "early", "fair", "fine", "fresh", "gentle", "golden", "grand", "green", "high",
-    "keen", "kind", "light", "lively", "lucky", "quick", "quiet", "silver", "steady", "warm", "wide",
+    "deep", "eager", "early", "fair", "fine", "fresh", "gentle", "golden", "grand", "green",
+    "high", "keen", "kind", "light", "lively", "lucky", "quick", "quiet", "silver", "steady",
+    "warm", "wide",
 ];
 const NOUNS: [&str; 32] = [
     "basin", "bay", "beach", "bluff", "brook", "butte", "cave", "cliff", "coast", "cove", "creek",

@@ -1,6 +1,7 @@
 //! Making and deleting runner rules.
 
 use super::App;
+use super::env_types::missing_env_type;
 use crate::http::error::ApiError;
 use canyon_domain::ids::{ProjectId, RuleId, RunnerId};
 use canyon_domain::inventory::RunnerRule;
@@ -36,7 +37,9 @@ impl App {
         {
             return Err(ApiError::field(
                 "project_id",
-                format!("names neither a project nor a group that has one; create it: canyon create project {project}"),
+                format!(
+                    "names neither a project nor a group that has one; create it: canyon create project {project}"
+                ),
             ));
         }
         let at = self.now();
@@ -45,14 +48,10 @@ impl App {
         match self.table.create_rule(by.org, &rule, &record).await? {
             Created::Yes => Ok(rule),
             Created::Exists => Err(self.lost_to_rival(by, &rule).await?),
-            Created::Missing(RUNNER) => Err(ApiError::field(
-                "runner_id",
-                format!(
-                    "names no runner; create it: canyon create runner {} --set-yaml=@FILE",
-                    rule.runner_id
-                ),
-            )),
-            Created::Missing(_) => Err(missing_env_type(&rule.scope)),
+            Created::Missing(position) => Err(match &rule.scope.env_type {
+                Some(env_type) if position != RUNNER => missing_env_type(env_type),
+                _ => missing_runner(&rule.runner_id),
+            }),
         }
     }
 
@@ -106,9 +105,9 @@ fn same_scope(rival: &RunnerRule, runner: &RunnerId) -> ApiError {
     ApiError::conflict(message).with_detail("runner_rule", id.to_string())
 }
 
-fn missing_env_type(scope: &Scope) -> ApiError {
-    let id = scope.env_type.as_ref().map_or("ID", |id| id.as_str());
-    let reason =
-        format!("names no environment type; create it: canyon create environment-type {id}");
-    ApiError::field("env_type_id", reason)
+fn missing_runner(id: &RunnerId) -> ApiError {
+    ApiError::field(
+        "runner_id",
+        format!("names no runner; create it: canyon create runner {id} --set-yaml=@FILE"),
+    )
 }

@@ -175,6 +175,6 @@ fn stored_definition(runner: &RunnerRecord) -> Result<RunnerDefinition, ApiError
 
 /// What is stored cannot be used; the log says why, and holds no secret.
 fn broken(runner: &RunnerId, error: &dyn std::error::Error) -> ApiError {
-    tracing::error!(%runner, error, "the stored runner cannot be used");
+    tracing::error!(%runner, %error, "the stored runner cannot be used");
     ApiError::internal()
 }

@@ -39,7 +39,8 @@ impl App {
         match &bundle.module.source {
             ModuleSource::Archive { digest, .. } => {
                 let archive = self.blobs.get(&BlobKey::archive(of.org, digest)).await?;
-                archive.ok_or_else(|| ApiError::conflict(format!("archive sha256:{digest} is gone")))
+                archive
+                    .ok_or_else(|| ApiError::conflict(format!("archive sha256:{digest} is gone")))
             }
             ModuleSource::Inline => {
                 let code = bundle.module.source_code.unwrap_or_default();

@@ -66,7 +66,10 @@ impl Users {
         let more = if self.more { " and more" } else { "" };
         let users = parts.join("; ");
         ApiError::conflict(format!("{thing} is used by {users}{more}; {advice}"))
-            .with_detail("environments", self.environments.iter().map(reference).collect::<Vec<_>>())
+            .with_detail(
+                "environments",
+                self.environments.iter().map(reference).collect::<Vec<_>>(),
+            )
             .with_detail(
                 "runner_rules",
                 self.rules.iter().map(|rule| rule.id.to_string()).collect::<Vec<_>>(),

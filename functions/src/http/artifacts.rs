@@ -72,7 +72,7 @@ async fn put_archive(
     let bytes = bytes.map_err(|rejection| {
         ApiError::new(rejection.status(), "an archive has at most 64 MiB; leave out what is large")
     })?;
-    let actual: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
+    let actual = hex::encode(Sha256::digest(&bytes));
     if actual != digest.as_str() {
         return Err(ApiError::field("digest", format!("the bytes have the SHA-256 {actual}")));
     }

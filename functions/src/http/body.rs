@@ -30,12 +30,13 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
                 "send JSON, with `Content-Type: application/json`",
             ));
         }
-        let bytes = Bytes::from_request(request, app).await.map_err(too_large)?;
+        let bytes =
+            Bytes::from_request(request, app).await.map_err(|rejection| too_large(&rejection))?;
         Ok(Self { value: parse(&bytes)?, bytes })
     }
 }
 
-fn too_large(rejection: BytesRejection) -> ApiError {
+fn too_large(rejection: &BytesRejection) -> ApiError {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         let limit = super::MAX_BODY / 1024;
         return ApiError::new(

@@ -6,6 +6,7 @@
 
 use super::error::ApiError;
 use crate::App;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts, Path, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
@@ -31,7 +32,12 @@ pub(crate) fn presented(parts: &Parts) -> Result<Presented, ApiError> {
 async fn principal(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Principal>, ApiError> {
     let Presented::Api(hash) = presented(parts)? else { return Err(ApiError::unauthorized()) };
     let principal = app.authenticate(hash).await?.ok_or_else(ApiError::unauthorized)?;
-    let params = RawPathParams::from_request_parts(parts, app).await.ok();
+    let params = match RawPathParams::from_request_parts(parts, app).await {
+        Ok(params) => Some(params),
+        // A path that names no organization, such as `/orgs`.
+        Err(RawPathParamsRejection::MissingPathParams(_)) => None,
+        Err(_) => return Err(ApiError::not_an_id()),
+    };
     let org = params.iter().flatten().find(|(name, _)| *name == "orgId");
     if let Some((_, org)) = org
         && org != principal.org_id.as_str()
@@ -99,10 +105,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Ids<T> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         match Path::<T>::from_request_parts(parts, app).await {
             Ok(Path(ids)) => Ok(Self(ids)),
-            Err(_) => Err(ApiError::new(
-                StatusCode::NOT_FOUND,
-                "the path holds something that is not an id, so it names nothing",
-            )),
+            Err(_) => Err(ApiError::not_an_id()),
         }
     }
 }

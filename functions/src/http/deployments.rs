@@ -83,8 +83,7 @@ fn idempotency(
     let key = key.ok_or_else(|| {
         ApiError::field("Idempotency-Key", "it has 1 to 255 printable ASCII characters")
     })?;
-    let digest = Sha256::digest(&body.bytes);
-    let body = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let body = hex::encode(Sha256::digest(&body.bytes));
     Ok(Some(Idempotency { key: key.to_owned(), body }))
 }
 

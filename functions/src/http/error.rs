@@ -37,6 +37,14 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, format!("there is no {kind} `{id}`"))
     }
 
+    /// 404: part of the path cannot be the id of anything.
+    pub fn not_an_id() -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "the path holds something that is not an id, so it names nothing",
+        )
+    }
+
     /// 409: it stands against what is there.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, message)

@@ -15,9 +15,7 @@ where
 
 /// The display name in the field `display_name`.
 pub(super) fn display_name(faults: &mut FieldErrors, text: String) -> Option<DisplayName> {
-    DisplayName::try_from(text)
-        .map_err(|error| faults.add("display_name", error.to_string()))
-        .ok()
+    DisplayName::try_from(text).map_err(|error| faults.add("display_name", error.to_string())).ok()
 }
 
 /// The same where it may be left out: the name is the id then.

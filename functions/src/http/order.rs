@@ -63,6 +63,8 @@ pub(super) fn parse(body: DeploymentCreateBody) -> Result<Order, ApiError> {
 fn is_empty_manifest(manifest: &Value) -> bool {
     let empty = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
     manifest.as_object().is_some_and(|members| {
-        members.iter().all(|(name, value)| matches!(name.as_str(), "workloads" | "shared") && empty(value))
+        members
+            .iter()
+            .all(|(name, value)| matches!(name.as_str(), "workloads" | "shared") && empty(value))
     })
 }

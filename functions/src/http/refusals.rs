@@ -95,3 +95,17 @@ pub(super) enum OfAction {
     #[response(status = 409)]
     Conflict(ErrorBody),
 }
+
+/// Of making something without a body and without a place to make it in.
+#[derive(IntoResponses)]
+pub(super) enum OfMaking {
+    /// No good token.
+    #[response(status = 401)]
+    Unauthorized(ErrorBody),
+    /// The token may not make this.
+    #[response(status = 403)]
+    Forbidden(ErrorBody),
+    /// Something stands in the way.
+    #[response(status = 409)]
+    Conflict(ErrorBody),
+}

@@ -28,7 +28,7 @@ pub use spawn::inherited_environment;
 use crate::{DispatchError, Dispatcher, JobRef, Launch, Started, StopMode, TailStream};
 use async_trait::async_trait;
 use canyon_domain::{deadline::Observation, failure::FailureClass};
-use folder::{Folder, Leader};
+use folder::Folder;
 use process::Stat;
 use rustix::{fd::OwnedFd, process::Pid};
 use std::{
@@ -56,9 +56,9 @@ const START_PAUSE: Duration = Duration::from_millis(2);
 /// How jobs are run on this machine.
 #[derive(Clone, Debug)]
 pub struct LocalSettings {
-    /// The program `canyon-runner`.
+    /// The path of the program `canyon-runner`.
     pub runner: PathBuf,
-    /// The folder of the jobs' folders; absolute, because jobs have another working folder.
+    /// The folder of the jobs' folders.
     pub jobs: PathBuf,
     /// The `PATH` of jobs.
     pub path: OsString,
@@ -76,7 +76,16 @@ pub struct LocalDispatcher {
 impl LocalDispatcher {
     /// Calls `on_gone` after the death of each job that it started or adopted. That is a hint:
     /// [`Dispatcher::observe`] says what is true.
-    pub fn new(settings: LocalSettings, on_gone: impl Fn(JobRef) + Send + Sync + 'static) -> Self {
+    pub fn new(
+        mut settings: LocalSettings,
+        on_gone: impl Fn(JobRef) + Send + Sync + 'static,
+    ) -> Self {
+        // Jobs have another working folder. It fails only for an empty path, as the start will.
+        for path in [&mut settings.runner, &mut settings.jobs] {
+            if let Ok(absolute) = std::path::absolute(&*path) {
+                *path = absolute;
+            }
+        }
         Self { settings: Arc::new(settings), watched: Arc::default(), on_gone: Arc::new(on_gone) }
     }
 
@@ -196,10 +205,6 @@ fn refused(what: &str, path: &Path, error: &io::Error) -> DispatchError {
     DispatchError::refused(class, format!("cannot {what} `{}`: {error}", path.display()))
 }
 
-fn handle(leader: &Leader) -> String {
-    format!("pid-{}", leader.process.pid.as_raw_nonzero())
-}
-
 fn start(
     settings: &LocalSettings,
     folder: &Folder,
@@ -212,17 +217,15 @@ fn start(
         // Only who has the lock starts. That nobody has it and a leader is recorded means that the
         // job ran and is dead: then it is not run again.
         let lock = folder.lock().map_err(failed)?;
-        if let Some(leader) = folder.leader().map_err(failed)? {
-            return Ok((Started::Already(Some(handle(&leader))), None));
+        if folder.leader().map_err(failed)?.is_some() {
+            return Ok((Started::Already(None), None));
         }
         if let Some(lock) = lock {
             return spawn(settings, folder, launch, lock);
         }
         // Somebody else starts it right now, or died when he had; or he only looks.
-        if let State::Alive(leader) | State::Headless(leader) =
-            tree::look(folder).map_err(failed)?
-        {
-            return Ok((Started::Already(Some(handle(&leader))), None));
+        if let State::Alive(_) | State::Headless(_) = tree::look(folder).map_err(failed)? {
+            return Ok((Started::Already(None), None));
         }
         if Instant::now() > give_up {
             return Err(being_started(folder));
@@ -251,14 +254,12 @@ fn spawn(
         .and_then(Stat::read)
         .ok_or_else(|| io::Error::other("`/proc` does not show it"))
         .and_then(|stat| folder.record_leader(stat.process));
-    match recorded {
-        Ok(leader) => Ok((Started::Now(Some(handle(&leader))), Some(child))),
-        Err(error) => {
-            // It runs. Whoever looks finds it by its lock.
-            tracing::warn!(job = folder.name(), %error, "cannot record the job's process");
-            Ok((Started::Now(None), Some(child)))
-        }
+    if let Err(error) = recorded {
+        // It runs. Whoever looks finds it by its lock.
+        tracing::warn!(job = folder.name(), %error, "cannot record the job's process");
     }
+    // The folder, and with it the job, is found by the attempt alone: there is no handle to store.
+    Ok((Started::Now(None), Some(child)))
 }
 
 fn observe(folder: &Folder) -> io::Result<Observation> {

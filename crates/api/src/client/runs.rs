@@ -1,9 +1,7 @@
 //! What a runner calls.
 
 use super::{Client, ClientError};
-use crate::attempt::{
-    ClaimBody, Claimed, DeploymentResultsUpdateBody, ReportAnswer, ReportBody,
-};
+use crate::attempt::{ClaimBody, Claimed, DeploymentResultsUpdateBody, ReportAnswer, ReportBody};
 use bytes::Bytes;
 use reqwest::Method;
 

@@ -1,0 +1,78 @@
+//! What can be done: one file for each command.
+
+pub(crate) mod cancel;
+pub(crate) mod completion;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod deploy;
+pub(crate) mod get;
+pub(crate) mod list;
+#[cfg(feature = "local")]
+pub(crate) mod local;
+pub(crate) mod login;
+pub(crate) mod logs;
+pub(crate) mod outputs;
+pub(crate) mod refresh_runner;
+pub(crate) mod update;
+
+use crate::arguments::{Cli, Command};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::settings::{SettingFlags, Settings};
+use canyon_api::client::Client;
+use serde::Serialize;
+use serde_json::Value;
+use std::io;
+
+/// Does what `cli` says. One thread is enough for a client, and starts faster.
+pub(crate) fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
+    let command = match cli.command {
+        Command::Completion(arguments) => return completion::run(&arguments, output),
+        Command::Version => {
+            output.text(concat!("canyon ", env!("CARGO_PKG_VERSION"), "\n"))?;
+            return Ok(Exit::Ok);
+        }
+        #[cfg(feature = "local")]
+        Command::Local(arguments) => return local::run(arguments, output),
+        command => command,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(CliError::Runtime)?.block_on(call(command, &cli.global.settings, output))
+}
+
+async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<Exit, CliError> {
+    if let Command::Login(arguments) = command {
+        return login::run(&arguments, flags, output).await;
+    }
+    let client = client(flags, output)?;
+    match command {
+        Command::Create(arguments) => create::run(arguments, &client, output).await,
+        Command::Get(arguments) => get::run(arguments, &client, output).await,
+        Command::List(arguments) => list::run(arguments, &client, output).await,
+        Command::Update(arguments) => update::run(arguments, &client, output).await,
+        Command::Delete(arguments) => delete::run(arguments, &client, output).await,
+        Command::Deploy(arguments) => deploy::run(arguments, &client, output).await,
+        Command::Logs(arguments) => logs::run(arguments, &client, output).await,
+        Command::Outputs(arguments) => outputs::run(arguments, &client, output).await,
+        Command::Cancel(arguments) => cancel::run(arguments, &client, output).await,
+        Command::RefreshRunner(arguments) => refresh_runner::run(arguments, &client, output).await,
+        // Served above.
+        Command::Login(_) | Command::Completion(_) | Command::Version => Ok(Exit::Ok),
+        #[cfg(feature = "local")]
+        Command::Local(_) => Ok(Exit::Ok),
+    }
+}
+
+fn client(flags: &SettingFlags, output: Output) -> Result<Client, CliError> {
+    let settings = Settings::load(flags)?;
+    if settings.is_exposed() {
+        output.notice("warning: the token goes over the network unencrypted; use https");
+    }
+    settings.client()
+}
+
+/// An answer as plain JSON, to be shown.
+fn json(answer: &impl Serialize) -> Result<Value, CliError> {
+    Ok(serde_json::to_value(answer).map_err(io::Error::other)?)
+}

@@ -1,0 +1,24 @@
+//! `canyon completion`.
+
+use crate::arguments::Cli;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+/// Which shell.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The shell; for bash: `canyon completion bash > /etc/bash_completion.d/canyon`
+    #[arg(value_parser = ["bash", "zsh", "fish"])]
+    shell: String,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Exit, CliError> {
+    let shell: Shell = arguments.shell.parse().map_err(CliError::usage)?;
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "canyon", &mut script);
+    output.bytes(&script)?;
+    Ok(Exit::Ok)
+}

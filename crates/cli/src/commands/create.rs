@@ -1,0 +1,136 @@
+//! `canyon create`.
+
+use super::json;
+use crate::body::BodyArguments;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::{Format, Output};
+use crate::resource::{Kind, Resource};
+use canyon_api::client::Client;
+use canyon_api::token::{NewToken, TokenCreateBody};
+use serde_json::{Map, Value};
+
+/// What to make.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// A runner: where and how jobs run, and where state lives
+    #[command(visible_alias = "runners")]
+    Runner {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+    /// A rule that says which environments a runner serves
+    #[command(visible_alias = "runner-rules")]
+    RunnerRule {
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+    /// A project
+    #[command(visible_alias = "projects")]
+    Project {
+        /// Its id, or a path of groups that ends in it
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+    /// An environment of a project
+    #[command(visible_alias = "environments")]
+    Environment {
+        /// The project
+        project: String,
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+    /// A kind of environments
+    #[command(visible_alias = "environment-types")]
+    EnvironmentType {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+    /// An API token; its secret is shown once
+    #[command(visible_alias = "tokens")]
+    Token {
+        /// What it may do
+        #[arg(long, value_parser = ["viewer", "deployer", "admin"])]
+        role: String,
+        /// What it is for
+        #[arg(long, default_value = "")]
+        description: String,
+        /// Its life in seconds; for ever without it
+        #[arg(long, value_name = "SECONDS")]
+        expires_in: Option<u32>,
+    },
+}
+
+pub(crate) async fn run(
+    arguments: Arguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let (resource, body) = match arguments.what {
+        What::Runner { id, body } => named(Resource::new(Kind::Runner, id), &body)?,
+        What::RunnerRule { body } => (Resource::new(Kind::RunnerRule, String::new()), body.body()?),
+        What::Project { id, body } => named(Resource::new(Kind::Project, id), &body)?,
+        What::Environment { project, id, body } => {
+            named(Resource::environment(project, id), &body)?
+        }
+        What::EnvironmentType { id, body } => {
+            named(Resource::new(Kind::EnvironmentType, id), &body)?
+        }
+        What::Token { role, description, expires_in } => {
+            return token(&role, description, expires_in, client, output).await;
+        }
+    };
+    let made = client.create(&resource.collection(), &Value::Object(body)).await?;
+    let id = made.get("id").and_then(Value::as_str).unwrap_or(&resource.id);
+    output.notice(&format!("created {} `{id}`", resource.kind.noun()));
+    output.thing(&made)?;
+    Ok(Exit::Ok)
+}
+
+/// The id of the command line goes into the body; another one there is a mistake.
+fn named(
+    resource: Resource,
+    body: &BodyArguments,
+) -> Result<(Resource, Map<String, Value>), CliError> {
+    let mut body = body.body()?;
+    let id = Value::String(resource.id.clone());
+    match body.insert("id".to_owned(), id.clone()) {
+        Some(other) if other != id => Err(CliError::usage_with_hint(
+            format!("the document has another `id` than `{}`", resource.id),
+            "remove `id` from the document, or give the same one",
+        )),
+        _ => Ok((resource, body)),
+    }
+}
+
+async fn token(
+    role: &str,
+    description: String,
+    expires_in_seconds: Option<u32>,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let role = serde_json::from_value(Value::from(role)).map_err(std::io::Error::other)?;
+    let body = json(&TokenCreateBody { description, role, expires_in_seconds })?;
+    let made = client.create(&["tokens"], &body).await?;
+    output
+        .notice("warning: the secret is shown this once; keep it where only its user can read it");
+    match (output.format, serde_json::from_value::<NewToken>(made.clone())) {
+        (Format::Table, Ok(token)) => output.text(&format!("{}\n", token.secret))?,
+        _ => output.thing(&made)?,
+    }
+    Ok(Exit::Ok)
+}

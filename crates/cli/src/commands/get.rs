@@ -1,0 +1,80 @@
+//! `canyon get`.
+
+use super::json;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::resource::{Kind, Resource};
+use canyon_api::client::Client;
+
+/// What to show.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// A runner
+    #[command(visible_alias = "runners")]
+    Runner {
+        /// Its id
+        id: String,
+    },
+    /// A runner rule
+    #[command(visible_alias = "runner-rules")]
+    RunnerRule {
+        /// Its id
+        id: String,
+    },
+    /// A project
+    #[command(visible_alias = "projects")]
+    Project {
+        /// Its id
+        id: String,
+    },
+    /// An environment
+    #[command(visible_alias = "environments")]
+    Environment {
+        /// The project
+        project: String,
+        /// Its id
+        id: String,
+    },
+    /// An environment type
+    #[command(visible_alias = "environment-types")]
+    EnvironmentType {
+        /// Its id
+        id: String,
+    },
+    /// A deployment
+    #[command(visible_alias = "deployments")]
+    Deployment {
+        /// Its id
+        id: String,
+    },
+}
+
+pub(crate) async fn run(
+    arguments: Arguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let resource = match arguments.what {
+        What::Runner { id } => Resource::new(Kind::Runner, id),
+        What::RunnerRule { id } => Resource::new(Kind::RunnerRule, id),
+        What::Project { id } => Resource::new(Kind::Project, id),
+        What::Environment { project, id } => Resource::environment(project, id),
+        What::EnvironmentType { id } => Resource::new(Kind::EnvironmentType, id),
+        What::Deployment { id } => {
+            output.thing(&json(&client.deployment(&id).await?)?)?;
+            return Ok(Exit::Ok);
+        }
+    };
+    match client.get(&resource.path()).await {
+        Ok(found) => output.thing(&found)?,
+        Err(error) => return Err(resource.explain(client, error).await),
+    }
+    Ok(Exit::Ok)
+}

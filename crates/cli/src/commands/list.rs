@@ -1,0 +1,141 @@
+//! `canyon list`.
+
+use super::json;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::{Format, Output};
+use crate::resource::{self, Kind};
+use canyon_api::client::Client;
+use canyon_api::deployment::DeploymentQuery;
+use canyon_api::page::PageQuery;
+use serde_json::Value;
+
+/// What to list.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Runners
+    #[command(visible_alias = "runner")]
+    Runners,
+    /// Runner rules
+    #[command(visible_alias = "runner-rule")]
+    RunnerRules {
+        /// Only rules for this runner
+        #[arg(long, value_name = "ID")]
+        runner: Option<String>,
+        /// Only rules that name this project
+        #[arg(long, value_name = "ID")]
+        project: Option<String>,
+        /// Only rules that name this environment type
+        #[arg(long, value_name = "ID")]
+        environment_type: Option<String>,
+    },
+    /// Projects
+    #[command(visible_alias = "project")]
+    Projects,
+    /// Environments
+    #[command(visible_alias = "environment")]
+    Environments {
+        /// Only those of this project
+        project: Option<String>,
+    },
+    /// Environment types
+    #[command(visible_alias = "environment-type")]
+    EnvironmentTypes,
+    /// Deployments, newest first
+    #[command(visible_alias = "deployment")]
+    Deployments {
+        /// Only those of this project
+        #[arg(long, value_name = "ID")]
+        project: Option<String>,
+        /// Only those of this environment of the project
+        #[arg(long, value_name = "ID", requires = "project")]
+        environment: Option<String>,
+        /// At most so many
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// API tokens, without their secrets
+    #[command(visible_alias = "token")]
+    Tokens,
+    /// What was changed by whom
+    Audit,
+}
+
+pub(crate) async fn run(
+    arguments: Arguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let (kind, project, filter) = match arguments.what {
+        What::Runners => (Kind::Runner, None, vec![]),
+        What::RunnerRules { runner, project, environment_type } => {
+            let filter = [
+                ("byRunnerId", runner),
+                ("byProjectId", project),
+                ("byEnvTypeId", environment_type),
+            ];
+            let given = filter.into_iter().filter_map(|(name, value)| Some((name, value?)));
+            (Kind::RunnerRule, None, given.collect())
+        }
+        What::Projects => (Kind::Project, None, vec![]),
+        What::Environments { project } => (Kind::Environment, project, vec![]),
+        What::EnvironmentTypes => (Kind::EnvironmentType, None, vec![]),
+        What::Tokens => (Kind::Token, None, vec![]),
+        What::Deployments { project, environment, limit } => {
+            let filter = DeploymentQuery { project_id: project, env_id: environment };
+            output.list(deployments(client, &filter, limit).await?, &DEPLOYMENT_COLUMNS)?;
+            return Ok(Exit::Ok);
+        }
+        What::Audit => {
+            let records = client.list(&["audit"], &[]).await?;
+            output.list(records, &["at", "action", "subject", "by", "by_right"])?;
+            return Ok(Exit::Ok);
+        }
+    };
+    let mut items = client.list(&resource::collection(kind, project.as_deref()), &filter).await?;
+    if kind == Kind::Runner && output.format == Format::Table {
+        items.iter_mut().for_each(show_types);
+    }
+    output.list(items, kind.columns())?;
+    Ok(Exit::Ok)
+}
+
+const DEPLOYMENT_COLUMNS: [&str; 7] =
+    ["id", "project_id", "env_id", "mode", "status", "created_at", "status_message"];
+
+/// A runner's two types stand inside its configurations; a table shows them beside its id.
+fn show_types(runner: &mut Value) {
+    let members = [("type", "runner_configuration"), ("state", "state_storage_configuration")];
+    for (column, configuration) in members {
+        runner[column] = runner[configuration]["type"].clone();
+    }
+}
+
+async fn deployments(
+    client: &Client,
+    filter: &DeploymentQuery,
+    limit: usize,
+) -> Result<Vec<Value>, CliError> {
+    let mut items = Vec::new();
+    let mut page = PageQuery::default();
+    while items.len() < limit {
+        let missing = u32::try_from(limit - items.len()).unwrap_or(u32::MAX);
+        page.per_page = Some(missing.min(100));
+        let answer = client.deployments(filter, &page).await?;
+        for deployment in &answer.items {
+            items.push(json(deployment)?);
+        }
+        page.page = answer.next_page_token;
+        if page.page.is_none() {
+            break;
+        }
+    }
+    items.truncate(limit);
+    Ok(items)
+}

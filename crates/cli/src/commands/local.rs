@@ -1,0 +1,48 @@
+//! `canyon local`.
+
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::settings::variable;
+use canyon_local::{Ready, Settings};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Where to listen and keep everything.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Where everything is kept [default: $XDG_DATA_HOME/canyon or ~/.local/share/canyon]
+    #[arg(long, value_name = "FOLDER")]
+    data_dir: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: Arguments, output: Output) -> Result<Exit, CliError> {
+    let data_dir = arguments.data_dir.or_else(default_folder).ok_or_else(|| {
+        CliError::usage_with_hint("no folder for data is known", "name one with --data-dir")
+    })?;
+    let settings = Settings { listen: arguments.listen, data_dir };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime
+        .map_err(CliError::Runtime)?
+        .block_on(canyon_local::run(settings, |ready| say(ready, output)))?;
+    Ok(Exit::Ok)
+}
+
+/// Where it is, and how to call it: never the token.
+fn say(ready: &Ready, output: Output) {
+    output.notice(&format!(
+        "Canyon is ready at {}\nhint: in another shell, run `. {}`, then `canyon list runners`",
+        ready.url,
+        ready.environment_file.display()
+    ));
+}
+
+fn default_folder() -> Option<PathBuf> {
+    let data = variable("XDG_DATA_HOME").filter(|folder| Path::new(folder).is_absolute());
+    let data = data.map(PathBuf::from);
+    let data = data.or_else(|| variable("HOME").map(|home| Path::new(&home).join(".local/share")));
+    data.map(|data| data.join("canyon"))
+}

@@ -1,0 +1,64 @@
+//! `canyon logs`.
+
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::identity::{Key, SealedLog};
+use crate::output::Output;
+use canyon_api::attempt::Stream;
+use canyon_api::client::Client;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Which log.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The deployment's id
+    deployment: String,
+    /// Go on until the deployment ends
+    #[arg(short, long)]
+    follow: bool,
+    /// OpenTofu's `-json` lines instead of what people read
+    #[arg(long)]
+    events: bool,
+    /// `age` secret key to decrypt the log with
+    #[arg(long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+}
+
+/// The server answers a long poll after this at the latest.
+const POLL_SECONDS: u32 = 25;
+
+pub(crate) async fn run(
+    arguments: Arguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let key = arguments.identity.as_deref().map(Key::read).transpose()?;
+    let mut sealed = key.map(SealedLog::new);
+    let stream = if arguments.events { Stream::Events } else { Stream::Log };
+    let wait = if arguments.follow { POLL_SECONDS } else { 0 };
+    let (mut offset, mut lost) = (0, 0);
+    loop {
+        let part = match client.log_part(&arguments.deployment, stream, offset, wait).await {
+            // A server that restarts has the log still; a wrong address answers never.
+            Err(error) if arguments.follow && error.is_retryable() && offset > 0 && lost < 60 => {
+                lost += 1;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                continue;
+            }
+            answer => answer?,
+        };
+        lost = 0;
+        offset = part.next_offset;
+        match &mut sealed {
+            Some(sealed) => output.bytes(&sealed.read(&part.bytes)?)?,
+            None => output.bytes(&part.bytes)?,
+        }
+        if part.complete || (part.bytes.is_empty() && !arguments.follow) {
+            return Ok(Exit::Ok);
+        }
+        if part.bytes.is_empty() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}

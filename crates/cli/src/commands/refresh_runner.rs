@@ -1,0 +1,34 @@
+//! `canyon refresh-runner`.
+
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::resource::Resource;
+use canyon_api::client::Client;
+
+/// Which environment.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The project
+    project: String,
+    /// The environment
+    environment: String,
+    /// Only say which runner it would be
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) async fn run(
+    arguments: Arguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let environment = Resource::environment(arguments.project, arguments.environment);
+    let mut path = environment.path();
+    path.extend(["actions", "refresh_runner"]);
+    match client.act(&path, &[("dry_run", arguments.dry_run.to_string())]).await {
+        Ok(result) => output.thing(&result)?,
+        Err(error) => return Err(environment.explain(client, error).await),
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,99 @@
+//! `canyon update`.
+
+use crate::body::BodyArguments;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::resource::{Kind, Resource};
+use canyon_api::client::Client;
+use serde_json::Value;
+
+/// What to change.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// A runner; a part of a configuration that is given replaces the stored one
+    #[command(visible_alias = "runners")]
+    Runner {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+    /// A rule cannot be changed: delete it and make another
+    #[command(visible_alias = "runner-rules")]
+    RunnerRule {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+    /// A project
+    #[command(visible_alias = "projects")]
+    Project {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+    /// An environment
+    #[command(visible_alias = "environments")]
+    Environment {
+        /// The project
+        project: String,
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+    /// An environment type
+    #[command(visible_alias = "environment-types")]
+    EnvironmentType {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+}
+
+pub(crate) async fn run(
+    arguments: Arguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let (resource, body) = match arguments.what {
+        What::Runner { id, body } => (Resource::new(Kind::Runner, id), body),
+        What::Project { id, body } => (Resource::new(Kind::Project, id), body),
+        What::Environment { project, id, body } => (Resource::environment(project, id), body),
+        What::EnvironmentType { id, body } => (Resource::new(Kind::EnvironmentType, id), body),
+        What::RunnerRule { id, .. } => {
+            return Err(CliError::usage_with_hint(
+                "a runner rule cannot be changed",
+                format!(
+                    "make the new one with `canyon create runner-rule`, and delete this one with \
+                     `canyon delete runner-rule {id}`"
+                ),
+            ));
+        }
+    };
+    let body = body.body()?;
+    if body.is_empty() {
+        return Err(CliError::usage_with_hint(
+            "nothing to change was given",
+            "say what with --set or --set-yaml",
+        ));
+    }
+    match client.update(&resource.path(), &Value::Object(body)).await {
+        Ok(changed) => {
+            output.notice(&format!("updated {} `{}`", resource.kind.noun(), resource.id));
+            output.thing(&changed)?;
+            Ok(Exit::Ok)
+        }
+        Err(error) => Err(resource.explain(client, error).await),
+    }
+}

@@ -1,0 +1,69 @@
+//! What `canyon login` remembers: `$XDG_CONFIG_HOME/canyon/config.yaml`, readable by its owner only.
+
+use crate::error::CliError;
+use crate::yaml;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The remembered settings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ConfigFile {
+    pub(crate) url: Option<String>,
+    pub(crate) org: Option<String>,
+    pub(crate) token: Option<SecretString>,
+}
+
+/// Where it lies; `None` on a machine without a home folder.
+pub(crate) fn path(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let folder = variable("XDG_CONFIG_HOME").filter(|folder| Path::new(folder).is_absolute());
+    let folder = folder.map(PathBuf::from);
+    let folder = folder.or_else(|| variable("HOME").map(|home| Path::new(&home).join(".config")));
+    folder.map(|folder| folder.join("canyon/config.yaml"))
+}
+
+impl ConfigFile {
+    /// Reads it; one that is not there says nothing.
+    pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(CliError::file("read", path, error)),
+        };
+        let value = yaml::parse(&text, &path.display().to_string())?;
+        let member = |name: &str| value.get(name).and_then(|text| text.as_str()).map(str::to_owned);
+        Ok(Self { url: member("url"), org: member("org"), token: member("token").map(Into::into) })
+    }
+
+    /// Writes it, whole or not at all.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), CliError> {
+        let token = self.token.as_ref().map(ExposeSecret::expose_secret);
+        let value = json!({"url": self.url, "org": self.org, "token": token});
+        let text = yaml::write(&value).map_err(io::Error::other)?;
+        replace(path, text.as_bytes()).map_err(|source| CliError::file("write", path, source))
+    }
+}
+
+/// The new file has its mode from its first byte on, and takes the old one's place at once.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let draft = path.with_extension(format!("yaml.{}", std::process::id()));
+    let written =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).and_then(
+            |mut file| {
+                file.write_all(bytes)?;
+                file.sync_all()?;
+                fs::rename(&draft, path)
+            },
+        );
+    if written.is_err() {
+        // What failed is said; the draft holds a token and should not stay.
+        let _ = fs::remove_file(&draft);
+    }
+    written
+}

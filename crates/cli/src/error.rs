@@ -1,0 +1,164 @@
+//! What can go wrong in the command line.
+
+use crate::assignment::AssignmentError;
+use crate::exit::Exit;
+use crate::yaml::YamlError;
+use canyon_api::client::ClientError;
+use std::path::{Path, PathBuf};
+
+/// Why a command failed. [`crate::hint`] knows what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// The arguments do not go together, or a file says something wrong.
+    #[error("{message}")]
+    Usage {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// A setting is given nowhere.
+    #[error("no {what} is set")]
+    MissingSetting {
+        /// What it is.
+        what: &'static str,
+    },
+    /// A file cannot be read or written.
+    #[error("cannot {action} `{}`", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: std::io::Error,
+    },
+    /// YAML that is none, or that is refused.
+    #[error(transparent)]
+    Yaml(#[from] YamlError),
+    /// A `--set` that cannot be followed.
+    #[error("--set {0}")]
+    Assignment(AssignmentError),
+    /// The server could not be reached, refused, or failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// There is nothing of that name.
+    #[error("{refusal}")]
+    NotFound {
+        /// The refusal; not called `source`, since it is all that is said.
+        refusal: ClientError,
+        /// What was probably meant.
+        nearest: String,
+    },
+    /// The deployment did not succeed.
+    #[error("deployment {id} {status}{}", class_and_message(.failure.as_ref()))]
+    Deployment {
+        /// Its id.
+        id: String,
+        /// How it ended.
+        status: String,
+        /// Class and message.
+        failure: Option<(String, String)>,
+    },
+    /// `--timeout` passed before the end.
+    #[error("deployment {id} did not end within {seconds} s; it goes on")]
+    TimedOut {
+        /// Its id.
+        id: String,
+        /// How long it was watched.
+        seconds: u64,
+    },
+    /// The connection was lost for too long while a deployment was watched.
+    #[error("lost deployment {id} out of sight; it goes on")]
+    LostSight {
+        /// Its id.
+        id: String,
+        /// Why.
+        #[source]
+        source: ClientError,
+    },
+    /// Ctrl-C.
+    #[error("interrupted; deployment {id} goes on")]
+    Detached {
+        /// Its id.
+        id: String,
+    },
+    /// The runtime of asynchronous work cannot start.
+    #[error("cannot start on this machine")]
+    Runtime(#[source] std::io::Error),
+    /// `canyon local` stopped.
+    #[cfg(feature = "local")]
+    #[error(transparent)]
+    Local(#[from] canyon_local::LocalError),
+    /// Results cannot be written.
+    #[error("cannot write the result")]
+    Output(#[from] std::io::Error),
+}
+
+fn class_and_message(failure: Option<&(String, String)>) -> String {
+    failure.map_or_else(String::new, |(class, message)| format!(" ({class}): {message}"))
+}
+
+impl CliError {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::Usage { message: message.into(), hint: None }
+    }
+
+    pub(crate) fn usage_with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage { message: message.into(), hint: Some(hint.into()) }
+    }
+
+    pub(crate) fn file(action: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self::File { action, path: path.to_owned(), source }
+    }
+
+    /// What the process ends with.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Usage { .. }
+            | Self::MissingSetting { .. }
+            | Self::File { .. }
+            | Self::Yaml(_)
+            | Self::Assignment(_) => Exit::Usage,
+            Self::NotFound { refusal: source, .. }
+            | Self::Client(source)
+            | Self::LostSight { source, .. } => of_client(source),
+            Self::Deployment { .. } | Self::TimedOut { .. } => Exit::DeploymentFailed,
+            Self::Detached { .. } => Exit::Interrupted,
+            #[cfg(feature = "local")]
+            Self::Local(_) => Exit::Server,
+            Self::Runtime(_) | Self::Output(_) => Exit::Server,
+        }
+    }
+
+    /// The faulty fields that a refusal lists, as lines.
+    pub(crate) fn fields(&self) -> Vec<String> {
+        let (Self::Client(ClientError::Refused { body, .. })
+        | Self::NotFound { refusal: ClientError::Refused { body, .. }, .. }) = self
+        else {
+            return Vec::new();
+        };
+        let fields = body.details.get("fields").and_then(|fields| fields.as_array());
+        let line = |field: &serde_json::Value| {
+            let text = |name: &str| field.get(name).and_then(|value| value.as_str());
+            let path = text("path").filter(|path| !path.is_empty()).unwrap_or("the body");
+            text("reason").map(|reason| format!("{path}: {reason}"))
+        };
+        fields.into_iter().flatten().filter_map(line).collect()
+    }
+}
+
+impl From<AssignmentError> for CliError {
+    fn from(error: AssignmentError) -> Self {
+        Self::Assignment(error)
+    }
+}
+
+fn of_client(error: &ClientError) -> Exit {
+    match error.status() {
+        Some(400..=499) => Exit::Refused,
+        Some(_) => Exit::Server,
+        None => Exit::Unreachable,
+    }
+}

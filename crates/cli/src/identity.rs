@@ -1,0 +1,70 @@
+//! Opens what a runner sealed to the caller's `age` key.
+
+use crate::body::read_file;
+use crate::error::CliError;
+use age::x25519::Identity;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use canyon_api::sealed_log::decode_frames;
+use std::path::Path;
+
+/// A secret key.
+pub(crate) struct Key(Identity);
+
+impl Key {
+    /// Reads the first key of a file as `age-keygen` writes it.
+    pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
+        let text = secrecy::SecretString::from(read_file(path)?);
+        let lines = secrecy::ExposeSecret::expose_secret(&text).lines().map(str::trim);
+        let mut keys = lines.filter(|line| line.starts_with("AGE-SECRET-KEY-"));
+        // The reason is not repeated: it could quote the key.
+        keys.next().and_then(|key| key.parse().ok()).map(Self).ok_or_else(|| {
+            CliError::usage_with_hint(
+                format!("--identity: `{}` holds no age secret key", path.display()),
+                "make a key with `age-keygen -o key.txt`, and deploy with its public half",
+            )
+        })
+    }
+
+    /// Opens one `age` file.
+    pub(crate) fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, CliError> {
+        age::decrypt(&self.0, sealed).map_err(|error| {
+            CliError::usage_with_hint(
+                format!("--identity: cannot decrypt: {error}"),
+                "use the secret half of the key that the deployment was created with",
+            )
+        })
+    }
+
+    /// Opens one `age` file in base64.
+    pub(crate) fn open_base64(&self, sealed: &str) -> Result<Vec<u8>, CliError> {
+        let bytes = BASE64_STANDARD.decode(sealed.trim());
+        self.open(&bytes.map_err(|_| CliError::usage("the encrypted outputs are not base64"))?)
+    }
+}
+
+/// Opens an encrypted log piece by piece, wherever the pieces are cut.
+pub(crate) struct SealedLog {
+    key: Key,
+    rest: Vec<u8>,
+}
+
+impl SealedLog {
+    pub(crate) fn new(key: Key) -> Self {
+        Self { key, rest: Vec::new() }
+    }
+
+    /// What can be read now that `bytes` have come.
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Vec<u8>, CliError> {
+        self.rest.extend(bytes);
+        let (frames, rest) = decode_frames(&self.rest).map_err(|error| {
+            CliError::usage_with_hint(error.to_string(), "read a plain log without --identity")
+        })?;
+        let mut text = Vec::new();
+        for frame in frames {
+            text.extend(self.key.open(frame)?);
+        }
+        self.rest = rest.to_vec();
+        Ok(text)
+    }
+}

@@ -1,0 +1,96 @@
+//! What `--module` names: a folder here, a repository, an uploaded archive, or text on stdin.
+
+use crate::archive;
+use crate::body::read_stdin;
+use crate::error::CliError;
+use canyon_api::client::Client;
+use canyon_domain::job::MAX_SOURCE_CODE;
+use canyon_domain::module_source::ModuleSource;
+use std::path::Path;
+
+/// A source that Canyon understands, with the text if it is inline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) source: ModuleSource,
+    pub(crate) source_code: Option<String>,
+}
+
+/// Makes `given` available to Canyon; a folder is packed and, unless it is there, uploaded.
+pub(crate) async fn resolve(given: &str, client: &Client) -> Result<Source, CliError> {
+    if given == "-" {
+        return inline(read_stdin()?);
+    }
+    if given.starts_with("git::") || given.starts_with("sha256:") {
+        let source = parse(given)?;
+        return Ok(Source { source, source_code: None });
+    }
+    let (folder, subdirectory) = split(given);
+    check(given, folder, subdirectory)?;
+    let archive = archive::pack(Path::new(folder))
+        .map_err(|error| CliError::usage(with_cause("--module", &error)))?;
+    let suffix = subdirectory.map_or_else(String::new, |below| format!("//{below}"));
+    let source = parse(&format!("sha256:{}{suffix}", archive.digest))?;
+    if !client.has_archive(&archive.digest).await? {
+        client.put_archive(&archive.digest, archive.bytes.into()).await?;
+    }
+    Ok(Source { source, source_code: None })
+}
+
+fn inline(text: String) -> Result<Source, CliError> {
+    if text.trim().is_empty() {
+        return Err(CliError::usage("--module -: stdin is empty; it must be the text of main.tf"));
+    }
+    if text.len() > MAX_SOURCE_CODE {
+        return Err(CliError::usage_with_hint(
+            "--module -: the text has more than 128 KiB",
+            "put it into a folder and name that: --module ./folder",
+        ));
+    }
+    Ok(Source { source: ModuleSource::Inline, source_code: Some(text) })
+}
+
+fn parse(text: &str) -> Result<ModuleSource, CliError> {
+    text.parse().map_err(|reason| CliError::usage(format!("--module: {reason}")))
+}
+
+/// `folder//sub`: the module lies in `sub`, and may use what else is in `folder`.
+fn split(given: &str) -> (&str, Option<&str>) {
+    match given.split_once("//") {
+        Some((folder, below)) if !folder.is_empty() => (folder, Some(below.trim_end_matches('/'))),
+        _ => (given, None),
+    }
+}
+
+fn check(given: &str, folder: &str, subdirectory: Option<&str>) -> Result<(), CliError> {
+    let module = Path::new(folder).join(subdirectory.unwrap_or_default());
+    if given.contains("://") {
+        return Err(CliError::usage_with_hint(
+            "--module: an address must say how it is fetched",
+            "put `git::` before the address of a git repository",
+        ));
+    }
+    if module.is_file() {
+        return Err(CliError::usage_with_hint(
+            format!("--module: `{given}` is a file"),
+            "name its folder, or read one file from stdin with `--module - < main.tf`",
+        ));
+    }
+    let entries = std::fs::read_dir(&module)
+        .map_err(|source| CliError::file("read the module's folder", &module, source))?;
+    let code = |name: &str| {
+        [".tf", ".tf.json", ".tofu", ".tofu.json"].iter().any(|end| name.ends_with(end))
+    };
+    let mut names = entries.filter_map(Result::ok).map(|entry| entry.file_name());
+    if !names.any(|name| name.to_str().is_some_and(code)) {
+        return Err(CliError::usage_with_hint(
+            format!("--module: `{given}` has no .tf file"),
+            "name the folder that holds main.tf; `folder//sub` packs more than the module itself",
+        ));
+    }
+    Ok(())
+}
+
+fn with_cause(what: &str, error: &dyn std::error::Error) -> String {
+    let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
+    format!("{what}: {error}{cause}")
+}

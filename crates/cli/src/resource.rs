@@ -1,0 +1,103 @@
+//! The kinds of things and where the API has them.
+
+use crate::error::CliError;
+use crate::hint;
+use canyon_api::client::{Client, ClientError};
+use serde_json::Value;
+
+/// A kind of thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Runner,
+    RunnerRule,
+    Project,
+    Environment,
+    EnvironmentType,
+    Token,
+}
+
+impl Kind {
+    /// What people call one.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Self::Runner => "runner",
+            Self::RunnerRule => "runner rule",
+            Self::Project => "project",
+            Self::Environment => "environment",
+            Self::EnvironmentType => "environment type",
+            Self::Token => "token",
+        }
+    }
+
+    /// The columns of a list.
+    pub(crate) fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Runner => &["id", "type", "state", "description", "updated_at"],
+            Self::RunnerRule => &["id", "runner_id", "project_id", "env_type_id"],
+            Self::Project => &["id", "display_name", "status", "created_at"],
+            Self::Environment => {
+                &["project_id", "id", "env_type_id", "runner_id", "status", "display_name"]
+            }
+            Self::EnvironmentType => &["id", "display_name", "created_at"],
+            Self::Token => &["id", "role", "description", "created_at", "expires_at"],
+        }
+    }
+}
+
+/// One thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resource {
+    pub(crate) kind: Kind,
+    /// The project that an environment is in.
+    pub(crate) project: Option<String>,
+    pub(crate) id: String,
+}
+
+impl Resource {
+    pub(crate) fn new(kind: Kind, id: String) -> Self {
+        Self { kind, project: None, id }
+    }
+
+    pub(crate) fn environment(project: String, id: String) -> Self {
+        Self { kind: Kind::Environment, project: Some(project), id }
+    }
+
+    /// Where the list is that it stands in.
+    pub(crate) fn collection(&self) -> Vec<&str> {
+        collection(self.kind, self.project.as_deref())
+    }
+
+    /// Where it is itself.
+    pub(crate) fn path(&self) -> Vec<&str> {
+        let mut path = self.collection();
+        path.push(&self.id);
+        path
+    }
+
+    /// Adds to a 404 what was probably meant.
+    pub(crate) async fn explain(&self, client: &Client, error: ClientError) -> CliError {
+        if error.status() != Some(404) {
+            return error.into();
+        }
+        let Ok(items) = client.list(&self.collection(), &[]).await else { return error.into() };
+        let id = |item: &Value| item.get("id").and_then(Value::as_str).map(str::to_owned);
+        let ids: Vec<String> = items.iter().filter_map(id).collect();
+        match hint::nearest(&self.id, &ids) {
+            Some(nearest) => CliError::NotFound { refusal: error, nearest: nearest.to_owned() },
+            None => error.into(),
+        }
+    }
+}
+
+/// Where the things of a kind are.
+pub(crate) fn collection(kind: Kind, project: Option<&str>) -> Vec<&str> {
+    match (kind, project) {
+        (Kind::Runner, _) => vec!["runners"],
+        (Kind::RunnerRule, _) => vec!["runner-rules"],
+        (Kind::Project, _) => vec!["projects"],
+        (Kind::Environment, Some(project)) => vec!["projects", project, "envs"],
+        (Kind::Environment, None) => vec!["envs"],
+        (Kind::EnvironmentType, _) => vec!["env-types"],
+        (Kind::Token, _) => vec!["tokens"],
+    }
+}

@@ -1,0 +1,190 @@
+//! YAML in: exactly the part of it that JSON can say.
+//!
+//! The server takes JSON only; this is the one place that reads YAML. What makes YAML surprising or
+//! dangerous is refused with its line: anchors and aliases (a few lines can stand for gigabytes,
+//! CVE-2019-11253), merge keys, tags, duplicate keys, several documents, deep nesting. Plain
+//! scalars follow the core schema of YAML 1.2 (10.3.2), in which `no` and `on` are text.
+
+mod scalar;
+
+pub(crate) use scalar::typed;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// Deepest nesting; the server has the same limit for JSON.
+const MAX_DEPTH: usize = 64;
+const TOO_DEEP: &str = "nested more than 64 levels deep";
+const ALIAS: &str = "an alias (`*name`); write the value out";
+
+/// Why a text was refused, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}, line {line}, column {column}: {reason}")]
+pub(crate) struct YamlError {
+    /// The file, or what else the text is.
+    pub(crate) origin: String,
+    /// Counted from 1.
+    pub(crate) line: usize,
+    /// Counted from 1.
+    pub(crate) column: usize,
+    /// What is wrong; never the value, which may be a secret.
+    pub(crate) reason: String,
+}
+
+/// Reads the one document in `text`; an empty one is null. `origin` names the text in errors.
+///
+/// # Errors
+///
+/// [`YamlError`] when the text is not YAML, or YAML that is refused.
+pub(crate) fn parse(text: &str, origin: &str) -> Result<Value, YamlError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = Reader { parser: Parser::new_from_str(text) };
+    reader.document().map_err(|fault| YamlError {
+        origin: origin.to_owned(),
+        line: fault.at.line(),
+        column: fault.at.col() + 1,
+        reason: fault.reason,
+    })
+}
+
+/// Writes `value` so that [`parse`] and any other reader of YAML gets it back.
+///
+/// # Errors
+///
+/// When a value cannot be written, which JSON values always can.
+pub(crate) fn write(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
+    // Long texts stay on one line: an address that is folded cannot be copied.
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(value, options)
+}
+
+struct Fault {
+    at: Marker,
+    reason: String,
+}
+
+impl Fault {
+    fn new(at: Marker, reason: impl Into<String>) -> Self {
+        Self { at, reason: reason.into() }
+    }
+}
+
+impl From<ScanError> for Fault {
+    fn from(error: ScanError) -> Self {
+        // Before the parser's own limit on nesting comes ours, but for its scanner, which runs ahead.
+        let reason = match error.info() {
+            info if info.contains("unknown anchor") => ALIAS,
+            info if info.contains("recursion limit") => TOO_DEEP,
+            info => info,
+        };
+        Self::new(*error.marker(), reason)
+    }
+}
+
+struct Reader<'t> {
+    parser: Parser<'t, StrInput<'t>>,
+}
+
+impl<'t> Reader<'t> {
+    fn next(&mut self) -> Result<(Event<'t>, Span), Fault> {
+        match self.parser.next_event() {
+            Some(event) => Ok(event?),
+            None => Ok((Event::StreamEnd, Span::default())),
+        }
+    }
+
+    fn document(&mut self) -> Result<Value, Fault> {
+        let mut value = None;
+        loop {
+            let (event, span) = self.next()?;
+            match event {
+                Event::DocumentStart(_) if value.is_some() => {
+                    return Err(Fault::new(span.start, "a second document; give one per file"));
+                }
+                Event::StreamEnd => return Ok(value.unwrap_or(Value::Null)),
+                Event::StreamStart
+                | Event::DocumentStart(_)
+                | Event::DocumentEnd
+                | Event::Nothing => {}
+                node => value = Some(self.node(node, span, 1)?),
+            }
+        }
+    }
+
+    fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Value, Fault> {
+        let at = span.start;
+        let refused = match &event {
+            Event::Alias(_) => Some(ALIAS),
+            Event::Scalar(_, _, anchor, _)
+            | Event::SequenceStart(anchor, _)
+            | Event::MappingStart(anchor, _)
+                if *anchor > 0 =>
+            {
+                Some("an anchor (`&name`); write the value out where it is needed")
+            }
+            Event::Scalar(_, _, _, Some(_))
+            | Event::SequenceStart(_, Some(_))
+            | Event::MappingStart(_, Some(_)) => Some("a tag (`!name`); remove it"),
+            _ if depth > MAX_DEPTH => Some(TOO_DEEP),
+            _ => None,
+        };
+        if let Some(reason) = refused {
+            return Err(Fault::new(at, reason));
+        }
+        match event {
+            Event::Scalar(text, ScalarStyle::Plain, ..) => {
+                scalar::typed(&text).map_err(|reason| Fault::new(at, reason))
+            }
+            Event::Scalar(text, ..) => Ok(Value::String(text.into_owned())),
+            Event::SequenceStart(..) => self.sequence(depth),
+            Event::MappingStart(..) => self.mapping(depth),
+            other => Err(Fault::new(at, format!("unexpected {other:?}"))),
+        }
+    }
+
+    fn sequence(&mut self, depth: usize) -> Result<Value, Fault> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Ok(Value::Array(items)),
+                (event, span) => items.push(self.node(event, span, depth + 1)?),
+            }
+        }
+    }
+
+    fn mapping(&mut self, depth: usize) -> Result<Value, Fault> {
+        let mut members = Map::new();
+        let mut lines = HashMap::new();
+        loop {
+            let (event, span) = self.next()?;
+            if event == Event::MappingEnd {
+                return Ok(Value::Object(members));
+            }
+            let at = span.start;
+            let key = key(event, at)?;
+            if let Some(line) = lines.insert(key.clone(), at.line()) {
+                let reason = format!("the key {key:?} stands in line {line} already");
+                return Err(Fault::new(at, reason));
+            }
+            let (event, span) = self.next()?;
+            members.insert(key, self.node(event, span, depth + 1)?);
+        }
+    }
+}
+
+/// A key as text: JSON knows no other, and `80:` or `no:` is meant as it is written.
+fn key(event: Event<'_>, at: Marker) -> Result<String, Fault> {
+    match event {
+        Event::Scalar(text, ScalarStyle::Plain, 0, None) if text == "<<" => {
+            Err(Fault::new(at, "a merge key (`<<`); write the values out"))
+        }
+        Event::Scalar(text, _, 0, None) => Ok(text.into_owned()),
+        Event::Alias(_) => Err(Fault::new(at, ALIAS)),
+        Event::Scalar(..) => Err(Fault::new(at, "a key with an anchor or a tag; remove it")),
+        _ => Err(Fault::new(at, "a key that is not text")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! A server that answers as it was told, and remembers what it was asked.
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::Response;
+use serde_json::Value;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+/// What is answered: a status, headers and a body.
+#[derive(Clone)]
+pub(crate) struct Answer {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+}
+
+pub(crate) fn json(status: u16, body: &Value) -> Answer {
+    Answer { status, headers: vec![], body: body.to_string().into_bytes() }
+}
+
+pub(crate) fn empty(status: u16) -> Answer {
+    Answer { status, headers: vec![], body: vec![] }
+}
+
+/// The whole of a stream, after which nothing follows.
+pub(crate) fn stream(body: &[u8]) -> Answer {
+    let headers = vec![
+        ("canyon-next-offset", body.len().to_string()),
+        ("canyon-log-complete", "true".to_owned()),
+    ];
+    Answer { status: 200, headers, body: body.to_vec() }
+}
+
+/// One request, as far as tests look at it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) what: String,
+    pub(crate) key: Option<String>,
+    pub(crate) authorization: Option<String>,
+    pub(crate) body: Bytes,
+}
+
+#[derive(Clone, Default)]
+struct Canned {
+    answers: Arc<Mutex<HashMap<String, VecDeque<Answer>>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+pub(crate) struct CannedServer {
+    url: String,
+    canned: Canned,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl CannedServer {
+    /// Answers of a request such as `GET /runners` (below `/orgs/local`); the last one is repeated.
+    pub(crate) fn start(answers: impl IntoIterator<Item = (&'static str, Answer)>) -> Self {
+        let canned = Canned::default();
+        for (what, answer) in answers {
+            canned.answers.lock().unwrap().entry(what.to_owned()).or_default().push_back(answer);
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(answer).with_state(canned.clone());
+        runtime.spawn(async move { axum::serve(listener, router).await });
+        Self { url, canned, _runtime: runtime }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What was asked, in order.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.canned.asked.lock().unwrap().clone()
+    }
+
+    /// The bodies that came with `what`.
+    pub(crate) fn bodies(&self, what: &str) -> Vec<Value> {
+        let asked = self.asked();
+        let bodies = asked.iter().filter(|asked| asked.what.starts_with(what));
+        bodies.map(|asked| serde_json::from_slice(&asked.body).unwrap()).collect()
+    }
+}
+
+async fn answer(State(canned): State<Canned>, request: Request) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let header = |name: &str| parts.headers.get(name)?.to_str().ok().map(str::to_owned);
+    let path = parts.uri.path().strip_prefix("/orgs/local").unwrap_or(parts.uri.path());
+    let what = format!("{} {path}", parts.method);
+    let query = parts.uri.query().map_or_else(String::new, |query| format!("?{query}"));
+    let asked = Asked {
+        what: format!("{what}{query}"),
+        key: header("idempotency-key"),
+        authorization: header("authorization"),
+        body: axum::body::to_bytes(body, usize::MAX).await.unwrap(),
+    };
+    canned.asked.lock().unwrap().push(asked);
+    let found = canned.answers.lock().unwrap().get_mut(&what).map(|answers| {
+        if answers.len() > 1 { answers.pop_front().unwrap() } else { answers[0].clone() }
+    });
+    let missing = serde_json::json!({"error": "API-404", "message": format!("no {what}")});
+    let found = found.unwrap_or_else(|| json(404, &missing));
+    let mut response = Response::builder().status(found.status);
+    for (name, value) in found.headers {
+        response = response.header(name, value);
+    }
+    // Streams are read from an offset on.
+    let offset = query.split(['?', '&']).find_map(|pair| pair.strip_prefix("offset="));
+    let offset = offset.map_or(0, |text| text.parse().unwrap());
+    response.body(Body::from(found.body[offset..].to_vec())).unwrap()
+}

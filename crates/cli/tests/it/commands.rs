@@ -1,0 +1,244 @@
+//! Everything but deploying.
+
+use crate::canned_server::{CannedServer, empty, json};
+use crate::invocation::Invocation;
+use serde_json::{Value, json as value};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+fn runner(id: &str) -> Value {
+    value!({
+        "org_id": "local", "id": id, "description": "on this machine",
+        "runner_configuration": {"type": "local", "on": "no"},
+        "state_storage_configuration": {"type": "local", "path": "/srv/state"},
+        "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-02T00:00:00Z",
+    })
+}
+
+/// What the binary says to each of `calls`, one after the other.
+fn told(server: &CannedServer, calls: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    told_in(folder.path(), server, calls)
+}
+
+fn told_in(folder: &std::path::Path, server: &CannedServer, calls: &[&str]) -> String {
+    let said = calls
+        .iter()
+        .map(|call| format!("$ canyon {call}\n{}", Invocation::new(folder, call).at(server).run()));
+    said.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_runner_is_made_from_a_file_and_single_values() {
+    let server = CannedServer::start([("POST /runners", json(201, &runner("laptop")))]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = "description: from the file\nrunner_configuration:\n  type: local\n  on: no\n\
+                state_storage_configuration: {type: local, path: /srv/state}\n";
+    fs::write(folder.path().join("runner.yaml"), file).unwrap();
+    let calls = ["create runner laptop --set-yaml=@runner.yaml \
+                  --set=runner_configuration.slots=3 --set description=42"];
+    insta::assert_snapshot!(told_in(folder.path(), &server, &calls));
+    let sent = value!({
+        "id": "laptop", "description": "42",
+        "runner_configuration": {"type": "local", "on": "no", "slots": 3},
+        "state_storage_configuration": {"type": "local", "path": "/srv/state"},
+    });
+    assert_eq!(server.bodies("POST /runners"), [sent]);
+    assert_eq!(server.asked()[0].authorization.as_deref(), Some("Bearer t0ken"));
+}
+
+#[test]
+fn each_kind_has_its_place_in_the_api() {
+    let server = CannedServer::start([]);
+    for call in [
+        "create runner-rule --set=runner_id=laptop",
+        "create project shop",
+        "create environment pay/eu dev --set env_type_id=development",
+        "create environment-type development",
+        "create token --role deployer --expires-in 60",
+        "get runner r",
+        "get runner-rule r",
+        "get project pay/eu",
+        "get environment shop dev",
+        "get environment-type development",
+        "get deployment 1",
+        "list runners",
+        "list runner",
+        "list runner-rules --runner r --project shop",
+        "list environments",
+        "list environments shop",
+        "list deployments --project shop --environment dev --limit 3",
+        "list tokens",
+        "list audit",
+        "update project shop --set display_name=Shop",
+        "delete environment shop dev --force",
+        "delete token 1",
+        "refresh-runner shop dev --dry-run",
+        "cancel 1",
+        "outputs 1",
+    ] {
+        told(&server, &[call]);
+    }
+    let asked: Vec<String> = server
+        .asked()
+        .into_iter()
+        .map(|asked| format!("{} {}", asked.what, String::from_utf8_lossy(&asked.body)))
+        .collect();
+    insta::assert_snapshot!(asked.join("\n"));
+}
+
+#[test]
+fn results_come_as_table_yaml_and_json() {
+    let page = value!({"items": [runner("laptop"), runner("ci")]});
+    let server = CannedServer::start([
+        ("GET /runners", json(200, &page)),
+        ("GET /runners/laptop", json(200, &runner("laptop"))),
+    ]);
+    insta::assert_snapshot!(told(
+        &server,
+        &[
+            "list runners",
+            "get runner laptop",
+            "get runner laptop --out yaml",
+            "get runner laptop --out json",
+        ],
+    ));
+}
+
+#[test]
+fn a_list_is_read_to_its_end() {
+    let first = value!({"items": [{"id": "ab"}], "next_page_token": "p2"});
+    let server = CannedServer::start([
+        ("GET /projects", json(200, &first)),
+        ("GET /projects", json(200, &value!({"items": [{"id": "cd"}]}))),
+    ]);
+    insta::assert_snapshot!(told(&server, &["list projects"]));
+}
+
+#[test]
+fn a_refusal_names_each_field_and_the_next_step() {
+    let fields = value!([
+        {"path": "runner_configuration.job.subnets[2]", "reason": "must be a text"},
+        {"path": "", "reason": "has an unknown field"},
+    ]);
+    let faulty = value!({"error": "API-400", "message": "2 fields are faulty", "details": {"fields": fields}});
+    let refusal = |message: &str| value!({"error": "x", "message": message});
+    let server = CannedServer::start([
+        ("POST /runners", json(400, &faulty)),
+        ("GET /runners", json(200, &value!({"items": [runner("laptop"), runner("ci")]}))),
+        ("GET /runners/lptop", json(404, &refusal("no runner `lptop`"))),
+        ("GET /runners/other", json(404, &refusal("no runner `other`"))),
+        ("GET /projects", json(401, &refusal("unknown token"))),
+        ("DELETE /projects/shop", json(409, &refusal("project `shop` has environments: `dev`"))),
+        ("GET /envs", empty(503)),
+        ("GET /env-types", empty(200)),
+    ]);
+    insta::assert_snapshot!(told(
+        &server,
+        &[
+            "create runner laptop",
+            "get runner lptop",
+            "get runner other",
+            "list projects",
+            "delete project shop",
+            "list environments",
+            "list environment-types",
+        ],
+    ));
+}
+
+#[test]
+fn wrong_usage_is_told_before_anything_is_sent() {
+    let server = CannedServer::start([]);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("bad.yaml"), "a: 1\nb: *x\n").unwrap();
+    fs::write(folder.path().join("other.yaml"), "id: ci\n").unwrap();
+    fs::write(folder.path().join("list.yaml"), "- 1\n").unwrap();
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    insta::assert_snapshot!(told_in(
+        folder.path(),
+        &server,
+        &[
+            "get runer x",
+            "create runner x --set-yaml=@bad.yaml",
+            "create runner x --set-yaml=@other.yaml",
+            "create runner x --set-yaml=@list.yaml",
+            "create runner x --set-yaml=@absent.yaml",
+            "create runner x --set nothing",
+            "update runner-rule 1 --set runner_id=x",
+            "update runner x",
+            "deploy shop dev",
+            "deploy shop dev --module https://example.com/x.git",
+            "deploy shop dev --module ./empty",
+            "deploy shop dev --module ./absent",
+            "deploy shop dev --module git::https://h/r.git?ref=--upload-pack=x",
+            "deploy shop dev --module - --var x",
+            "logs 1 --identity bad.yaml",
+            "list runners --api-url ftp://x",
+        ],
+    ));
+    assert!(server.asked().is_empty(), "{:?}", server.asked());
+}
+
+#[test]
+fn a_missing_setting_or_server_is_told_with_the_way_to_get_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = Invocation::new(folder.path(), "list runners").run();
+    let settings = Invocation::new(folder.path(), "list runners --api-url http://127.0.0.1:9");
+    // Port 9 (discard) has no listener on loopback.
+    let absent = settings.env("CANYON_ORG", "local").env("CANYON_TOKEN", "t0ken").run();
+    insta::assert_snapshot!(format!("{missing}\n{absent}"));
+}
+
+#[test]
+fn a_login_is_remembered_for_its_owner_only() {
+    let organization = value!({"id": "local"});
+    let server = CannedServer::start([
+        ("GET ", json(200, &organization)),
+        ("GET /projects", json(200, &value!({"items": []}))),
+    ]);
+    let folder = tempfile::tempdir().unwrap();
+    let login = format!("login --api-url {} --org local", server.url());
+    let said = Invocation::new(folder.path(), &login).stdin("t0ken\n").run();
+    let file = folder.path().join(".config/canyon/config.yaml");
+    assert!(said.starts_with("exit: 0\n"), "{said}");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let listed = Invocation::new(folder.path(), "list projects").run();
+    assert!(listed.starts_with("exit: 0\n"), "{listed}");
+    assert_eq!(server.asked()[1].authorization.as_deref(), Some("Bearer t0ken"));
+    let empty = Invocation::new(folder.path(), &login).stdin("\n").run();
+    assert!(empty.starts_with("exit: 2\n"), "{empty}");
+}
+
+#[test]
+fn a_new_tokens_secret_alone_goes_to_stdout() {
+    let token = value!({
+        "id": "01970000-0000-7000-8000-000000000001", "description": "ci", "role": "deployer",
+        "created_at": "2026-01-01T00:00:00Z", "secret": "s3cret",
+    });
+    let server = CannedServer::start([("POST /tokens", json(201, &token))]);
+    insta::assert_snapshot!(told(&server, &["create token --role deployer --description ci"]));
+}
+
+#[test]
+fn a_deletion_says_whether_it_is_done() {
+    let left = value!({"id": "dev", "status": "deleting"});
+    let server = CannedServer::start([
+        ("DELETE /runners/laptop", empty(204)),
+        ("DELETE /projects/shop/envs/dev", json(202, &left)),
+    ]);
+    let calls = ["delete runner laptop", "delete environment shop dev"];
+    insta::assert_snapshot!(told(&server, &calls));
+}
+
+#[test]
+fn help_and_version_need_no_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &str| Invocation::new(folder.path(), arguments).run();
+    insta::assert_snapshot!(run("--help"));
+    assert!(run("version").contains(concat!("canyon ", env!("CARGO_PKG_VERSION"))));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&format!("completion {shell}"));
+        assert!(script.starts_with("exit: 0\n") && script.contains("refresh-runner"), "{script}");
+    }
+}

@@ -1,0 +1,244 @@
+//! `deploy`, and what belongs to a deployment.
+
+use crate::canned_server::{Answer, CannedServer, empty, json, stream};
+use crate::invocation::Invocation;
+use serde_json::{Value, json as value};
+use std::fs;
+use std::io::Read;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const ID: &str = "01970000-0000-7000-8000-000000000001";
+const GOOD: &[u8] = include_bytes!("../fixtures/events-ok.jsonl");
+const BAD: &[u8] = include_bytes!("../fixtures/events-failed.jsonl");
+
+fn deployment(status: &str, more: &Value) -> Value {
+    let mut deployment = value!({
+        "org_id": "local", "project_id": "shop", "env_id": "dev", "id": ID,
+        "created_at": "2026-01-01T00:00:00Z", "created_by": ID, "mode": "deploy",
+        "plan_only": false, "status": status, "status_message": "", "runner_id": "laptop",
+        "metrics": {"num_workloads": 0, "num_resource_nodes": 0},
+    });
+    for (name, member) in more.as_object().unwrap() {
+        deployment[name] = member.clone();
+    }
+    deployment
+}
+
+fn succeeded() -> Value {
+    let metrics = value!({
+        "num_workloads": 0, "num_resource_nodes": 0, "num_tf_resources": 3,
+        "num_tf_resources_added": 3, "num_tf_resources_removed": 0, "num_tf_resources_changed": 0,
+    });
+    deployment("succeeded", &value!({"metrics": metrics, "completed_at": "2026-01-01T00:01:00Z"}))
+}
+
+macro_rules! path {
+    ($method:literal) => {
+        concat!($method, " /deployments/01970000-0000-7000-8000-000000000001")
+    };
+    ($method:literal, $end:literal) => {
+        concat!($method, " /deployments/01970000-0000-7000-8000-000000000001", $end)
+    };
+}
+
+/// A server on which one deployment runs to `end`.
+fn server(end: &Value, events: &[u8], more: Vec<(&'static str, Answer)>) -> CannedServer {
+    let defaults = [
+        ("POST /deployments", json(201, &deployment("queued", &value!({})))),
+        (path!("GET"), json(200, end)),
+        (path!("GET", "/actions/wait-for-complete"), json(200, end)),
+        (path!("GET", "/logs"), stream(events)),
+        (path!("GET", "/orphans"), json(200, &value!([]))),
+    ];
+    let mut answers = more;
+    for (what, answer) in defaults {
+        if !answers.iter().any(|(given, _)| *given == what) {
+            answers.push((what, answer));
+        }
+    }
+    CannedServer::start(answers)
+}
+
+fn module() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("net")).unwrap();
+    fs::write(folder.path().join("net/main.tf"), "").unwrap();
+    folder
+}
+
+/// The lines of the progress come from three polls, in no fixed order; the rest is compared.
+fn without_progress(said: &str) -> String {
+    let progress = ["queued", "launching", "starting", "succeeded", "failed", "  terraform_data"];
+    let kept = said.lines().filter(|line| !progress.iter().any(|start| line.starts_with(start)));
+    kept.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_folder_is_uploaded_once_and_deployed() {
+    let outputs = value!({
+        "url": {"sensitive": false, "value": "https://x"}, "password": {"sensitive": true},
+    });
+    let folder = module();
+    let found = server(&succeeded(), GOOD, vec![(path!("GET", "/outputs"), json(200, &outputs))]);
+    // The digest is not known beforehand: HEAD finds nothing, so PUT is tried, and answers 404.
+    let said = Invocation::new(folder.path(), "deploy shop dev --module ./net").at(&found).run();
+    let asked = found.asked();
+    let digest = asked[0].what.strip_prefix("HEAD /archives/").unwrap().to_owned();
+    assert_eq!(asked[1].what, format!("PUT /archives/{digest}"));
+    assert!(said.starts_with("exit: 4\n"), "{said}");
+
+    let head: &'static str = format!("HEAD /archives/{digest}").leak();
+    let outputs = (path!("GET", "/outputs"), json(200, &outputs));
+    let found = server(&succeeded(), GOOD, vec![outputs, (head, empty(200))]);
+    let call = "deploy shop dev --module ./net --var n=2 --var tags=[a]";
+    let said = Invocation::new(folder.path(), call).at(&found).run();
+    insta::assert_snapshot!(without_progress(&said));
+    let sent = value!({
+        "mode": "deploy", "project_id": "shop", "env_id": "dev",
+        "module": {"source": format!("sha256:{digest}"), "inputs": {"n": "2", "tags": ["a"]}},
+    });
+    assert_eq!(found.bodies("POST /deployments"), [sent]);
+    assert!(!found.asked().iter().any(|asked| asked.what.starts_with("PUT")));
+}
+
+#[test]
+fn a_failure_says_its_class_what_to_do_and_what_was_left_behind() {
+    let attempt = value!({
+        "number": 1, "status": "failed", "phase": "apply", "launched_at": "2026-01-01T00:00:00Z",
+        "failure": {"class": "user", "message": "local-exec provisioner error in `terraform_data.bad`"},
+    });
+    let metrics =
+        value!({"num_workloads": 0, "num_resource_nodes": 0, "num_tf_resources_orphaned": 1});
+    let more = value!({"attempts": [attempt], "metrics": metrics});
+    let orphans = json(200, &value!([{"address": "aws_s3_bucket.a", "id": "b-1"}]));
+    let server =
+        server(&deployment("failed", &more), BAD, vec![(path!("GET", "/orphans"), orphans)]);
+    let folder = tempfile::tempdir().unwrap();
+    let call = Invocation::new(folder.path(), "deploy shop dev --module - --out json");
+    let said = call.stdin("resource {}").at(&server).run();
+    let module = &server.bodies("POST /deployments")[0]["module"];
+    assert_eq!(module, &value!({"source": "inline", "source_code": "resource {}"}));
+    let stderr = said.split_once("--- stderr\n").unwrap().1;
+    insta::assert_snapshot!(without_progress(stderr));
+    assert!(said.starts_with("exit: 1\n"), "{said}");
+}
+
+#[test]
+fn a_lost_answer_is_asked_for_again_with_the_same_key() {
+    let lost = ("POST /deployments", empty(502));
+    let made = ("POST /deployments", json(201, &deployment("queued", &value!({}))));
+    let server = server(&succeeded(), GOOD, vec![lost.clone(), lost, made]);
+    let folder = tempfile::tempdir().unwrap();
+    let call = "deploy shop dev --module git::https://h/r.git//sub?ref=v1 --no-wait";
+    insta::assert_snapshot!(Invocation::new(folder.path(), call).at(&server).run());
+    let keys: Vec<_> = server.asked().into_iter().map(|asked| asked.key.unwrap()).collect();
+    assert_eq!(keys.len(), 3);
+    assert!(keys.iter().all(|key| *key == keys[0] && key.len() == 36), "{keys:?}");
+}
+
+#[test]
+fn an_environment_is_destroyed_without_naming_a_module() {
+    let server = server(&succeeded(), GOOD, vec![]);
+    let folder = tempfile::tempdir().unwrap();
+    let call = "deploy shop dev --destroy --plan-only --no-wait --idempotency-key k1";
+    let said = Invocation::new(folder.path(), call).at(&server).run();
+    assert!(said.starts_with("exit: 0\n"), "{said}");
+    let sent =
+        value!({"mode": "destroy", "project_id": "shop", "env_id": "dev", "plan_only": true});
+    assert_eq!(server.bodies("POST /deployments"), [sent]);
+    assert_eq!(server.asked()[0].key.as_deref(), Some("k1"));
+}
+
+/// A server on which a deployment waits for another one.
+fn waiting_server() -> CannedServer {
+    let waiting = value!({
+        "reason": "another deployment of this environment runs",
+        "since": "2026-01-01T00:00:00Z", "blocked_by": "01970000-0000-7000-8000-000000000002",
+    });
+    let queued = deployment("queued", &value!({"waiting": waiting}));
+    server(
+        &queued,
+        b"",
+        vec![(
+            path!("GET", "/actions/wait-for-complete"),
+            json(408, &value!({"error": "API-408", "message": "not yet"})),
+        )],
+    )
+}
+
+#[test]
+fn watching_ends_at_the_timeout_and_says_why_it_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = waiting_server();
+    let call = "deploy shop dev --destroy --timeout 1";
+    insta::assert_snapshot!(Invocation::new(folder.path(), call).at(&server).run());
+}
+
+#[test]
+fn an_interrupt_leaves_the_deployment_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = waiting_server();
+    let mut child = Invocation::new(folder.path(), "deploy shop dev --destroy").at(&server).spawn();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while server.asked().len() < 4 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    let hint = format!("or stop it with `canyon cancel {ID}`");
+    assert!(stderr.contains("goes on") && stderr.contains(&hint), "{stderr}");
+    assert!(!server.asked().iter().any(|asked| asked.what.ends_with("cancel")));
+}
+
+#[test]
+fn logs_and_outputs_are_printed_as_they_are() {
+    let outputs = value!({
+        "url": {"sensitive": false, "value": "https://x"},
+        "ports": {"sensitive": false, "value": [80]}, "password": {"sensitive": true},
+    });
+    let server = server(
+        &succeeded(),
+        b"==> plan\nno changes\n",
+        vec![(path!("GET", "/outputs"), json(200, &outputs))],
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let calls = [
+        "logs 01970000-0000-7000-8000-000000000001 -f",
+        "outputs 01970000-0000-7000-8000-000000000001",
+        "outputs 01970000-0000-7000-8000-000000000001 url",
+        "outputs 01970000-0000-7000-8000-000000000001 ports",
+        "outputs 01970000-0000-7000-8000-000000000001 password",
+        "outputs 01970000-0000-7000-8000-000000000001 urk",
+    ];
+    let said = calls.map(|call| Invocation::new(folder.path(), call).at(&server).run());
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn what_was_sealed_is_opened_with_the_key() {
+    use age::secrecy::ExposeSecret;
+    use base64::Engine;
+    let key = age::x25519::Identity::generate();
+    let seal = |text: &[u8]| age::encrypt(&key.to_public(), text).unwrap();
+    let log: Vec<u8> = [&b"one\n"[..], b"two\n"]
+        .iter()
+        .flat_map(|part| canyon_api::sealed_log::encode_frame(&seal(part)))
+        .collect();
+    let sealed = seal(br#"{"password": {"sensitive": true, "value": "hunter2"}}"#);
+    let raw = base64::prelude::BASE64_STANDARD.encode(sealed);
+    let outputs = (path!("GET", "/encrypted-outputs"), json(200, &value!({"raw": raw})));
+    let server = server(&succeeded(), &log, vec![outputs]);
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("# created: today\n{}\n", key.to_string().expose_secret());
+    fs::write(folder.path().join("key.txt"), text).unwrap();
+    let said = [
+        "logs 01970000-0000-7000-8000-000000000001 --identity key.txt",
+        "outputs 01970000-0000-7000-8000-000000000001 password --identity key.txt",
+    ]
+    .map(|call| Invocation::new(folder.path(), call).at(&server).run());
+    assert!(said[0].contains("one\ntwo\n"), "{}", said[0]);
+    assert!(said[1].contains("hunter2\n"), "{}", said[1]);
+}

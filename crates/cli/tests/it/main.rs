@@ -1,0 +1,9 @@
+//! The real binary against a small server with canned answers: what people and scripts see, exit
+//! code, stdout and stderr together.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod canned_server;
+mod commands;
+mod deploying;
+mod invocation;

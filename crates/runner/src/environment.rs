@@ -1,0 +1,96 @@
+//! The environments of the programs that the runner starts.
+//!
+//! Both begin empty. A variable of the runner's own environment goes on only if it is known to be
+//! meant for the program: the claim code is in that environment too.
+
+use crate::{settings::Settings, workspace::Workspace};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+/// For every program.
+const COMMON: [&str; 12] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "https_proxy",
+    "http_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "SSH_AUTH_SOCK",
+];
+
+/// For OpenTofu: its own files, and the identity that the platform gave the job.
+const FOR_TOFU: [&str; 2] = ["TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_DIR"];
+const FOR_TOFU_PREFIXES: [&str; 6] =
+    ["AWS_", "ARM_", "AZURE_", "GOOGLE_", "KUBERNETES_", "TF_VAR_"];
+
+type Variables = Vec<(OsString, OsString)>;
+
+fn inherited(settings: &Settings, wanted: impl Fn(&str) -> bool) -> Variables {
+    let inherited = settings.inherited.iter();
+    inherited.filter(|(name, _)| name.to_str().is_some_and(&wanted)).cloned().collect()
+}
+
+/// The environment of OpenTofu or Terraform; `job` are the variables that the runner's
+/// configuration sets.
+pub fn of_tofu(
+    settings: &Settings,
+    workspace: &Workspace,
+    job: &BTreeMap<String, String>,
+) -> Variables {
+    let mut variables = inherited(settings, |name| {
+        COMMON.contains(&name)
+            || FOR_TOFU.contains(&name)
+            || FOR_TOFU_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    });
+    // Ours come last: of two of a name, the last one counts.
+    let set = |name: &str, value: &OsStr| (OsString::from(name), value.to_owned());
+    variables.extend(
+        job.iter()
+            .filter(|(name, _)| may_be_set(name))
+            .map(|(name, value)| set(name, value.as_ref())),
+    );
+    variables.extend([
+        set("TMPDIR", workspace.temporary().as_os_str()),
+        set("TF_DATA_DIR", workspace.data().as_os_str()),
+        set("TF_IN_AUTOMATION", "1".as_ref()),
+        set("TF_INPUT", "0".as_ref()),
+        // No call home at each start.
+        set("CHECKPOINT_DISABLE", "1".as_ref()),
+    ]);
+    variables
+}
+
+/// `TF_CLI_ARGS` could add options such as `-lock=false` to every command.
+fn may_be_set(name: &str) -> bool {
+    !name.starts_with("TF_CLI_ARGS") && !name.starts_with("CANYON_")
+}
+
+/// The environment of git, which reads no configuration but ours, asks nobody, and speaks `scheme`
+/// alone.
+pub fn of_git(settings: &Settings, scheme: &str) -> Variables {
+    let mut variables = inherited(settings, |name| COMMON.contains(&name));
+    let ours = [
+        ("GIT_ALLOW_PROTOCOL", scheme),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_ATTR_NOSYSTEM", "1"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_LFS_SKIP_SMUDGE", "1"),
+        ("GIT_ASKPASS", "true"),
+        ("SSH_ASKPASS", "true"),
+        // Trust on first use would be no trust: a job's first use is its only one.
+        (
+            "GIT_SSH_COMMAND",
+            "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=20",
+        ),
+        ("GIT_SSH_VARIANT", "ssh"),
+        ("LC_ALL", "C"),
+    ];
+    variables.extend(ours.map(|(name, value)| (name.into(), value.into())));
+    variables
+}

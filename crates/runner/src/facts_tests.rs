@@ -1,0 +1,108 @@
+use super::*;
+use crate::event::reduced;
+use crate::render;
+
+/// The facts and the log of recorded lines.
+fn replay(lines: &str, applying: bool) -> (Facts, String) {
+    let mut facts = Facts::default();
+    let mut log = String::new();
+    for line in lines.lines() {
+        let event = serde_json::from_str(line).unwrap();
+        facts.take(&event);
+        if let Some(text) = render::text(&event, applying) {
+            log += &text;
+            log.push('\n');
+        }
+    }
+    (facts, log)
+}
+
+fn counts(facts: &Facts) -> (u32, u32, u32, u32) {
+    let changed = facts.changed();
+    (facts.total(), changed.add, changed.change, changed.remove)
+}
+
+#[test]
+fn the_facts_of_recorded_runs_are_counted() {
+    let apply = concat!(
+        include_str!("../tests/fixtures/plan.jsonl"),
+        include_str!("../tests/fixtures/apply.jsonl")
+    );
+    let no_changes = include_str!("../tests/fixtures/no_changes.jsonl");
+    let replace = include_str!("../tests/fixtures/replace.jsonl");
+    let killed = include_str!("../tests/fixtures/killed.jsonl");
+    // Total, added, changed, removed. Two of three are replaced and one is changed; the killed run
+    // did the same, made one of two new ones, and had begun the other.
+    for (what, lines, expected) in [
+        ("plan and apply", apply, (3, 3, 0, 0)),
+        ("no changes", no_changes, (3, 0, 0, 0)),
+        ("replace", replace, (3, 2, 1, 2)),
+        ("killed", killed, (4, 3, 1, 2)),
+    ] {
+        assert_eq!(counts(&replay(lines, false).0), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_killed_run_names_every_creation_that_it_began() {
+    let (facts, _) = replay(include_str!("../tests/fixtures/killed.jsonl"), true);
+    let creations: Vec<_> =
+        facts.creations.iter().map(|(address, id)| (address.as_str(), id.is_some())).collect();
+    let expected = ["terraform_data.a[0]", "terraform_data.a[1]", "terraform_data.quick"];
+    let expected = expected.map(|address| (address, true)).into_iter();
+    assert_eq!(creations, expected.chain([("terraform_data.slow", false)]).collect::<Vec<_>>());
+    assert_eq!(facts.replaced.len(), 2);
+}
+
+#[test]
+fn values_come_with_the_apply_and_never_the_sensitive_ones() {
+    let (facts, log) = replay(include_str!("../tests/fixtures/apply.jsonl"), true);
+    assert_eq!(facts.outputs["word"].value, Some("one".into()));
+    assert_eq!((facts.outputs["secret"].sensitive, &facts.outputs["secret"].value), (true, &None));
+    assert!(!log.contains("hush"));
+    let (plan, _) = replay(include_str!("../tests/fixtures/no_changes.jsonl"), false);
+    assert!(plan.outputs.values().all(|output| output.kind.is_none()), "then `output` is asked");
+}
+
+#[test]
+fn people_read_what_happened_and_where() {
+    let (facts, log) = replay(include_str!("../tests/fixtures/error.jsonl"), false);
+    insta::assert_snapshot!(log, @r#"
+    OpenTofu 1.12.6
+    Error: Reference to undeclared input variable
+      on err.tf line 2, in resource "terraform_data" "c"
+         2:   input = var.nothing
+      An input variable with the name "nothing" has not been declared. This variable can be declared with a variable "nothing" {} block.
+    "#);
+    let error = facts.error.unwrap();
+    insta::assert_snapshot!(render::failure_message(&error, true), @r#"Reference to undeclared input variable: An input variable with the name "nothing" has not been declared. This variable can be declared with a variable "nothing" {} block. (err.tf:2)"#);
+    insta::assert_snapshot!(render::failure_message(&error, false), @"Reference to undeclared input variable (err.tf:2)");
+}
+
+#[test]
+fn an_encrypted_run_lets_out_addresses_and_actions_alone() {
+    let lines = include_str!("../tests/fixtures/apply.jsonl");
+    let events = lines.lines().filter_map(|line| reduced(&serde_json::from_str(line).unwrap()));
+    let text: Vec<String> = events.map(|value| value.to_string()).collect();
+    for secret in ["hello", "one", "id_", "@message", "Creation"] {
+        assert!(!text.iter().any(|line| line.contains(secret)), "{secret}");
+    }
+    let (facts, _) = replay(&text.join("\n"), true);
+    assert_eq!((facts.creations.len(), counts(&facts)), (3, (3, 3, 0, 0)));
+}
+
+#[test]
+fn init_knows_when_it_is_about_the_state_storage() {
+    let lines = |messages: &[&str]| {
+        let line = |message: &&str| serde_json::json!({"@message": message}).to_string();
+        messages.iter().map(line).collect::<Vec<_>>().join("\n")
+    };
+    for (messages, expected) in [
+        (&["OpenTofu encountered problems"][..], false),
+        (&["Initializing the backend..."], true),
+        (&["Initializing the backend...", "Successfully configured the backend"], false),
+        (&["Initializing the backend...", "Initializing provider plugins..."], false),
+    ] {
+        assert_eq!(replay(&lines(messages), false).0.in_backend, expected, "{messages:?}");
+    }
+}

@@ -1,0 +1,140 @@
+//! The log that people read.
+//!
+//! Lines gather in memory until [`Log::flush`], a few times a second, writes them to the file that
+//! is shipped. With a recipient each flush is one encrypted frame: nothing in clear is on disk.
+
+use crate::{mask::Mask, seal::Seal};
+use canyon_domain::job::LogLevel;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+
+/// Lines are written on their own beyond this many bytes, and a longer piece is cut into such ones:
+/// a frame must stay well below what one report carries.
+const PIECE: usize = 64 * 1024;
+
+/// The log that people read.
+#[derive(Debug)]
+pub struct Log {
+    file: File,
+    waiting: String,
+    mask: Mask,
+    seal: Option<Seal>,
+    level: LogLevel,
+    broken: Option<io::Error>,
+}
+
+impl Log {
+    /// Appends to `file`.
+    pub fn new(file: File, mask: Mask, seal: Option<Seal>, level: LogLevel) -> Self {
+        Self { file, waiting: String::new(), mask, seal, level, broken: None }
+    }
+
+    /// A step of the runner.
+    pub fn step(&mut self, text: &str) {
+        if matches!(self.level, LogLevel::Debug | LogLevel::Info) {
+            self.line(&format!("==> {text}"));
+        }
+    }
+
+    /// Something that the reader should know although nothing has failed.
+    pub fn warn(&mut self, text: &str) {
+        if self.level != LogLevel::Error {
+            self.line(&format!("==> warning: {text}"));
+        }
+    }
+
+    /// What went wrong.
+    pub fn error(&mut self, text: &str) {
+        self.line(&format!("==> error: {text}"));
+    }
+
+    /// What OpenTofu said: one or more lines.
+    pub fn line(&mut self, text: &str) {
+        let start = self.waiting.len();
+        escape_into(&mut self.waiting, text);
+        self.waiting.push('\n');
+        let masked = self.mask.text(&self.waiting[start..]);
+        self.waiting.replace_range(start.., &masked);
+        if self.waiting.len() >= PIECE {
+            self.flush();
+        }
+    }
+
+    /// Writes what has gathered. A full disk is remembered, for [`Log::broken`]: it must not stop
+    /// a run that may just be creating something.
+    pub fn flush(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        if let Err(error) = self.write(&waiting) {
+            self.broken.get_or_insert(error);
+        }
+    }
+
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        match &self.seal {
+            None => self.file.write_all(text.as_bytes()),
+            Some(seal) => text
+                .as_bytes()
+                .chunks(PIECE)
+                .try_for_each(|piece| self.file.write_all(&seal.frame(piece)?)),
+        }
+    }
+
+    /// Why the log is not whole, if it is not.
+    pub fn broken(&self) -> Option<&io::Error> {
+        self.broken.as_ref()
+    }
+}
+
+/// Control characters would let a module's output forge lines or move a reader's cursor.
+fn escape_into(target: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => target.push(c),
+            c if c.is_control() => {
+                // Writing to a String cannot fail.
+                let _ = write!(target, "\\x{:02x}", u32::from(c));
+            }
+            c => target.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use canyon_api::sealed_log::decode_frames;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_log_escapes_control_characters_and_masks_secrets() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mask = Mask::new(["hush-hush"], &BTreeMap::new());
+        let mut log = Log::new(file.reopen().unwrap(), mask, None, LogLevel::Info);
+        log.step("fetch hush-hush");
+        log.line("\x1b[31mred\r\n\ttab \u{7}");
+        log.flush();
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert_eq!(text, "==> fetch *********\n\\x1b[31mred\\x0d\n\ttab \\x07\n");
+    }
+
+    #[test]
+    fn an_encrypted_log_is_never_in_clear_on_disk() {
+        let identity = age::x25519::Identity::generate();
+        let seal = Seal::new("x", &identity.to_public().to_string()).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut log = Log::new(file.reopen().unwrap(), Mask::default(), Some(seal), LogLevel::Info);
+        let wide = "long ".repeat(30_000);
+        for text in ["one", "two", &wide] {
+            log.line(text);
+            log.flush();
+        }
+        let bytes = std::fs::read(file.path()).unwrap();
+        assert!(!bytes.windows(5).any(|window| window == b"long "));
+        let (frames, rest) = decode_frames(&bytes).unwrap();
+        let clear: Vec<u8> =
+            frames.iter().flat_map(|frame| age::decrypt(&identity, frame).unwrap()).collect();
+        assert!(rest.is_empty());
+        assert_eq!(String::from_utf8(clear).unwrap(), format!("one\ntwo\n{wide}\n"));
+    }
+}

@@ -1,0 +1,269 @@
+//! The run: fetch, init, plan, apply, result.
+
+use crate::{
+    environment, executable, exit::Exit, log::Log, mask::Mask, oom, orphans, outputs, result,
+    result::Outcome, seal::Seal, session::Session, settings::Settings, shipper::Progress,
+    shipper::Shipper, source, stop::Stop, stop::Wish, streams::Streams, tofu::Ended, tofu::Tofu,
+    transcript::Transcript, verdict, verdict::Command, workspace, workspace::Workspace,
+};
+use canyon_domain::deployment::Mode;
+use canyon_domain::failure::{Failure, FailureClass, Phase};
+use canyon_domain::job::Job;
+use secrecy::ExposeSecret;
+use std::io;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Exit code of `plan -detailed-exitcode` when there is something to change.
+const CHANGES: i32 = 2;
+
+/// Everything that one run needs.
+struct Run {
+    job: Job,
+    settings: Settings,
+    workspace: Workspace,
+    stop: Stop,
+    progress: Progress,
+    transcript: Transcript,
+    seal: Option<Seal>,
+    /// Processes killed for want of memory before this run.
+    oom_kills: u64,
+}
+
+/// Serves a claimed attempt to its end.
+pub async fn serve(session: Session, settings: Settings, workspace: Workspace, stop: Stop) -> Exit {
+    let line = session.line.clone();
+    let (mut run, shipper) = match Run::begin(session, settings, workspace, stop.clone()) {
+        Ok(begun) => begun,
+        Err(failure) => {
+            return result::deliver(&line, &Outcome::from(failure).into_body(None)).await;
+        }
+    };
+    run.transcript.log.flush();
+    let shipping = tokio::spawn(shipper.run());
+    let (outcome, tofu_ran) = run.execute(&line).await;
+    run.close(&outcome);
+    run.progress.end();
+    let chunks = shipping.await.unwrap_or_default();
+    if stop.wish() == Wish::Leave {
+        return Exit::Over("the attempt is over; what ran was stopped".to_owned());
+    }
+    let mut body = outcome.into_body(tofu_ran.then_some(&run.transcript.facts));
+    body.chunks = chunks;
+    result::deliver(&line, &body).await
+}
+
+impl Run {
+    fn begin(
+        session: Session,
+        settings: Settings,
+        workspace: Workspace,
+        stop: Stop,
+    ) -> Result<(Self, Shipper), Failure> {
+        let Session { job, offsets, report_every, token, line } = session;
+        let recipient = |field, text: &Option<String>| {
+            text.as_ref().map(|text| Seal::new(field, text)).transpose()
+        };
+        let seal =
+            recipient("encrypted_outputs_recipient", &job.bundle.encrypted_outputs_recipient)?;
+        let log_seal = recipient("encrypted_logs_recipient", &job.bundle.encrypted_logs_recipient)?;
+        let secrets = [token.expose_secret(), settings.claim_code.expose_secret()];
+        let mask = Mask::new(secrets, &job.environment);
+        let sealed = log_seal.is_some();
+        let open = || -> io::Result<_> {
+            workspace.prepare(offsets)?;
+            let streams = Streams::open(&workspace, offsets, mask.clone())?;
+            let log =
+                Log::new(workspace.append(workspace::LOG)?, mask, log_seal, job.bundle.log_level);
+            let reduced = sealed.then(|| workspace.append(workspace::EVENTS)).transpose()?;
+            Ok((streams, Transcript::new(log, reduced)))
+        };
+        let (streams, mut transcript) = open().map_err(|error| unusable(&error))?;
+        transcript
+            .log
+            .step(&format!("attempt {} fetches {}", job.attempt, job.bundle.module.source));
+        let (shipper, progress) = Shipper::new(line, streams, stop.clone(), report_every);
+        let oom_kills = oom::kills();
+        let run = Self { job, settings, workspace, stop, progress, transcript, seal, oom_kills };
+        Ok((run, shipper))
+    }
+
+    /// The whole run, and whether OpenTofu has planned, so that there is something to count.
+    async fn execute(&mut self, line: &crate::session::Line) -> (Outcome, bool) {
+        let mut tofu = match self.fetch(line).await {
+            Ok(tofu) => tofu,
+            Err(failure) => return (failure.into(), false),
+        };
+        let planned = match self.init_and_plan(&mut tofu).await {
+            Ok(has_changes) => has_changes,
+            Err(failure) => return (failure.into(), false),
+        };
+        if planned && !self.job.plan_only {
+            if let Err(outcome) = self.apply(&mut tofu).await {
+                return (outcome, true);
+            }
+        } else if !planned {
+            self.transcript.log.step("no changes");
+        }
+        (self.finish(&tofu, planned && self.job.plan_only).await, true)
+    }
+
+    async fn fetch(&mut self, line: &crate::session::Line) -> Result<Tofu, Failure> {
+        let begun = Instant::now();
+        let folder = self.workspace.source();
+        let fetching = source::fetch(&self.job.bundle.module, &folder, line, &self.settings);
+        let module = tokio::select! {
+            fetched = fetching => fetched?,
+            () = self.stop.reached(Wish::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),
+        };
+        let removed = workspace::write_module_files(
+            &module,
+            &self.job.backend,
+            &self.job.bundle.module.inputs,
+        )?;
+        for name in removed {
+            let text =
+                format!("left out `{name}` of the source: state lies in the runner's storage");
+            self.transcript.log.warn(&text);
+        }
+        let program = executable::find(self.job.executable, &self.settings)?;
+        let environment =
+            environment::of_tofu(&self.settings, &self.workspace, &self.job.environment);
+        let sealed = self.transcript.is_sealed();
+        // What is left of the time is for the state's last write, the result and the log.
+        let time = Duration::from_secs(self.job.stop_seconds.into());
+        let grace = time.saturating_sub((time / 4).min(Duration::from_secs(10)));
+        let tofu = Tofu::new(program, environment, module, &self.workspace, sealed, grace);
+        self.done("fetched", begun);
+        tofu.map_err(|error| unusable(&error))
+    }
+
+    /// Returns whether there is something to change.
+    async fn init_and_plan(&mut self, tofu: &mut Tofu) -> Result<bool, Failure> {
+        const INIT: [&str; 5] = ["init", "-input=false", "-no-color", "-reconfigure", "-json"];
+        let mut ended = self.step(tofu, Phase::Init, &INIT).await?;
+        if ended == Ended::Exited(1) && self.transcript.refused_an_option() {
+            // Before OpenTofu 1.8 and Terraform 1.9, `init` spoke to people alone.
+            ended = self.step(tofu, Phase::Init, &INIT[..4]).await?;
+        }
+        self.expect(tofu, Phase::Init, ended, &[0])?;
+        let plan_file = self.workspace.path(workspace::PLAN);
+        let out = format!("-out={}", plan_file.display());
+        let inputs = format!("-var-file={}", workspace::INPUTS);
+        let mut plan =
+            vec!["plan", "-json", "-detailed-exitcode", "-input=false", "-lock-timeout=60s"];
+        // The file is read in any case; named here, it wins over what the module brings.
+        plan.extend([inputs.as_str(), out.as_str()]);
+        if self.job.mode == Mode::Destroy {
+            plan.push("-destroy");
+        }
+        let ended = self.step(tofu, Phase::Plan, &plan).await?;
+        self.expect(tofu, Phase::Plan, ended, &[0, CHANGES])?;
+        Ok(ended == Ended::Exited(CHANGES))
+    }
+
+    async fn apply(&mut self, tofu: &mut Tofu) -> Result<(), Outcome> {
+        // From here on the world may change, so Canyon must know before.
+        if !self.progress.ask(Phase::Apply, &self.stop).await {
+            return Err(verdict::cancelled(Phase::Plan, false).into());
+        }
+        let plan_file = self.workspace.path(workspace::PLAN).display().to_string();
+        let arguments = ["apply", "-json", "-input=false", "-lock-timeout=60s", &plan_file];
+        let ended = self.step(tofu, Phase::Apply, &arguments).await?;
+        let saved = orphans::push_errored_state(tofu, &mut self.transcript).await;
+        let Err(mut failure) = self.expect(tofu, Phase::Apply, ended, &[0]) else { return Ok(()) };
+        if let Some(saved) = saved {
+            failure.message = format!("{}; {saved}", failure.message);
+        }
+        let orphans = match ended {
+            Ended::Killed(_) => orphans::find(tofu, &self.transcript.facts).await,
+            Ended::Exited(_) | Ended::NotStarted => Vec::new(),
+        };
+        Err(Outcome { orphans, ..failure.into() })
+    }
+
+    /// One process of OpenTofu.
+    async fn step(
+        &mut self,
+        tofu: &mut Tofu,
+        phase: Phase,
+        arguments: &[&str],
+    ) -> Result<Ended, Failure> {
+        self.progress.enter(phase);
+        self.transcript.begin(phase == Phase::Apply);
+        let command = arguments.first().copied().unwrap_or_default();
+        self.transcript.log.step(&format!("{} {command}", tofu.name()));
+        self.transcript.log.flush();
+        let begun = Instant::now();
+        let ended =
+            tofu.run(arguments, &mut self.transcript, &self.stop).await.map_err(|error| {
+                Failure::new(
+                    FailureClass::Config,
+                    format!("cannot start `{}`: {error}", tofu.name()),
+                )
+            })?;
+        self.done(&format!("{command} ended"), begun);
+        Ok(ended)
+    }
+
+    /// Turns any end but the codes `good` into the failure that it means.
+    fn expect(&self, tofu: &Tofu, phase: Phase, ended: Ended, good: &[i32]) -> Result<(), Failure> {
+        let command = Command { program: tofu.name(), phase };
+        match ended {
+            Ended::Exited(code) if good.contains(&code) => Ok(()),
+            Ended::NotStarted => Err(verdict::cancelled(phase, false)),
+            Ended::Exited(_) | Ended::Killed(_) if self.stop.wish() != Wish::Run => {
+                Err(verdict::cancelled(phase, matches!(ended, Ended::Killed(_))))
+            }
+            Ended::Exited(code) => Err(verdict::refused(&command, code, &self.transcript)),
+            Ended::Killed(signal) => {
+                let for_memory = oom::kills() > self.oom_kills;
+                Err(verdict::killed(&command, signal, for_memory))
+            }
+        }
+    }
+
+    /// The end of a run that went well.
+    async fn finish(&mut self, tofu: &Tofu, only_planned: bool) -> Outcome {
+        // A plan's outputs are of a future that did not come.
+        if only_planned {
+            return Outcome::default();
+        }
+        let seal = self.seal.as_ref();
+        let outputs =
+            outputs::read(tofu, &self.transcript.facts, seal).await.unwrap_or_else(|| {
+                self.transcript.log.warn("the outputs cannot be read; they are not in the result");
+                outputs::Outputs::default()
+            });
+        Outcome { outputs, ..Outcome::default() }
+    }
+
+    /// The log's last lines.
+    fn close(&mut self, outcome: &Outcome) {
+        let log = &mut self.transcript.log;
+        for orphan in &outcome.orphans {
+            log.warn(&format!("{} may exist without the state knowing", orphan.address));
+        }
+        match &outcome.failure {
+            None => log.step("done"),
+            Some(failure) => log.error(&format!("{}: {}", failure.class, failure.message)),
+        }
+        if let Some(error) = log.broken() {
+            let text = format!("this log is not whole: {error}");
+            log.error(&text);
+        }
+        log.flush();
+    }
+
+    fn done(&mut self, what: &str, begun: Instant) {
+        let text = format!("{what} after {:.1} s", begun.elapsed().as_secs_f64());
+        self.transcript.log.step(&text);
+    }
+}
+
+fn unusable(error: &io::Error) -> Failure {
+    Failure::new(
+        FailureClass::Config,
+        format!("the job's folder cannot be used: {error}; has its disk room?"),
+    )
+}

@@ -1,0 +1,159 @@
+//! Fetches a module with the real `git`.
+//!
+//! A repository is data here: no hook, submodule, filter, helper or transport of its choice runs.
+//! The address and the ref were checked when the deployment was accepted
+//! ([`canyon_domain::module_source`]), and are passed behind `--end-of-options` nevertheless: as
+//! options they have led to code execution elsewhere (Tekton CVE-2026-40938, go-getter
+//! CVE-2024-3817), as have submodules (git CVE-2024-32002, CVE-2025-48384).
+
+use super::SourceError;
+use crate::{environment, settings::Settings};
+use canyon_domain::module_source::GitSource;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+use tokio::process::Command;
+
+/// How long one command may take. Repositories of modules are small; this is for a dead network.
+const TIME: Duration = Duration::from_mins(5);
+
+struct Git<'a> {
+    program: PathBuf,
+    settings: &'a Settings,
+    scheme: &'a str,
+    folder: &'a Path,
+}
+
+/// Fetches `source` into the empty folder `folder`, without history.
+///
+/// # Errors
+///
+/// [`SourceError`] with what git said.
+pub async fn fetch(
+    source: &GitSource,
+    folder: &Path,
+    settings: &Settings,
+) -> Result<(), SourceError> {
+    let program = settings.find_program("git").ok_or_else(|| {
+        SourceError::Unusable(
+            "`git` is not on the PATH of the job; install it there, or use an image that has it"
+                .to_owned(),
+        )
+    })?;
+    let scheme = source.url.split_once("://").map_or("https", |(scheme, _)| scheme);
+    let git = Git { program, settings, scheme, folder };
+    // Without templates there are no sample hooks either.
+    git.must(&["init", "--quiet", "--template="]).await?;
+    let commit = match &source.reference {
+        None => git.fetch(source, &["HEAD"], true).await.map(|()| "FETCH_HEAD".to_owned())?,
+        Some(name) => git.fetch_reference(source, name).await?,
+    };
+    git.must(&["checkout", "--quiet", "--detach", "--force", "--no-recurse-submodules", &commit])
+        .await
+}
+
+impl Git<'_> {
+    /// A branch, a tag or a whole commit id is fetched alone; of an abbreviated id only the
+    /// repository's owner knows what it stands for, so that needs all of it.
+    async fn fetch_reference(&self, source: &GitSource, name: &str) -> Result<String, SourceError> {
+        let Err(error) = self.fetch(source, &[name], true).await else {
+            return Ok("FETCH_HEAD".to_owned());
+        };
+        let is_hexadecimal = name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let SourceError::Refused(reason) = &error else { return Err(error) };
+        if !is_hexadecimal || !(4..=64).contains(&name.len()) {
+            return Err(if reason.contains("couldn't find remote ref") {
+                missing(name)
+            } else {
+                error
+            });
+        }
+        let everything = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
+        self.fetch(source, &everything, false).await?;
+        let commit = format!("{name}^{{commit}}");
+        let found =
+            self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).await?;
+        let commit = String::from_utf8_lossy(&found.stdout).trim().to_owned();
+        if found.status.success() && !commit.is_empty() { Ok(commit) } else { Err(missing(name)) }
+    }
+
+    async fn fetch(
+        &self,
+        source: &GitSource,
+        refs: &[&str],
+        shallow: bool,
+    ) -> Result<(), SourceError> {
+        let mut arguments = vec!["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"];
+        arguments.extend(["--no-auto-maintenance", "--no-write-commit-graph"]);
+        if shallow {
+            arguments.push("--depth=1");
+        }
+        arguments.extend(["--end-of-options", &source.url]);
+        arguments.extend(refs);
+        self.must(&arguments).await
+    }
+
+    async fn must(&self, arguments: &[&str]) -> Result<(), SourceError> {
+        let output = self.run(arguments).await?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let reason =
+            said.lines().find(|line| line.starts_with("fatal:") || line.starts_with("error:"));
+        let reason = reason.or(said.lines().last()).unwrap_or("it said nothing");
+        let hint = if said.contains("Host key verification failed") {
+            "; put the host's key into ~/.ssh/known_hosts of the job"
+        } else if said.contains("could not read Username") || said.contains("Authentication failed")
+        {
+            "; the job has no credential for it"
+        } else if said.contains("redirect") {
+            "; redirects are not followed, give the address that it leads to"
+        } else {
+            ""
+        };
+        let command = arguments.first().copied().unwrap_or_default();
+        Err(SourceError::Refused(format!("`git {command}` failed: {reason}{hint}")))
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Result<Output, SourceError> {
+        let allow = format!("protocol.{}.allow=always", self.scheme);
+        let settings = [
+            "protocol.allow=never",
+            &allow,
+            "core.hooksPath=/dev/null",
+            "core.fsmonitor=false",
+            "core.symlinks=true",
+            "credential.helper=",
+            "http.followRedirects=false",
+            "submodule.recurse=false",
+            "advice.detachedHead=false",
+            "gc.auto=0",
+        ];
+        let mut command = Command::new(&self.program);
+        command
+            .args(settings.iter().flat_map(|setting| ["-c", setting]))
+            .args(arguments)
+            .current_dir(self.folder)
+            .env_clear()
+            .envs(environment::of_git(self.settings, self.scheme))
+            // Standard input is the job's lock: whoever holds it belongs to the job.
+            .stdin(Stdio::inherit())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        match tokio::time::timeout(TIME, command.output()).await {
+            Ok(Ok(output)) => Ok(output),
+            Ok(Err(error)) => Err(SourceError::Unusable(format!("cannot start git: {error}"))),
+            Err(_) => Err(SourceError::Unusable(format!(
+                "`git {}` took longer than {} s; can the job reach the repository?",
+                arguments.first().copied().unwrap_or_default(),
+                TIME.as_secs()
+            ))),
+        }
+    }
+}
+
+fn missing(name: &str) -> SourceError {
+    SourceError::Refused(format!("the repository has no branch, tag or commit `{name}`"))
+}

@@ -1,0 +1,182 @@
+//! The two streams of a run, as far as they are on disk and not yet shipped.
+//!
+//! Both are files, so a control plane that is away for an hour costs disk and no memory.
+
+use crate::{mask::Mask, workspace};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use canyon_api::attempt::{Chunk, Offsets, Stream};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// The most bytes in one chunk; the API takes no more.
+pub const CHUNK: u64 = 128 * 1024;
+/// The most chunks of each stream in one report.
+const CHUNKS: usize = 2;
+
+/// Both streams.
+#[derive(Debug)]
+pub struct Streams {
+    log: StreamFile,
+    events: StreamFile,
+}
+
+/// A file that is shipped while it grows.
+#[derive(Debug)]
+struct StreamFile {
+    stream: Stream,
+    file: File,
+    /// Offset of the file's first byte in the shipped stream.
+    base: u64,
+    /// The position in the file up to which the server has it.
+    shipped: u64,
+    mask: Mask,
+}
+
+impl Streams {
+    /// The files in the job's folder, which begin at `base` in the shipped streams. The log is
+    /// masked when it is written; the events are written by OpenTofu, and masked here.
+    ///
+    /// # Errors
+    ///
+    /// As the file system says.
+    pub fn open(workspace: &workspace::Workspace, base: Offsets, mask: Mask) -> io::Result<Self> {
+        let open = |stream, name, base, mask| {
+            workspace.append(name)?;
+            let file = File::open(workspace.path(name))?;
+            io::Result::Ok(StreamFile { stream, file, base, shipped: 0, mask })
+        };
+        Ok(Self {
+            log: open(Stream::Log, workspace::LOG, base.log, Mask::default())?,
+            events: open(Stream::Events, workspace::EVENTS, base.events, mask)?,
+        })
+    }
+
+    /// What to ship next. With `ended`, nobody writes any more, and the last line need not be whole.
+    ///
+    /// # Errors
+    ///
+    /// As the file system says.
+    pub fn next(&self, ended: bool) -> io::Result<Vec<Chunk>> {
+        let mut chunks = Vec::new();
+        for file in [&self.log, &self.events] {
+            let mut position = file.shipped;
+            for _ in 0..CHUNKS {
+                let bytes = file.read(position, ended)?;
+                if bytes.is_empty() {
+                    break;
+                }
+                let offset = file.base + position;
+                position += bytes.len() as u64;
+                chunks.push(Chunk { stream: file.stream, offset, data: STANDARD.encode(bytes) });
+            }
+        }
+        Ok(chunks)
+    }
+
+    /// Whether one more report, or the result, can carry all that is left.
+    ///
+    /// # Errors
+    ///
+    /// As the file system says.
+    pub fn are_nearly_shipped(&self) -> io::Result<bool> {
+        let most = CHUNK * CHUNKS as u64;
+        Ok(self.log.left()? <= most && self.events.left()? <= most)
+    }
+
+    /// The server has everything before `offsets`. Returns whether that is more than before.
+    pub fn confirm(&mut self, offsets: Offsets) -> bool {
+        let log = self.log.confirm(offsets.log);
+        self.events.confirm(offsets.events) || log
+    }
+}
+
+impl StreamFile {
+    fn left(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len().saturating_sub(self.shipped))
+    }
+
+    fn confirm(&mut self, offset: u64) -> bool {
+        let before = self.shipped;
+        let length = self.file.metadata().map_or(before, |found| found.len());
+        self.shipped = offset.saturating_sub(self.base).min(length);
+        self.shipped > before
+    }
+
+    /// Up to one chunk from `position`, masked. To find a secret that the cut goes through, it reads
+    /// a little more on both sides; at the growing end it stops behind a whole line.
+    fn read(&self, position: u64, ended: bool) -> io::Result<Vec<u8>> {
+        let length = self.file.metadata()?.len();
+        let end = length.min(position + CHUNK);
+        if end <= position {
+            return Ok(Vec::new());
+        }
+        let reach = self.mask.reach() as u64;
+        let from = position.saturating_sub(reach);
+        let to = length.min(end + reach);
+        let mut bytes = vec![0; usize::try_from(to - from).unwrap_or_default()];
+        self.file.read_exact_at(&mut bytes, from)?;
+        let grows = !ended && end == length && self.stream == Stream::Events;
+        self.mask.apply(&mut bytes);
+        bytes.truncate(usize::try_from(end - from).unwrap_or_default());
+        bytes.drain(..usize::try_from(position - from).unwrap_or_default());
+        if grows && (bytes.len() as u64) < CHUNK {
+            let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            bytes.truncate(whole);
+        }
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::{EVENTS, LOG, Workspace};
+    use std::collections::BTreeMap;
+    use std::io::Write;
+
+    fn text(chunks: &[Chunk], stream: Stream) -> String {
+        let wanted = chunks.iter().filter(|chunk| chunk.stream == stream);
+        let bytes = wanted.flat_map(|chunk| STANDARD.decode(&chunk.data).unwrap()).collect();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_secret_is_masked_wherever_a_chunk_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(folder.path().to_owned());
+        let secret = "0123456789-secret";
+        let mask = Mask::new([secret], &BTreeMap::new());
+        for before in 0..=secret.len() {
+            let _ = std::fs::remove_file(workspace.path(EVENTS));
+            let padding = "x".repeat(usize::try_from(CHUNK).unwrap() - before);
+            let line = format!("{padding}{secret} y\n");
+            workspace.append(EVENTS).unwrap().write_all(line.as_bytes()).unwrap();
+            let base = Offsets { log: 5, events: 7 };
+            let mut streams = Streams::open(&workspace, base, mask.clone()).unwrap();
+            let first = streams.next(false).unwrap();
+            assert_eq!(first.iter().map(|chunk| chunk.offset).collect::<Vec<_>>(), [7, 7 + CHUNK]);
+            let expected = line.replace(secret, &"*".repeat(secret.len()));
+            assert!(text(&first, Stream::Events) == expected, "cut {before} bytes into the secret");
+            assert!(streams.confirm(Offsets { log: 5, events: 7 + CHUNK }));
+            let second = text(&streams.next(false).unwrap(), Stream::Events);
+            assert!(expected.ends_with(&second) && !second.contains("secret"), "{second}");
+        }
+    }
+
+    #[test]
+    fn an_unfinished_line_of_events_waits_and_a_log_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(folder.path().to_owned());
+        let streams = Streams::open(&workspace, Offsets::default(), Mask::default()).unwrap();
+        assert_eq!(streams.next(false).unwrap(), []);
+        workspace.append(EVENTS).unwrap().write_all(b"{}\n{\"a").unwrap();
+        workspace.append(LOG).unwrap().write_all(b"a\nb").unwrap();
+        let growing = streams.next(false).unwrap();
+        assert_eq!(
+            (text(&growing, Stream::Log), text(&growing, Stream::Events)),
+            ("a\nb".into(), "{}\n".into())
+        );
+        assert_eq!(text(&streams.next(true).unwrap(), Stream::Events), "{}\n{\"a");
+    }
+}

@@ -1,0 +1,174 @@
+//! Fetching from real repositories, friendly and hostile.
+
+#![expect(clippy::unwrap_used, reason = "what tests stand on may panic as they do")]
+
+use canyon_domain::module_source::{GitSource, ModuleSource};
+use canyon_runner::settings::Settings;
+use canyon_runner::source::{SourceError, git, links};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A work tree and the bare repository that is fetched from.
+struct Repository {
+    folder: tempfile::TempDir,
+}
+
+impl Repository {
+    fn new() -> Self {
+        let repository = Self { folder: tempfile::tempdir().unwrap() };
+        repository.git(&["init", "--quiet", "--initial-branch=main", "."]);
+        repository
+    }
+
+    fn tree(&self) -> PathBuf {
+        let tree = self.folder.path().join("tree");
+        fs::create_dir_all(&tree).unwrap();
+        tree
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        let output = Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"])
+            .args(arguments)
+            .current_dir(self.tree())
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "git {arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn commit(&self, name: &str, content: &str) -> String {
+        fs::write(self.tree().join(name), content).unwrap();
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--message=x"]);
+        self.git(&["rev-parse", "HEAD"])
+    }
+
+    /// The address of a bare copy.
+    fn bare(&self) -> (PathBuf, String) {
+        let bare = self.folder.path().join("bare.git");
+        let _ = fs::remove_dir_all(&bare);
+        self.git(&["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
+        let url = format!("file://{}", bare.display());
+        (bare, url)
+    }
+}
+
+fn settings() -> Settings {
+    let variables = [
+        ("CANYON_API_URL", "http://127.0.0.1:1"),
+        ("CANYON_ORG", "local"),
+        ("CANYON_DEPLOYMENT_ID", "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000"),
+        ("CANYON_ATTEMPT", "1"),
+        ("CANYON_CLAIM_CODE", "code"),
+        ("PATH", env!("PATH")),
+    ];
+    Settings::read(variables.map(|(name, value)| (name.into(), value.into())).to_vec()).unwrap()
+}
+
+async fn fetch(url: &str, reference: Option<&str>, into: &Path) -> Result<(), SourceError> {
+    let _ = fs::remove_dir_all(into);
+    fs::create_dir(into).unwrap();
+    let reference = reference.map(str::to_owned);
+    let source = GitSource { url: url.to_owned(), subdirectory: None, reference };
+    git::fetch(&source, into, &settings()).await?;
+    links::check(into)
+}
+
+#[tokio::test]
+async fn a_branch_a_tag_and_a_commit_in_full_or_abbreviated_are_found() {
+    let repository = Repository::new();
+    let first = repository.commit("main.tf", "# first");
+    repository.git(&["tag", "--annotate", "--message=x", "v1.0"]);
+    repository.git(&["checkout", "--quiet", "-b", "feature/x"]);
+    let second = repository.commit("main.tf", "# second");
+    repository.git(&["checkout", "--quiet", "main"]);
+    let third = repository.commit("main.tf", "# third");
+    let (_, url) = repository.bare();
+    let into = repository.folder.path().join("into");
+    for (reference, expected) in [
+        (None, "# third"),
+        (Some("main"), "# third"),
+        (Some("v1.0"), "# first"),
+        (Some("feature/x"), "# second"),
+        (Some(first.as_str()), "# first"),
+        (Some(&second[..9]), "# second"),
+        (Some(&third[..7]), "# third"),
+    ] {
+        fetch(&url, reference, &into)
+            .await
+            .unwrap_or_else(|error| panic!("{reference:?}: {error}"));
+        assert_eq!(fs::read_to_string(into.join("main.tf")).unwrap(), expected, "{reference:?}");
+    }
+    for missing in ["nope", "0000000", "v9"] {
+        let error = fetch(&url, Some(missing), &into).await.unwrap_err();
+        assert!(error.to_string().contains("no branch, tag or commit"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_a_hostile_repository_runs() {
+    let repository = Repository::new();
+    let folder = repository.folder.path().to_owned();
+    let canary = folder.join("canary");
+    let touch = format!("touch {}", canary.display());
+    let script = format!("#!/bin/sh\n{touch}\n");
+    // A submodule, by an address that is a program; a filter; links; a file like a hook.
+    let submodule = format!(
+        "[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c \"{touch}\"\n\tupdate = !{touch}\n"
+    );
+    repository.commit(".gitmodules", &submodule);
+    repository.commit(".gitattributes", "*.tf filter=evil diff=evil\n*.bin filter=lfs\n");
+    repository.commit(".gitconfig", &format!("[filter \"evil\"]\n\tsmudge = {touch}\n"));
+    repository.commit("main.tf", "# hostile");
+    repository.git(&[
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        &format!("160000,{},x", "1".repeat(40)),
+    ]);
+    repository.git(&["commit", "--quiet", "--message=submodule"]);
+    let (bare, url) = repository.bare();
+    for hook in ["post-checkout", "post-update", "reference-transaction", "pre-receive"] {
+        let hook = bare.join("hooks").join(hook);
+        fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        fs::write(&hook, &script).unwrap();
+        Command::new("chmod").arg("+x").arg(&hook).status().unwrap();
+    }
+    let into = folder.join("into");
+    fetch(&url, Some("main"), &into).await.unwrap();
+    assert_eq!(fs::read_to_string(into.join("main.tf")).unwrap(), "# hostile");
+    assert!(!into.join("x/.git").exists(), "a submodule was fetched");
+    assert!(!canary.exists());
+
+    // Past the check of the address, as if that had a hole: git itself must hold.
+    let ext = format!("ext::sh -c {}", touch.replace(' ', "% "));
+    let upload_pack = format!("--upload-pack={touch}");
+    for (address, reference) in [
+        (ext.as_str(), None),
+        (upload_pack.as_str(), None),
+        (url.as_str(), Some(upload_pack.as_str())),
+        ("http://127.0.0.1:1/x.git", None),
+        ("ssh://-oProxyCommand=x/y", None),
+    ] {
+        assert!(fetch(address, reference, &into).await.is_err(), "{address} {reference:?}");
+        assert!(!canary.exists(), "{address} {reference:?}");
+    }
+    for source in [format!("git::{ext}"), format!("git::{url}?ref={upload_pack}")] {
+        assert!(source.parse::<ModuleSource>().is_err(), "{source}");
+    }
+}
+
+#[tokio::test]
+async fn links_that_leave_a_repository_are_refused() {
+    for (target, good) in [("main.tf", true), ("/etc/passwd", false), ("../outside", false)] {
+        let repository = Repository::new();
+        std::os::unix::fs::symlink(target, repository.tree().join("link")).unwrap();
+        repository.commit("main.tf", "");
+        let into = repository.folder.path().join("into");
+        let (_, url) = repository.bare();
+        assert_eq!(fetch(&url, None, &into).await.is_ok(), good, "{target}");
+    }
+}

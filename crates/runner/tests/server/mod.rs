@@ -1,0 +1,275 @@
+//! A small control plane, for the runner's side of the conversation.
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::post;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use canyon_api::attempt::{Chunk, DeploymentResultsUpdateBody, ReportBody, Stream};
+use canyon_domain::failure::Phase;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+pub(crate) const DEPLOYMENT: &str = "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000";
+pub(crate) const TOKEN: &str = "attempt-token-0123456789";
+pub(crate) const CODE: &str = "claim-code-0123456789";
+
+/// What the control plane knows, and how it behaves.
+#[derive(Default)]
+pub(crate) struct Plane {
+    pub(crate) job: Value,
+    pub(crate) claimant: Option<String>,
+    pub(crate) claims: usize,
+    pub(crate) streams: BTreeMap<&'static str, Vec<u8>>,
+    pub(crate) phases: Vec<Phase>,
+    pub(crate) results: Vec<DeploymentResultsUpdateBody>,
+    pub(crate) stop: bool,
+    /// The attempt is over: every further word is refused.
+    pub(crate) over: bool,
+    /// So many reports and results are taken in and then answered with 503.
+    pub(crate) failures: usize,
+    pub(crate) wrong_offsets: usize,
+}
+
+impl Plane {
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(self.streams.get("log").map_or(&[], Vec::as_slice)).into_owned()
+    }
+
+    pub(crate) fn events(&self) -> String {
+        String::from_utf8_lossy(self.streams.get("events").map_or(&[], Vec::as_slice)).into_owned()
+    }
+
+    pub(crate) fn result(&self) -> &DeploymentResultsUpdateBody {
+        assert_eq!(self.results.len(), 1, "{}", self.log());
+        &self.results[0]
+    }
+
+    fn take(&mut self, chunks: &[Chunk]) {
+        for chunk in chunks {
+            let bytes = STANDARD.decode(&chunk.data).unwrap();
+            assert!(bytes.len() <= 128 * 1024 && !bytes.is_empty());
+            let stream = self.streams.entry(chunk.stream.as_str()).or_default();
+            let length = stream.len();
+            let offset = usize::try_from(chunk.offset).unwrap();
+            // What is there already may come again, as after a lost answer; a hole may not be.
+            if offset > length {
+                self.wrong_offsets += 1;
+                continue;
+            }
+            stream.extend(bytes.iter().skip(length - offset));
+        }
+    }
+
+    fn offsets(&self) -> Value {
+        let length = |stream: Stream| self.streams.get(stream.as_str()).map_or(0, Vec::len);
+        json!({"log": length(Stream::Log), "events": length(Stream::Events)})
+    }
+}
+
+type Shared = Arc<Mutex<Plane>>;
+
+/// A control plane that can die and come back on the same address.
+pub(crate) struct Server {
+    pub(crate) plane: Shared,
+    address: SocketAddr,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Server {
+    pub(crate) fn start(job: Value) -> Self {
+        let plane = Arc::new(Mutex::new(Plane { job, ..Plane::default() }));
+        let address = "127.0.0.1:0".parse().unwrap();
+        let mut server = Self { plane, address, runtime: None };
+        server.resume();
+        server
+    }
+
+    pub(crate) fn plane(&self) -> MutexGuard<'_, Plane> {
+        self.plane.lock().unwrap()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn resume(&mut self) {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind(self.address)).unwrap();
+        self.address = listener.local_addr().unwrap();
+        let base = format!("/orgs/local/deployments/{DEPLOYMENT}");
+        let router = Router::new()
+            .route(&format!("{base}/attempts/{{number}}/claim"), post(claim))
+            .route(&format!("{base}/attempts/{{number}}/report"), post(report))
+            .route(&format!("{base}/results"), post(results))
+            .with_state(self.plane.clone());
+        runtime.spawn(async move { axum::serve(listener, router).await });
+        self.runtime = Some(runtime);
+    }
+
+    /// Dies: open connections break, new ones are refused.
+    pub(crate) fn die(&mut self) {
+        self.runtime.take().unwrap().shutdown_background();
+    }
+
+    pub(crate) fn wait_until(&self, what: &str, test: impl Fn(&Plane) -> bool) {
+        let begun = Instant::now();
+        while !test(&self.plane()) {
+            assert!(
+                begun.elapsed() < Duration::from_secs(20),
+                "never: {what}\n{}",
+                self.plane().log()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+async fn claim(
+    State(plane): State<Shared>,
+    Path(_): Path<u32>,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut plane = plane.lock().unwrap();
+    plane.claims += 1;
+    let claimant = body["claimant"].as_str().unwrap().to_owned();
+    if plane.over || plane.claimant.as_ref().is_some_and(|winner| *winner != claimant) {
+        return refused(StatusCode::CONFLICT);
+    }
+    plane.claimant = Some(claimant);
+    Json(json!({
+        "token": TOKEN, "job": plane.job, "offsets": plane.offsets(), "report_seconds": 1,
+    }))
+    .into_response()
+}
+
+async fn report(
+    State(plane): State<Shared>,
+    Path(_): Path<u32>,
+    Json(body): Json<ReportBody>,
+) -> Response {
+    let mut plane = plane.lock().unwrap();
+    if plane.over {
+        return refused(StatusCode::CONFLICT);
+    }
+    plane.take(&body.chunks);
+    plane.phases.push(body.phase);
+    if plane.failures > 0 {
+        plane.failures -= 1;
+        return refused(StatusCode::SERVICE_UNAVAILABLE);
+    }
+    Json(json!({"stop": plane.stop, "offsets": plane.offsets()})).into_response()
+}
+
+async fn results(
+    State(plane): State<Shared>,
+    Json(body): Json<DeploymentResultsUpdateBody>,
+) -> Response {
+    let mut plane = plane.lock().unwrap();
+    if plane.over {
+        return refused(StatusCode::CONFLICT);
+    }
+    if plane.failures > 0 {
+        plane.failures -= 1;
+        return refused(StatusCode::SERVICE_UNAVAILABLE);
+    }
+    plane.take(&body.chunks);
+    plane.results.push(body);
+    plane.over = true;
+    StatusCode::NO_CONTENT.into_response()
+}
+
+fn refused(status: StatusCode) -> Response {
+    (status, Json(json!({"error": "X", "message": "refused by the test"}))).into_response()
+}
+
+/// An environment: a folder for its state, and one for each job.
+pub(crate) struct Home {
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.path().join("state.tfstate")
+    }
+
+    /// Addresses in the state.
+    pub(crate) fn resources(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.state()).unwrap_or_default();
+        // OpenTofu makes the file to lock it, and fills it when it has something to save.
+        let state: Value =
+            if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
+        let resources = state["resources"].as_array().cloned().unwrap_or_default();
+        let instances = |r: &Value| r["instances"].as_array().map_or(0, Vec::len);
+        resources
+            .iter()
+            .flat_map(|r| vec![r["name"].as_str().unwrap().to_owned(); instances(r)])
+            .collect()
+    }
+
+    /// A job that runs `code`, with `changes` on top.
+    pub(crate) fn job(&self, code: &str, changes: &Value) -> Value {
+        let mut job = json!({
+            "deployment_id": DEPLOYMENT, "attempt": 1, "fence": 1, "project_id": "shop",
+            "env_id": "development", "env_uuid": "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001",
+            "mode": "deploy", "plan_only": false, "executable": "tofu", "stop_seconds": 20,
+            "backend": {"terraform": {"backend": {"local": {"path": self.state()}}}},
+            "bundle": {"module": {"source": "inline", "source_code": code, "inputs": {}}},
+        });
+        merge(&mut job, changes);
+        job
+    }
+
+    /// Starts the runner in a new folder.
+    pub(crate) fn start(&self, server: &Server) -> Child {
+        let folder = tempfile::tempdir_in(self.folder.path()).unwrap().keep();
+        let tofu = std::env::var("CANYON_TEST_TOFU").expect(
+            "set CANYON_TEST_TOFU to the path of OpenTofu's `tofu`; scripts/setup installs it",
+        );
+        let bin = folder.join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        std::os::unix::fs::symlink(tofu, bin.join("tofu")).unwrap();
+        Command::new(env!("CARGO_BIN_EXE_canyon-runner"))
+            .env_clear()
+            .env("CANYON_API_URL", server.url())
+            .env("CANYON_ORG", "local")
+            .env("CANYON_DEPLOYMENT_ID", DEPLOYMENT)
+            .env("CANYON_ATTEMPT", "1")
+            .env("CANYON_CLAIM_CODE", CODE)
+            .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))
+            .env("HOME", &folder)
+            .current_dir(&folder)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+}
+
+fn merge(target: &mut Value, changes: &Value) {
+    match (target, changes) {
+        (Value::Object(target), Value::Object(changes)) => {
+            for (key, value) in changes {
+                merge(target.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (target, changes) => *target = changes.clone(),
+    }
+}
+
+pub(crate) fn code(mut runner: Child) -> i32 {
+    runner.wait().unwrap().code().unwrap()
+}

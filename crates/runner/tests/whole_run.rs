@@ -1,0 +1,291 @@
+//! The real runner with the real OpenTofu, against a small control plane.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "what tests stand on may panic as they do"
+)]
+
+mod server;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use canyon_api::attempt::ResultStatus;
+use canyon_api::sealed_log::decode_frames;
+use canyon_domain::failure::{FailureClass, Phase};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use server::{CODE, Home, Plane, Server, TOKEN, code};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+const THREE: &str = r#"
+variable "word" { default = "default" }
+resource "terraform_data" "a" {
+  count = 3
+  input = var.word
+}
+output "word" { value = var.word }
+output "secret" {
+  value     = "hush-hush"
+  sensitive = true
+}
+"#;
+
+/// Writes a canary when it is let to its end.
+const SLOW: &str = r#"
+terraform {
+  backend "s3" { bucket = "not-ours" }
+}
+resource "terraform_data" "first" {}
+resource "terraform_data" "slow" {
+  depends_on = [terraform_data.first]
+  provisioner "local-exec" { command = "echo began; sleep 4; echo ended" }
+}
+"#;
+
+fn run(home: &Home, source: &str, changes: &Value) -> (i32, Server) {
+    let server = Server::start(home.job(source, changes));
+    let exit = code(home.start(&server));
+    (exit, server)
+}
+
+fn counts(plane: &Plane) -> (u32, u32, u32, u32) {
+    let counts = plane.result().tf_resource_counts.unwrap();
+    let removed = counts.num_resources_removed;
+    (counts.num_resources, counts.num_resources_added, counts.num_resources_changed, removed)
+}
+
+fn signal(runner: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(runner.id()).unwrap()).unwrap(), signal).unwrap();
+}
+
+#[test]
+fn an_environment_is_deployed_found_unchanged_planned_changed_and_destroyed() {
+    let home = Home::new();
+    let (exit, server) =
+        run(&home, THREE, &json!({"bundle": {"module": {"inputs": {"word": "one"}}}}));
+    let plane = server.plane();
+    assert_eq!((exit, counts(&plane)), (0, (3, 3, 0, 0)), "{}", plane.log());
+    let result = plane.result();
+    assert_eq!(result.status, ResultStatus::Success);
+    assert_eq!(result.plain_outputs["word"].value, Some("one".into()));
+    assert_eq!(result.plain_outputs["secret"].value, None);
+    assert!(result.outputs.is_none() && result.plain_outputs["secret"].sensitive);
+    assert!(
+        !serde_json::to_string(result).unwrap().contains("hush") && !plane.log().contains("hush")
+    );
+    assert_eq!(plane.phases.iter().max(), Some(&Phase::Apply));
+    assert!(plane.log().starts_with("==> attempt 1 fetches inline\n"), "{}", plane.log());
+    assert!(plane.log().ends_with("==> done\n"), "{}", plane.log());
+    assert!(plane.events().lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+
+    let (exit, server) =
+        run(&home, THREE, &json!({"bundle": {"module": {"inputs": {"word": "one"}}}}));
+    let plane = server.plane();
+    assert_eq!((exit, counts(&plane)), (0, (3, 0, 0, 0)), "{}", plane.log());
+    assert_eq!(plane.result().plain_outputs["word"].value, Some("one".into()));
+    assert!(plane.log().contains("==> no changes\n") && !plane.phases.contains(&Phase::Apply));
+
+    let (exit, server) = run(&home, THREE, &json!({"plan_only": true}));
+    let plane = server.plane();
+    assert_eq!((exit, plane.phases.contains(&Phase::Apply)), (0, false), "{}", plane.log());
+    assert!(plane.log().contains("Plan: 0 to add, 3 to change, 0 to destroy."), "{}", plane.log());
+
+    let (exit, server) = run(&home, THREE, &json!({}));
+    assert_eq!((exit, counts(&server.plane())), (0, (3, 0, 3, 0)), "{}", server.plane().log());
+
+    let (exit, server) = run(&home, THREE, &json!({"mode": "destroy"}));
+    assert_eq!((exit, counts(&server.plane())), (0, (0, 0, 0, 3)), "{}", server.plane().log());
+    assert_eq!(home.resources(), Vec::<String>::new());
+}
+
+#[test]
+fn a_failure_says_whose_it_is_and_where() {
+    let home = Home::new();
+    let broken_storage =
+        json!({"backend": {"terraform": {"backend": {"local": {"path": "/proc/x/y"}}}}});
+    for (source, changes, class, words) in [
+        ("resource \"x\" {", json!({}), FailureClass::User, "main.tf:1"),
+        (
+            "output \"x\" { value = var.nope }",
+            json!({}),
+            FailureClass::User,
+            "Reference to undeclared",
+        ),
+        ("variable \"x\" {}", json!({}), FailureClass::User, "No value for required variable"),
+        (
+            "resource \"terraform_data\" \"x\" {\n provisioner \"local-exec\" { command = \"exit 3\" }\n}",
+            json!({}),
+            FailureClass::User,
+            "terraform_data.x, main.tf:2",
+        ),
+        (THREE, broken_storage, FailureClass::Config, "state storage"),
+    ] {
+        let (exit, server) = run(&home, source, &changes);
+        let plane = server.plane();
+        let failure = plane.result().failure.clone().unwrap();
+        assert_eq!((exit, failure.class), (1, class), "{source}: {}", failure.message);
+        assert!(failure.message.contains(words), "{}", failure.message);
+        assert!(plane.log().contains("==> error: "), "{}", plane.log());
+    }
+}
+
+/// A cancel, by the control plane and by the platform: one signal, the state saved, the lock free.
+#[test]
+fn a_stop_during_the_apply_saves_the_state_and_says_so() {
+    for by_signal in [false, true] {
+        let home = Home::new();
+        let server = Server::start(home.job(SLOW, &json!({})));
+        let runner = home.start(&server);
+        server.wait_until("the slow one begins", |plane| plane.log().contains("began"));
+        let begun = Instant::now();
+        if by_signal {
+            signal(&runner, Signal::TERM);
+            signal(&runner, Signal::INT);
+        } else {
+            server.plane().stop = true;
+        }
+        assert_eq!(code(runner), 1);
+        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+        let plane = server.plane();
+        let failure = plane.result().failure.clone().unwrap();
+        assert_eq!(failure.class, FailureClass::Cancelled, "{}", plane.log());
+        assert_eq!(plane.log().matches("asking tofu to stop").count(), 1, "{}", plane.log());
+        assert_eq!(plane.events().matches("Interrupt received").count(), 1);
+        assert!(!plane.events().contains("Two interrupts received"));
+        assert!(plane.result().orphans.is_empty());
+        assert!(home.resources().contains(&"first".to_owned()), "{:?}", home.resources());
+        drop(plane);
+        let (exit, server) = run(&home, "# nothing\n", &json!({"mode": "destroy"}));
+        assert_eq!(exit, 0, "the lock is free: {}", server.plane().log());
+    }
+}
+
+#[test]
+fn a_killed_apply_names_what_the_state_does_not_know() {
+    let home = Home::new();
+    let server = Server::start(home.job(SLOW, &json!({})));
+    let runner = home.start(&server);
+    server.wait_until("the slow one begins", |plane| plane.log().contains("began"));
+    let children =
+        std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", runner.id())).unwrap();
+    let tofu: i32 = children.trim().parse().unwrap();
+    kill_process(Pid::from_raw(tofu).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(code(runner), 1);
+    let plane = server.plane();
+    assert_eq!(
+        plane.result().failure.clone().unwrap().class,
+        FailureClass::Lost,
+        "{}",
+        plane.log()
+    );
+    let known = home.resources();
+    for name in ["first", "slow"] {
+        let address = format!("terraform_data.{name}");
+        let is_orphan = plane.result().orphans.iter().any(|orphan| orphan.address == address);
+        assert_ne!(is_orphan, known.contains(&name.to_owned()), "{name}: {known:?}");
+    }
+}
+
+#[test]
+fn a_control_plane_that_fails_and_vanishes_loses_nothing() {
+    let home = Home::new();
+    let source = SLOW.replace("sleep 4", "for i in $(seq 2000); do echo line $i; done; sleep 1");
+    let mut server = Server::start(home.job(&source, &json!({})));
+    server.plane().failures = 2;
+    let runner = home.start(&server);
+    server.wait_until("the slow one begins", |plane| plane.log().contains("began"));
+    server.die();
+    std::thread::sleep(Duration::from_secs(2));
+    server.plane().failures = 1;
+    server.resume();
+    assert_eq!(code(runner), 0, "{}", server.plane().log());
+    let plane = server.plane();
+    assert_eq!((counts(&plane), plane.wrong_offsets), ((2, 2, 0, 0), 0));
+    for number in 1..=2000 {
+        let line = format!("(local-exec): line {number}\n");
+        assert_eq!(plane.log().matches(&line).count(), 1, "{line}");
+    }
+}
+
+#[test]
+fn a_runner_whose_attempt_is_over_stops_and_delivers_nothing() {
+    let home = Home::new();
+    let server = Server::start(home.job(SLOW, &json!({})));
+    let runner = home.start(&server);
+    server.wait_until("the slow one begins", |plane| plane.log().contains("began"));
+    server.plane().over = true;
+    assert_eq!(code(runner), 75);
+    assert!(server.plane().results.is_empty());
+    assert!(home.resources().contains(&"first".to_owned()), "the state was saved");
+}
+
+#[test]
+fn of_many_runners_of_one_attempt_one_goes_on_and_the_others_touch_nothing() {
+    let home = Home::new();
+    let server = Server::start(home.job(THREE, &json!({})));
+    let runners: Vec<_> = (0..8).map(|_| home.start(&server)).collect();
+    let mut codes: Vec<_> = runners.into_iter().map(code).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 75, 75, 75, 75, 75, 75, 75]);
+    let made = std::fs::read_dir(home.folder.path()).unwrap();
+    let with_module =
+        made.filter(|entry| entry.as_ref().unwrap().path().join("module").exists()).count();
+    assert_eq!(with_module, 1);
+}
+
+#[test]
+fn secrets_are_masked_and_the_clean_environment_has_none_of_ours() {
+    let home = Home::new();
+    let source = r#"resource "terraform_data" "x" {
+      provisioner "local-exec" { command = "echo $DB_PASSWORD; env | sort; cat /proc/$PPID/environ" }
+    }"#;
+    let environment = json!({"environment": {
+        "DB_PASSWORD": "pass-word-77", "REGION": "eu-west-1", "TF_CLI_ARGS_apply": "-lock=false",
+    }});
+    let (exit, server) = run(&home, source, &environment);
+    let plane = server.plane();
+    let all = plane.log() + &plane.events();
+    assert_eq!(exit, 0, "{all}");
+    assert!(all.contains("DB_PASSWORD=************") && all.contains("REGION=eu-west-1"), "{all}");
+    for hidden in ["pass-word-77", CODE, TOKEN, "CANYON_", "TF_CLI_ARGS"] {
+        assert!(!all.contains(hidden), "{hidden}");
+    }
+}
+
+#[test]
+fn an_encrypted_run_lets_nothing_out_in_clear() {
+    let home = Home::new();
+    let identity = age::x25519::Identity::generate();
+    let recipient = identity.to_public().to_string();
+    let bundle = json!({"bundle": {
+        "encrypted_logs_recipient": recipient, "encrypted_outputs_recipient": recipient,
+        "module": {"inputs": {"word": "visible-word"}},
+    }});
+    let (exit, server) = run(&home, THREE, &bundle);
+    let plane = server.plane();
+    assert_eq!(exit, 0);
+    let (frames, rest) = decode_frames(&plane.streams["log"]).unwrap();
+    assert!(rest.is_empty());
+    let open = |bytes: &[u8]| String::from_utf8(age::decrypt(&identity, bytes).unwrap()).unwrap();
+    let log: String = frames.iter().map(|frame| open(frame)).collect();
+    assert!(log.starts_with("==> attempt 1") && log.ends_with("==> done\n"), "{log}");
+    assert!(
+        plane.events().contains("terraform_data.a[0]") && !plane.events().contains("visible-word")
+    );
+    let outputs = open(&STANDARD.decode(plane.result().outputs.as_ref().unwrap()).unwrap());
+    let outputs: Value = serde_json::from_str(&outputs).unwrap();
+    assert_eq!(outputs, json!({"word": "visible-word", "secret": "hush-hush"}));
+}
+
+#[test]
+fn a_missing_setting_ends_the_runner_with_one_line() {
+    let output =
+        std::process::Command::new(env!("CARGO_BIN_EXE_canyon-runner")).env_clear().output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.starts_with("canyon-runner: CANYON_API_URL is not set") && said.lines().count() == 1
+    );
+}

@@ -1,0 +1,53 @@
+//! The audit list.
+
+use super::body::Params;
+use super::caller::Admin;
+use super::error::ApiError;
+use super::paging;
+use super::refusals::OfClosedList;
+use crate::App;
+use axum::Json;
+use axum::extract::State;
+use canyon_api::audit::AuditRecord;
+use canyon_api::page::{Page, PageQuery};
+use canyon_domain::audit;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list))
+}
+
+/// List the accepted changes, newest first.
+#[utoipa::path(get, path = "/orgs/{orgId}/audit-records", tag = "Audit",
+    operation_id = "listAuditRecords",
+    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    responses(
+        (status = 200, description = "A page of them.", body = Page<AuditRecord>),
+        OfClosedList,
+    ))]
+async fn list(
+    State(app): State<App>,
+    caller: Admin,
+    Params(page): Params<PageQuery>,
+) -> Result<Json<Page<AuditRecord>>, ApiError> {
+    let name = "audit-records".to_owned();
+    let request = paging::request(&page, &name)?;
+    let organization = app.table.organization(caller.org).await?;
+    let organization =
+        organization.ok_or_else(|| ApiError::not_found("organization", &caller.org_id))?;
+    let since = organization.created_at;
+    let found = app.table.audit_records(caller.org, since, app.now(), &request).await?;
+    Ok(Json(paging::answer(found, &name, render)))
+}
+
+fn render(of: audit::AuditRecord) -> AuditRecord {
+    AuditRecord {
+        id: of.id,
+        at: of.at,
+        by: of.by.0,
+        action: of.action,
+        subject: of.subject,
+        by_right: of.by_right,
+    }
+}

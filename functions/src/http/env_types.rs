@@ -1,0 +1,122 @@
+//! Environment types.
+
+use super::body::{Body, Params};
+use super::caller::{Admin, Ids, Viewer};
+use super::error::ApiError;
+use super::fields;
+use super::paging;
+use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use crate::App;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use canyon_api::env_type::{EnvironmentType, EnvironmentTypeCreateBody, EnvironmentTypeUpdateBody};
+use canyon_api::page::{Page, PageQuery};
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::EnvTypeId;
+use canyon_domain::inventory;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
+}
+
+/// Create an environment type.
+#[utoipa::path(post, path = "/orgs/{orgId}/env-types", tag = "EnvironmentType",
+    operation_id = "createEnvironmentType",
+    params(("orgId" = String, Path, description = "The organization.")),
+    request_body = EnvironmentTypeCreateBody,
+    responses((status = 201, description = "It is made.", body = EnvironmentType), OfWrite))]
+async fn create(
+    State(app): State<App>,
+    caller: Admin,
+    body: Body<EnvironmentTypeCreateBody>,
+) -> Result<(StatusCode, Json<EnvironmentType>), ApiError> {
+    let mut faults = FieldErrors::default();
+    let body = body.value;
+    let id = fields::id(&mut faults, "id", &body.id);
+    let name = fields::display_name_or_id(&mut faults, body.display_name, &body.id);
+    let (Some(id), Some(name)) = (id, name) else { return Err(faults.into()) };
+    let made = app.create_env_type(&caller, id, name).await?;
+    Ok((StatusCode::CREATED, Json(render(made))))
+}
+
+/// List the environment types.
+#[utoipa::path(get, path = "/orgs/{orgId}/env-types", tag = "EnvironmentType",
+    operation_id = "listEnvironmentTypes",
+    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    responses((status = 200, description = "A page of them.", body = Page<EnvironmentType>), OfList))]
+async fn list(
+    State(app): State<App>,
+    caller: Viewer,
+    Params(page): Params<PageQuery>,
+) -> Result<Json<Page<EnvironmentType>>, ApiError> {
+    let name = "env-types".to_owned();
+    let request = paging::request(&page, &name)?;
+    let found = app.table.env_types(caller.org, &request).await?;
+    Ok(Json(paging::answer(found, &name, render)))
+}
+
+/// Read an environment type.
+#[utoipa::path(get, path = "/orgs/{orgId}/env-types/{envTypeId}", tag = "EnvironmentType",
+    operation_id = "getEnvironmentType",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("envTypeId" = String, Path, description = "The environment type."),
+    ),
+    responses((status = 200, description = "The environment type.", body = EnvironmentType), OfRead))]
+async fn get(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, EnvTypeId)>,
+) -> Result<Json<EnvironmentType>, ApiError> {
+    Ok(Json(render(app.env_type(&caller, &id).await?)))
+}
+
+/// Change an environment type.
+#[utoipa::path(patch, path = "/orgs/{orgId}/env-types/{envTypeId}", tag = "EnvironmentType",
+    operation_id = "updateEnvironmentType",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("envTypeId" = String, Path, description = "The environment type."),
+    ),
+    request_body = EnvironmentTypeUpdateBody,
+    responses((status = 200, description = "It is changed.", body = EnvironmentType), OfWrite))]
+async fn update(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, EnvTypeId)>,
+    body: Body<EnvironmentTypeUpdateBody>,
+) -> Result<Json<EnvironmentType>, ApiError> {
+    let mut faults = FieldErrors::default();
+    let name = fields::display_name(&mut faults, body.value.display_name);
+    let Some(name) = name else { return Err(faults.into()) };
+    Ok(Json(render(app.rename_env_type(&caller, &id, &name).await?)))
+}
+
+/// Delete an environment type that nothing uses.
+#[utoipa::path(delete, path = "/orgs/{orgId}/env-types/{envTypeId}", tag = "EnvironmentType",
+    operation_id = "deleteEnvironmentType",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("envTypeId" = String, Path, description = "The environment type."),
+    ),
+    responses((status = 204, description = "It is gone."), OfAction))]
+async fn delete(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, EnvTypeId)>,
+) -> Result<StatusCode, ApiError> {
+    app.delete_env_type(&caller, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn render(of: inventory::EnvironmentType) -> EnvironmentType {
+    EnvironmentType {
+        id: of.id.into(),
+        uuid: of.uuid,
+        display_name: of.display_name.into(),
+        created_at: of.created_at,
+    }
+}

@@ -1,0 +1,265 @@
+//! Environments.
+
+use super::body::{Body, Params};
+use super::caller::{Admin, Ids, Viewer};
+use super::error::ApiError;
+use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::{fields, paging};
+use crate::App;
+use crate::app::environments::{EnvironmentOrder, Removal};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use canyon_api::environment::{
+    Environment, EnvironmentCreateBody, EnvironmentUpdateBody, RefreshRunnerActionResult,
+};
+use canyon_api::page::{Page, PageQuery};
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::{EnvId, ProjectId};
+use canyon_domain::inventory::{self, EnvironmentStatus};
+use canyon_domain::principal::Principal;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(list_in_org))
+        .routes(routes!(get, update, delete))
+        .routes(routes!(refresh_runner))
+}
+
+/// Create an environment. It is linked to the runner that the rules choose.
+#[utoipa::path(post, path = "/orgs/{orgId}/projects/{projectId}/envs", tag = "Environment",
+    operation_id = "createEnvironment",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
+    ),
+    request_body = EnvironmentCreateBody,
+    responses((status = 201, description = "It is made.", body = Environment), OfWrite))]
+async fn create(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, project)): Ids<(String, ProjectId)>,
+    body: Body<EnvironmentCreateBody>,
+) -> Result<(StatusCode, Json<Environment>), ApiError> {
+    let mut faults = FieldErrors::default();
+    let body = body.value;
+    let id = fields::id(&mut faults, "id", &body.id);
+    let env_type = fields::id(&mut faults, "env_type_id", &body.env_type_id);
+    let name = fields::display_name_or_id(&mut faults, body.display_name, &body.id);
+    let (Some(id), Some(env_type), Some(display_name)) = (id, env_type, name) else {
+        return Err(faults.into());
+    };
+    let order = EnvironmentOrder { id, project, env_type, display_name };
+    let made = app.create_environment(&caller, order).await?;
+    Ok((StatusCode::CREATED, Json(render(made))))
+}
+
+/// List the environments of a project.
+#[utoipa::path(get, path = "/orgs/{orgId}/projects/{projectId}/envs", tag = "Environment",
+    operation_id = "listEnvironments",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
+        ("byEnvTypeId" = Option<Vec<String>>, Query,
+         description = "Only environments of these types; may be given many times."),
+        PageQuery,
+    ),
+    responses((status = 200, description = "A page of them.", body = Page<Environment>), OfList))]
+async fn list(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, project)): Ids<(String, ProjectId)>,
+    Params(query): Params<Vec<(String, String)>>,
+    Params(page): Params<PageQuery>,
+) -> Result<Json<Page<Environment>>, ApiError> {
+    app.project(&caller, &project).await?;
+    page_of(&app, &caller, Some(&project), &env_types(query), &page).await
+}
+
+/// List the environments of the organization.
+#[utoipa::path(get, path = "/orgs/{orgId}/envs", tag = "Environment",
+    operation_id = "listEnvironmentsInOrg",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("byEnvTypeId" = Option<Vec<String>>, Query,
+         description = "Only environments of these types; may be given many times."),
+        PageQuery,
+    ),
+    responses((status = 200, description = "A page of them.", body = Page<Environment>), OfList))]
+async fn list_in_org(
+    State(app): State<App>,
+    caller: Viewer,
+    Params(query): Params<Vec<(String, String)>>,
+    Params(page): Params<PageQuery>,
+) -> Result<Json<Page<Environment>>, ApiError> {
+    page_of(&app, &caller, None, &env_types(query), &page).await
+}
+
+/// The values of `byEnvTypeId`, in one order whatever order they came in.
+fn env_types(query: Vec<(String, String)>) -> Vec<String> {
+    let mut types: Vec<_> =
+        query.into_iter().filter(|(name, _)| name == "byEnvTypeId").map(|(_, id)| id).collect();
+    types.sort_unstable();
+    types
+}
+
+async fn page_of(
+    app: &App,
+    caller: &Principal,
+    project: Option<&ProjectId>,
+    types: &[String],
+    page: &PageQuery,
+) -> Result<Json<Page<Environment>>, ApiError> {
+    let of = project.map_or("*", ProjectId::as_str);
+    let name = format!("envs?project={of}&types={}", types.join(","));
+    let request = paging::request(page, &name)?;
+    let wanted = |env: &inventory::Environment| {
+        types.is_empty() || types.iter().any(|id| id == env.env_type_id.as_str())
+    };
+    let found = app.table.environments(caller.org, project, &request, wanted).await?;
+    Ok(Json(paging::answer(found, &name, render)))
+}
+
+/// Read an environment.
+#[utoipa::path(get, path = "/orgs/{orgId}/projects/{projectId}/envs/{envId}", tag = "Environment",
+    operation_id = "getEnvironment",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
+        ("envId" = String, Path, description = "The environment."),
+    ),
+    responses((status = 200, description = "The environment.", body = Environment), OfRead))]
+async fn get(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
+) -> Result<Json<Environment>, ApiError> {
+    Ok(Json(render(app.environment(&caller, &project, &env).await?)))
+}
+
+/// Change an environment.
+#[utoipa::path(patch, path = "/orgs/{orgId}/projects/{projectId}/envs/{envId}",
+    tag = "Environment", operation_id = "updateEnvironment",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
+        ("envId" = String, Path, description = "The environment."),
+    ),
+    request_body = EnvironmentUpdateBody,
+    responses((status = 200, description = "It is changed.", body = Environment), OfWrite))]
+async fn update(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
+    body: Body<EnvironmentUpdateBody>,
+) -> Result<Json<Environment>, ApiError> {
+    let mut faults = FieldErrors::default();
+    let name = fields::display_name(&mut faults, body.value.display_name);
+    let Some(name) = name else { return Err(faults.into()) };
+    Ok(Json(render(app.rename_environment(&caller, &project, &env, &name).await?)))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct DeleteQuery {
+    /// Whether to leave behind what was deployed, without destroying it.
+    #[serde(default)]
+    #[param(required = false, default = false)]
+    force: bool,
+    /// Accepted for compatibility: no rule names an environment, so there is none to delete.
+    #[serde(default, rename = "deleteRules")]
+    #[param(required = false, default = false)]
+    #[expect(dead_code, reason = "it is read so that a wrong value is refused")]
+    delete_rules: bool,
+}
+
+/// Delete an environment. What was deployed to it is destroyed first.
+#[utoipa::path(delete, path = "/orgs/{orgId}/projects/{projectId}/envs/{envId}",
+    tag = "Environment", operation_id = "deleteEnvironment",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
+        ("envId" = String, Path, description = "The environment."),
+        DeleteQuery,
+    ),
+    responses(
+        (status = 202, description = "It goes when its destroy run has succeeded.",
+         body = Environment),
+        (status = 204, description = "It is gone."),
+        OfAction,
+    ))]
+async fn delete(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
+    Params(query): Params<DeleteQuery>,
+) -> Result<Response, ApiError> {
+    match app.delete_environment(&caller, &project, &env, query.force).await? {
+        Removal::Gone => Ok(StatusCode::NO_CONTENT.into_response()),
+        Removal::Destroying(environment) => {
+            Ok((StatusCode::ACCEPTED, Json(render(*environment))).into_response())
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct RefreshQuery {
+    /// Whether only to say which runner it would be.
+    #[serde(default)]
+    #[param(required = false, default = false)]
+    dry_run: bool,
+}
+
+/// Link an environment to the runner that the rules choose now.
+#[utoipa::path(post,
+    path = "/orgs/{orgId}/projects/{projectId}/envs/{envId}/actions/refresh_runner",
+    tag = "Environment", operation_id = "updateRunnerInAnEnvironment",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
+        ("envId" = String, Path, description = "The environment."),
+        RefreshQuery,
+    ),
+    responses(
+        (status = 200, description = "The runner that is, or would be, linked.",
+         body = RefreshRunnerActionResult),
+        OfAction,
+    ))]
+async fn refresh_runner(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
+    Params(query): Params<RefreshQuery>,
+) -> Result<Json<RefreshRunnerActionResult>, ApiError> {
+    let refreshed = app.refresh_runner(&caller, &project, &env, query.dry_run).await?;
+    let runner_id = refreshed.runner.into();
+    Ok(Json(RefreshRunnerActionResult { runner_id, updated: refreshed.updated }))
+}
+
+fn render(of: inventory::Environment) -> Environment {
+    let status = match of.status {
+        EnvironmentStatus::Active => "active",
+        EnvironmentStatus::Deleting => "deleting",
+        EnvironmentStatus::DeleteFailed => "delete_failed",
+    };
+    Environment {
+        id: of.id.into(),
+        uuid: of.uuid.0,
+        project_id: of.project_id.into(),
+        project_uuid: of.project_uuid,
+        env_type_id: of.env_type_id.into(),
+        display_name: of.display_name.into(),
+        created_at: of.created_at,
+        updated_at: of.updated_at,
+        status: status.to_owned(),
+        status_message: of.status_message,
+        runner_id: of.runner_id.into(),
+    }
+}

@@ -1,0 +1,64 @@
+//! Organizations.
+
+use super::caller::Viewer;
+use super::error::ApiError;
+use super::refusals::{OfMaking, OfRead};
+use crate::App;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use canyon_api::organization::{NewOrganization, Organization};
+use canyon_domain::inventory;
+use secrecy::ExposeSecret;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(create)).routes(routes!(get))
+}
+
+/// Create an organization with a random name. Only the operator of this Canyon may.
+#[utoipa::path(post, path = "/orgs", tag = "Organization", operation_id = "createOrganization",
+    responses(
+        (status = 201, description = "It is made; the token is shown this once.",
+         body = NewOrganization),
+        OfMaking,
+    ))]
+async fn create(
+    State(app): State<App>,
+    caller: Viewer,
+) -> Result<(StatusCode, Json<NewOrganization>), ApiError> {
+    if !caller.operator {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "only the operator of this Canyon may create organizations",
+        ));
+    }
+    let (organization, token) = app.create_organization(&caller).await?;
+    let answer = NewOrganization {
+        organization: render(organization),
+        admin_token: token.expose_secret().to_owned(),
+    };
+    Ok((StatusCode::CREATED, Json(answer)))
+}
+
+/// Read the organization.
+#[utoipa::path(get, path = "/orgs/{orgId}", tag = "Organization",
+    operation_id = "getOrganization",
+    params(("orgId" = String, Path, description = "The organization.")),
+    responses((status = 200, description = "The organization.", body = Organization), OfRead))]
+async fn get(State(app): State<App>, caller: Viewer) -> Result<Json<Organization>, ApiError> {
+    let found = app.table.organization(caller.org).await?;
+    let found = found.ok_or_else(|| ApiError::not_found("organization", &caller.org_id))?;
+    Ok(Json(render(found)))
+}
+
+fn render(of: inventory::Organization) -> Organization {
+    Organization {
+        id: of.id.into(),
+        uuid: of.uuid.0,
+        created_at: of.created_at,
+        created_by: of.created_by.0,
+        plan: "open-source".to_owned(),
+    }
+}

@@ -1,0 +1,137 @@
+//! Projects.
+
+use super::body::{Body, Params};
+use super::caller::{Admin, Ids, Viewer};
+use super::error::ApiError;
+use super::fields;
+use super::paging;
+use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use crate::App;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use canyon_api::page::{Page, PageQuery};
+use canyon_api::project::{Project, ProjectCreateBody, ProjectUpdateBody};
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::ProjectId;
+use canyon_domain::inventory;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
+}
+
+/// Create a project.
+#[utoipa::path(post, path = "/orgs/{orgId}/projects", tag = "Project",
+    operation_id = "createProject",
+    params(("orgId" = String, Path, description = "The organization.")),
+    request_body = ProjectCreateBody,
+    responses((status = 201, description = "It is made.", body = Project), OfWrite))]
+async fn create(
+    State(app): State<App>,
+    caller: Admin,
+    body: Body<ProjectCreateBody>,
+) -> Result<(StatusCode, Json<Project>), ApiError> {
+    let mut faults = FieldErrors::default();
+    let body = body.value;
+    let id = fields::id(&mut faults, "id", &body.id);
+    let name = fields::display_name_or_id(&mut faults, body.display_name, &body.id);
+    let (Some(id), Some(name)) = (id, name) else { return Err(faults.into()) };
+    let made = app.create_project(&caller, id, name).await?;
+    Ok((StatusCode::CREATED, Json(render(made))))
+}
+
+/// List the projects.
+#[utoipa::path(get, path = "/orgs/{orgId}/projects", tag = "Project",
+    operation_id = "listProjects",
+    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    responses((status = 200, description = "A page of them.", body = Page<Project>), OfList))]
+async fn list(
+    State(app): State<App>,
+    caller: Viewer,
+    Params(page): Params<PageQuery>,
+) -> Result<Json<Page<Project>>, ApiError> {
+    let name = "projects".to_owned();
+    let request = paging::request(&page, &name)?;
+    let found = app.table.projects(caller.org, &request).await?;
+    Ok(Json(paging::answer(found, &name, render)))
+}
+
+/// Read a project.
+#[utoipa::path(get, path = "/orgs/{orgId}/projects/{projectId}", tag = "Project",
+    operation_id = "getProject",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("projectId" = String, Path, description = "The project."),
+    ),
+    responses((status = 200, description = "The project.", body = Project), OfRead))]
+async fn get(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, ProjectId)>,
+) -> Result<Json<Project>, ApiError> {
+    Ok(Json(render(app.project(&caller, &id).await?)))
+}
+
+/// Change a project.
+#[utoipa::path(patch, path = "/orgs/{orgId}/projects/{projectId}", tag = "Project",
+    operation_id = "updateProject",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("projectId" = String, Path, description = "The project."),
+    ),
+    request_body = ProjectUpdateBody,
+    responses((status = 200, description = "It is changed.", body = Project), OfWrite))]
+async fn update(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, ProjectId)>,
+    body: Body<ProjectUpdateBody>,
+) -> Result<Json<Project>, ApiError> {
+    let mut faults = FieldErrors::default();
+    let name = fields::display_name(&mut faults, body.value.display_name);
+    let Some(name) = name else { return Err(faults.into()) };
+    Ok(Json(render(app.rename_project(&caller, &id, &name).await?)))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct DeleteQuery {
+    /// Whether to delete the runner rules that name the project, too.
+    #[serde(default, rename = "deleteRules")]
+    #[param(required = false, default = false)]
+    delete_rules: bool,
+}
+
+/// Delete a project that nothing uses.
+#[utoipa::path(delete, path = "/orgs/{orgId}/projects/{projectId}", tag = "Project",
+    operation_id = "deleteProject",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("projectId" = String, Path, description = "The project."),
+        DeleteQuery,
+    ),
+    responses((status = 204, description = "It is gone."), OfAction))]
+async fn delete(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, ProjectId)>,
+    Params(query): Params<DeleteQuery>,
+) -> Result<StatusCode, ApiError> {
+    app.delete_project(&caller, &id, query.delete_rules).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn render(of: inventory::Project) -> Project {
+    Project {
+        id: of.id.into(),
+        uuid: of.uuid,
+        display_name: of.display_name.into(),
+        created_at: of.created_at,
+        updated_at: of.updated_at,
+        status: "active".to_owned(),
+    }
+}

@@ -1,0 +1,131 @@
+//! Runner rules.
+
+use super::body::{Body, Params};
+use super::caller::{Admin, Ids, Viewer};
+use super::error::ApiError;
+use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::{fields, paging};
+use crate::App;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use canyon_api::page::{Page, PageQuery};
+use canyon_api::runner_rule::{RunnerRule, RunnerRuleCreateBody, RunnerRuleQuery};
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::{InvalidId, OrgId, RuleId};
+use canyon_domain::inventory;
+use canyon_domain::runner_rules::Scope;
+use canyon_store::runner_rules::RuleFilter;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, delete))
+}
+
+/// Create a runner rule.
+#[utoipa::path(post, path = "/orgs/{orgId}/runner-rules", tag = "Runner",
+    operation_id = "createRunnerRuleInOrg",
+    params(("orgId" = String, Path, description = "The organization.")),
+    request_body = RunnerRuleCreateBody,
+    responses((status = 201, description = "It is made.", body = RunnerRule), OfWrite))]
+async fn create(
+    State(app): State<App>,
+    caller: Admin,
+    body: Body<RunnerRuleCreateBody>,
+) -> Result<(StatusCode, Json<RunnerRule>), ApiError> {
+    let mut faults = FieldErrors::default();
+    let body = body.value;
+    let runner = fields::id(&mut faults, "runner_id", &body.runner_id);
+    // An empty text means "any", as it does in answers.
+    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let scope = Scope {
+        project: given(body.project_id)
+            .and_then(|text| fields::id(&mut faults, "project_id", &text)),
+        env_type: given(body.env_type_id)
+            .and_then(|text| fields::id(&mut faults, "env_type_id", &text)),
+    };
+    faults.into_result(())?;
+    let Some(runner) = runner else { return Err(ApiError::internal()) };
+    let made = app.create_rule(&caller, runner, scope).await?;
+    Ok((StatusCode::CREATED, Json(render(&caller.org_id, made))))
+}
+
+/// List the runner rules.
+#[utoipa::path(get, path = "/orgs/{orgId}/runner-rules", tag = "Runner",
+    operation_id = "listRunnerRulesInOrg",
+    params(("orgId" = String, Path, description = "The organization."), RunnerRuleQuery, PageQuery),
+    responses((status = 200, description = "A page of them.", body = Page<RunnerRule>), OfList))]
+async fn list(
+    State(app): State<App>,
+    caller: Viewer,
+    Params(query): Params<RunnerRuleQuery>,
+    Params(page): Params<PageQuery>,
+) -> Result<Json<Page<RunnerRule>>, ApiError> {
+    let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "*".to_owned());
+    let name = format!(
+        "runner-rules?project={}&env_type={}&runner={}",
+        shown(&query.by_project_id),
+        shown(&query.by_env_type_id),
+        shown(&query.by_runner_id)
+    );
+    let request = paging::request(&page, &name)?;
+    // What is not an id is the id of nothing, so no rule names it.
+    let Ok(filter) = filter(&query) else {
+        return Ok(Json(Page { items: Vec::new(), next_page_token: None }));
+    };
+    let found = app.table.rules(caller.org, &filter, &request).await?;
+    Ok(Json(paging::answer(found, &name, |rule| render(&caller.org_id, rule))))
+}
+
+fn filter(query: &RunnerRuleQuery) -> Result<RuleFilter, InvalidId> {
+    Ok(RuleFilter {
+        runner: query.by_runner_id.as_deref().map(str::parse).transpose()?,
+        project: query.by_project_id.as_deref().map(str::parse).transpose()?,
+        env_type: query.by_env_type_id.as_deref().map(str::parse).transpose()?,
+    })
+}
+
+/// Read a runner rule.
+#[utoipa::path(get, path = "/orgs/{orgId}/runner-rules/{ruleId}", tag = "Runner",
+    operation_id = "getRunnerRuleInOrg",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("ruleId" = Uuid, Path, description = "The rule."),
+    ),
+    responses((status = 200, description = "The rule.", body = RunnerRule), OfRead))]
+async fn get(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, RuleId)>,
+) -> Result<Json<RunnerRule>, ApiError> {
+    Ok(Json(render(&caller.org_id, app.rule(&caller, id).await?)))
+}
+
+/// Delete a runner rule. Environments keep the runner that it gave them.
+#[utoipa::path(delete, path = "/orgs/{orgId}/runner-rules/{ruleId}", tag = "Runner",
+    operation_id = "deleteRunnerRuleInOrg",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("ruleId" = Uuid, Path, description = "The rule."),
+    ),
+    responses((status = 204, description = "It is gone."), OfAction))]
+async fn delete(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, RuleId)>,
+) -> Result<StatusCode, ApiError> {
+    app.delete_rule(&caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn render(org: &OrgId, of: inventory::RunnerRule) -> RunnerRule {
+    RunnerRule {
+        org_id: org.to_string(),
+        id: of.id.0,
+        runner_id: of.runner_id.into(),
+        created_at: of.created_at,
+        project_id: of.scope.project.map(String::from).unwrap_or_default(),
+        env_type_id: of.scope.env_type.map(String::from).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,193 @@
+//! Runners.
+
+use super::body::{Body, Params};
+use super::caller::{Admin, Ids, Viewer};
+use super::error::ApiError;
+use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::{fields, paging};
+use crate::App;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use canyon_api::page::{Page, PageQuery};
+use canyon_api::runner::{
+    ConfigurationSummary, Runner, RunnerCreateBody, RunnerQuery, RunnerSummary, RunnerUpdateBody,
+};
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::{OrgId, RunnerId};
+use canyon_domain::runner::RunnerDefinition;
+use canyon_store::inventory::RunnerRecord;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
+}
+
+/// Create a runner.
+#[utoipa::path(post, path = "/orgs/{orgId}/runners", tag = "Runner",
+    operation_id = "createRunner",
+    params(("orgId" = String, Path, description = "The organization.")),
+    request_body = RunnerCreateBody,
+    responses((status = 201, description = "It is made.", body = Runner), OfWrite))]
+async fn create(
+    State(app): State<App>,
+    caller: Admin,
+    body: Body<RunnerCreateBody>,
+) -> Result<(StatusCode, Json<Runner>), ApiError> {
+    let mut faults = FieldErrors::default();
+    let id = fields::id(&mut faults, "id", &body.value.id);
+    let definition = RunnerDefinition::parse(definition(body.value));
+    let definition = definition.map_err(|more| faults.add_under("", more)).ok();
+    let (Some(id), Some(definition)) = (id, definition) else { return Err(faults.into()) };
+    let made = app.create_runner(&caller, id, definition).await?;
+    Ok((StatusCode::CREATED, Json(render(&caller.org_id, made)?)))
+}
+
+fn definition(body: RunnerCreateBody) -> Value {
+    let mut definition = json!({
+        "runner_configuration": body.runner_configuration,
+        "state_storage_configuration": body.state_storage_configuration,
+    });
+    if let Some(description) = body.description {
+        definition["description"] = Value::String(description);
+    }
+    definition
+}
+
+/// List the runners.
+#[utoipa::path(get, path = "/orgs/{orgId}/runners", tag = "Runner", operation_id = "listRunners",
+    params(("orgId" = String, Path, description = "The organization."), RunnerQuery, PageQuery),
+    responses(
+        (status = 200, description = "A page of them.", body = Page<RunnerSummary>),
+        OfList,
+    ))]
+async fn list(
+    State(app): State<App>,
+    caller: Viewer,
+    Params(query): Params<RunnerQuery>,
+    Params(page): Params<PageQuery>,
+) -> Result<Json<Page<RunnerSummary>>, ApiError> {
+    let kind = query.by_runner_type.as_deref();
+    let name = format!("runners?type={}", kind.unwrap_or("*"));
+    let request = paging::request(&page, &name)?;
+    let found = app.table.runners(caller.org, kind, &request).await?;
+    let mut failed = None;
+    let page = paging::answer(found, &name, |runner| {
+        summary(&caller.org_id, runner).map_err(|error| failed = Some(error)).ok()
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(Json(Page {
+            items: page.items.into_iter().flatten().collect(),
+            next_page_token: page.next_page_token,
+        })),
+    }
+}
+
+/// Read a runner. Its secrets are never shown.
+#[utoipa::path(get, path = "/orgs/{orgId}/runners/{runnerId}", tag = "Runner",
+    operation_id = "getRunner",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("runnerId" = String, Path, description = "The runner."),
+    ),
+    responses((status = 200, description = "The runner.", body = Runner), OfRead))]
+async fn get(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, RunnerId)>,
+) -> Result<Json<Runner>, ApiError> {
+    Ok(Json(render(&caller.org_id, app.runner(&caller, &id).await?)?))
+}
+
+/// Change a runner. What is not given stays, secrets included.
+#[utoipa::path(patch, path = "/orgs/{orgId}/runners/{runnerId}", tag = "Runner",
+    operation_id = "updateRunner",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("runnerId" = String, Path, description = "The runner."),
+    ),
+    request_body = RunnerUpdateBody,
+    responses((status = 200, description = "It is changed.", body = Runner), OfWrite))]
+async fn update(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, RunnerId)>,
+    body: Body<RunnerUpdateBody>,
+) -> Result<Json<Runner>, ApiError> {
+    let changed = app.update_runner(&caller, &id, &patch(body.value)).await?;
+    Ok(Json(render(&caller.org_id, changed)?))
+}
+
+fn patch(body: RunnerUpdateBody) -> Value {
+    let parts = [
+        ("description", body.description.map(Value::String)),
+        ("runner_configuration", body.runner_configuration),
+        ("state_storage_configuration", body.state_storage_configuration),
+    ];
+    let given = parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part?)));
+    Value::Object(given.collect())
+}
+
+/// Delete a runner that nothing uses.
+#[utoipa::path(delete, path = "/orgs/{orgId}/runners/{runnerId}", tag = "Runner",
+    operation_id = "deleteRunner",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("runnerId" = String, Path, description = "The runner."),
+    ),
+    responses((status = 204, description = "It is gone."), OfAction))]
+async fn delete(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, RunnerId)>,
+) -> Result<StatusCode, ApiError> {
+    app.delete_runner(&caller, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A stored definition, or of each configuration only what `C` takes. It was checked when it was
+/// written, so reading it is all that an answer needs.
+#[derive(Deserialize)]
+struct Definition<C> {
+    description: Option<String>,
+    runner_configuration: C,
+    state_storage_configuration: C,
+}
+
+fn read<C: DeserializeOwned>(runner: &RunnerRecord) -> Result<Definition<C>, ApiError> {
+    serde_json::from_str(&runner.definition).map_err(|error| {
+        tracing::error!(runner = %runner.id, %error, "the stored runner cannot be read");
+        ApiError::internal()
+    })
+}
+
+fn render(org: &OrgId, of: RunnerRecord) -> Result<Runner, ApiError> {
+    let definition: Definition<Map<String, Value>> = read(&of)?;
+    Ok(Runner {
+        org_id: org.to_string(),
+        id: of.id.into(),
+        description: definition.description,
+        runner_configuration: definition.runner_configuration,
+        state_storage_configuration: definition.state_storage_configuration,
+        created_at: of.created_at,
+        updated_at: of.updated_at,
+    })
+}
+
+fn summary(org: &OrgId, of: RunnerRecord) -> Result<RunnerSummary, ApiError> {
+    let definition: Definition<ConfigurationSummary> = read(&of)?;
+    Ok(RunnerSummary {
+        org_id: org.to_string(),
+        id: of.id.into(),
+        description: definition.description,
+        runner_configuration: definition.runner_configuration,
+        state_storage_configuration: definition.state_storage_configuration,
+        created_at: of.created_at,
+        updated_at: of.updated_at,
+    })
+}

@@ -1,0 +1,103 @@
+//! API tokens.
+
+use super::body::{Body, Params};
+use super::caller::{Admin, Ids};
+use super::error::ApiError;
+use super::paging;
+use super::refusals::{OfAction, OfClosedList, OfWrite};
+use crate::App;
+use crate::app::tokens::TokenOrder;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use canyon_api::page::{Page, PageQuery};
+use canyon_api::token::{NewToken, Token, TokenCreateBody};
+use canyon_domain::field_error::FieldErrors;
+use canyon_store::organizations::TokenRecord;
+use secrecy::ExposeSecret;
+use std::time::Duration;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+/// The longest life of a token, in seconds: a year.
+const MAX_LIFE: u32 = 31_536_000;
+/// The longest description, in characters.
+const MAX_DESCRIPTION: usize = 200;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(delete))
+}
+
+/// Create a token. Its secret is shown this once.
+#[utoipa::path(post, path = "/orgs/{orgId}/tokens", tag = "Token", operation_id = "createToken",
+    params(("orgId" = String, Path, description = "The organization.")),
+    request_body = TokenCreateBody,
+    responses((status = 201, description = "It is made.", body = NewToken), OfWrite))]
+async fn create(
+    State(app): State<App>,
+    caller: Admin,
+    body: Body<TokenCreateBody>,
+) -> Result<(StatusCode, Json<NewToken>), ApiError> {
+    let (token, secret) = app.create_token(&caller, order(body.value)?).await?;
+    let secret = secret.expose_secret().to_owned();
+    Ok((StatusCode::CREATED, Json(NewToken { token: render(token), secret })))
+}
+
+fn order(body: TokenCreateBody) -> Result<TokenOrder, FieldErrors> {
+    let mut faults = FieldErrors::default();
+    let description = body.description;
+    if description.chars().count() > MAX_DESCRIPTION || description.contains(char::is_control) {
+        faults.add(
+            "description",
+            format!("has at most {MAX_DESCRIPTION} characters, and no control characters"),
+        );
+    }
+    if body.expires_in_seconds.is_some_and(|life| !(1..=MAX_LIFE).contains(&life)) {
+        faults.add("expires_in_seconds", format!("is from 1 to {MAX_LIFE}"));
+    }
+    let life = body.expires_in_seconds.map(|life| Duration::from_secs(life.into()));
+    faults.into_result(TokenOrder { description, role: body.role, life })
+}
+
+/// List the tokens, without their secrets.
+#[utoipa::path(get, path = "/orgs/{orgId}/tokens", tag = "Token", operation_id = "listTokens",
+    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    responses((status = 200, description = "A page of them.", body = Page<Token>), OfClosedList))]
+async fn list(
+    State(app): State<App>,
+    caller: Admin,
+    Params(page): Params<PageQuery>,
+) -> Result<Json<Page<Token>>, ApiError> {
+    let name = "tokens".to_owned();
+    let request = paging::request(&page, &name)?;
+    let found = app.table.tokens(caller.org, &request).await?;
+    Ok(Json(paging::answer(found, &name, render)))
+}
+
+/// Revoke a token.
+#[utoipa::path(delete, path = "/orgs/{orgId}/tokens/{tokenId}", tag = "Token",
+    operation_id = "deleteToken",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("tokenId" = Uuid, Path, description = "The token."),
+    ),
+    responses((status = 204, description = "It opens nothing any more."), OfAction))]
+async fn delete(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, Uuid)>,
+) -> Result<StatusCode, ApiError> {
+    app.delete_token(&caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn render(of: TokenRecord) -> Token {
+    Token {
+        id: of.principal.id.0,
+        description: of.description,
+        role: of.principal.role,
+        created_at: of.created_at,
+        expires_at: of.expires_at,
+    }
+}

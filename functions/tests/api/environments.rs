@@ -1,0 +1,157 @@
+//! Environments and their link to a runner.
+
+use crate::harness::{Api, faults, local_runner, message, settled};
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::ids::{DeploymentId, PrincipalId};
+use canyon_domain::inventory::Environment;
+use canyon_domain::seam::{Clock as _, Entropy as _};
+use canyon_identity::system::System;
+use canyon_store::outcome::Saved;
+use serde_json::json;
+use uuid::Uuid;
+
+const MAIN: &str = "/projects/shop/envs/main";
+
+async fn furnished() -> Api {
+    let api = Api::start().await;
+    api.furnish().await;
+    api.make("/projects/shop/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
+    api
+}
+
+/// Changes the stored environment as deployments would.
+async fn change(api: &Api, how: impl Fn(&mut Environment)) {
+    let org = api.ours.uuid;
+    let (project, env) = ("shop".parse().unwrap(), "main".parse().unwrap());
+    let mut found = api.app.table.environment(org, &project, &env).await.unwrap().unwrap();
+    how(&mut found);
+    found.version += 1;
+    let at = api.clock.now();
+    let record = AuditRecord {
+        id: System.id(at),
+        at,
+        by: PrincipalId(Uuid::nil()),
+        action: "test.change".to_owned(),
+        subject: "the test".to_owned(),
+        by_right: "canyon".to_owned(),
+    };
+    assert_eq!(api.app.table.save_environment(org, &found, &record).await.unwrap(), Saved::Yes);
+}
+
+#[tokio::test]
+async fn an_environment_is_made_read_renamed_listed_and_deleted() {
+    let api = furnished().await;
+    let (status, made) = api.get(MAIN).await;
+    assert_eq!(status, 200);
+    insta::assert_snapshot!(settled(&made), @r#"
+    {
+      "created_at": "[time]",
+      "display_name": "main",
+      "env_type_id": "dev",
+      "id": "main",
+      "project_id": "shop",
+      "project_uuid": "[uuid]",
+      "runner_id": "shared",
+      "status": "active",
+      "updated_at": "[time]",
+      "uuid": "[uuid]"
+    }
+    "#);
+    let (status, renamed) = api.patch(MAIN, json!({ "display_name": "Main" })).await;
+    assert_eq!((status, &renamed["display_name"]), (200, &json!("Main")));
+    api.make("/env-types", json!({ "id": "prod" })).await;
+    api.make("/projects", json!({ "id": "shop/eu" })).await;
+    api.make("/projects/shop%2Feu/envs", json!({ "id": "live", "env_type_id": "prod" })).await;
+    for (path, ids) in [
+        ("/envs", json!(["main", "live"])),
+        ("/projects/shop/envs", json!(["main"])),
+        ("/projects/shop%2Feu/envs", json!(["live"])),
+        ("/envs?byEnvTypeId=prod", json!(["live"])),
+        ("/envs?byEnvTypeId=prod&byEnvTypeId=dev", json!(["main", "live"])),
+        ("/projects/shop/envs?byEnvTypeId=prod", json!([])),
+    ] {
+        let (status, page) = api.get(path).await;
+        let found: Vec<_> = page["items"].as_array().unwrap().iter().map(|e| &e["id"]).collect();
+        assert_eq!((status, json!(found)), (200, ids), "{path}");
+    }
+    assert_eq!(api.get("/projects/absent/envs").await.0, 404);
+    assert_eq!(api.delete(MAIN).await.0, 204, "nothing was deployed, so nothing is destroyed");
+    assert_eq!(api.get(MAIN).await.0, 404);
+}
+
+#[tokio::test]
+async fn an_environment_needs_a_project_a_type_a_rule_and_a_free_name() {
+    let api = Api::start().await;
+    let body = json!({ "id": "main", "env_type_id": "dev" });
+    let post = async || api.post("/projects/shop/envs", body.clone()).await;
+    let refused = post().await;
+    assert_eq!((refused.0, message(&refused)), (404, "there is no project `shop`"));
+    api.make("/projects", json!({ "id": "shop" })).await;
+    let refused = post().await;
+    assert_eq!((refused.0, faults(&refused)), (400, vec!["env_type_id"]));
+    assert!(message(&refused).ends_with("canyon create environment-type dev"));
+    api.make("/env-types", json!({ "id": "dev" })).await;
+    let refused = post().await;
+    assert_eq!(refused.0, 409);
+    insta::assert_snapshot!(message(&refused), @"no runner rule covers project `shop` and environment type `dev`; add one: canyon create runner-rule --set=runner_id=RUNNER --set=project_id=shop --set=env_type_id=dev");
+    api.make("/runners", local_runner("shared")).await;
+    api.make("/runner-rules", json!({ "runner_id": "shared" })).await;
+    assert_eq!(post().await.0, 201);
+    let again = post().await;
+    assert_eq!(
+        (again.0, message(&again)),
+        (409, "project `shop` has an environment `main` already")
+    );
+}
+
+#[tokio::test]
+async fn the_link_to_a_runner_stays_until_it_is_refreshed() {
+    let api = furnished().await;
+    api.make("/runners", local_runner("own")).await;
+    api.make("/runner-rules", json!({ "runner_id": "own", "project_id": "shop" })).await;
+    let linked = async || api.get(MAIN).await.1["runner_id"].clone();
+    let refresh = format!("{MAIN}/actions/refresh_runner");
+    assert_eq!(linked().await, "shared");
+    let before = api.audit().await;
+    let dry = api.act(&format!("{refresh}?dry_run=true")).await;
+    assert_eq!(dry, (200, json!({ "runner_id": "own", "updated": false })));
+    assert_eq!(linked().await, "shared");
+    assert_eq!(api.audit().await, before, "a dry run writes nothing");
+
+    change(&api, |env| env.turns.join(DeploymentId(Uuid::now_v7())).unwrap()).await;
+    let busy = api.act(&refresh).await;
+    assert!(busy.0 == 409 && message(&busy).contains("cancel"), "{busy:?}");
+    change(&api, |env| env.turns = canyon_domain::turn::Turns::default()).await;
+
+    assert_eq!(api.act(&refresh).await, (200, json!({ "runner_id": "own", "updated": true })));
+    assert_eq!(linked().await, "own");
+    assert_eq!(api.act(&refresh).await, (200, json!({ "runner_id": "own", "updated": false })));
+
+    // Without any rule the environment keeps its runner, and is told why it cannot be refreshed.
+    for rule in api.get("/runner-rules").await.1["items"].as_array().unwrap() {
+        let path = format!("/runner-rules/{}", rule["id"].as_str().unwrap());
+        assert_eq!(api.delete(&path).await.0, 204);
+    }
+    let refused = api.act(&refresh).await;
+    assert!(refused.0 == 409 && message(&refused).contains("create runner-rule"), "{refused:?}");
+    assert_eq!(linked().await, "own");
+    assert_eq!(api.delete("/runners/shared").await.0, 204, "nothing uses it any more");
+    assert_eq!(api.delete("/runners/own").await.0, 409);
+}
+
+#[tokio::test]
+async fn force_removes_an_environment_at_once_but_not_under_a_deployment() {
+    let api = furnished().await;
+    change(&api, |env| {
+        env.applied = Some(DeploymentId(Uuid::now_v7()));
+        env.turns.join(DeploymentId(Uuid::now_v7())).unwrap();
+    })
+    .await;
+    for path in [MAIN.to_owned(), format!("{MAIN}?force=true")] {
+        let refused = api.delete(&path).await;
+        assert!(refused.0 == 409 && message(&refused).contains("cancel"), "{path}: {refused:?}");
+    }
+    change(&api, |env| env.turns = canyon_domain::turn::Turns::default()).await;
+    assert_eq!(api.delete(&format!("{MAIN}?force=true&deleteRules=true")).await.0, 204);
+    assert_eq!(api.get(MAIN).await.0, 404);
+}

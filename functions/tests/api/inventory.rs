@@ -1,0 +1,210 @@
+//! Organizations, environment types, projects and runner rules.
+
+use crate::harness::{Api, faults, local_runner, message, settled};
+use reqwest::Method;
+use serde_json::json;
+
+#[tokio::test]
+async fn an_environment_type_is_made_read_renamed_listed_and_deleted() {
+    let api = Api::start().await;
+    let made = api.make("/env-types", json!({ "id": "dev", "display_name": "Development" })).await;
+    insta::assert_snapshot!(settled(&made), @r#"
+    {
+      "created_at": "[time]",
+      "display_name": "Development",
+      "id": "dev",
+      "uuid": "[uuid]"
+    }
+    "#);
+    assert_eq!(api.get("/env-types/dev").await, (200, made));
+    let (status, renamed) = api.patch("/env-types/dev", json!({ "display_name": "Dev!" })).await;
+    assert_eq!((status, &renamed["display_name"]), (200, &json!("Dev!")));
+    assert_eq!(api.get("/env-types").await, (200, json!({ "items": [renamed] })));
+    assert_eq!(api.delete("/env-types/dev").await, (204, json!(null)));
+    for (method, body) in [
+        (Method::GET, None),
+        (Method::DELETE, None),
+        (Method::PATCH, Some(json!({ "display_name": "gone" }))),
+    ] {
+        let answer = api.call_as(&api.ours.admin, method, "/env-types/dev", body.as_ref()).await;
+        assert_eq!((answer.0, message(&answer)), (404, "there is no environment type `dev`"));
+    }
+}
+
+#[tokio::test]
+async fn a_project_may_be_a_path_of_groups() {
+    let api = Api::start().await;
+    let made = api.make("/projects", json!({ "id": "payments/eu/api" })).await;
+    insta::assert_snapshot!(settled(&made), @r#"
+    {
+      "created_at": "[time]",
+      "display_name": "payments/eu/api",
+      "id": "payments/eu/api",
+      "status": "active",
+      "updated_at": "[time]",
+      "uuid": "[uuid]"
+    }
+    "#);
+    assert_eq!(api.get("/projects/payments%2Feu%2Fapi").await, (200, made.clone()));
+    let path = "/projects/payments%2Feu%2Fapi";
+    let (status, renamed) = api.patch(path, json!({ "display_name": "The API" })).await;
+    assert_eq!((status, &renamed["display_name"]), (200, &json!("The API")));
+    assert_ne!(renamed["updated_at"], made["updated_at"]);
+    let again = api.post("/projects", json!({ "id": "payments/eu/api" })).await;
+    assert_eq!((again.0, message(&again)), (409, "project `payments/eu/api` exists already"));
+    assert_eq!(api.delete(path).await.0, 204);
+    assert_eq!(api.get("/projects").await, (200, json!({ "items": [] })));
+}
+
+#[tokio::test]
+async fn a_project_is_deleted_with_its_rules_only_when_that_is_said() {
+    let api = Api::start().await;
+    api.furnish().await;
+    let rule =
+        api.make("/runner-rules", json!({ "runner_id": "shared", "project_id": "shop" })).await;
+    let rule = rule["id"].as_str().unwrap();
+    let before = api.audit().await;
+    let refused = api.delete("/projects/shop").await;
+    assert_eq!(refused.0, 409);
+    assert_eq!(
+        message(&refused),
+        format!(
+            "project `shop` is used by runner rule `{rule}` (project `shop`); delete those first, or say `deleteRules=true`"
+        )
+    );
+    assert_eq!(refused.1["details"]["runner_rules"], json!([rule]));
+
+    api.make("/projects/shop/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
+    let refused = api.delete("/projects/shop?deleteRules=true").await;
+    assert_eq!(refused.0, 409);
+    assert!(message(&refused).contains("environment `main` of project `shop`"), "{refused:?}");
+    assert_eq!(api.get(&format!("/runner-rules/{rule}")).await.0, 200, "nothing was deleted");
+
+    assert_eq!(api.delete("/projects/shop/envs/main").await.0, 204);
+    assert_eq!(api.delete("/projects/shop?deleteRules=true").await.0, 204);
+    assert_eq!(api.get(&format!("/runner-rules/{rule}")).await.0, 404);
+    let written = api.audit().await;
+    assert_eq!(
+        written[..written.len() - before.len()],
+        [
+            "project.delete projects/shop".to_owned(),
+            format!("runner_rule.delete runner-rules/{rule}"),
+            "environment.delete projects/shop/envs/main".to_owned(),
+            "environment.create projects/shop/envs/main".to_owned(),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_environment_type_in_use_is_kept_and_its_users_are_named() {
+    let api = Api::start().await;
+    api.furnish().await;
+    let rule =
+        api.make("/runner-rules", json!({ "runner_id": "shared", "env_type_id": "dev" })).await;
+    api.make("/projects/shop/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
+    let refused = api.delete("/env-types/dev").await;
+    assert_eq!(refused.0, 409);
+    let rule = rule["id"].as_str().unwrap();
+    assert_eq!(
+        message(&refused),
+        format!(
+            "environment type `dev` is used by environment `main` of project `shop`; runner rule `{rule}` (environment type `dev`); delete those first: canyon delete environment PROJECT ENV, canyon delete runner-rule ID"
+        )
+    );
+    assert_eq!(
+        refused.1["details"]["environments"],
+        json!([{ "project_id": "shop", "id": "main" }])
+    );
+    assert_eq!(api.get("/env-types/dev").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_rule_is_made_read_filtered_and_deleted() {
+    let api = Api::start().await;
+    api.furnish().await;
+    api.make("/projects", json!({ "id": "payments/eu" })).await;
+    api.make("/runners", local_runner("second")).await;
+    let body = json!({ "runner_id": "second", "project_id": "payments", "env_type_id": "dev" });
+    let made = api.make("/runner-rules", body).await;
+    insta::assert_snapshot!(settled(&made), @r#"
+    {
+      "created_at": "[time]",
+      "env_type_id": "dev",
+      "id": "[uuid]",
+      "org_id": "our-org",
+      "project_id": "payments",
+      "runner_id": "second"
+    }
+    "#);
+    let path = format!("/runner-rules/{}", made["id"].as_str().unwrap());
+    assert_eq!(api.get(&path).await, (200, made.clone()));
+    for (filter, count) in [
+        ("", 2),
+        ("?byRunnerId=second", 1),
+        ("?byProjectId=payments&byEnvTypeId=dev", 1),
+        ("?byProjectId=shop", 0),
+        ("?byEnvTypeId=No%20Id", 0),
+    ] {
+        let (status, page) = api.get(&format!("/runner-rules{filter}")).await;
+        assert_eq!((status, page["items"].as_array().unwrap().len()), (200, count), "{filter}");
+    }
+    assert_eq!(api.delete(&path).await.0, 204);
+    assert_eq!(api.delete(&path).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_second_rule_for_the_same_scope_is_refused_and_the_first_is_named() {
+    let api = Api::start().await;
+    api.furnish().await;
+    api.make("/runners", local_runner("second")).await;
+    let rules = api.get("/runner-rules").await.1;
+    let first = rules["items"][0]["id"].as_str().unwrap();
+    let same = api.post("/runner-rules", json!({ "runner_id": "shared" })).await;
+    assert_eq!(same.0, 409);
+    assert_eq!(
+        message(&same),
+        format!("rule `{first}` says the same already: runner `shared` for every environment")
+    );
+    let other = api.post("/runner-rules", json!({ "runner_id": "second" })).await;
+    assert_eq!(other.0, 409);
+    assert_eq!(
+        message(&other),
+        format!(
+            "rule `{first}` gives every environment to runner `shared`; delete it first: canyon delete runner-rule {first}"
+        )
+    );
+    assert_eq!(other.1["details"]["runner_rule"], json!(first));
+}
+
+#[tokio::test]
+async fn a_rule_names_only_what_is_there() {
+    let api = Api::start().await;
+    api.furnish().await;
+    let cases = [
+        (json!({ "runner_id": "absent", "project_id": "shop" }), "runner_id"),
+        (json!({ "runner_id": "shared", "env_type_id": "absent" }), "env_type_id"),
+        (json!({ "runner_id": "shared", "project_id": "sho" }), "project_id"),
+        (json!({ "runner_id": "../x" }), "runner_id"),
+    ];
+    for (body, field) in cases {
+        let refused = api.post("/runner-rules", body.clone()).await;
+        assert_eq!((refused.0, faults(&refused)), (400, vec![field]), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_operator_makes_organizations() {
+    let api = Api::start().await;
+    let post = async |token: &str| api.send(Method::POST, "/orgs", Some(token), None).await;
+    for token in [&api.theirs.admin, &api.ours.viewer] {
+        assert_eq!(post(token).await.0, 403);
+    }
+    let (status, made) = post(&api.ours.admin).await;
+    assert_eq!((status, &made["plan"]), (201, &json!("open-source")));
+    let path = format!("/orgs/{}", made["id"].as_str().unwrap());
+    let token = made["admin_token"].as_str().unwrap();
+    let (status, read) = api.send(Method::GET, &path, Some(token), None).await;
+    assert_eq!((status, &read["uuid"]), (200, &made["uuid"]));
+    assert_eq!(api.send(Method::GET, &path, Some(&api.ours.admin), None).await.0, 404);
+    assert_eq!(post(token).await.0, 403, "a new organization's admin is no operator");
+}

@@ -1,0 +1,12 @@
+//! The API over HTTP: the router on a loopback port, over a real (embedded) table.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
+
+mod access;
+mod bad_input;
+mod environments;
+mod harness;
+mod inventory;
+mod paging;
+mod runners;
+mod tokens;

@@ -1,0 +1,224 @@
+//! Runners, their secrets and their users.
+
+use crate::harness::{Api, faults, local_runner, message, settled};
+use canyon_store::inventory::RunnerRecord;
+use serde_json::{Value, json};
+
+fn gke() -> Value {
+    json!({
+        "id": "my-gke-runner",
+        "description": "EU production",
+        "runner_configuration": {
+            "type": "kubernetes-gke",
+            "cluster": {
+                "name": "my-cluster", "project_id": "my-gcp-project", "location": "europe-west3",
+                "auth": {
+                    "gcp_audience": "//iam.googleapis.com/projects/123456789/locations/global/workloadIdentityPools/canyon/providers/canyon",
+                    "gcp_service_account": "runner@my-gcp-project.iam.gserviceaccount.com",
+                },
+            },
+            "job": { "namespace": "canyon-runner", "service_account": "canyon-runner" },
+        },
+        "state_storage_configuration": { "type": "kubernetes", "namespace": "canyon-runner" },
+    })
+}
+
+fn kubernetes() -> Value {
+    json!({
+        "id": "my-cluster",
+        "runner_configuration": {
+            "type": "kubernetes",
+            "cluster": {
+                "cluster_data": {
+                    "server": "https://cluster.example:6443",
+                    "certificate_authority_data": "Zm9v",
+                },
+                "auth": { "service_account_token": "very-secret-token" },
+            },
+            "job": { "namespace": "canyon", "service_account": "canyon" },
+        },
+        "state_storage_configuration": { "type": "kubernetes", "namespace": "canyon" },
+    })
+}
+
+#[tokio::test]
+async fn a_runner_reads_back_as_it_was_given() {
+    let api = Api::start().await;
+    let made = api.make("/runners", gke()).await;
+    assert_eq!(api.get("/runners/my-gke-runner").await, (200, made.clone()));
+    for (name, value) in gke().as_object().unwrap() {
+        assert_eq!(&made[name], value, "{name}");
+    }
+    let (status, page) = api.get("/runners").await;
+    assert_eq!(status, 200);
+    insta::assert_snapshot!(settled(&page), @r#"
+    {
+      "items": [
+        {
+          "created_at": "[time]",
+          "description": "EU production",
+          "id": "my-gke-runner",
+          "org_id": "our-org",
+          "runner_configuration": {
+            "type": "kubernetes-gke"
+          },
+          "state_storage_configuration": {
+            "type": "kubernetes"
+          },
+          "updated_at": "[time]"
+        }
+      ]
+    }
+    "#);
+    api.make("/runners", local_runner("other")).await;
+    for (filter, count) in [("local", 1), ("kubernetes-gke", 1), ("serverless-ecs", 0), ("x", 0)] {
+        let (_, page) = api.get(&format!("/runners?byRunnerType={filter}")).await;
+        assert_eq!(page["items"].as_array().unwrap().len(), count, "{filter}");
+    }
+    let again = api.post("/runners", gke()).await;
+    assert!(again.0 == 409 && message(&again).contains("canyon update runner"), "{again:?}");
+    assert_eq!(api.delete("/runners/my-gke-runner").await.0, 204);
+    assert_eq!(api.get("/runners/my-gke-runner").await.0, 404);
+}
+
+#[tokio::test]
+async fn an_update_changes_what_it_gives_and_keeps_the_rest() {
+    let api = Api::start().await;
+    let made = api.make("/runners", gke()).await;
+    let job = json!({ "namespace": "elsewhere", "service_account": "canyon-runner" });
+    let patch = json!({ "runner_configuration": { "type": "kubernetes-gke", "job": job } });
+    let (status, changed) = api.patch("/runners/my-gke-runner", patch).await;
+    assert_eq!((status, &changed["runner_configuration"]["job"]), (200, &job), "{changed}");
+    assert_eq!(changed["runner_configuration"]["cluster"], made["runner_configuration"]["cluster"]);
+    assert_eq!(changed["description"], "EU production");
+    assert_eq!(api.get("/runners/my-gke-runner").await.1, changed);
+    let other = json!({ "runner_configuration": { "type": "kubernetes" } });
+    let refused = api.patch("/runners/my-gke-runner", other).await;
+    assert_eq!(refused.0, 400);
+    assert!(faults(&refused).contains(&"runner_configuration.type"), "{refused:?}");
+    assert_eq!(api.patch("/runners/absent", json!({})).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_secret_is_sealed_never_shown_and_kept_until_it_is_replaced() {
+    const PATH: &str = "runner_configuration.cluster.auth.service_account_token";
+    let api = Api::start().await;
+    let made = api.make("/runners", kubernetes()).await;
+    assert!(!made.to_string().contains("very-secret"), "{made}");
+    let id = "my-cluster".parse().unwrap();
+    let place = RunnerRecord::secrets_place(api.ours.uuid, &id);
+    let opened = async || {
+        let stored = api.app.table.runner(api.ours.uuid, &id).await.unwrap().unwrap();
+        assert!(!stored.definition.contains("secret"), "{}", stored.definition);
+        let sealed = stored.sealed_secrets.unwrap();
+        serde_json::from_slice::<Value>(&api.app.master_key.open(&place, &sealed).unwrap()).unwrap()
+    };
+    assert_eq!(opened().await, json!({ PATH: "very-secret-token" }));
+
+    assert_eq!(api.patch("/runners/my-cluster", json!({ "description": "ours" })).await.0, 200);
+    assert_eq!(opened().await, json!({ PATH: "very-secret-token" }), "it is kept");
+
+    let mut cluster = kubernetes()["runner_configuration"]["cluster"].clone();
+    cluster["auth"]["service_account_token"] = json!("new-secret-token");
+    let patch =
+        json!({ "runner_configuration": { "type": "kubernetes", "cluster": cluster.clone() } });
+    assert_eq!(api.patch("/runners/my-cluster", patch).await.0, 200);
+    assert_eq!(opened().await, json!({ PATH: "new-secret-token" }), "it is replaced");
+
+    // Whoever moves the cluster's address must know the secret that is sent there.
+    cluster["cluster_data"]["server"] = json!("https://elsewhere.example:6443");
+    cluster["auth"] = json!({});
+    let patch = json!({ "runner_configuration": { "type": "kubernetes", "cluster": cluster } });
+    let refused = api.patch("/runners/my-cluster", patch).await;
+    assert_eq!(refused.0, 400, "{refused:?}");
+    assert_eq!(opened().await, json!({ PATH: "new-secret-token" }));
+}
+
+#[tokio::test]
+async fn a_runner_in_use_is_kept_and_its_users_are_named() {
+    let api = Api::start().await;
+    api.furnish().await;
+    api.make("/projects/shop/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
+    let refused = api.delete("/runners/shared").await;
+    assert_eq!(refused.0, 409);
+    let text = message(&refused);
+    for part in ["environment `main` of project `shop`", "(every environment)", "refresh-runner"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(refused.1["details"]["runner_rules"].as_array().unwrap().len(), 1);
+    assert_eq!(api.get("/runners/shared").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_canyon_without_a_machine_of_its_own_refuses_local_runners() {
+    let api = Api::start_with(false).await;
+    let refused = api.post("/runners", local_runner("mine")).await;
+    assert_eq!((refused.0, faults(&refused)), (400, vec!["runner_configuration.type"]));
+}
+
+#[tokio::test]
+async fn what_a_runner_cannot_be_is_refused_field_by_field() {
+    let with = |path: &str, value: Value| {
+        let mut body = gke();
+        *body.pointer_mut(path).unwrap() = value;
+        body
+    };
+    let template = |spec: Value| {
+        let mut body = gke();
+        body["runner_configuration"]["job"]["pod_template"] = json!({ "spec": spec });
+        body
+    };
+    let mut unknown = gke();
+    unknown["runner_configuration"]["cluster"]["zone"] = json!("a");
+    let container = |extra: Value| {
+        let mut container = json!({ "name": "canyon-runner" });
+        container.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        json!({ "containers": [container] })
+    };
+    let cases = [
+        ("unknown field", unknown, "runner_configuration.cluster.zone"),
+        (
+            "unknown type",
+            with("/runner_configuration/type", json!("nomad")),
+            "runner_configuration.type",
+        ),
+        ("wrong type", with("/runner_configuration/job", json!([])), "runner_configuration.job"),
+        (
+            "impossible pair",
+            with("/state_storage_configuration", json!({ "type": "local", "path": "/x" })),
+            "state_storage_configuration.type",
+        ),
+        (
+            "host path",
+            template(json!({ "volumes": [{ "name": "root", "hostPath": { "path": "/" } }] })),
+            "volumes",
+        ),
+        (
+            "privileged",
+            template(container(json!({ "securityContext": { "privileged": true } }))),
+            "privileged",
+        ),
+        ("host network", template(json!({ "hostNetwork": true })), "hostNetwork"),
+        (
+            "service account",
+            template(json!({ "serviceAccountName": "admin" })),
+            "serviceAccountName",
+        ),
+        (
+            "a second container of our name",
+            template(
+                json!({ "containers": [{ "name": "canyon-runner" }, { "name": "canyon-runner" }] }),
+            ),
+            "containers",
+        ),
+    ];
+    let api = Api::start().await;
+    let before = api.audit().await;
+    for (what, body, path) in cases {
+        let refused = api.post("/runners", body).await;
+        let named = faults(&refused).iter().any(|fault| fault.contains(path));
+        assert!(refused.0 == 400 && named, "{what}: {refused:?}");
+    }
+    assert_eq!(api.get("/runners").await.1, json!({ "items": [] }));
+    assert_eq!(api.audit().await, before);
+}
