@@ -6,6 +6,7 @@
 use crate::{settings::Settings, workspace::Workspace};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 /// For every program.
 const COMMON: [&str; 12] = [
@@ -47,6 +48,8 @@ pub fn of_tofu(
             || FOR_TOFU.contains(&name)
             || FOR_TOFU_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     });
+    // OpenTofu warns on its standard output of a file that is not there, which spoils its JSON.
+    variables.retain(|(name, value)| name != "TF_CLI_CONFIG_FILE" || Path::new(value).exists());
     // Ours come last: of two of a name, the last one counts.
     let set = |name: &str, value: &OsStr| (OsString::from(name), value.to_owned());
     variables.extend(

@@ -118,7 +118,9 @@ impl Table {
         // One more than wanted tells whether more follows. If `keep` leaves out so much that this
         // was not enough, few items are wanted among many, and small bites would be many requests.
         let mut bite = i32::try_from(wanted + 1).unwrap_or(MAX_BITE);
-        let mut after = request.after.clone();
+        // DynamoDB refuses a start outside of the prefix, where only a forged cursor leads.
+        let inside = |cursor: &Cursor| prefix.is_none_or(|p| cursor.position.starts_with(p));
+        let mut after = request.after.clone().filter(inside);
         let mut items = Vec::new();
         loop {
             let mut query = self

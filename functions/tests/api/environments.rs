@@ -155,3 +155,24 @@ async fn force_removes_an_environment_at_once_but_not_under_a_deployment() {
     assert_eq!(api.delete(&format!("{MAIN}?force=true&deleteRules=true")).await.0, 204);
     assert_eq!(api.get(MAIN).await.0, 404);
 }
+
+#[tokio::test]
+async fn what_was_deployed_is_destroyed_before_its_environment_goes() {
+    let api = furnished().await;
+    let module = json!({ "source": "inline", "source_code": "output \"x\" { value = 1 }" });
+    let body =
+        json!({ "project_id": "shop", "env_id": "main", "mode": "deploy", "module": module });
+    let deployment = api.make("/deployments", body).await;
+    let id = deployment["id"].as_str().unwrap().parse().unwrap();
+    change(&api, |env| {
+        env.applied = Some(id);
+        env.turns = canyon_domain::turn::Turns::default();
+    })
+    .await;
+    let (status, left) = api.delete(MAIN).await;
+    assert_eq!((status, &left["status"]), (202, &json!("deleting")), "{left}");
+    assert!(left["status_message"].as_str().unwrap().starts_with("destroy run "), "{left}");
+    assert_eq!(api.delete(MAIN).await, (202, left.clone()), "asking again changes nothing");
+    assert_eq!(api.get(MAIN).await, (200, left));
+    assert_eq!(api.delete(&format!("{MAIN}?force=true")).await.0, 409, "its destroy run waits");
+}

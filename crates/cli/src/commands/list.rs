@@ -93,7 +93,7 @@ pub(crate) async fn run(
             return Ok(Exit::Ok);
         }
         What::Audit => {
-            let records = client.list(&["audit"], &[]).await?;
+            let records = client.list(&["audit-records"], &[]).await?;
             output.list(records, &["at", "action", "subject", "by", "by_right"])?;
             return Ok(Exit::Ok);
         }

@@ -9,12 +9,25 @@
 #[macro_use]
 mod peers;
 
+mod audit;
 mod blobs;
 mod conditions;
+mod deployment_cost;
+mod deployment_lists;
+mod deployment_walk;
+mod deployments;
 mod embedded_file;
+mod ends;
+mod environments;
 mod faults;
+mod inventory;
+mod isolation;
 mod items;
 mod metering;
+mod organizations;
+mod pages;
 mod queries;
+mod runner_rules;
 mod table_shape;
 mod transactions;
+mod world;

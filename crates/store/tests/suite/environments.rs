@@ -1,0 +1,129 @@
+//! An environment is made once of things that exist, and changes on what was read.
+
+use crate::world::{World, count, environment, everything, id, project, race, record, runner};
+use canyon_domain::inventory::Environment;
+use canyon_store::outcome::{Created, Deleted, Saved};
+use canyon_store::page::PageRequest;
+use canyon_store::{Table, keys};
+
+on_each_table!(
+    of_16_creators_of_an_environment_one_wins_and_its_parts_are_used_once,
+    an_environment_of_what_is_absent_is_refused_by_the_first_absent_thing,
+    of_16_savers_who_read_one_version_one_wins,
+    a_relink_moves_the_use_from_one_runner_to_the_other,
+    environments_are_listed_of_one_project_and_of_no_other_that_begins_alike,
+);
+
+async fn of_16_creators_of_an_environment_one_wins_and_its_parts_are_used_once(table: Table) {
+    let world = World::new(table).await;
+    let made = race(|_| {
+        let World { table, org } = world.clone();
+        async move { table.create_environment(org, &environment("shop", "dev"), &record()).await.unwrap() }
+    })
+    .await;
+    assert_eq!(count(&made, &Created::Yes), 1, "{made:?}");
+    assert_eq!(count(&made, &Created::Exists), 15, "{made:?}");
+    let parts = [
+        keys::project(world.org, &id("shop")),
+        keys::env_type(world.org, &id("testing")),
+        keys::runner(world.org, &id("laptop")),
+    ];
+    for part in &parts {
+        assert_eq!(world.uses(part).await, 1, "{part:?}");
+    }
+    let dev = world.env("dev").await;
+    let gone = race(|_| {
+        let (World { table, org }, dev) = (world.clone(), dev.clone());
+        async move { table.delete_environment(org, &dev, &record()).await.unwrap() }
+    })
+    .await;
+    assert_eq!(count(&gone, &Deleted::Yes), 1, "{gone:?}");
+    for part in &parts {
+        assert_eq!(world.uses(part).await, 0, "{part:?}");
+    }
+}
+
+async fn an_environment_of_what_is_absent_is_refused_by_the_first_absent_thing(table: Table) {
+    let World { table, org } = World::new(table).await;
+    let before = everything(&table).await;
+    let spoil: [fn(&mut Environment); 3] = [
+        |environment| environment.project_id = id("absent"),
+        |environment| environment.env_type_id = id("absent"),
+        |environment| environment.runner_id = id("absent"),
+    ];
+    for (missing, spoil) in (1..).zip(spoil) {
+        let mut dev = environment("shop", "dev");
+        spoil(&mut dev);
+        let made = table.create_environment(org, &dev, &record()).await.unwrap();
+        assert_eq!(made, Created::Missing(missing));
+    }
+    assert_eq!(everything(&table).await, before);
+}
+
+async fn of_16_savers_who_read_one_version_one_wins(table: Table) {
+    let (world, dev) = World::with_dev(table).await;
+    let saved = race(|n| {
+        let (World { table, org }, mut dev) = (world.clone(), dev.clone());
+        dev.status_message = Some(format!("by {n}"));
+        dev.version += 1;
+        async move { table.save_environment(org, &dev, &record()).await.unwrap() }
+    })
+    .await;
+    assert_eq!(count(&saved, &Saved::Yes), 1, "{saved:?}");
+    let winner = saved.iter().position(|saved| *saved == Saved::Yes).unwrap();
+    let stored = world.env("dev").await;
+    assert_eq!((stored.status_message, stored.version), (Some(format!("by {winner}")), 2));
+
+    let before = everything(&world.table).await;
+    let deleted = world.table.delete_environment(world.org, &dev, &record()).await.unwrap();
+    assert_eq!(deleted, Deleted::No, "it is not as it was read");
+    let mut absent = environment("shop", "absent");
+    absent.version = 2;
+    let saved = world.table.save_environment(world.org, &absent, &record()).await.unwrap();
+    assert_eq!(saved, Saved::Lost);
+    assert_eq!(everything(&world.table).await, before);
+}
+
+async fn a_relink_moves_the_use_from_one_runner_to_the_other(table: Table) {
+    let (world, dev) = World::with_dev(table).await;
+    let World { table, org } = &world;
+    table.create_runner(*org, &runner("other", "local"), &record()).await.unwrap();
+    let relinked = race(|n| {
+        let (World { table, org }, mut dev) = (world.clone(), dev.clone());
+        dev.runner_id = id(["other", "absent"][n % 2]);
+        dev.version += 1;
+        async move { table.relink_environment(org, &dev, &id("laptop"), &record()).await.unwrap() }
+    })
+    .await;
+    assert_eq!(count(&relinked, &Saved::Yes), 1, "{relinked:?}");
+    let uses = async || {
+        let runner = |name| keys::runner(*org, &id(name));
+        (world.uses(&runner("laptop")).await, world.uses(&runner("other")).await)
+    };
+    assert_eq!(uses().await, (0, 1));
+
+    let mut same = world.env("dev").await;
+    same.version += 1;
+    let saved = table.relink_environment(*org, &same, &id("other"), &record()).await.unwrap();
+    assert_eq!((saved, uses().await), (Saved::Yes, (0, 1)), "to the runner that it has");
+}
+
+async fn environments_are_listed_of_one_project_and_of_no_other_that_begins_alike(table: Table) {
+    let World { table, org } = World::new(table).await;
+    for name in ["shop-2", "shop/api"] {
+        table.create_project(org, &project(name), &record()).await.unwrap();
+    }
+    for (project, env) in
+        [("shop", "dev"), ("shop", "prod"), ("shop-2", "dev"), ("shop/api", "dev")]
+    {
+        let environment = environment(project, env);
+        table.create_environment(org, &environment, &record()).await.unwrap();
+    }
+    let request = PageRequest { limit: 100, after: None };
+    for (project, expected) in [(Some("shop"), 2), (Some("shop-2"), 1), (None, 4)] {
+        let project = project.map(id);
+        let page = table.environments(org, project.as_ref(), &request, |_| true).await.unwrap();
+        assert_eq!(page.items.len(), expected, "{project:?}");
+        assert!(page.items.iter().all(|env| project.is_none() || project.as_ref() == Some(&env.project_id)));
+    }
+}

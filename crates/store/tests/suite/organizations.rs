@@ -1,0 +1,87 @@
+//! An organization's name is given once, and a secret opens what it was made for until it is revoked.
+
+use crate::world::{at, count, everything, hash, id, race, record, somebody};
+use canyon_domain::ids::{OrgUuid, PrincipalId};
+use canyon_domain::inventory::Organization;
+use canyon_domain::principal::{Principal, Role};
+use canyon_store::Table;
+use canyon_store::organizations::TokenRecord;
+use canyon_store::outcome::{Created, Deleted};
+use canyon_store::page::PageRequest;
+use uuid::Uuid;
+
+on_each_table!(
+    of_16_founders_of_one_name_one_wins_and_the_others_leave_nothing,
+    a_secret_opens_its_token_until_one_of_16_revokers_revokes_it,
+    a_secret_is_given_once,
+);
+
+const ALL: PageRequest = PageRequest { limit: 100, after: None };
+
+fn organization(uuid: u128) -> Organization {
+    let uuid = OrgUuid(Uuid::from_u128(uuid));
+    Organization { id: id("acme"), uuid, created_at: at(0), created_by: somebody() }
+}
+
+pub(crate) fn token(org: OrgUuid, number: u128, secret: &str) -> TokenRecord {
+    let principal = Principal {
+        id: PrincipalId(Uuid::from_u128(number)),
+        org,
+        org_id: id("acme"),
+        role: Role::Admin,
+        operator: false,
+    };
+    TokenRecord {
+        hash: hash(secret),
+        principal,
+        description: "for tests".to_owned(),
+        created_at: at(0),
+        expires_at: (number % 2 == 0).then(|| at(3_600)),
+    }
+}
+
+async fn of_16_founders_of_one_name_one_wins_and_the_others_leave_nothing(table: Table) {
+    let founded = race(|n| {
+        let (table, founded) = (table.clone(), organization(n as u128));
+        let token = token(founded.uuid, 1, &format!("secret {n}"));
+        async move { table.create_organization(&founded, &token, &record()).await.unwrap() }
+    })
+    .await;
+    assert_eq!(count(&founded, &Created::Yes), 1, "{founded:?}");
+    assert_eq!(count(&founded, &Created::Exists), 15, "{founded:?}");
+    let winner = founded.iter().position(|made| *made == Created::Yes).unwrap();
+    let winner = organization(winner as u128);
+    assert_eq!(table.organization_named(&winner.id).await.unwrap(), Some(winner.clone()));
+    assert_eq!(table.organization(winner.uuid).await.unwrap(), Some(winner));
+    assert_eq!(everything(&table).await.len(), 5, "two for it, two for its token, one record");
+}
+
+async fn a_secret_opens_its_token_until_one_of_16_revokers_revokes_it(table: Table) {
+    let acme = organization(1);
+    let (kept, revoked) = (token(acme.uuid, 1, "kept"), token(acme.uuid, 2, "revoked"));
+    table.create_organization(&acme, &kept, &record()).await.unwrap();
+    assert_eq!(table.create_token(&revoked, &record()).await.unwrap(), Created::Yes);
+    for token in [&kept, &revoked] {
+        assert_eq!(table.token_by_secret(&token.hash).await.unwrap().as_ref(), Some(token));
+    }
+    let listed = table.tokens(acme.uuid, &ALL).await.unwrap().items;
+    assert_eq!(listed, [kept.clone(), revoked.clone()]);
+
+    let outcomes = race(|_| {
+        let (table, id) = (table.clone(), revoked.principal.id.0);
+        async move { table.delete_token(acme.uuid, id, &record()).await.unwrap() }
+    })
+    .await;
+    assert_eq!(count(&outcomes, &Deleted::Yes), 1, "{outcomes:?}");
+    assert_eq!(table.token_by_secret(&revoked.hash).await.unwrap(), None);
+    assert_eq!(table.tokens(acme.uuid, &ALL).await.unwrap().items, [kept]);
+}
+
+async fn a_secret_is_given_once(table: Table) {
+    let acme = organization(1);
+    table.create_organization(&acme, &token(acme.uuid, 1, "same"), &record()).await.unwrap();
+    let before = everything(&table).await;
+    let again = token(acme.uuid, 2, "same");
+    assert_eq!(table.create_token(&again, &record()).await.unwrap(), Created::Exists);
+    assert_eq!(everything(&table).await, before);
+}
