@@ -142,7 +142,7 @@ impl CliError {
         let fields = body.details.get("fields").and_then(|fields| fields.as_array());
         let line = |field: &serde_json::Value| {
             let text = |name: &str| field.get(name).and_then(|value| value.as_str());
-            let path = text("path").filter(|path| !path.is_empty()).unwrap_or("the body");
+            let path = text("path").filter(|path| !matches!(*path, "" | ".")).unwrap_or("the body");
             text("reason").map(|reason| format!("{path}: {reason}"))
         };
         fields.into_iter().flatten().filter_map(line).collect()

@@ -16,6 +16,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 /// A look at what is due, hint or no hint.
 const TICK: Duration = Duration::from_secs(1);
+/// Between two looks, however many hints come: each look costs four queries.
+const BREATH: Duration = Duration::from_millis(2);
 /// DynamoDB deletes expired items by itself; here it is done this often.
 const EXPIRY: Duration = Duration::from_secs(600);
 
@@ -78,6 +80,7 @@ pub(crate) async fn run(
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "cannot look for what is due; trying again");
         }
+        tokio::time::sleep(BREATH).await;
         if expiry.elapsed() >= EXPIRY {
             expiry = Instant::now();
             if let Err(error) = embedded.remove_expired().await {

@@ -49,12 +49,17 @@ fn too_large(rejection: &BytesRejection) -> ApiError {
 
 /// `serde_json` refuses what nests deeper than 128, so a hostile body cannot exhaust the stack.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    // serde would read a list into a struct too, field by field.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, "the body is a list; send an object"));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
         let inner = error.into_inner();
         if inner.is_data() {
-            return ApiError::field(path, reason(&inner));
+            let (path, reason) = named(&path, reason(&inner));
+            return ApiError::field(path, reason);
         }
         ApiError::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {inner}"))
     })?;
@@ -62,6 +67,28 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
         ApiError::new(StatusCode::BAD_REQUEST, "the body goes on after its JSON value")
     })?;
     Ok(value)
+}
+
+/// The path and reason of a fault. serde gives the path of an object and speaks of the field in
+/// words when the field is missing or unknown; the field's own path helps more.
+fn named(parent: &str, reason: String) -> (String, String) {
+    let parent = parent.trim_matches('.');
+    for (words, told) in [("missing field `", "it is required"), ("unknown field `", "")] {
+        let Some((field, rest)) = reason.strip_prefix(words).and_then(|r| r.split_once('`')) else {
+            continue;
+        };
+        // For an unknown field serde's path may name it already.
+        let at_field = parent == field || parent.ends_with(&format!(".{field}"));
+        let path = match (parent.is_empty(), at_field) {
+            (true, _) => field.to_owned(),
+            (false, true) => parent.to_owned(),
+            (false, false) => format!("{parent}.{field}"),
+        };
+        let told = if told.is_empty() { format!("there is no such field{rest}") } else { told.into() };
+        return (path, told);
+    }
+    let path = if parent.is_empty() { "body" } else { parent };
+    (path.to_owned(), reason)
 }
 
 /// serde's words, without its position: the path says where. They may repeat a long value.

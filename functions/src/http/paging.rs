@@ -14,7 +14,12 @@ pub(crate) fn request(query: &PageQuery, list: &ListName) -> Result<PageRequest,
         Some(limit @ 1..=100) => limit,
         Some(_) => return Err(ApiError::field("per_page", "from 1 to 100")),
     };
-    let after = query.page.as_deref().map(|token| Cursor::decode(list, token)).transpose()?;
+    let after = query
+        .page
+        .as_deref()
+        .filter(|token| !token.is_empty())
+        .map(|token| Cursor::decode(list, token))
+        .transpose()?;
     Ok(PageRequest { limit, after })
 }
 

@@ -65,7 +65,7 @@ async fn list(
     operation_id = "getProject",
     params(
         ("orgId" = String, Path, description = "The organization."),
-        ("projectId" = String, Path, description = "The project."),
+        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
     ),
     responses((status = 200, description = "The project.", body = Project), OfRead))]
 async fn get(
@@ -81,7 +81,7 @@ async fn get(
     operation_id = "updateProject",
     params(
         ("orgId" = String, Path, description = "The organization."),
-        ("projectId" = String, Path, description = "The project."),
+        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
     ),
     request_body = ProjectUpdateBody,
     responses((status = 200, description = "It is changed.", body = Project), OfWrite))]
@@ -111,7 +111,7 @@ struct DeleteQuery {
     operation_id = "deleteProject",
     params(
         ("orgId" = String, Path, description = "The organization."),
-        ("projectId" = String, Path, description = "The project."),
+        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
         DeleteQuery,
     ),
     responses((status = 204, description = "It is gone."), OfAction))]

@@ -1,11 +1,14 @@
-//! What anyone may read: health, the OIDC discovery document and keys, and the API's own document.
+//! What anyone may read: health, and the OIDC discovery document and keys. With a token: the API's
+//! own document.
 
+use super::caller::Viewer;
 use super::error::ApiError;
 use crate::App;
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
 use axum::response::IntoResponse;
+use canyon_api::error::ErrorBody;
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -48,8 +51,11 @@ async fn jwks(State(app): State<App>) -> Result<impl IntoResponse, ApiError> {
 }
 
 /// This API's OpenAPI 3.1 document.
-#[utoipa::path(get, path = "/openapi.json", tag = "WellKnown", security(()),
-    responses((status = 200, description = "The document.", body = Object)))]
-async fn openapi() -> Json<utoipa::openapi::OpenApi> {
+#[utoipa::path(get, path = "/openapi.json", tag = "WellKnown",
+    responses(
+        (status = 200, description = "The document.", body = Object),
+        (status = 401, description = "No good token.", body = ErrorBody),
+    ))]
+async fn openapi(_: Viewer) -> Json<utoipa::openapi::OpenApi> {
     Json(super::document())
 }

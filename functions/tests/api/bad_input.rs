@@ -105,7 +105,9 @@ async fn unknown_and_mistyped_fields_are_named() {
         let refused = api.post(path, body.clone()).await;
         assert_eq!((refused.0, faults(&refused)), (400, vec![field]), "{path} {body}");
     }
-    for body in ["", "null", "[]", "\"x\"", "{", "{}", "{\"id\":\"ok\"}{}", "\u{feff}{}"] {
+    for body in
+        ["", "null", "[]", "[\"ok\", null]", "\"x\"", "{", "{}", "{\"id\":\"ok\"}{}", "\u{feff}{}"]
+    {
         let path = format!("/orgs/{}/projects", api.ours.id);
         let body = Some(body.as_bytes().to_vec());
         let (status, _) = api.send(Method::POST, &path, Some(&api.ours.admin), body.clone()).await;

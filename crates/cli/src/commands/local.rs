@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     /// Where to listen
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// Where everything is kept [default: $XDG_DATA_HOME/canyon or ~/.local/share/canyon]
+    /// Where everything is kept; `canyon` in `$XDG_DATA_HOME` or `~/.local/share` without it
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
 }

@@ -18,7 +18,9 @@ async fn of_16_creators_of_an_environment_one_wins_and_its_parts_are_used_once(t
     let world = World::new(table).await;
     let made = race(|_| {
         let World { table, org } = world.clone();
-        async move { table.create_environment(org, &environment("shop", "dev"), &record()).await.unwrap() }
+        async move {
+            table.create_environment(org, &environment("shop", "dev"), &record()).await.unwrap()
+        }
     })
     .await;
     assert_eq!(count(&made, &Created::Yes), 1, "{made:?}");
@@ -124,6 +126,10 @@ async fn environments_are_listed_of_one_project_and_of_no_other_that_begins_alik
         let project = project.map(id);
         let page = table.environments(org, project.as_ref(), &request, |_| true).await.unwrap();
         assert_eq!(page.items.len(), expected, "{project:?}");
-        assert!(page.items.iter().all(|env| project.is_none() || project.as_ref() == Some(&env.project_id)));
+        assert!(
+            page.items
+                .iter()
+                .all(|env| project.is_none() || project.as_ref() == Some(&env.project_id))
+        );
     }
 }

@@ -26,7 +26,9 @@ async fn of_16_creators_of_one_name_one_wins_with_one_record(table: Table) {
                 match kind {
                     0 => table.create_env_type(org, &env_type("ours"), &record()).await.unwrap(),
                     1 => table.create_project(org, &project("ours"), &record()).await.unwrap(),
-                    _ => table.create_runner(org, &runner("ours", "local"), &record()).await.unwrap(),
+                    _ => {
+                        table.create_runner(org, &runner("ours", "local"), &record()).await.unwrap()
+                    }
                 }
             }
         })
@@ -77,7 +79,10 @@ async fn a_rename_changes_what_is_there_and_makes_nothing(table: Table) {
     let saved = table.rename_project(*org, &shop, &name, &crate::world::record_at(at(5))).await;
     assert_eq!(saved.unwrap(), Saved::Yes);
     let found = table.project(*org, &shop).await.unwrap().unwrap();
-    assert_eq!((found.display_name, found.updated_at, found.created_at), (name.clone(), at(5), at(0)));
+    assert_eq!(
+        (found.display_name, found.updated_at, found.created_at),
+        (name.clone(), at(5), at(0))
+    );
     table.rename_env_type(*org, &id("testing"), &name, &record()).await.unwrap();
     let found = table.env_type(*org, &id("testing")).await.unwrap().unwrap();
     assert_eq!(found.display_name, name);

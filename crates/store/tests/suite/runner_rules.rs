@@ -29,7 +29,12 @@ async fn of_16_rules_of_one_scope_one_is_made_and_its_removal_frees_the_scope(ta
         let of_type = keys::env_type(world.org, &id("testing"));
         (world.uses(&runners[0]).await + world.uses(&runners[1]).await, world.uses(&of_type).await)
     };
-    let scopes = [(None, None), (Some("shop"), None), (None, Some("testing")), (Some("shop"), Some("testing"))];
+    let scopes = [
+        (None, None),
+        (Some("shop"), None),
+        (None, Some("testing")),
+        (Some("shop"), Some("testing")),
+    ];
     for (project, env_type) in scopes {
         for round in 0..2 {
             let made = race(|n| {

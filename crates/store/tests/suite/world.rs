@@ -247,7 +247,9 @@ impl World {
 
 /// What a secret hash looks like: 64 hexadecimal digits.
 pub(crate) fn hash(of: &str) -> SecretHash {
-    SecretHash(of.bytes().map(|byte| format!("{byte:02x}")).collect::<String>().repeat(9)[..64].into())
+    SecretHash(
+        of.bytes().map(|byte| format!("{byte:02x}")).collect::<String>().repeat(9)[..64].into(),
+    )
 }
 
 /// Runs 16 of what `make` gives at the same time.
@@ -281,7 +283,9 @@ pub(crate) async fn everything(table: &Table) -> Vec<Item> {
             break;
         }
     }
-    items.sort_by_key(|item: &Item| (item["pk"].as_s().unwrap().clone(), item["sk"].as_s().unwrap().clone()));
+    items.sort_by_key(|item: &Item| {
+        (item["pk"].as_s().unwrap().clone(), item["sk"].as_s().unwrap().clone())
+    });
     items
 }
 

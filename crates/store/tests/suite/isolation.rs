@@ -1,0 +1,168 @@
+//! Two organizations that call everything alike see and touch nothing of each other.
+
+use crate::organizations::token;
+use crate::pages::first;
+use crate::world::{
+    World, at, bundle, environment, everything, hash, id, queued, record, somebody,
+};
+use canyon_domain::attempt::Outcome;
+use canyon_domain::deployment::Deployment;
+use canyon_domain::display_name::DisplayName;
+use canyon_domain::ids::{OrgUuid, RuleId};
+use canyon_domain::inventory::{Environment, Organization, RunnerRule};
+use canyon_domain::lifecycle;
+use canyon_domain::runner_rules::Scope;
+use canyon_store::conditional::Item;
+use canyon_store::deployment_lists::DeploymentFilter;
+use canyon_store::deployments::{Accepted, IdempotencyRecord};
+use canyon_store::outcome::{Created, Deleted, Saved};
+use canyon_store::runner_rules::RuleFilter;
+use canyon_store::{Table, keys};
+use jiff::ToSpan;
+use uuid::Uuid;
+
+on_each_table!(
+    two_organizations_with_the_same_ids_see_and_touch_nothing_of_each_other,
+    what_one_organization_has_another_does_not_find,
+);
+
+/// What both organizations have: the same down to the uuids.
+struct Twin {
+    rule: RunnerRule,
+    dev: Environment,
+    deployment: Deployment,
+    key: IdempotencyRecord,
+}
+
+fn twin() -> Twin {
+    let dev = environment("shop", "dev");
+    let deployment = queued(&dev, 1);
+    let key = IdempotencyRecord {
+        by: somebody(),
+        key: "same".to_owned(),
+        body: hash("body").0,
+        deployment: deployment.id,
+        expires_at: at(1) + 24.hours(),
+    };
+    let scope = Scope { project: Some(id("shop")), env_type: Some(id("testing")) };
+    let rule_id = RuleId(Uuid::from_u128(5));
+    let rule = RunnerRule { id: rule_id, runner_id: id("laptop"), scope, created_at: at(0) };
+    Twin { rule, dev, deployment, key }
+}
+
+async fn fill(table: &Table, number: u128, twin: &Twin) -> World {
+    let org = OrgUuid(Uuid::from_u128(number));
+    let name = ["acme", "acme-2"][number as usize % 2];
+    let founded =
+        Organization { id: id(name), uuid: org, created_at: at(0), created_by: somebody() };
+    // The ids of tokens are the same too; their secrets are what tells the organizations apart.
+    let token = token(org, 1, name);
+    let made = table.create_organization(&founded, &token, &record()).await.unwrap();
+    assert_eq!(made, Created::Yes);
+    let world = World::of(table.clone(), org).await;
+    assert_eq!(table.create_rule(org, &twin.rule, &record()).await.unwrap(), Created::Yes);
+    assert_eq!(table.create_environment(org, &twin.dev, &record()).await.unwrap(), Created::Yes);
+    assert_eq!(world.try_accept(&twin.deployment, Some(&twin.key)).await, Accepted::Yes);
+    world
+}
+
+/// The items of an organization: those whose keys begin with it.
+async fn items_of(world: &World) -> Vec<Item> {
+    let prefix = keys::organization(world.org).pk;
+    let mut items = everything(&world.table).await;
+    items.retain(|item| item["pk"].as_s().unwrap().starts_with(&prefix));
+    items
+}
+
+async fn two_organizations_with_the_same_ids_see_and_touch_nothing_of_each_other(table: Table) {
+    let twin = twin();
+    let (ours, theirs) = (fill(&table, 1, &twin).await, fill(&table, 2, &twin).await);
+    let before = items_of(&theirs).await;
+    let org = ours.org;
+    let name = DisplayName::try_from("Ours now".to_owned()).unwrap();
+    table.rename_project(org, &id("shop"), &name, &record()).await.unwrap();
+    table.rename_env_type(org, &id("testing"), &name, &record()).await.unwrap();
+    let mut runner = crate::world::runner("laptop", "local");
+    runner.version = 2;
+    table.save_runner(org, &runner, &record()).await.unwrap();
+    assert_eq!(ours.table.due(at(1), 10).await.unwrap().len(), 2, "the launcher sees both");
+    let mut over = ours.launch(twin.deployment.id, at(2)).await.unwrap();
+    lifecycle::cancel(&mut over, somebody(), at(3));
+    lifecycle::end(&mut over, 1, Outcome::Cancelled, at(3)).unwrap();
+    over.version += 1;
+    assert_eq!(table.end_deployment(org, &over, at(3), Some(&record())).await.unwrap(), Saved::Yes);
+    for filter in [DeploymentFilter::All, DeploymentFilter::Environment(twin.dev.uuid)] {
+        let listed = table.deployments(org, &filter, &first(10)).await.unwrap().items;
+        assert_eq!(listed, [over.clone()], "{filter:?}");
+    }
+    table.delete_rule(org, &twin.rule, &record()).await.unwrap();
+    let dev = ours.env("dev").await;
+    assert_eq!(table.delete_environment(org, &dev, &record()).await.unwrap(), Deleted::Yes);
+    let deleted = [
+        table.delete_project(org, &id("shop"), &record()).await.unwrap(),
+        table.delete_env_type(org, &id("testing"), &record()).await.unwrap(),
+        table.delete_runner(org, &id("laptop"), &record()).await.unwrap(),
+        table.delete_token(org, Uuid::from_u128(1), &record()).await.unwrap(),
+    ];
+    assert_eq!(deleted, [Deleted::Yes; 4]);
+    assert_eq!(items_of(&theirs).await, before);
+    let listed = table.deployments(theirs.org, &DeploymentFilter::All, &first(10)).await.unwrap();
+    assert_eq!(listed.items, [twin.deployment]);
+    assert!(table.token_by_secret(&hash("acme")).await.unwrap().is_some(), "theirs opens");
+    assert!(table.token_by_secret(&hash("acme-2")).await.unwrap().is_none(), "ours is revoked");
+}
+
+async fn what_one_organization_has_another_does_not_find(table: Table) {
+    let twin = twin();
+    let theirs = fill(&table, 2, &twin).await;
+    let before = everything(&table).await;
+    let nobody = OrgUuid(Uuid::from_u128(3));
+    let (shop, dev, testing, laptop) = (id("shop"), id("dev"), id("testing"), id("laptop"));
+    let found = [
+        table.organization(nobody).await.unwrap().is_some(),
+        table.project(nobody, &shop).await.unwrap().is_some(),
+        table.env_type(nobody, &testing).await.unwrap().is_some(),
+        table.runner(nobody, &laptop).await.unwrap().is_some(),
+        table.rule(nobody, twin.rule.id).await.unwrap().is_some(),
+        table.environment(nobody, &shop, &dev).await.unwrap().is_some(),
+        table.deployment(nobody, twin.deployment.id).await.unwrap().is_some(),
+        table.bundle(nobody, twin.deployment.id).await.unwrap().is_some(),
+        table.idempotency(nobody, somebody(), "same").await.unwrap().is_some(),
+    ];
+    assert_eq!(found, [false; 9]);
+    let (by_env, filter) = (DeploymentFilter::Environment(twin.dev.uuid), RuleFilter::default());
+    let all = first(100);
+    let listed = [
+        table.tokens(nobody, &all).await.unwrap().items.len(),
+        table.projects(nobody, &all).await.unwrap().items.len(),
+        table.env_types(nobody, &all).await.unwrap().items.len(),
+        table.runners(nobody, None, &all).await.unwrap().items.len(),
+        table.rules(nobody, &filter, &all).await.unwrap().items.len(),
+        table.environments(nobody, None, &all, |_| true).await.unwrap().items.len(),
+        table.environments(nobody, Some(&shop), &all, |_| true).await.unwrap().items.len(),
+        table.deployments(nobody, &DeploymentFilter::All, &all).await.unwrap().items.len(),
+        table.deployments(nobody, &by_env, &all).await.unwrap().items.len(),
+        table.audit_records(nobody, at(0), at(9), &all).await.unwrap().items.len(),
+    ];
+    assert_eq!(listed, [0; 10]);
+
+    let (mut env, mut step) = (theirs.env("dev").await, twin.deployment.clone());
+    let deleted = table.delete_environment(nobody, &env, &record()).await.unwrap();
+    env.version += 1;
+    step.version += 1;
+    let saved = [
+        table.save_environment(nobody, &env, &record()).await.unwrap(),
+        table.save_deployment(nobody, &step).await.unwrap(),
+        table.end_deployment(nobody, &step, at(3), None).await.unwrap(),
+    ];
+    assert_eq!((deleted, saved), (Deleted::No, [Saved::Lost; 3]));
+    let accepted =
+        table.accept_deployment(nobody, &twin.deployment, &bundle(), &env, None, &record()).await;
+    assert_eq!(accepted.unwrap(), Accepted::Lost);
+    assert_eq!(table.delete_project(nobody, &shop, &record()).await.unwrap(), Deleted::No);
+    assert_eq!(
+        table.delete_token(nobody, Uuid::from_u128(1), &record()).await.unwrap(),
+        Deleted::No
+    );
+    assert_eq!(everything(&table).await, before);
+}

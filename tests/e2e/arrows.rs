@@ -1,0 +1,60 @@
+//! Which of our crates may use which: arrows go one way.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// Ours that each crate may name. Development dependencies count too, or a test would hide an arrow.
+const MAY: [(&str, &[&str]); 11] = [
+    ("canyon-domain", &[]),
+    ("canyon-api", &["canyon-domain"]),
+    ("canyon-store", &["canyon-domain"]),
+    ("canyon-identity", &["canyon-domain"]),
+    // The agent uses it from a cluster that cannot see the table: never the store.
+    ("canyon-dispatch", &["canyon-domain", "canyon-identity"]),
+    // An API function carries no client of any platform: never the dispatchers.
+    ("canyon-functions", &["canyon-api", "canyon-domain", "canyon-identity", "canyon-store"]),
+    ("canyon-launcher", &["canyon-dispatch", "canyon-domain", "canyon-identity", "canyon-store"]),
+    // It has no credentials for the table: never the store.
+    ("canyon-runner", &["canyon-api", "canyon-domain"]),
+    (
+        "canyon-local",
+        &[
+            "canyon-dispatch",
+            "canyon-domain",
+            "canyon-functions",
+            "canyon-identity",
+            "canyon-launcher",
+            "canyon-store",
+        ],
+    ),
+    ("canyon-cli", &["canyon-api", "canyon-domain", "canyon-local"]),
+    ("canyon-tests", &["canyon-api", "canyon-domain"]),
+];
+
+#[test]
+fn arrows_between_crates_go_one_way() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let allowed = BTreeMap::from(MAY);
+    let mut wrong = Vec::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        let Some(may) = allowed.get(name) else {
+            wrong.push(format!("`{name}` is not in the table above"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let other = dependency["name"].as_str().unwrap();
+            if other.starts_with("canyon-") && !may.contains(&other) {
+                wrong.push(format!("`{name}` must not use `{other}`"));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}

@@ -1,0 +1,137 @@
+//! Deploying and waiting.
+
+use super::site::{ENV, PROJECT, Site};
+use canyon_api::client::Client;
+use canyon_api::deployment::{Deployment, DeploymentCreateBody, RequestedMode};
+use canyon_domain::failure::FailureClass;
+use canyon_domain::job::Module;
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+/// Nothing here takes long; what takes longer hangs.
+pub(crate) const LIMIT: Duration = Duration::from_secs(90);
+
+/// A request to deploy `module` to `env`.
+pub(crate) fn request(env: &str, module: Option<Module>) -> DeploymentCreateBody {
+    DeploymentCreateBody {
+        mode: RequestedMode::Deploy,
+        project_id: PROJECT.to_owned(),
+        env_id: env.to_owned(),
+        plan_only: None,
+        module,
+        manifest: None,
+        rollback_to_deployment_id: None,
+        encrypted_outputs_recipient: None,
+        encrypted_logs_recipient: None,
+        is_dry_run: false,
+        runner_log_level: None,
+    }
+}
+
+/// A request to destroy what is in `env`.
+pub(crate) fn destruction(env: &str) -> DeploymentCreateBody {
+    DeploymentCreateBody { mode: RequestedMode::Destroy, ..request(env, None) }
+}
+
+impl Site {
+    /// Asks for a deployment; it must be accepted.
+    pub(crate) async fn accept(&self, body: &DeploymentCreateBody) -> String {
+        let key = Uuid::new_v4().to_string();
+        let deployment = self.client.create_deployment(body, &key).await;
+        deployment.unwrap_or_else(|error| panic!("not accepted: {error:?}")).id.to_string()
+    }
+
+    /// Waits for the end of a deployment.
+    pub(crate) async fn end(&self, id: &str) -> Deployment {
+        end(&self.client, id).await
+    }
+
+    /// Deploys, and waits for the end.
+    pub(crate) async fn run(&self, body: &DeploymentCreateBody) -> Deployment {
+        let id = self.accept(body).await;
+        self.end(&id).await
+    }
+
+    /// Deploys `module` to the site's environment, which must succeed.
+    pub(crate) async fn deploy(&self, module: Module) -> Deployment {
+        let ended = self.run(&request(ENV, Some(module))).await;
+        assert_succeeded(&ended);
+        ended
+    }
+
+    /// Waits until `wanted` holds of a deployment.
+    pub(crate) async fn until(
+        &self,
+        id: &str,
+        what: &str,
+        wanted: impl Fn(&Deployment) -> bool,
+    ) -> Deployment {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let deployment = self.client.deployment(id).await.unwrap();
+            if wanted(&deployment) {
+                return deployment;
+            }
+            let over = deployment.completed_at.is_some() || Instant::now() > deadline;
+            assert!(!over, "{what} did not come: {deployment:#?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// The whole log.
+    pub(crate) async fn log(&self, id: &str) -> String {
+        let (mut text, mut offset) = (Vec::new(), 0);
+        loop {
+            let stream = canyon_api::attempt::Stream::Log;
+            let part = self.client.log_part(id, stream, offset, 0).await.unwrap();
+            if part.bytes.is_empty() {
+                return String::from_utf8(text).unwrap();
+            }
+            text.extend_from_slice(&part.bytes);
+            offset = part.next_offset;
+        }
+    }
+}
+
+/// Waits for the end of a deployment, also through restarts of the server.
+pub(crate) async fn end(client: &Client, id: &str) -> Deployment {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match client.wait(id, 5).await {
+            Ok(Some(deployment)) => return deployment,
+            Ok(None) => {}
+            Err(error) if error.status().is_none() => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Err(error) => panic!("cannot wait for {id}: {error:?}"),
+        }
+        if Instant::now() > deadline {
+            panic!("no end within {LIMIT:?}: {:#?}", client.deployment(id).await);
+        }
+    }
+}
+
+/// It did what it was to do.
+#[track_caller]
+pub(crate) fn assert_succeeded(deployment: &Deployment) {
+    assert_eq!(deployment.status, "succeeded", "{deployment:#?}");
+}
+
+/// Added, changed and removed.
+pub(crate) fn counts(deployment: &Deployment) -> (u32, u32, u32) {
+    let metrics = &deployment.metrics;
+    (
+        metrics.num_tf_resources_added.unwrap(),
+        metrics.num_tf_resources_changed.unwrap(),
+        metrics.num_tf_resources_removed.unwrap(),
+    )
+}
+
+/// The failure of the last attempt.
+#[track_caller]
+pub(crate) fn failure(deployment: &Deployment) -> (FailureClass, String) {
+    let attempt = deployment.attempts.last().expect("it was launched");
+    let failure = attempt.failure.clone();
+    let failure = failure.unwrap_or_else(|| panic!("it did not fail: {deployment:#?}"));
+    (failure.class, failure.message)
+}

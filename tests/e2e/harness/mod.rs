@@ -1,0 +1,11 @@
+//! What the tests start, and how they look at it.
+
+pub(crate) mod cli;
+pub(crate) mod deployments;
+pub(crate) mod ledger;
+pub(crate) mod module;
+pub(crate) mod processes;
+pub(crate) mod programs;
+pub(crate) mod proxy;
+pub(crate) mod server;
+pub(crate) mod site;

@@ -1,0 +1,65 @@
+//! Processes of this machine, as `/proc` shows them.
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A living process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) name: String,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+}
+
+/// All of them, without zombies.
+pub(crate) fn all() -> Vec<Process> {
+    let names = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter_map(|name| name.parse().ok()).filter_map(read).collect()
+}
+
+fn read(pid: i32) -> Option<Process> {
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (front, fields) = line.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let name = front.split_once('(')?.1.to_owned();
+    (!matches!(state, "Z" | "X")).then_some(Process { pid, name, parent, group })
+}
+
+/// Sends a signal; a process that is gone does not matter.
+pub(crate) fn signal(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// The first processes of the jobs in a data folder: deployment and process id.
+pub(crate) fn runners(data: &Path) -> Vec<(String, i32)> {
+    let Ok(jobs) = fs::read_dir(data.join("jobs")) else { return Vec::new() };
+    let pid = |folder: PathBuf| -> Option<(String, i32)> {
+        let name = folder.file_name()?.to_str()?.to_owned();
+        let text = fs::read_to_string(folder.join("pid")).ok()?;
+        Some((name, text.split_whitespace().next()?.parse().ok()?))
+    };
+    jobs.filter_map(|entry| pid(entry.ok()?.path())).collect()
+}
+
+/// Kills every process of the jobs in a data folder.
+pub(crate) fn kill_jobs(data: &Path) {
+    for (_, pid) in runners(data) {
+        // A dead leader's id may belong to somebody else by now; a group outlives its leader.
+        let ours = |process: &Process| process.group == pid && is_in(process.pid, data);
+        if all().iter().any(ours) && let Some(group) = Pid::from_raw(pid) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Whether a process works in `folder`.
+fn is_in(pid: i32, folder: &Path) -> bool {
+    fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
+}

@@ -1,0 +1,58 @@
+//! Where the real programs are.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// The path in `variable`, which `scripts/test` sets.
+pub(crate) fn given(variable: &str) -> PathBuf {
+    let path = std::env::var_os(variable).map(PathBuf::from).unwrap_or_else(|| {
+        panic!("{variable} is not set; run ./scripts/test, which installs and names everything")
+    });
+    assert!(path.exists(), "{variable} names `{}`, which does not exist", path.display());
+    path
+}
+
+/// The folder with `canyon` and `canyon-runner`.
+pub(crate) fn built() -> PathBuf {
+    let folder = given("CANYON_TEST_BIN_DIR");
+    for name in ["canyon", "canyon-runner"] {
+        let path = folder.join(name);
+        assert!(
+            path.exists(),
+            "`{}` is missing; run `cargo build -p canyon-cli -p canyon-runner`",
+            path.display()
+        );
+    }
+    folder
+}
+
+/// A `PATH` on which OpenTofu comes first, then what every machine has.
+pub(crate) fn search_path(first: Option<&Path>) -> OsString {
+    let tofu = given("CANYON_TEST_TOFU");
+    let tofu = tofu.parent().expect("a program lies in a folder").to_owned();
+    let usual = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from);
+    std::env::join_paths(first.map(Path::to_owned).into_iter().chain([tofu]).chain(usual)).unwrap()
+}
+
+/// `name` on the search path, if it is there.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&search_path(None)).map(|folder| folder.join(name)).find(|p| p.is_file())
+}
+
+/// Writes an executable shell script.
+pub(crate) fn script(path: &Path, text: &str) {
+    fs::write(path, format!("#!/bin/sh\n{text}")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A folder like [`built`], where `canyon-runner` is the script `text` instead.
+pub(crate) fn with_runner(folder: &Path, text: &str) {
+    let canyon = folder.join("canyon");
+    // A link has the same inode, and so `canyon` finds the runner beside it, in this folder.
+    if fs::hard_link(built().join("canyon"), &canyon).is_err() {
+        fs::copy(built().join("canyon"), &canyon).unwrap();
+    }
+    script(&folder.join("canyon-runner"), text);
+}

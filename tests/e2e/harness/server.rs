@@ -1,0 +1,173 @@
+//! `canyon local`, in a process of its own.
+
+use super::{processes, programs};
+use canyon_api::client::Client;
+use secrecy::{ExposeSecret as _, SecretString};
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A debug build on a busy machine needs a moment; one that does not come up must not hang.
+const START: Duration = Duration::from_secs(30);
+
+/// A running server, which ends with this value, and its jobs with it.
+pub(crate) struct Server {
+    folder: TempDir,
+    program: PathBuf,
+    search_path: OsString,
+    child: Child,
+    address: String,
+    token: SecretString,
+    org: String,
+}
+
+impl Server {
+    /// The programs that were built.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(&programs::built(), programs::search_path(None)).await
+    }
+
+    /// The programs of another folder, and another `PATH`.
+    pub(crate) async fn start_with(programs: &Path, search_path: OsString) -> Self {
+        let folder = tempfile::Builder::new().prefix("canyon-e2e-").tempdir().unwrap();
+        let program = programs.join("canyon");
+        let child = spawn(&program, &search_path, folder.path(), "127.0.0.1:0");
+        let mut server = Self {
+            folder,
+            program,
+            search_path,
+            child,
+            address: String::new(),
+            token: String::new().into(),
+            org: String::new(),
+        };
+        server.read_environment().await;
+        server.answers().await;
+        server
+    }
+
+    async fn read_environment(&mut self) {
+        let deadline = Instant::now() + START;
+        let path = self.data().join("env");
+        let text = loop {
+            match fs::read_to_string(&path) {
+                Ok(text) => break text,
+                Err(_) if Instant::now() < deadline => self.pause("write its `env` file").await,
+                Err(error) => panic!("no {}: {error}\n{}", path.display(), self.log()),
+            }
+        };
+        let value = |name: &str| {
+            let start = format!("export {name}=");
+            let found = text.lines().find_map(|line| line.strip_prefix(&start));
+            found.unwrap_or_else(|| panic!("no {name} in {}", path.display())).to_owned()
+        };
+        self.address = value("CANYON_API_URL").trim_start_matches("http://").to_owned();
+        self.org = value("CANYON_ORG");
+        self.token = value("CANYON_TOKEN").into();
+    }
+
+    /// Waits until it answers.
+    pub(crate) async fn answers(&mut self) {
+        let deadline = Instant::now() + START;
+        let client = self.client();
+        while let Err(error) = client.list(&["env-types"], &[]).await {
+            assert!(Instant::now() < deadline, "it does not answer: {error}\n{}", self.log());
+            self.pause("answer").await;
+        }
+    }
+
+    async fn pause(&mut self, for_what: &str) {
+        if let Some(status) = self.child.try_wait().unwrap() {
+            panic!("`canyon local` ended ({status}) before it could {for_what}\n{}", self.log());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    /// Kills it at once, as `kill -9` does. Its jobs go on.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end, and waits.
+    pub(crate) fn stop(&mut self) {
+        processes::signal(self.child.id().cast_signed(), rustix::process::Signal::TERM);
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again on the same port and folder.
+    pub(crate) async fn restart(&mut self) {
+        self.start_again();
+        self.answers().await;
+    }
+
+    /// Starts it again and does not wait.
+    pub(crate) fn start_again(&mut self) {
+        self.child = spawn(&self.program, &self.search_path, self.folder.path(), &self.address);
+    }
+
+    /// An administrator.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.url(), &self.org, self.token.clone()).unwrap()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn token(&self) -> &str {
+        self.token.expose_secret()
+    }
+
+    pub(crate) fn org(&self) -> &str {
+        &self.org
+    }
+
+    /// Where it keeps everything.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A path for the test's own files.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What it said, for the message of a failing test.
+    pub(crate) fn log(&self) -> String {
+        let text = fs::read_to_string(self.path("server.log")).unwrap_or_default();
+        let start = text.char_indices().rev().nth(6_000).map_or(0, |(at, _)| at);
+        format!("--- the server's log\n{}", &text[start..])
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        processes::kill_jobs(&self.data());
+        if std::thread::panicking() {
+            // For whoever reads the failure: the folder goes now.
+            println!("{}", self.log());
+        }
+    }
+}
+
+fn spawn(program: &Path, search_path: &OsString, folder: &Path, listen: &str) -> Child {
+    let log = OpenOptions::new().create(true).append(true).open(folder.join("server.log")).unwrap();
+    Command::new(program)
+        .args(["local", "--listen", listen, "--data-dir"])
+        .arg(folder.join("data"))
+        .env_clear()
+        .env("PATH", search_path)
+        .env("HOME", folder)
+        .env("CANYON_LOG", "info")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot start {}: {error}", program.display()))
+}

@@ -1,0 +1,15 @@
+//! Canyon from end to end: the real programs `canyon` and `canyon-runner`, real OpenTofu, real git,
+//! real signals. Nothing is skipped: a test fails when what it needs is missing, and says what.
+//! `scripts/test` sets the variables that name the programs.
+
+mod arrows;
+mod cancel;
+mod duplicates;
+mod harness;
+mod kills;
+mod main_job;
+mod openapi;
+mod order;
+mod seed;
+mod sources;
+mod withheld;

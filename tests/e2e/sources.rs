@@ -1,0 +1,105 @@
+//! Where modules come from: an uploaded archive, a repository.
+
+use crate::harness::deployments::{counts, failure, request};
+use crate::harness::module::{THIRTY, from, with};
+use crate::harness::site::{ENV, Site};
+use canyon_domain::failure::FailureClass;
+use flate2::{Compression, write::GzEncoder};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use std::path::Path;
+use std::process::Command;
+
+/// A gzipped tar with these files, and its digest.
+pub(crate) fn archive(files: &[(&str, &str)]) -> (String, Vec<u8>) {
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (name, text) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, name, text.as_bytes()).unwrap();
+    }
+    let bytes = tar.into_inner().unwrap().finish().unwrap();
+    (hex::encode(Sha256::digest(&bytes)), bytes)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_uploaded_archive_deploys_from_one_of_its_folders() {
+    let site = Site::new().await;
+    let (digest, bytes) =
+        archive(&[("net/main.tf", THIRTY), ("net/parts/x.tf", ""), ("README.md", "no module")]);
+    let missing = site
+        .client
+        .create_deployment(&request(ENV, Some(from(&format!("sha256:{digest}//net")))), "early")
+        .await
+        .unwrap_err();
+    assert!(missing.to_string().contains("archive"), "{missing}");
+
+    assert!(!site.client.has_archive(&digest).await.unwrap());
+    for _ in 0..2 {
+        site.client.put_archive(&digest, bytes.clone().into()).await.unwrap();
+    }
+    assert!(site.client.has_archive(&digest).await.unwrap());
+    let wrong = site.client.put_archive(&"0".repeat(64), bytes.into()).await.unwrap_err();
+    assert_eq!(wrong.status(), Some(400));
+
+    let module = with(from(&format!("sha256:{digest}//net")), "greeting", "ahoy");
+    let ended = site.deploy(module).await;
+    assert_eq!(counts(&ended), (30, 0, 0));
+    let outputs = site.client.outputs(&ended.id.to_string()).await.unwrap();
+    assert_eq!(outputs["first"].value, Some(json!("ahoy 0")));
+
+    let ended = site.run(&request(ENV, Some(from(&format!("sha256:{digest}"))))).await;
+    let (class, message) = failure(&ended);
+    assert_eq!(class, FailureClass::User);
+    assert!(message.contains("has no *.tf"), "{message}");
+}
+
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"])
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .expect("git is installed");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repository_deploys_at_a_branch_a_tag_and_a_commit() {
+    let site = Site::new().await;
+    let (work, bare) = (site.server.path("work"), site.server.path("modules.git"));
+    std::fs::create_dir_all(work.join("net")).unwrap();
+    git(&work, &["init", "--quiet", "-b", "main"]);
+    let commit = |text: &str| {
+        std::fs::write(work.join("net/main.tf"), format!("output \"is\" {{ value = \"{text}\" }}\n")).unwrap();
+        git(&work, &["add", "."]);
+        git(&work, &["commit", "--quiet", "-m", text]);
+        git(&work, &["rev-parse", "HEAD"])
+    };
+    let first = commit("first");
+    git(&work, &["tag", "v1"]);
+    commit("second");
+    git(&work, &["branch", "stable"]);
+    commit("third");
+    git(&work, &["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
+
+    let source = |reference: &str| format!("git::file://{}//net{reference}", bare.display());
+    for (reference, expected) in [
+        (String::new(), "third"),
+        ("?ref=stable".to_owned(), "second"),
+        ("?ref=v1".to_owned(), "first"),
+        (format!("?ref={first}"), "first"),
+        (format!("?ref={}", &first[..8]), "first"),
+    ] {
+        let ended = site.deploy(from(&source(&reference))).await;
+        let outputs = site.client.outputs(&ended.id.to_string()).await.unwrap();
+        assert_eq!(outputs["is"].value, Some(json!(expected)), "{reference}");
+    }
+    let ended = site.run(&request(ENV, Some(from(&source("?ref=v9"))))).await;
+    let (class, message) = failure(&ended);
+    assert_eq!(class, FailureClass::User);
+    assert!(message.contains("v9"), "{message}");
+}
