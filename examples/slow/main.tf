@@ -29,14 +29,14 @@ resource "terraform_data" "step" {
   count            = var.steps
   triggers_replace = var.round
 
+  # exec: whoever stops the step stops the sleep, and leaves no process behind.
   provisioner "local-exec" {
-    command = <<-SHELL
-      echo "begin ${var.round} ${count.index}" >>"$JOURNAL"
-      sleep ${var.seconds} && echo "end ${var.round} ${count.index}" >>"$JOURNAL"
-    SHELL
-    environment = {
-      JOURNAL = var.journal
-    }
+    command     = "echo begin ${var.round} ${count.index} >>\"$JOURNAL\"; exec sleep ${var.seconds}"
+    environment = { JOURNAL = var.journal }
+  }
+  provisioner "local-exec" {
+    command     = "echo end ${var.round} ${count.index} >>\"$JOURNAL\""
+    environment = { JOURNAL = var.journal }
   }
 }
 

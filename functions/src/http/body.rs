@@ -84,7 +84,8 @@ fn named(parent: &str, reason: String) -> (String, String) {
             (false, true) => parent.to_owned(),
             (false, false) => format!("{parent}.{field}"),
         };
-        let told = if told.is_empty() { format!("there is no such field{rest}") } else { told.into() };
+        let told =
+            if told.is_empty() { format!("there is no such field{rest}") } else { told.into() };
         return (path, told);
     }
     let path = if parent.is_empty() { "body" } else { parent };

@@ -1,0 +1,189 @@
+//! `kill -9` of everything, at many moments: each deployment ends once, nothing runs twice, and the
+//! next one works.
+
+use crate::harness::deployments::{assert_succeeded, counts, end, failure, request};
+use crate::harness::ledger;
+use crate::harness::module::{self, THIRTY, inline};
+use crate::harness::processes;
+use crate::harness::site::{ENV, Site};
+use canyon_domain::failure::FailureClass;
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// Moments in the life of a deployment at which the server is killed.
+const MOMENTS: u32 = 20;
+/// Resources of each deployment here: more than OpenTofu makes at once (10).
+const COUNT: u32 = 12;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_at_any_moment_loses_nothing_and_repeats_nothing() {
+    let mut site = Site::new().await;
+    let path = site.server.path("ledger");
+    let body = |round| request(ENV, Some(module::ledger(&path, COUNT, "0.25", round)));
+
+    let begun = Instant::now();
+    assert_succeeded(&site.run(&body(0)).await);
+    let life = begun.elapsed();
+    for round in 1..=MOMENTS {
+        let id = site.accept(&body(round)).await;
+        sleep(life * (round - 1) / (MOMENTS - 1)).await;
+        let before = site.client.deployment(&id).await.unwrap();
+        site.server.kill();
+        // Now and then it stays away longer than the rest of the run takes.
+        sleep(if round % 4 == 0 { life } else { Duration::from_millis(20) }).await;
+        site.server.restart().await;
+        let moment = format!("killed while `{}`, {:?}", before.status, before.attempts);
+        let ended = end(&site.client, &id).await;
+        assert_eq!(ended.status, "succeeded", "{moment}: {ended:#?}");
+        assert_eq!(ended.attempts.len(), 1, "{moment}: {ended:#?}");
+        ledger::assert_once(&path, round, COUNT);
+        assert_eq!(site.state(ENV).await.len(), COUNT as usize, "{moment}");
+        let later = site.client.deployment(&id).await.unwrap();
+        assert_eq!(later, ended, "an end never changes");
+    }
+    assert_succeeded(&site.deploy(inline(THIRTY)).await);
+}
+
+/// Waits until a job's runner lives, and returns its process id.
+async fn runner_of(site: &Site, id: &str) -> i32 {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let of = |(name, _): &(String, i32)| name.starts_with(id);
+        if let Some((_, pid)) = processes::runners(&site.server.data()).into_iter().find(of) {
+            return pid;
+        }
+        assert!(Instant::now() < deadline, "no runner for {id}\n{}", site.server.log());
+        sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Waits until the ledger has a line, so that an apply is under way.
+async fn until_begun(path: &std::path::Path, round: u32) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while ledger::indexes(path, "begin", round).is_empty() {
+        assert!(Instant::now() < deadline, "round {round} did not begin");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runner_that_is_killed_before_the_apply_is_replaced() {
+    let site = Site::new().await;
+    let path = site.server.path("ledger");
+    for (round, phase) in (1..).zip(["launch", "fetch", "init", "plan", "init", "plan"]) {
+        let body = request(ENV, Some(module::ledger(&path, COUNT, "0.1", round)));
+        let id = site.accept(&body).await;
+        let pid = runner_of(&site, &id).await;
+        let reached = |phases: &[&str], now: &str| phases.contains(&now);
+        let phases: &[&str] = match phase {
+            "launch" => &["launch", "fetch", "init", "plan", "apply"],
+            "fetch" => &["fetch", "init", "plan", "apply"],
+            "init" => &["init", "plan", "apply"],
+            _ => &["plan", "apply"],
+        };
+        // What it reports lags behind what it does, so these are moments more than phases; once it
+        // has begun to apply, another test is about it.
+        for _ in 0..40 {
+            let now = site.client.deployment(&id).await.unwrap();
+            if now.attempts.first().is_some_and(|attempt| reached(phases, &attempt.phase)) {
+                break;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        processes::signal(pid, Signal::KILL);
+        let ended = site.end(&id).await;
+        let first = &ended.attempts[0];
+        if first.phase == "apply" || ended.attempts.len() == 1 {
+            // It was too late for this round, by little.
+            assert!(first.phase == "apply" || ended.status == "succeeded", "{ended:#?}");
+        } else {
+            assert_succeeded(&ended);
+            assert_eq!(ended.attempts.len(), 2, "{ended:#?}");
+            let failure = first.failure.clone().expect("it was killed");
+            assert_eq!(failure.class, FailureClass::Lost, "{failure:?}");
+            ledger::assert_once(&path, round, COUNT);
+        }
+        site.deploy(module::ledger(&path, COUNT, "0.1", round)).await;
+        assert_eq!(site.state(ENV).await.len(), COUNT as usize);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runner_that_is_killed_during_the_apply_leaves_a_saved_state_and_a_free_lock() {
+    let site = Site::new().await;
+    let path = site.server.path("ledger");
+    for round in 1..=5 {
+        let module = || module::ledger(&path, COUNT, "0.4", round);
+        let id = site.accept(&request(ENV, Some(module()))).await;
+        let pid = runner_of(&site, &id).await;
+        until_begun(&path, round).await;
+        // From the first wave of ten into the second.
+        sleep(Duration::from_millis(150 * u64::from(round - 1))).await;
+        processes::signal(pid, Signal::KILL);
+        let ended = site.end(&id).await;
+        assert_eq!(ended.status, "failed", "{ended:#?}");
+        assert_eq!(ended.attempts.len(), 1, "what began to apply is not repeated: {ended:#?}");
+        let (class, message) = failure(&ended);
+        assert_eq!(class, FailureClass::Lost, "{message}");
+        assert_eq!(all_of(&site), [], "nothing of the job lives on");
+
+        // OpenTofu was asked to stop and had the time to: what was done is in the state.
+        let done: BTreeSet<_> = ledger::indexes(&path, "end", round).into_iter().collect();
+        let next = site.deploy(module()).await;
+        let again = counts(&next).0;
+        assert!(
+            again <= COUNT - u32::try_from(done.len()).unwrap(),
+            "{done:?} were done, and {again} were made after that"
+        );
+        let ended: BTreeSet<_> = ledger::indexes(&path, "end", round).into_iter().collect();
+        assert_eq!(ended, (0..COUNT).collect(), "every one was done at some time");
+        assert_eq!(site.state(ENV).await.len(), COUNT as usize);
+    }
+}
+
+/// The processes of the jobs of a site.
+fn all_of(site: &Site) -> Vec<processes::Process> {
+    let leaders = processes::runners(&site.server.data());
+    let ours = |process: &processes::Process| {
+        leaders.iter().any(|(_, pid)| *pid == process.group)
+            && matches!(process.name.as_str(), "tofu" | "canyon-runner")
+    };
+    processes::all().into_iter().filter(ours).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_opentofu_ends_the_deployment_and_its_orphans_are_named() {
+    let site = Site::new().await;
+    let path = site.server.path("ledger");
+    for round in 1..=5 {
+        let module = || module::ledger(&path, COUNT, "0.4", round);
+        let id = site.accept(&request(ENV, Some(module()))).await;
+        let pid = runner_of(&site, &id).await;
+        until_begun(&path, round).await;
+        sleep(Duration::from_millis(150 * u64::from(round - 1))).await;
+        let tofu = |process: &processes::Process| process.parent == pid && process.name == "tofu";
+        let victims: Vec<_> = processes::all().into_iter().filter(tofu).collect();
+        assert_eq!(victims.len(), 1, "one OpenTofu at a time: {victims:?}");
+        processes::signal(victims[0].pid, Signal::KILL);
+        let ended = site.end(&id).await;
+        assert_eq!(ended.status, "failed", "{ended:#?}");
+        assert_eq!(ended.attempts.len(), 1, "what began to apply is not repeated");
+        let (class, message) = failure(&ended);
+        assert_eq!(class, FailureClass::Lost, "{message}");
+        assert!(message.contains("killed by signal 9"), "{message}");
+
+        // Whatever had begun is in the state or named.
+        let orphans = site.client.orphans(&id).await.unwrap();
+        assert_eq!(ended.metrics.num_tf_resources_orphaned, Some(orphans.len() as u32));
+        let orphans: BTreeSet<_> = orphans.into_iter().map(|orphan| orphan.address).collect();
+        for index in ledger::indexes(&path, "begin", round) {
+            let address = format!("terraform_data.step[{index}]");
+            assert!(orphans.contains(&address), "{address} is not among {orphans:?}");
+        }
+
+        site.deploy(module()).await;
+        assert_eq!(site.state(ENV).await.len(), COUNT as usize);
+    }
+}
