@@ -75,7 +75,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_waiter_looks_after_a_hint_and_gives_up_at_its_time() {
-        let changes = Changes::new(Duration::from_secs(60));
+        let changes = Changes::new(Duration::from_mins(1));
         let looks = AtomicU32::new(0);
         let look = async || -> Result<Option<()>, ()> {
             Ok((looks.fetch_add(1, Ordering::Relaxed) == 1).then_some(()))

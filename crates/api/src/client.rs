@@ -15,7 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::time::Duration;
 
 /// Longer than the longest long poll (25 s) and the network's hiccups, shorter than for ever.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What a path segment may hold as it is (RFC 3986, unreserved).
 const SEGMENT: &AsciiSet =

@@ -19,7 +19,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Between two looks, however many hints come: each look costs four queries.
 const BREATH: Duration = Duration::from_millis(2);
 /// DynamoDB deletes expired items by itself; here it is done this often.
-const EXPIRY: Duration = Duration::from_secs(600);
+const EXPIRY: Duration = Duration::from_mins(10);
 
 /// The program `canyon-runner`: beside this one, or on the `PATH`.
 pub(crate) fn runner_program() -> Option<PathBuf> {

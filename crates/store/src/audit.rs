@@ -42,30 +42,34 @@ impl Table {
             Some(at) if at < now => month_start(at),
             _ => month_start(now),
         };
+        let wanted = request.limit.clamp(1, 100);
         let mut items = Vec::new();
         while month >= first {
-            let left = request.limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
             let partition = Partition {
                 operation: "list audit records",
                 pk: keys::audit_month(org, month),
                 prefix: None,
                 descending: true,
             };
-            let part = PageRequest { limit: left, after: after.take() };
+            // One more than wanted tells whether more follows, here or in a month before.
+            let missing = (wanted + 1).saturating_sub(length(&items));
+            let part = PageRequest { limit: missing, after: after.take() };
             let page = self.page::<AuditRecord>(partition, &part, |_| true).await?;
             items.extend(page.items);
-            if page.next.is_some() {
-                return Ok(Page { items, next: page.next });
+            if length(&items) > wanted || page.next.is_some() {
+                items.truncate(wanted as usize);
+                // The last record's id tells the month in which the next page begins.
+                let next = items.last().map(|record| Cursor::after(record.id.to_string()));
+                return Ok(Page { items, next });
             }
             month = month_before(month);
-            if items.len() >= request.limit as usize {
-                // The next page begins in the month before, after nothing: name the last record.
-                let next = items.last().map(|record| Cursor::after(record.id.to_string()));
-                return Ok(Page { next: next.filter(|_| month >= first), items });
-            }
         }
         Ok(Page { items, next: None })
     }
+}
+
+fn length<T>(items: &[T]) -> u32 {
+    u32::try_from(items.len()).unwrap_or(u32::MAX)
 }
 
 /// The time in a version 7 UUID.

@@ -1,1 +1,111 @@
+//! What one deployment costs in requests and write units, and what its item weighs.
+//!
+//! On the embedded table only: DynamoDB Local counts index units of transactions otherwise than
+//! DynamoDB bills them (see `metering.rs`).
 
+use crate::world::{World, at, hash, queued, raw, record_at};
+use aws_sdk_dynamodb::types::AttributeValue;
+use canyon_domain::attempt::Outcome;
+use canyon_domain::deployment::{Deployment, ResourceCounts};
+use canyon_domain::failure::Phase;
+use canyon_domain::lifecycle;
+use canyon_store::conditional::Item;
+use canyon_store::meter::{Meter, Reading};
+use canyon_store::{keys, outcome::Saved};
+use jiff::ToSpan;
+
+/// The size of an item by the rules of the developer guide ("Amazon DynamoDB item sizes and
+/// formats"): names and texts by their UTF-8 bytes, numbers by half their digits and one or two,
+/// lists and maps by 3 and one for each element.
+fn size(item: &Item) -> usize {
+    item.iter().map(|(name, value)| name.len() + value_size(value)).sum()
+}
+
+fn value_size(value: &AttributeValue) -> usize {
+    match value {
+        AttributeValue::S(text) => text.len(),
+        AttributeValue::N(number) => number.len().div_ceil(2) + 1,
+        AttributeValue::L(list) => {
+            3 + list.iter().map(|value| 1 + value_size(value)).sum::<usize>()
+        }
+        AttributeValue::M(map) => 3 + map.len() + size(map),
+        AttributeValue::Bool(_) | AttributeValue::Null(_) => 1,
+        other => panic!("no item has {other:?}"),
+    }
+}
+
+async fn weight(world: &World, of: &Deployment) -> usize {
+    let key = keys::deployment(world.org, of.id);
+    size(&raw(&world.table, &key).await) + "pk".len() + key.pk.len() + "sk".len() + key.sk.len()
+}
+
+/// The life of a deployment from the acceptance to the end, by steps: what each cost, and what the
+/// item weighed after it.
+async fn one_life(
+    world: &World,
+    plain: &World,
+    meter: &Meter,
+) -> Vec<(&'static str, Reading, usize)> {
+    let mut steps = Vec::new();
+    let mut deployment = queued(&world.env("dev").await, 1);
+    meter.take();
+    world.accept(&deployment).await;
+    steps.push(("accept", meter.take(), weight(plain, &deployment).await));
+
+    deployment = world.launch(deployment.id, at(2)).await.unwrap();
+    steps.push(("launch", meter.take(), weight(plain, &deployment).await));
+
+    let claimant = "6f1c2a9be0d34b57";
+    let (code, token) = (hash("code"), hash("token"));
+    let mut deployment = world.stored(deployment.id).await;
+    lifecycle::claim(&mut deployment, 1, &code, claimant, token, (0, 0), at(3)).unwrap();
+    steps.push((
+        "claim",
+        save(world, &mut deployment, meter).await,
+        weight(plain, &deployment).await,
+    ));
+
+    let mut deployment = world.stored(deployment.id).await;
+    let now = at(3) + 15.seconds();
+    assert!(lifecycle::report(&mut deployment, 1, Phase::Apply, now).unwrap());
+    steps.push((
+        "report",
+        save(world, &mut deployment, meter).await,
+        weight(plain, &deployment).await,
+    ));
+
+    let mut deployment = world.stored(deployment.id).await;
+    deployment.counts = Some(ResourceCounts { total: 30, added: 30, changed: 0, removed: 0 });
+    deployment.kept.outputs = true;
+    lifecycle::end(&mut deployment, 1, Outcome::Succeeded, at(40)).unwrap();
+    deployment.version += 1;
+    let (org, record) = (world.org, record_at(at(40)));
+    let ended = world.table.end_deployment(org, &deployment, at(40), Some(&record)).await;
+    assert_eq!(ended.unwrap(), Saved::Yes);
+    steps.push(("end", meter.take(), weight(plain, &deployment).await));
+    steps
+}
+
+async fn save(world: &World, deployment: &mut Deployment, meter: &Meter) -> Reading {
+    deployment.version += 1;
+    let saved = world.table.save_deployment(world.org, deployment).await.unwrap();
+    assert_eq!(saved, Saved::Yes);
+    meter.take()
+}
+
+#[tokio::test]
+async fn a_deployment_takes_14_requests_and_its_item_stays_below_a_kilobyte_until_it_is_claimed() {
+    let (_folder, table) = crate::peers::dynoxide().await;
+    let (plain, _) = World::with_dev(table).await;
+    let meter = Meter::default();
+    let watched = World { table: meter.watch(&plain.table), org: plain.org };
+    let steps = one_life(&watched, &plain, &meter).await;
+    for (step, reading, bytes) in &steps {
+        let (requests, units) = (reading.requests(), reading.write_units());
+        println!("{step}: {requests} requests, {units} write units, {bytes} bytes; {reading:?}");
+    }
+    let requests: u64 = steps.iter().map(|(_, reading, _)| reading.requests()).sum();
+    let units: f64 = steps.iter().map(|(_, reading, _)| reading.write_units()).sum();
+    println!("together {requests} requests, {units} write units");
+    assert_eq!(requests, 0);
+}

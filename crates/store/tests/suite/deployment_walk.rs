@@ -38,23 +38,25 @@ fn event(deployment: &mut Deployment, dice: &mut Dice, now: Timestamp) {
     let claimant = ["me", "you"][dice.roll(2) as usize];
     // What is refused must leave the deployment as it was; the caller compares.
     match dice.roll(16) {
-        0..=4 => drop(lifecycle::claim(
-            deployment,
-            number,
-            &hash("code"),
-            claimant,
-            hash(claimant),
-            (0, 0),
-            now,
-        )),
-        5..=8 => drop(lifecycle::report(deployment, number, phase, now)),
-        9 | 10 => {
-            drop(lifecycle::end(deployment, number, outcome[dice.roll(4) as usize].clone(), now))
+        0..=4 => {
+            let (code, token) = (hash("code"), hash(claimant));
+            lifecycle::claim(deployment, number, &code, claimant, token, (0, 0), now).ok();
         }
-        11 if dice.roll(4) == 0 => drop(lifecycle::cancel(deployment, somebody(), now)),
+        5..=8 => {
+            lifecycle::report(deployment, number, phase, now).ok();
+        }
+        9 | 10 => {
+            let outcome = outcome[dice.roll(4) as usize].clone();
+            lifecycle::end(deployment, number, outcome, now).ok();
+        }
+        11 if dice.roll(4) == 0 => {
+            lifecycle::cancel(deployment, somebody(), now);
+        }
         12 if dice.roll(8) == 0 => lifecycle::give_up(deployment, failed, now),
         13 if dice.roll(4) == 0 => deadline::stopping(deployment, now),
-        14 => drop(lifecycle::started(deployment, number, "job".to_owned())),
+        14 => {
+            lifecycle::started(deployment, number, "job".to_owned()).ok();
+        }
         _ => {}
     }
 }

@@ -248,7 +248,7 @@ impl World {
 /// What a secret hash looks like: 64 hexadecimal digits.
 pub(crate) fn hash(of: &str) -> SecretHash {
     SecretHash(
-        of.bytes().map(|byte| format!("{byte:02x}")).collect::<String>().repeat(9)[..64].into(),
+        of.bytes().map(|byte| format!("{byte:02x}")).collect::<String>().repeat(64)[..64].into(),
     )
 }
 
