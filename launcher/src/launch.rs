@@ -5,7 +5,7 @@ use crate::{LaunchError, Launcher};
 use canyon_dispatch::{JobRef, Launch, Started};
 use canyon_domain::attempt::Outcome;
 use canyon_domain::deadline::QUEUE_CHECK;
-use canyon_domain::deployment::{Deployment, Mode};
+use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::lifecycle;
 use canyon_identity::bearer::{self, AttemptRef};
@@ -46,9 +46,7 @@ impl Launcher {
         if lifecycle::launch(&mut deployment, fence, hash, limits, now).is_err() {
             return Ok(Done::Again);
         }
-        if deployment.changes_state() && deployment.mode != Mode::Destroy {
-            environment.applied = Some(deployment.id);
-        }
+        environment.launching(&deployment);
         deployment.version += 1;
         environment.version += 1;
         let step = Move {

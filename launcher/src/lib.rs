@@ -15,9 +15,7 @@ mod sweep;
 mod tend;
 
 use canyon_dispatch::{Dispatcher, JobRef};
-use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
-use canyon_domain::ids::PrincipalId;
 use canyon_domain::runner::RunnerType;
 use canyon_domain::seam::{Clock, Entropy};
 use canyon_identity::master_key::MasterKey;
@@ -25,7 +23,6 @@ use canyon_store::blobs::Blobs;
 use canyon_store::{StoreError, Table};
 use std::collections::HashMap;
 use std::sync::Arc;
-use uuid::Uuid;
 
 /// What can go wrong while tending a deployment. It is due again later, so nothing is lost.
 #[derive(Debug, thiserror::Error)]
@@ -61,24 +58,6 @@ pub struct Launcher {
     pub api_url: String,
     /// How each type of runner starts its jobs.
     pub dispatchers: HashMap<RunnerType, Arc<dyn Dispatcher>>,
-}
-
-impl Launcher {
-    /// The record of an end that Canyon itself found.
-    fn record(&self, deployment: &Deployment) -> AuditRecord {
-        let at = self.clock.now();
-        AuditRecord {
-            id: self.entropy.id(at),
-            at,
-            by: PrincipalId(Uuid::nil()),
-            action: format!("deployment.{}", deployment.status),
-            subject: format!(
-                "projects/{}/envs/{}/deployments/{}",
-                deployment.project, deployment.env, deployment.id
-            ),
-            by_right: "canyon".to_owned(),
-        }
-    }
 }
 
 /// The job of a deployment's last attempt.

@@ -2,6 +2,7 @@
 
 use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::{Dispatcher, StopMode};
+use canyon_domain::audit::AuditRecord;
 use canyon_domain::deadline::{self, Observation, Step, next_step};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::FailureClass;
@@ -160,8 +161,8 @@ impl Launcher {
                 Saved::Lost => Done::Again,
             });
         }
-        let record = self.record(&deployment);
         let now = self.clock.now();
+        let record = AuditRecord::of_end(self.entropy.id(now), now, "canyon", &deployment);
         let saved = self.table.end_deployment(due.org, &deployment, now, Some(&record)).await?;
         if saved == Saved::Yes {
             tracing::info!(deployment = %due.id, status = %deployment.status, "deployment ended");

@@ -45,6 +45,9 @@ enabled = false
         .arg(&path)
         .args(["run", &format!("{}/openapi.json", site.server.url())])
         .args(["--header", &format!("Authorization: Bearer {}", site.server.token())])
+        // No document can say what else makes a request good: that the thing it names exists, that a
+        // page token came from this list, that two fields go together. Such requests get a 400.
+        .args(["--exclude-checks", "positive_data_acceptance"])
         .args(["--checks", "all", "--max-examples", "15", "--seed", "1"])
         .args(["--generation-database", "none", "--no-color"])
         .current_dir(site.server.path("."))

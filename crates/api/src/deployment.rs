@@ -229,13 +229,13 @@ pub struct DeploymentEncryptedOutputs {
 pub struct Output {
     /// Whether the module declares it sensitive; then it has no value here.
     pub sensitive: bool,
-    /// Its value.
+    /// Its value: anything that JSON can say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub value: Option<Value>,
-    /// Its type, as OpenTofu writes it.
+    /// Its type, as OpenTofu writes it: a word such as `"number"`, or a list for what has parts.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "type")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub kind: Option<Value>,
 }
 
@@ -268,7 +268,7 @@ pub struct DeploymentQuery {
 pub struct WaitQuery {
     /// Seconds, 2 to 25; 25 without it. A longer time is cut to 25; ask again then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 2)]
+    #[param(value_type = Option<i64>, minimum = 2, maximum = 4_294_967_295i64)]
     pub timeout_in_seconds: Option<u32>,
 }
 
@@ -278,6 +278,7 @@ pub struct WaitQuery {
 pub struct LogQuery {
     /// `log` (what people read, the default) or `events` (OpenTofu's `-json` lines).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^(log|events)$")]
     pub stream: Option<String>,
     /// Bytes to skip; 0 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
 //! Who did what, when, to which thing.
 
+use crate::deployment::Deployment;
 use crate::ids::PrincipalId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -21,4 +22,19 @@ pub struct AuditRecord {
     pub subject: String,
     /// By what right: the role of the caller, or `attempt` for a runner, or `canyon`.
     pub by_right: String,
+}
+
+impl AuditRecord {
+    /// The record of a deployment's end that nobody asked for: its runner said so (`by_right` is
+    /// `attempt`), or Canyon found it (`canyon`).
+    pub fn of_end(id: Uuid, at: Timestamp, by_right: &str, deployment: &Deployment) -> Self {
+        Self {
+            id,
+            at,
+            by: PrincipalId(Uuid::nil()),
+            action: format!("deployment.{}", deployment.status),
+            subject: deployment.path(),
+            by_right: by_right.to_owned(),
+        }
+    }
 }

@@ -210,6 +210,11 @@ impl Deployment {
         self.attempts.last().filter(|attempt| attempt.ended.is_none())
     }
 
+    /// Its path below the organization, for audit records.
+    pub fn path(&self) -> String {
+        format!("projects/{}/envs/{}/deployments/{}", self.project, self.env, self.id)
+    }
+
     /// Whether it can change what its state holds.
     pub fn changes_state(&self) -> bool {
         !self.plan_only

@@ -97,6 +97,9 @@ pub struct Environment {
     /// The last deployment that began to change its state; what a destroy run undoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<DeploymentId>,
+    /// The one before, as long as [`Self::applied`] may still end without having changed anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_before: Option<DeploymentId>,
     /// The destroy run that ends with the environment's removal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_by: Option<DeploymentId>,
@@ -114,6 +117,27 @@ pub enum AfterEnd {
 }
 
 impl Environment {
+    /// Notes that `deployment` has the turn and is being launched, perhaps again.
+    pub fn launching(&mut self, deployment: &Deployment) {
+        let changes = deployment.changes_state() && deployment.mode != Mode::Destroy;
+        if changes && self.applied != Some(deployment.id) {
+            self.applied_before = self.applied.replace(deployment.id);
+        }
+    }
+
+    /// Forgets a deployment that ended before its apply began. A module that does not even plan
+    /// cannot destroy what an earlier one has made.
+    fn settle_applied(&mut self, deployment: &Deployment) {
+        if self.applied != Some(deployment.id) {
+            return;
+        }
+        let before = self.applied_before.take();
+        let began = deployment.attempts.iter().any(|attempt| attempt.phase >= Phase::Apply);
+        if deployment.status != Status::Succeeded && !began {
+            self.applied = before;
+        }
+    }
+
     /// What becomes of it now that `deployment` has ended.
     pub fn after_end(&self, deployment: &Deployment) -> AfterEnd {
         let mut after = self.clone();
@@ -129,6 +153,7 @@ impl Environment {
                 deployment.id, deployment.status, deployment.message
             ));
         }
+        after.settle_applied(deployment);
         if deployment.mode == Mode::Destroy
             && deployment.changes_state()
             && deployment.status == Status::Succeeded

@@ -1,7 +1,8 @@
 //! Lists of deployments: newest first, and what is due.
 
 use crate::conditional::Item;
-use crate::items::{from_item, key_item, text};
+use crate::deployments::from_deployment_item;
+use crate::items::{key_item, text};
 use crate::keys::{self, DUE_SHARDS};
 use crate::page::{Cursor, Page, PageRequest};
 use crate::table::{GSI1, GSI2, GSI3, Index, PK};
@@ -188,7 +189,7 @@ impl Table {
                 .await
                 .map_err(|error| StoreError::sdk(OPERATION, self.name(), error))?;
             for item in output.responses.unwrap_or_default().into_values().flatten() {
-                let deployment: Deployment = from_item(OPERATION, item)?;
+                let deployment = from_deployment_item(OPERATION, item)?;
                 found.insert(deployment.id, deployment);
             }
             // DynamoDB may leave some for later, even all of them when it is busy.

@@ -5,11 +5,11 @@
 //! written in one transaction.
 
 use crate::conditional::{Item, settle};
-use crate::items::{Condition, key_item, number, put, text, to_item};
+use crate::items::{Condition, from_item, key_item, number, put, text, to_item};
 use crate::outcome::Saved;
 use crate::table::{GSI1, GSI2, GSI3, TTL};
 use crate::{StoreError, Table, audit, backoff, keys};
-use aws_sdk_dynamodb::types::TransactWriteItem;
+use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid, PrincipalId};
@@ -173,7 +173,10 @@ impl Table {
         org: OrgUuid,
         id: DeploymentId,
     ) -> Result<Option<Deployment>, StoreError> {
-        self.read("read deployment", &keys::deployment(org, id)).await
+        const OPERATION: &str = "read deployment";
+        let key = keys::deployment(org, id);
+        let item = self.read_item(OPERATION, &key).await?;
+        item.map(|item| from_deployment_item(OPERATION, item)).transpose()
     }
 
     /// Writes a step of a deployment, on condition that it has the version before. One write unit
@@ -319,11 +322,32 @@ fn deployment_item(
     item.insert(GSI1.sk.into(), id.clone());
     item.insert(GSI3.pk.into(), text(keys::deployments_of_environment(org, deployment.env_uuid)));
     item.insert(GSI3.sk.into(), id);
+    for (name, _) in IN_KEYS {
+        item.remove(name);
+    }
     if let Some(due) = deployment.due_at {
         item.insert(GSI2.pk.into(), text(keys::due_shard_of(deployment.id)));
         item.insert(GSI2.sk.into(), text(keys::due_at(due)));
     }
     Ok(item)
+}
+
+/// Attributes of a deployment that its index keys hold too, and in which: they are not stored twice,
+/// because an item of more than 1 KB costs another write unit at each step.
+const IN_KEYS: [(&str, &str); 2] = [("id", GSI1.sk), ("env_uuid", GSI3.pk)];
+
+/// Reads what [`deployment_item`] made.
+pub(crate) fn from_deployment_item(
+    operation: &'static str,
+    mut item: Item,
+) -> Result<Deployment, StoreError> {
+    for (name, key) in IN_KEYS {
+        if let Some(AttributeValue::S(key)) = item.get(key) {
+            let value = text(keys::last_part(key));
+            item.insert(name.into(), value);
+        }
+    }
+    from_item(operation, item)
 }
 
 /// The bundle lies beside its deployment, as JSON text: a request has at most 256 KB, so it fits

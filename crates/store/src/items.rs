@@ -127,6 +127,16 @@ impl Table {
         operation: &'static str,
         key: &Key,
     ) -> Result<Option<T>, StoreError> {
+        let item = self.read_item(operation, key).await?;
+        item.map(|item| from_item(operation, item)).transpose()
+    }
+
+    /// The item at `key`, read as [`Table::read`] does.
+    pub(crate) async fn read_item(
+        &self,
+        operation: &'static str,
+        key: &Key,
+    ) -> Result<Option<Item>, StoreError> {
         let request = self
             .client()
             .get_item()
@@ -135,6 +145,6 @@ impl Table {
             .consistent_read(true);
         let output =
             request.send().await.map_err(|error| StoreError::sdk(operation, &key.sk, error))?;
-        output.item.map(|item| from_item(operation, item)).transpose()
+        Ok(output.item)
     }
 }

@@ -153,6 +153,11 @@ pub fn deployments_of_environment(of: OrgUuid, env: EnvUuid) -> String {
     format!("{}#env#{}", org(of), env.0.simple())
 }
 
+/// What a key ends with: for [`deployments_of_environment`] the environment.
+pub fn last_part(key: &str) -> &str {
+    key.rsplit('#').next().unwrap_or(key)
+}
+
 /// In how many partitions of `gsi2` the due items lie: one takes 1,000 writes a second.
 pub const DUE_SHARDS: u8 = 4;
 

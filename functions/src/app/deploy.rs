@@ -115,11 +115,7 @@ impl App {
             let bundle = self.bundle_for(by, order, &environment).await?;
             let (deployment, environment) = self.enqueue(by, order, environment)?;
             let key = idempotency.map(|key| key.record(by, &deployment));
-            let subject = format!(
-                "projects/{}/envs/{}/deployments/{}",
-                order.project, order.env, deployment.id
-            );
-            let record = self.record(by, "deployment.create", subject);
+            let record = self.record(by, "deployment.create", deployment.path());
             let accepted = self
                 .table
                 .accept_deployment(

@@ -77,6 +77,7 @@ impl App {
                 updated_at: record.at,
                 turns: Turns::default(),
                 applied: None,
+                applied_before: None,
                 removed_by: None,
                 version: 1,
             };

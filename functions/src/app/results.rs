@@ -10,13 +10,11 @@ use canyon_domain::attempt::{Outcome, SecretHash};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::{Deployment, Kept, ResourceCounts};
 use canyon_domain::failure::{Failure, FailureClass};
-use canyon_domain::ids::PrincipalId;
 use canyon_domain::lifecycle::{self, Refused};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::blob_keys::BlobKey;
 use canyon_store::outcome::Saved;
 use serde::Serialize;
-use uuid::Uuid;
 
 /// How often a result is weighed again when the deployment has changed meanwhile.
 const MAX_TRIES: u32 = 20;
@@ -53,7 +51,8 @@ impl App {
             lifecycle::end(&mut deployment, of.number, outcome.clone(), now)?;
             deployment.version += 1;
             let saved = if deployment.status.is_terminal() {
-                let record = self.end_record(&deployment);
+                let id = self.entropy.id(now);
+                let record = AuditRecord::of_end(id, now, "attempt", &deployment);
                 self.table.end_deployment(of.org, &deployment, now, Some(&record)).await?
             } else {
                 self.table.save_deployment(of.org, &deployment).await?
@@ -63,21 +62,6 @@ impl App {
             }
         }
         Err(ApiError::contended(of.deployment))
-    }
-
-    fn end_record(&self, deployment: &Deployment) -> AuditRecord {
-        let at = self.now();
-        AuditRecord {
-            id: self.entropy.id(at),
-            at,
-            by: PrincipalId(Uuid::nil()),
-            action: format!("deployment.{}", deployment.status),
-            subject: format!(
-                "projects/{}/envs/{}/deployments/{}",
-                deployment.project, deployment.env, deployment.id
-            ),
-            by_right: "attempt".to_owned(),
-        }
     }
 
     /// Stores outputs and orphans. They are named by the attempt, so storing them again changes

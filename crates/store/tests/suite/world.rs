@@ -106,6 +106,7 @@ pub(crate) fn environment(project: &str, name: &str) -> Environment {
         updated_at: at(0),
         turns: Turns::default(),
         applied: None,
+        applied_before: None,
         removed_by: None,
         version: 1,
     }
