@@ -48,6 +48,8 @@ pub struct App {
     pub changes: Changes,
     /// Who has shown a good token in the last seconds.
     pub authenticated: authentication::Recent,
+    /// Since when it serves requests; `Timestamp::MIN` where the API is always there.
+    pub up_since: Timestamp,
     /// Whether this installation runs jobs as processes of its own machine (`type: local`).
     pub serves_local_runners: bool,
 }

@@ -21,6 +21,7 @@ use canyon_domain::seam::{Clock, Entropy};
 use canyon_identity::master_key::MasterKey;
 use canyon_store::blobs::Blobs;
 use canyon_store::{StoreError, Table};
+use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -54,6 +55,8 @@ pub struct Launcher {
     pub entropy: Arc<dyn Entropy>,
     /// Makes claim codes.
     pub master_key: Arc<MasterKey>,
+    /// Since when runners can report; `Timestamp::MIN` where the API is always there.
+    pub up_since: Timestamp,
     /// Where runners reach the API.
     pub api_url: String,
     /// How each type of runner starts its jobs.

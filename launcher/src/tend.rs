@@ -82,7 +82,7 @@ impl Launcher {
     ) -> Result<Done, LaunchError> {
         let now = self.clock.now();
         let queue_limit = site.definition.timeouts().queue.unsigned_abs();
-        let step = match (next_step(&deployment, queue_limit, now), why) {
+        let step = match (next_step(&deployment, queue_limit, self.up_since, now), why) {
             (Step::Wait(_) | Step::Start, Why::JobGone) => Step::Observe,
             (step, _) => step,
         };

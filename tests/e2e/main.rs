@@ -2,6 +2,13 @@
 //! real signals. Nothing is skipped: a test fails when what it needs is missing, and says what.
 //! `scripts/test` sets the variables that name the programs.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a harness may panic, and says what a failing server said"
+)]
+
 mod arrows;
 mod cancel;
 mod duplicates;

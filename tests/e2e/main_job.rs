@@ -1,8 +1,6 @@
 //! The main job: a module deploys, replans to nothing, changes, goes back, and is destroyed.
 
-use crate::harness::deployments::{
-    assert_succeeded, counts, destruction, failure, request,
-};
+use crate::harness::deployments::{assert_succeeded, counts, destruction, failure, request};
 use crate::harness::module::{THIRTY, inline, ledger, with};
 use crate::harness::programs;
 use crate::harness::server::Server;
@@ -33,9 +31,14 @@ async fn thirty_resources_come_and_go(executable: &str) {
 
     let before = std::fs::read(site.state_file(ENV).await).unwrap();
     let changed = with(module(), "greeting", "good day");
-    let plan = DeploymentCreateBody { plan_only: Some(true), ..request(ENV, Some(changed.clone())) };
+    let plan =
+        DeploymentCreateBody { plan_only: Some(true), ..request(ENV, Some(changed.clone())) };
     assert_succeeded(&site.run(&plan).await);
-    assert_eq!(std::fs::read(site.state_file(ENV).await).unwrap(), before, "a plan changes nothing");
+    assert_eq!(
+        std::fs::read(site.state_file(ENV).await).unwrap(),
+        before,
+        "a plan changes nothing"
+    );
 
     let second = site.deploy(changed).await;
     assert_eq!(counts(&second), (0, 30, 0));
@@ -143,6 +146,9 @@ async fn a_deleted_environment_is_destroyed_first() {
     let path = ["projects", PROJECT, "envs", ENV];
     site.deploy(inline(THIRTY)).await;
     let state = site.state_file(ENV).await;
+    // What destroys is the module that was applied last, and not one that never was.
+    let broken = site.run(&request(ENV, Some(inline("resource {")))).await;
+    assert_eq!(broken.status, "failed");
     let left = site.client.delete(&path, &[]).await.unwrap();
     assert_eq!(left.expect("it takes a while")["status"], "deleting");
     let refused = site.client.create_deployment(&request(ENV, Some(inline(THIRTY))), "late").await;

@@ -75,7 +75,11 @@ async fn one_key_is_one_deployment() {
     assert_succeeded(&site.end(&id.to_string()).await);
 
     for kill in [true, false] {
-        if kill { site.server.kill() } else { site.server.stop() }
+        if kill {
+            site.server.kill();
+        } else {
+            site.server.stop();
+        }
         site.server.restart().await;
         let again = site.client.create_deployment(&body, "one key").await.unwrap();
         assert_eq!(again.id, id, "the key is remembered");

@@ -26,20 +26,24 @@ async fn a_gke_runner_is_made_from_its_file_read_back_changed_and_deleted() {
             assert!(yaml.contains(line.trim()), "`{line}` is missing in\n{yaml}");
         }
     }
-    insta::assert_snapshot!(said.snapshot());
+    insta::assert_snapshot!("read", said.snapshot());
 
     let json = server.canyon(&["get", "runner", "my-gke-runner", "--out", "json"]);
     let runner: Value = serde_json::from_str(json.done()).unwrap();
     assert_eq!(runner["description"], "GKE runner for my-cluster in europe-west3");
-    assert_eq!(runner["runner_configuration"]["cluster"]["auth"]["gcp_service_account"],
-        "canyon-runner@my-gcp-project.iam.gserviceaccount.com");
+    assert_eq!(
+        runner["runner_configuration"]["cluster"]["auth"]["gcp_service_account"],
+        "canyon-runner@my-gcp-project.iam.gserviceaccount.com"
+    );
     assert_eq!(runner["state_storage_configuration"]["namespace"], "canyon-runner");
 
-    insta::assert_snapshot!(server.canyon(&["list", "runners"]).snapshot());
-    insta::assert_snapshot!(server.canyon(&create).snapshot());
+    insta::assert_snapshot!("listed", server.canyon(&["list", "runners"]).snapshot());
+    insta::assert_snapshot!("made_twice", server.canyon(&create).snapshot());
 
     // What was read can be written, with a change.
-    let changed = GKE.replace("my-cluster in", "our cluster in").replace("  job:\n    namespace: canyon-runner", "  job:\n    namespace: jobs");
+    let changed = GKE
+        .replace("my-cluster in", "our cluster in")
+        .replace("  job:\n    namespace: canyon-runner", "  job:\n    namespace: jobs");
     let update = ["update", "runner", "my-gke-runner", "--set-yaml=-"];
     server.canyon_with(&update, &changed, &[]).done();
     let json = server.canyon(&["get", "runner", "my-gke-runner", "--out", "json"]);
@@ -47,7 +51,10 @@ async fn a_gke_runner_is_made_from_its_file_read_back_changed_and_deleted() {
     assert_eq!(runner["description"], "GKE runner for our cluster in europe-west3");
     assert_eq!(runner["runner_configuration"]["job"]["namespace"], "jobs");
 
-    insta::assert_snapshot!(server.canyon(&["delete", "runner", "my-gke-runner"]).snapshot());
+    insta::assert_snapshot!(
+        "in_use",
+        server.canyon(&["delete", "runner", "my-gke-runner"]).snapshot()
+    );
     let rules = server.canyon(&["list", "runner-rules", "--out", "json"]);
     let rules: Value = serde_json::from_str(rules.done()).unwrap();
     let rule = rules[0]["id"].as_str().unwrap();
@@ -59,7 +66,8 @@ async fn a_gke_runner_is_made_from_its_file_read_back_changed_and_deleted() {
 
 /// A snapshot without the lines of progress, which come as fast as they may.
 fn settled(said: &str) -> String {
-    let moving = ["queued", "launching", "starting", "running", "plan:", "applying", "  terraform_data"];
+    let moving =
+        ["queued", "launching", "starting", "running", "plan:", "applying", "  terraform_data"];
     let stays = |line: &&str| !moving.iter().any(|start| line.starts_with(start));
     said.lines().filter(stays).collect::<Vec<_>>().join("\n")
 }
@@ -72,7 +80,8 @@ async fn deploy_ends_with_the_documented_exit_codes() {
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("main.tf"), THIRTY).unwrap();
 
-    let ok = site.server.canyon(&["deploy", PROJECT, ENV, "--module", "./net", "--var", "greeting=hi"]);
+    let ok =
+        site.server.canyon(&["deploy", PROJECT, ENV, "--module", "./net", "--var", "greeting=hi"]);
     assert_eq!(ok.code, 0, "{ok:?}");
     insta::assert_snapshot!("deployed", settled(&ok.snapshot()));
 
@@ -88,7 +97,8 @@ async fn deploy_ends_with_the_documented_exit_codes() {
     assert_eq!(unreachable.code, 3, "{unreachable:?}");
     insta::assert_snapshot!("unreachable", unreachable.snapshot());
 
-    let refused = site.server.canyon_with(&["deploy", PROJECT, "no-such-env", "--module", "-"], THIRTY, &[]);
+    let refused =
+        site.server.canyon_with(&["deploy", PROJECT, "no-such-env", "--module", "-"], THIRTY, &[]);
     assert_eq!(refused.code, 4, "{refused:?}");
     insta::assert_snapshot!("refused", refused.snapshot());
 

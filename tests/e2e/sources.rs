@@ -74,7 +74,11 @@ async fn a_repository_deploys_at_a_branch_a_tag_and_a_commit() {
     std::fs::create_dir_all(work.join("net")).unwrap();
     git(&work, &["init", "--quiet", "-b", "main"]);
     let commit = |text: &str| {
-        std::fs::write(work.join("net/main.tf"), format!("output \"is\" {{ value = \"{text}\" }}\n")).unwrap();
+        std::fs::write(
+            work.join("net/main.tf"),
+            format!("output \"is\" {{ value = \"{text}\" }}\n"),
+        )
+        .unwrap();
         git(&work, &["add", "."]);
         git(&work, &["commit", "--quiet", "-m", text]);
         git(&work, &["rev-parse", "HEAD"])

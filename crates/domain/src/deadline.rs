@@ -7,7 +7,7 @@
 use crate::attempt::{Attempt, Claim, Outcome, Stop, StopReason};
 use crate::deployment::Deployment;
 use crate::failure::{Failure, FailureClass, Phase};
-use crate::lifecycle::{LEASE, START_AGAIN, end};
+use crate::lifecycle::{self, LEASE, START_AGAIN, end, outcome_of_stop};
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -55,7 +55,14 @@ pub enum Observation {
 
 /// What to do with the deployment now. `queue_limit` is the
 /// runner's `timeouts.queue_seconds`.
-pub fn next_step(deployment: &Deployment, queue_limit: Duration, now: Timestamp) -> Step {
+///
+/// `up_since` is when Canyon began to hear runners: silence before then was Canyon's own.
+pub fn next_step(
+    deployment: &Deployment,
+    queue_limit: Duration,
+    up_since: Timestamp,
+    now: Timestamp,
+) -> Step {
     if deployment.status.is_terminal() {
         return Step::Nothing;
     }
@@ -66,14 +73,15 @@ pub fn next_step(deployment: &Deployment, queue_limit: Duration, now: Timestamp)
         let kill_at = stop.asked_at + attempt.limits.stop();
         return if now < kill_at { Step::Stop } else { Step::Kill };
     }
+    let heard = |claim: &Claim| claim.heartbeat_at.max(up_since);
     match &attempt.claim {
         None if now >= attempt.launched_at + attempt.limits.start() => Step::Kill,
         None if attempt.handle.is_none() => Step::Start,
         None => Step::Observe,
         Some(claim) if now >= claim.at + attempt.limits.run() => Step::Stop,
-        Some(claim) if now >= claim.heartbeat_at + MAX_SILENCE => Step::Stop,
-        Some(claim) if now >= claim.heartbeat_at + LEASE => Step::Observe,
-        Some(claim) => Step::Wait(watch(attempt, claim)),
+        Some(claim) if now >= heard(claim) + MAX_SILENCE => Step::Stop,
+        Some(claim) if now >= heard(claim) + LEASE => Step::Observe,
+        Some(claim) => Step::Wait(lifecycle::watch(attempt, claim, heard(claim))),
     }
 }
 
@@ -91,11 +99,6 @@ fn without_attempt(deployment: &Deployment, queue_limit: Duration, now: Timestam
         Some(due) if due > now => Step::Wait(due),
         Some(_) | None => Step::Launch,
     }
-}
-
-/// When a claimed attempt must be looked at.
-fn watch(attempt: &Attempt, claim: &Claim) -> Timestamp {
-    (claim.heartbeat_at + LEASE).min(claim.at + attempt.limits.run())
 }
 
 /// The launcher has begun to stop the job of the open attempt: records why, once, and when to look
@@ -136,7 +139,7 @@ fn look_again(attempt: &Attempt, now: Timestamp) -> Timestamp {
     match (&attempt.stop, &attempt.claim) {
         (Some(_), _) => now + STOP_CHECK,
         (None, None) => (now + START_AGAIN).min(attempt.launched_at + attempt.limits.start()),
-        (None, Some(claim)) => (now + LEASE / 4).min(claim.heartbeat_at + MAX_SILENCE),
+        (None, Some(claim)) => (now + LEASE / 4).min(claim.at + attempt.limits.run()).max(now),
     }
 }
 
@@ -152,24 +155,6 @@ fn outcome_of_death(attempt: &Attempt, reason: Option<Failure>) -> Outcome {
         };
         Failure::new(FailureClass::Lost, message)
     }))
-}
-
-fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
-    let message = match stop.reason {
-        StopReason::Cancel => return Outcome::Cancelled,
-        StopReason::StartDeadline => format!(
-            "no runner reported within `timeouts.start_seconds` ({})",
-            attempt.limits.start().as_secs()
-        ),
-        StopReason::RunDeadline => format!(
-            "the run took longer than `timeouts.run_seconds` ({}) and was stopped",
-            attempt.limits.run().as_secs()
-        ),
-        StopReason::Silence => {
-            format!("the runner was silent for {} s and was stopped", MAX_SILENCE.as_secs())
-        }
-    };
-    Outcome::Failed(Failure::new(FailureClass::Timeout, message))
 }
 
 /// A stop that could not be proved ends all the same, after a last deadline: nothing hangs.

@@ -2,6 +2,7 @@
 
 use crate::deployment::{Deployment, Mode, Status};
 use crate::display_name::DisplayName;
+use crate::failure::Phase;
 use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, PrincipalId, ProjectId, RuleId,
     RunnerId,
@@ -181,4 +182,67 @@ pub struct RunnerRule {
     pub scope: Scope,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    const ID: &str = "00000000-0000-7000-8000-000000000001";
+
+    fn environment() -> Environment {
+        let value = json!({
+            "id": "dev", "uuid": ID, "project_id": "shop", "project_uuid": ID,
+            "env_type_id": "development", "display_name": "Development", "status": "active",
+            "runner_id": "laptop", "created_at": "2026-01-01T00:00:00Z",
+            "updated_at": "2026-01-01T00:00:00Z", "version": 1,
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn deployment(number: u128, mode: &str, status: &str, phase: &str) -> Deployment {
+        let attempt = json!({
+            "number": 1, "fence": 1, "launched_at": "2026-01-01T00:00:00Z",
+            "limits": { "start": 300, "run": 3_600, "stop": 30 }, "claim_hash": "h", "phase": phase,
+        });
+        let value = json!({
+            "id": Uuid::from_u128(number), "project": "shop", "env": "dev", "env_uuid": ID,
+            "runner": "laptop", "mode": mode, "plan_only": false, "status": status,
+            "created_at": "2026-01-01T00:00:00Z", "created_by": ID, "attempts": [attempt],
+            "message": "", "kept": Value::Object(serde_json::Map::new()), "version": 1,
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn run(environment: &mut Environment, deployment: &Deployment) -> Option<u128> {
+        environment.launching(deployment);
+        // A second attempt is launched too.
+        environment.launching(deployment);
+        let AfterEnd::Stay(after, _) = environment.after_end(deployment) else {
+            panic!("it is not being deleted");
+        };
+        *environment = *after;
+        environment.applied.map(|id| id.0.as_u128())
+    }
+
+    #[test]
+    fn a_destroy_undoes_the_last_deployment_that_began_to_apply() {
+        let mut environment = environment();
+        for (number, mode, status, phase, applied) in [
+            (1, "deploy", "failed", "plan", None),
+            (2, "deploy", "succeeded", "apply", Some(2)),
+            (3, "deploy", "failed", "init", Some(2)),
+            (4, "deploy", "cancelled", "plan", Some(2)),
+            // Nothing was to be changed, so the module says the same.
+            (5, "deploy", "succeeded", "plan", Some(5)),
+            (6, "rollback", "failed", "apply", Some(6)),
+            (7, "destroy", "failed", "apply", Some(6)),
+            (8, "destroy", "succeeded", "apply", None),
+            (9, "deploy", "failed", "plan", None),
+        ] {
+            let deployment = deployment(number, mode, status, phase);
+            assert_eq!(run(&mut environment, &deployment), applied, "after {number}");
+        }
+    }
 }

@@ -10,7 +10,8 @@
 
 use crate::attempt::{Attempt, Claim, Ended, Limits, Outcome, SecretHash, Stop, StopReason};
 use crate::deployment::{CancelRequest, Deployment, Status};
-use crate::failure::{Phase, retry_after};
+use crate::deadline::MAX_SILENCE;
+use crate::failure::{Failure, FailureClass, Phase, retry_after};
 use crate::ids::PrincipalId;
 use jiff::Timestamp;
 use std::time::Duration;
@@ -117,13 +118,15 @@ pub fn claim(
     streams_from: (u64, u64),
     now: Timestamp,
 ) -> Result<(), Refused> {
+    // The code first: whoever guesses one learns nothing, not even whether there is such an attempt.
+    let given = deployment.attempts.iter().find(|attempt| attempt.number == number);
+    if given.is_none_or(|attempt| attempt.claim_hash != *code) {
+        return Err(Refused::WrongCode);
+    }
     if deployment.status == Status::Cancelling {
         return Err(Refused::Superseded);
     }
     let attempt = open(deployment, number)?;
-    if attempt.claim_hash != *code {
-        return Err(Refused::WrongCode);
-    }
     match &attempt.claim {
         Some(winner) if winner.claimant != claimant => return Err(Refused::ClaimedByAnother),
         Some(winner) if now.duration_since(winner.at) > LEASE.try_into().unwrap_or_default() => {
@@ -139,8 +142,9 @@ pub fn claim(
         streams_from,
     });
     attempt.phase = attempt.phase.max(Phase::Fetch);
+    let due_at = (now + LEASE).min(now + attempt.limits.run());
     deployment.status = Status::Running;
-    deployment.due_at = Some(now + LEASE);
+    deployment.due_at = Some(due_at);
     Ok(())
 }
 
@@ -166,9 +170,11 @@ pub fn report(
         return Ok(false);
     }
     claim.heartbeat_at = now;
+    // A sign of life moves the lease, never the end of the run.
+    let due_at = (now + LEASE).min(claim.at + attempt.limits.run());
     attempt.phase = attempt.phase.max(phase);
     if !stopping && silent >= LEASE / 4 {
-        deployment.due_at = Some(now + LEASE);
+        deployment.due_at = Some(due_at);
     }
     Ok(true)
 }
@@ -190,6 +196,7 @@ pub fn end(
         // Nobody can have done the work of an attempt that nobody claimed.
         return Err(Refused::Superseded);
     }
+    let outcome = judged(attempt, outcome);
     attempt.ended = Some(Ended { at: now, outcome: outcome.clone() });
     let reached = attempt.phase;
     let pause = match &outcome {
@@ -215,6 +222,44 @@ pub fn end(
         None => finish(deployment, outcome, now),
     }
     Ok(())
+}
+
+/// When a claimed attempt must be looked at, if its runner was `heard` then for the last time.
+pub(crate) fn watch(attempt: &Attempt, claim: &Claim, heard: Timestamp) -> Timestamp {
+    (heard + LEASE).min(claim.at + attempt.limits.run())
+}
+
+/// What an outcome means for this attempt. A runner knows that it was asked to stop, and not why:
+/// because somebody cancelled, because a deadline passed, or because the platform wants its node
+/// back.
+pub fn judged(attempt: &Attempt, outcome: Outcome) -> Outcome {
+    match (outcome, &attempt.stop) {
+        (Outcome::Cancelled, Some(stop)) => outcome_of_stop(attempt, stop),
+        (Outcome::Cancelled, None) => Outcome::Failed(Failure::new(
+            FailureClass::Evicted,
+            "the job was asked to stop, and not by Canyon",
+        )),
+        (other, _) => other,
+    }
+}
+
+/// With what an attempt ends that was stopped.
+pub(crate) fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
+    let message = match stop.reason {
+        StopReason::Cancel => return Outcome::Cancelled,
+        StopReason::StartDeadline => format!(
+            "no runner reported within `timeouts.start_seconds` ({})",
+            attempt.limits.start().as_secs()
+        ),
+        StopReason::RunDeadline => format!(
+            "the run took longer than `timeouts.run_seconds` ({}) and was stopped",
+            attempt.limits.run().as_secs()
+        ),
+        StopReason::Silence => {
+            format!("the runner was silent for {} s and was stopped", MAX_SILENCE.as_secs())
+        }
+    };
+    Outcome::Failed(Failure::new(FailureClass::Timeout, message))
 }
 
 /// Brings the deployment to its end.

@@ -117,8 +117,8 @@ fn a_cancel_ends_at_once_where_nothing_runs_and_after_proof_where_a_job_does() {
 
     let mut deployment = running();
     assert_eq!(cancel(&mut deployment, somebody(), at(3)), CancelAnswer::Stopping);
-    assert_eq!(next_step(&deployment, QUEUE_LIMIT, at(3)), Step::Stop);
-    assert_eq!(next_step(&deployment, QUEUE_LIMIT, at(33)), Step::Kill);
+    assert_eq!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(3)), Step::Stop);
+    assert_eq!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(33)), Step::Kill);
     observed(&mut deployment, Observation::Alive, at(34));
     assert_eq!(deployment.status, Status::Cancelling);
     observed(&mut deployment, Observation::Gone(None), at(35));
@@ -138,15 +138,50 @@ fn a_silent_runner_is_looked_at_and_then_stopped() {
     let deployment = running();
     let cases = [(10, Step::Wait(at(62))), (62, Step::Observe), (302, Step::Stop)];
     for (second, step) in cases {
-        assert_eq!(next_step(&deployment, QUEUE_LIMIT, at(second)), step, "at {second}");
+        assert_eq!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(second)), step, "at {second}");
     }
+}
+
+#[test]
+fn a_run_ends_at_its_deadline_however_lively_its_runner_is() {
+    let mut deployment = running();
+    let mut second = 2;
+    while second < 2 + i64::from(LIMITS.run) {
+        assert!(deployment.due_at <= Some(at(2) + LIMITS.run()), "due at {:?}", deployment.due_at);
+        second += 15;
+        report(&mut deployment, 1, Phase::Apply, at(second)).unwrap();
+    }
+    assert_eq!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(second)), Step::Stop);
+    stopping(&mut deployment, at(second));
+    // The runner only knows that it was stopped.
+    end(&mut deployment, 1, Outcome::Cancelled, at(second + 1)).unwrap();
+    assert_eq!(deployment.status, Status::Failed);
+    assert!(deployment.message.contains("run_seconds"), "{}", deployment.message);
+}
+
+#[test]
+fn a_runner_that_the_platform_stopped_was_not_cancelled() {
+    let mut deployment = running();
+    end(&mut deployment, 1, Outcome::Cancelled, at(5)).unwrap();
+    assert_eq!(deployment.status, Status::Launching, "evicted before it applied: try again");
+    assert!(deployment.message.contains("evicted"), "{}", deployment.message);
+}
+
+#[test]
+fn silence_while_canyon_was_away_is_not_held_against_a_runner() {
+    let deployment = running();
+    let back = at(1_000);
+    let step = |second| next_step(&deployment, QUEUE_LIMIT, back, at(second));
+    assert_eq!(step(1_000), Step::Wait(at(1_060)));
+    assert_eq!(step(1_060), Step::Observe);
+    assert_eq!(step(1_300), Step::Stop);
 }
 
 #[test]
 fn waiting_for_a_turn_has_a_deadline() {
     let deployment = queued();
-    assert_eq!(next_step(&deployment, QUEUE_LIMIT, at(3_599)), Step::Launch);
-    assert!(matches!(next_step(&deployment, QUEUE_LIMIT, at(3_600)), Step::End(_)));
+    assert_eq!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(3_599)), Step::Launch);
+    assert!(matches!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(3_600)), Step::End(_)));
 }
 
 /// What a platform answers when it is asked.
@@ -162,7 +197,7 @@ fn drive(mut deployment: Deployment, platform: Platform, claimed: bool) -> (Depl
     let mut now = at(1);
     for _ in 0..10_000 {
         let before = deployment.status;
-        match next_step(&deployment, QUEUE_LIMIT, now) {
+        match next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, now) {
             Step::Nothing => return (deployment, now),
             Step::Wait(until) => deployment.due_at = Some(until),
             Step::Launch => {

@@ -60,6 +60,7 @@ pub(crate) async fn run(
         clock: app.clock,
         entropy: app.entropy,
         master_key: app.master_key,
+        up_since: app.up_since,
         api_url,
         dispatchers: HashMap::from([(RunnerType::Local, dispatcher)]),
     });

@@ -127,6 +127,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         issuer: Arc::new(FileIssuer::new(&url, &data_dir.join("keys/issuer.pk8"))),
         changes,
         authenticated: Recent::default(),
+        up_since: canyon_domain::seam::Clock::now(&System),
         serves_local_runners: true,
     };
     let environment_file = data_dir.join("env");

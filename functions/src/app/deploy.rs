@@ -100,6 +100,8 @@ impl App {
     ) -> Result<Environment, ApiError> {
         let environment = self.open_environment(by, order).await?;
         self.bundle_for(by, order, &environment).await?;
+        // The queue may be full; what this makes is dropped.
+        self.enqueue(by, order, environment.clone())?;
         Ok(environment)
     }
 
@@ -165,16 +167,7 @@ impl App {
         order: &Order,
     ) -> Result<Environment, ApiError> {
         let found = self.table.environment(by.org, &order.project, &order.env).await?;
-        let environment = found.ok_or_else(|| {
-            ApiError::field(
-                "env_id",
-                format!(
-                    "there is no environment `{}` in project `{}`; create it: canyon create \
-                     environment {} {} --set=env_type_id=TYPE",
-                    order.env, order.project, order.project, order.env
-                ),
-            )
-        })?;
+        let Some(environment) = found else { return Err(self.no_environment(by, order).await?) };
         if environment.status == EnvironmentStatus::Deleting {
             return Err(ApiError::conflict(format!(
                 "environment `{}` is being deleted",
@@ -182,6 +175,22 @@ impl App {
             )));
         }
         Ok(environment)
+    }
+
+    /// The refusal that says whether the project is missing or only its environment.
+    async fn no_environment(&self, by: &Principal, order: &Order) -> Result<ApiError, ApiError> {
+        let Order { project, env, .. } = order;
+        if self.table.project(by.org, project).await?.is_none() {
+            let reason = format!(
+                "there is no project `{project}`; create it: canyon create project {project}"
+            );
+            return Ok(ApiError::field("project_id", reason));
+        }
+        let reason = format!(
+            "there is no environment `{env}` in project `{project}`; create it: canyon create \
+             environment {project} {env} --set=env_type_id=TYPE"
+        );
+        Ok(ApiError::field("env_id", reason))
     }
 
     /// The deployment and its environment as they will be stored.

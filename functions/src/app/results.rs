@@ -71,6 +71,10 @@ impl App {
         of: AttemptRef,
         body: &DeploymentResultsUpdateBody,
     ) -> Result<Kept, ApiError> {
+        // Before anything is stored: what is refused leaves nothing.
+        let encrypted = body.outputs.as_ref().map(|encoded| STANDARD.decode(encoded)).transpose();
+        let encrypted =
+            encrypted.map_err(|_| ApiError::field("outputs", "it is not standard base64"))?;
         let plain: std::collections::BTreeMap<_, _> = body
             .plain_outputs
             .iter()
@@ -87,10 +91,7 @@ impl App {
             let key = BlobKey::outputs(of.org, of.deployment, of.number);
             self.put_json(&key, &plain).await?;
         }
-        if let Some(encoded) = &body.outputs {
-            let bytes = STANDARD
-                .decode(encoded)
-                .map_err(|_| ApiError::field("outputs", "it is not standard base64"))?;
+        if let Some(bytes) = encrypted {
             let key = BlobKey::encrypted_outputs(of.org, of.deployment, of.number);
             self.blobs.put_if_absent(&key, bytes.into()).await?;
         }
@@ -131,7 +132,9 @@ fn outcome(body: &DeploymentResultsUpdateBody) -> Outcome {
 fn repeated(deployment: &Deployment, of: AttemptRef, outcome: &Outcome) -> Result<(), ApiError> {
     let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
     let ended = attempt.and_then(|attempt| attempt.ended.as_ref());
-    if ended.is_some_and(|ended| ended.outcome == *outcome) {
+    if attempt.zip(ended).is_some_and(|(attempt, ended)| {
+        ended.outcome == lifecycle::judged(attempt, outcome.clone())
+    }) {
         Ok(())
     } else {
         Err(Refused::Superseded.into())

@@ -58,7 +58,7 @@ impl App {
         let claim = claim.filter(|claim| claim.token_hash == *token);
         let claim = claim.ok_or_else(ApiError::unauthorized)?;
         let over = attempt.is_none_or(|attempt| attempt.ended.is_some());
-        if !over && self.now() >= claim.heartbeat_at + TOKEN_LIFE {
+        if !over && self.now() >= claim.heartbeat_at.max(self.up_since) + TOKEN_LIFE {
             return Err(ApiError::unauthorized());
         }
         Ok(Proved { deployment, over })
@@ -171,9 +171,10 @@ impl App {
     ) -> Result<Offsets, ApiError> {
         let mut ends = Offsets::default();
         for (index, chunk) in chunks.iter().enumerate() {
-            let path = format!("chunks[{index}].data");
+            let fault = |field, reason| ApiError::field(format!("chunks[{index}].{field}"), reason);
             let end = self.store_chunk(of, chunk).await.map_err(|error| match error {
-                ChunkError::Data(reason) => ApiError::field(path, reason),
+                ChunkError::Data(reason) => fault("data", reason),
+                ChunkError::Offset(reason) => fault("offset", reason),
                 ChunkError::Store(error) => error.into(),
             })?;
             match chunk.stream {

@@ -20,10 +20,15 @@ use std::time::Duration;
 /// The most bytes of a stream in one answer: a Lambda's answer has at most 6 MB.
 const MAX_PART: usize = 1024 * 1024;
 
+/// The last place where a piece may begin: offsets have 16 digits in the names of blobs.
+const MAX_OFFSET: u64 = 1_000_000_000_000_000;
+
 /// Why a piece was not stored.
 pub(crate) enum ChunkError {
     /// Its data is not what it should be.
     Data(&'static str),
+    /// It begins where no stream comes.
+    Offset(&'static str),
     /// The object store failed.
     Store(StoreError),
 }
@@ -54,6 +59,9 @@ impl App {
             .map_err(|_| ChunkError::Data("it is not standard base64"))?;
         if data.is_empty() || data.len() > MAX_CHUNK {
             return Err(ChunkError::Data("a piece has 1 byte to 128 KiB"));
+        }
+        if chunk.offset > MAX_OFFSET {
+            return Err(ChunkError::Offset("it is beyond any log"));
         }
         let end = chunk.offset + data.len() as u64;
         let key = BlobKey::chunk(of.org, of.deployment, kind(chunk.stream), chunk.offset);

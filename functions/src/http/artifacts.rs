@@ -6,7 +6,8 @@ use super::deployments::MAX_WAIT;
 use super::error::ApiError;
 use crate::App;
 use axum::Json;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::body::HttpBody as _;
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -67,11 +68,15 @@ async fn put_archive(
     State(app): State<App>,
     caller: Deployer,
     Ids((_, digest)): Ids<(String, Digest)>,
-    bytes: Result<Bytes, axum::extract::rejection::BytesRejection>,
+    request: Request,
 ) -> Result<StatusCode, ApiError> {
-    let bytes = bytes.map_err(|rejection| {
-        ApiError::new(rejection.status(), "an archive has at most 64 MiB; leave out what is large")
-    })?;
+    let refusal =
+        |status| ApiError::new(status, "an archive has at most 64 MiB; leave out what is large");
+    // What announces itself as too large is refused before it is sent.
+    if request.body().size_hint().lower() > MAX_ARCHIVE as u64 {
+        return Err(refusal(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+    let bytes = Bytes::from_request(request, &app).await.map_err(|e| refusal(e.status()))?;
     let actual = hex::encode(Sha256::digest(&bytes));
     if actual != digest.as_str() {
         return Err(ApiError::field("digest", format!("the bytes have the SHA-256 {actual}")));

@@ -58,7 +58,7 @@ pub(crate) struct Api {
     pub(crate) clock: Arc<TestClock>,
     pub(crate) ours: Org,
     pub(crate) theirs: Org,
-    http: reqwest::Client,
+    pub(crate) http: reqwest::Client,
     _folder: TempDir,
 }
 
@@ -89,6 +89,7 @@ impl Api {
             issuer: Arc::new(FileIssuer::new(&url, &folder.path().join("issuer.pk8"))),
             changes: Changes::new(Duration::from_millis(200)),
             authenticated: Recent::default(),
+            up_since: jiff::Timestamp::MIN,
             serves_local_runners,
         };
         let router = http::router(app.clone());

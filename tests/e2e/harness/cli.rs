@@ -66,10 +66,8 @@ impl Said {
 
     /// All of it, without what differs from run to run.
     pub(crate) fn snapshot(&self) -> String {
-        let text = format!(
-            "exit: {}\n--- stdout\n{}--- stderr\n{}",
-            self.code, self.stdout, self.stderr
-        );
+        let text =
+            format!("exit: {}\n--- stdout\n{}--- stderr\n{}", self.code, self.stdout, self.stderr);
         let hidden = [
             ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "[uuid]"),
             (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "[time]"),

@@ -105,9 +105,8 @@ pub(crate) async fn end(client: &Client, id: &str) -> Deployment {
             }
             Err(error) => panic!("cannot wait for {id}: {error:?}"),
         }
-        if Instant::now() > deadline {
-            panic!("no end within {LIMIT:?}: {:#?}", client.deployment(id).await);
-        }
+        let late = Instant::now() > deadline;
+        assert!(!late, "no end within {LIMIT:?}: {:#?}", client.deployment(id).await);
     }
 }
 

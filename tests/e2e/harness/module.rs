@@ -6,11 +6,7 @@ use std::path::Path;
 
 /// A module whose text is in the request.
 pub(crate) fn inline(code: impl Into<String>) -> Module {
-    Module {
-        source: "inline".parse().unwrap(),
-        source_code: Some(code.into()),
-        inputs: Map::new(),
-    }
+    Module { source: "inline".parse().unwrap(), source_code: Some(code.into()), inputs: Map::new() }
 }
 
 /// A module from elsewhere.

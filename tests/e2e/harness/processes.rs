@@ -15,7 +15,9 @@ pub(crate) struct Process {
 
 /// All of them, without zombies.
 pub(crate) fn all() -> Vec<Process> {
-    let names = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names.filter_map(|name| name.parse().ok()).filter_map(read).collect()
 }
 
@@ -53,7 +55,9 @@ pub(crate) fn kill_jobs(data: &Path) {
     for (_, pid) in runners(data) {
         // A dead leader's id may belong to somebody else by now; a group outlives its leader.
         let ours = |process: &Process| process.group == pid && is_in(process.pid, data);
-        if all().iter().any(ours) && let Some(group) = Pid::from_raw(pid) {
+        if all().iter().any(ours)
+            && let Some(group) = Pid::from_raw(pid)
+        {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// The path in `variable`, which `scripts/test` sets.
 pub(crate) fn given(variable: &str) -> PathBuf {
-    let path = std::env::var_os(variable).map(PathBuf::from).unwrap_or_else(|| {
+    let path = std::env::var_os(variable).map(PathBuf::from);
+    let path = path.unwrap_or_else(|| {
         panic!("{variable} is not set; run ./scripts/test, which installs and names everything")
     });
     assert!(path.exists(), "{variable} names `{}`, which does not exist", path.display());

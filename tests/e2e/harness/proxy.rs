@@ -33,7 +33,9 @@ impl Proxy {
 }
 
 async fn pass_on(client: TcpStream, address: String, seen: Arc<Mutex<Vec<String>>>) {
-    let Ok(server) = TcpStream::connect(address.trim_start_matches("http://")).await else { return };
+    let Ok(server) = TcpStream::connect(address.trim_start_matches("http://")).await else {
+        return;
+    };
     let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
         (client.into_split(), server.into_split());
     let back = tokio::spawn(async move {

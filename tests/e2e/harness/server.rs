@@ -64,7 +64,7 @@ impl Server {
             let found = text.lines().find_map(|line| line.strip_prefix(&start));
             found.unwrap_or_else(|| panic!("no {name} in {}", path.display())).to_owned()
         };
-        self.address = value("CANYON_API_URL").trim_start_matches("http://").to_owned();
+        value("CANYON_API_URL").trim_start_matches("http://").clone_into(&mut self.address);
         self.org = value("CANYON_ORG");
         self.token = value("CANYON_TOKEN").into();
     }

@@ -77,7 +77,8 @@ impl Site {
             .unwrap_or_else(|error| panic!("{} is no state: {error}", path.display()));
         let mut found = Vec::new();
         for resource in state["resources"].as_array().into_iter().flatten() {
-            let (kind, name) = (resource["type"].as_str().unwrap(), resource["name"].as_str().unwrap());
+            let (kind, name) =
+                (resource["type"].as_str().unwrap(), resource["name"].as_str().unwrap());
             for instance in resource["instances"].as_array().into_iter().flatten() {
                 let index = &instance["index_key"];
                 let index = if index.is_null() { String::new() } else { format!("[{index}]") };

@@ -5,6 +5,12 @@
 //! test for each of the two.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "tests count to a few hundred"
+)]
 
 #[macro_use]
 mod peers;

@@ -36,7 +36,7 @@ pub(crate) fn token(org: OrgUuid, number: u128, secret: &str) -> TokenRecord {
         principal,
         description: "for tests".to_owned(),
         created_at: at(0),
-        expires_at: (number % 2 == 0).then(|| at(3_600)),
+        expires_at: number.is_multiple_of(2).then(|| at(3_600)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Pages of a partition agree with a plain list, at every size and with every filter.
 
 use crate::world::{World, environment, id, project, record, runner};
+use base64::Engine as _;
 use canyon_store::page::{Cursor, Page, PageRequest};
 use canyon_store::{Table, meter::Meter};
 use std::fmt::Debug;
@@ -108,7 +109,6 @@ async fn a_forged_cursor_leads_nowhere_but_into_the_same_list(table: Table) {
         let forged = "list".to_owned() + "\0" + position;
         let digest = <sha2::Sha256 as sha2::Digest>::digest(forged);
         let bytes = [&digest[..8], position.as_bytes()].concat();
-        use base64::Engine as _;
         let token = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes);
         let after = Some(Cursor::decode("list", &token).unwrap());
         let request = PageRequest { limit: 10, after };

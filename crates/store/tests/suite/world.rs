@@ -19,6 +19,7 @@ use canyon_store::keys::Key;
 use canyon_store::outcome::{Created, Saved};
 use canyon_store::page::PageRequest;
 use jiff::Timestamp;
+use sha2::Digest as _;
 use std::str::FromStr;
 use uuid::{NoContext, Uuid};
 
@@ -248,9 +249,7 @@ impl World {
 
 /// What a secret hash looks like: 64 hexadecimal digits.
 pub(crate) fn hash(of: &str) -> SecretHash {
-    SecretHash(
-        of.bytes().map(|byte| format!("{byte:02x}")).collect::<String>().repeat(64)[..64].into(),
-    )
+    SecretHash(hex::encode(sha2::Sha256::digest(of)))
 }
 
 /// Runs 16 of what `make` gives at the same time.

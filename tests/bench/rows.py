@@ -1,0 +1,262 @@
+"""What is measured. Each function measures the rows of one subject, and yields them."""
+
+import json
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from server import BLOCKS, NOTHING_TO_DO, Server, deployment, memory
+
+
+class Row(NamedTuple):
+    """A figure beside its budget."""
+
+    what: str
+    budget: str
+    measured: str
+    met: bool | None
+
+
+def start(bench):
+    """From exec to ready, on a new table and on one that exists."""
+    new, again = [], []
+    for _ in range(15):
+        with Server(bench.programs, bench.tofu) as server:
+            new.append(server.started_in)
+            # So that the stop meets a server at rest.
+            time.sleep(0.2)
+            server.stop()
+            again.append(server.start())
+            time.sleep(0.2)
+    for what, took in [("empty", new), ("existing", again)]:
+        median = statistics.median(took) * 1000
+        yield Row(f"`canyon local`: exec to ready, {what} table", "<= 30 ms", f"{median:.1f} ms",
+                  median <= 30)
+
+
+def get_runner(bench):
+    """Requests a second that read one runner."""
+    with Server(bench.programs, bench.tofu) as server:
+        server.prepare(0)
+        load = wrk(server, 8, 8, 'wrk.method = "GET"', "runners/laptop")
+    yield Row("`GET runner`, 8 connections, 2 cores shared with the client",
+              ">= 12,600 /s, p99 <= 2.2 ms", f"{load.rate:,.0f} /s, p99 {load.p99:.2f} ms",
+              load.rate >= 12_600 and load.p99 <= 2.2)
+
+
+def accept(bench):
+    """Deployments accepted, each durable. A job that never ends holds each environment's turn, so
+    that none of those that are counted starts a job."""
+    environments = 200
+    with Server(bench.programs, BLOCKS) as server:
+        server.prepare(environments)
+        for n in range(environments):
+            server.deploy(f"e{n}")
+        until(60, lambda: all(d["status"] == "running" for d in server.deployments()))
+        one = wrk(server, 1, 4, posts(environments), "deployments")
+        eight = wrk(server, 8, 5, posts(environments), "deployments")
+        waiting = sum(d["status"] == "queued" for d in server.deployments())
+        if waiting < one.count + eight.count:
+            raise SystemExit(f"bench: {one.count + eight.count} accepted, but {waiting} wait")
+    yield Row("`POST deployments`, one client", "p50 <= 1 ms",
+              f"p50 {one.p50:.2f} ms, p99 {one.p99:.2f} ms", one.p50 <= 1)
+    yield Row("deployments accepted, 8 clients", ">= 1,500 /s", f"{eight.rate:,.0f} /s",
+              eight.rate >= 1_500)
+
+
+def no_op(bench):
+    """Jobs whose `tofu` does nothing: what is left is Canyon's own time, three processes included
+    (`init`, `plan`, `output`). Then the memory that 1,000 of them leave behind."""
+    with Server(bench.programs, NOTHING_TO_DO) as server:
+        server.prepare(8)
+        time.sleep(2)
+        idle = server.memory()
+        connection = server.connect()
+        ended = []
+        for _ in range(50):
+            accepted = server.deploy("e0", connection=connection)["id"]
+            ended.append(server.wait(accepted, connection))
+        begun = time.perf_counter()
+        with ThreadPoolExecutor(8) as clients:
+            list(clients.map(lambda n: drain(server, f"e{n}", 125), range(8)))
+        rate = 1_000 / (time.perf_counter() - begun)
+        time.sleep(2)
+        after = server.memory()
+        succeeded = sum(d["status"] == "succeeded" for d in server.deployments())
+        if succeeded != 1_050:
+            raise SystemExit(f"bench: {succeeded} of 1,050 no-op deployments succeeded")
+    running = statistics.median(passed(d, d["attempts"][0]["claimed_at"]) for d in ended)
+    done = statistics.median(passed(d, d["completed_at"]) for d in ended)
+    yield Row("accepted -> claimed by its process", "-", f"p50 {running:.0f} ms", None)
+    yield Row("no-op job as a process: accepted -> done", "p50 <= 40 ms", f"p50 {done:.0f} ms",
+              done <= 40)
+    yield Row("no-op jobs as processes, 8 environments at once", ">= 60 /s", f"{rate:.0f} /s",
+              rate >= 60)
+    yield Row("resident memory of `canyon local`, idle", "<= 40 MiB", f"{idle:.1f} MiB", idle <= 40)
+    yield Row("resident memory of `canyon local` after 1,000 deployments", "<= 60 MiB",
+              f"{after:.1f} MiB", after <= 60)
+
+
+def drain(server, environment, count):
+    """A client that deploys again when the last one has ended."""
+    connection = server.connect()
+    for _ in range(count):
+        server.wait(server.deploy(environment, connection=connection)["id"], connection)
+
+
+def deploy(bench):
+    """`canyon deploy` beside plain OpenTofu on the same files, in turns."""
+    module = bench.root / "examples/hello"
+    rounds = 7
+    with Server(bench.programs, bench.tofu) as server:
+        server.prepare(rounds + 1)
+        ours, plain = [], []
+        for n in range(rounds + 1):
+            begun = time.perf_counter()
+            server.canyon("deploy", "bench", f"e{n}", "--module", str(module))
+            ours.append(time.perf_counter() - begun)
+            folder = server.folder / f"plain{n}"
+            shutil.copytree(module, folder)
+            begun = time.perf_counter()
+            for command in (["init", "-input=false"], ["apply", "-auto-approve", "-input=false"]):
+                subprocess.run([bench.tofu, *command], cwd=folder, env=server.environment,
+                               check=True, stdout=subprocess.DEVNULL)
+            plain.append(time.perf_counter() - begun)
+    # The first round of each reads its program from disk.
+    ours, plain = (statistics.median(took[1:]) for took in (ours, plain))
+    yield Row("`canyon deploy` of 30 resources, beside `tofu init && tofu apply`",
+              "<= 1.05 x, or + 300 ms",
+              f"{ours * 1000:.0f} ms beside {plain * 1000:.0f} ms: {ours / plain:.2f} x, "
+              f"{(ours - plain) * 1000:+.0f} ms", ours <= plain * 1.05 or ours - plain <= 0.3)
+
+
+def runner_memory(bench):
+    """The runner's own memory while OpenTofu applies."""
+    with Server(bench.programs, bench.tofu) as server:
+        server.prepare(1)
+        sleeping = (bench.root / "examples/slow/main.tf").read_text()
+        accepted = server.deploy("e0", sleeping)["id"]
+        until(20, lambda: attempt(server, accepted).get("phase") == "apply")
+        time.sleep(2)
+        leader = server.folder / f"data/jobs/{accepted}-1/pid"
+        used = memory(leader.read_text().split()[0])
+        server.wait(accepted)
+    yield Row("resident memory of `canyon-runner` beside OpenTofu", "<= 15 MiB", f"{used:.1f} MiB",
+              used <= 15)
+
+
+def killed(bench):
+    """`kill -9` of the server while 200 jobs drain."""
+    with Server(bench.programs, NOTHING_TO_DO) as server:
+        server.prepare(10)
+        for n in range(200):
+            server.deploy(f"e{n % 10}")
+        server.stop(signal.SIGKILL)
+        time.sleep(1)
+        server.start()
+        until(60, lambda: all("completed_at" in d for d in server.deployments()))
+        right = sum(d["status"] == "succeeded" for d in server.deployments())
+        planned = [line for line in server.journal.read_text().splitlines()
+                   if line.startswith("plan ")]
+        twice = len(planned) - len(set(planned))
+    yield Row("`kill -9` of the server while 200 jobs drain", "200 end right, 0 twice",
+              f"{right} end right, {twice} twice", right == 200 and twice == 0)
+
+
+def size(bench):
+    """The programs as they are shipped."""
+    for name in ("canyon", "canyon-runner"):
+        mebibytes = (bench.programs / name).stat().st_size / 2**20
+        yield Row(f"size of `{name}`, stripped", "-", f"{mebibytes:.1f} MiB", None)
+
+
+def table(bench):
+    """Requests to the table for one deployment, by a meter in the SDK client."""
+    output = subprocess.run([bench.programs / "canyon-table-cost", bench.tofu, str(bench.size)],
+                            check=True, capture_output=True, text=True).stdout
+    readings = [json.loads(line) for line in output.splitlines()]
+    least, most = readings[0], readings[-1]
+    for reading in readings:
+        met = reading["requests"] <= 14 and reading["write_units"] <= 30
+        yield Row(f"table, accept to end, {reading['deployments']:,} deployments in it",
+                  "<= 14 requests, <= 30 write units",
+                  f"{reading['requests']:g} requests, {reading['write_units']:g} write units, "
+                  f"{reading['read_units']:g} read units", met)
+    growth = max(most[unit] / least[unit] for unit in ("requests", "write_units", "read_units"))
+    yield Row(f"table, growth to {most['deployments']:,} deployments", "<= 1.05 x",
+              f"{growth:.2f} x", growth <= 1.05)
+
+
+ALL = {function.__name__: function for function in
+       (start, get_runner, accept, no_op, deploy, runner_memory, killed, size, table)}
+
+
+class Load(NamedTuple):
+    """What `wrk` found; times in milliseconds."""
+
+    rate: float
+    count: int
+    p50: float
+    p99: float
+
+
+def wrk(server, connections, seconds, script, path):
+    """Loads one path. The token is in the script file, which only its owner can read."""
+    file = server.folder / "load.lua"
+    file.touch(mode=0o600)
+    file.write_text(f'wrk.headers["Authorization"] = "Bearer {server.token}"\n{script}\n')
+    url = f"http://{server.address}/orgs/local/{path}"
+    output = subprocess.run(
+        ["wrk", "--threads", "1", "--connections", str(connections), "--duration", f"{seconds}s",
+         "--latency", "--script", file, url], check=True, capture_output=True, text=True).stdout
+    if "Non-2xx" in output or "Socket errors" in output:
+        raise SystemExit(f"bench: {path} did not always succeed:\n{output}")
+    return Load(float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1]),
+                int(re.search(r"(\d+) requests in", output)[1]),
+                percentile(output, 50), percentile(output, 99))
+
+
+def percentile(output, which):
+    value, unit = re.search(rf"{which}%\s+([\d.]+)(us|ms|s)", output).groups()
+    return float(value) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
+
+
+def posts(environments):
+    """A script of `wrk` whose every request asks for another deployment, each with a key of its
+    own as the command line sends one, in turn to each environment."""
+    before, after = json.dumps(deployment("ENV")).replace('\\n', '').split("ENV")
+    return f"""
+wrk.headers["Content-Type"] = "application/json"
+local n, start = 0, tostring({{}})
+function request()
+  n = n + 1
+  wrk.headers["Idempotency-Key"] = start .. n
+  local body = '{before}e' .. n % {environments} .. '{after}'
+  return wrk.format("POST", nil, nil, body)
+end"""
+
+
+def attempt(server, deployment_id):
+    attempts = server.call("GET", f"deployments/{deployment_id}").get("attempts", [])
+    return attempts[-1] if attempts else {}
+
+
+def passed(answer, moment):
+    """Milliseconds from the acceptance to `moment`."""
+    read = lambda text: datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return (read(moment) - read(answer["created_at"])).total_seconds() * 1000
+
+
+def until(seconds, condition):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise SystemExit("bench: waited in vain")
+        time.sleep(0.2)
