@@ -7,6 +7,7 @@ use canyon_domain::attempt::Outcome;
 use canyon_domain::deadline::QUEUE_CHECK;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
+use canyon_domain::ids::OrgUuid;
 use canyon_domain::lifecycle;
 use canyon_identity::bearer::{self, AttemptRef};
 use canyon_store::deployment_lists::Due;
@@ -14,6 +15,7 @@ use canyon_store::deployments::{EnvironmentChange, Move};
 use canyon_store::outcome::Saved;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 impl Launcher {
     /// Writes the next attempt with the environment's turn and fence, then starts its job. If this
@@ -102,6 +104,22 @@ impl Launcher {
         }
     }
 
+    async fn organization_name(&self, org: OrgUuid) -> Result<String, LaunchError> {
+        let known = |names: &Self| {
+            let names = names.organizations.lock().unwrap_or_else(PoisonError::into_inner);
+            names.get(&org).map(ToString::to_string)
+        };
+        if let Some(name) = known(self) {
+            return Ok(name);
+        }
+        let Some(organization) = self.table.organization(org).await? else {
+            return Ok(String::new());
+        };
+        let mut names = self.organizations.lock().unwrap_or_else(PoisonError::into_inner);
+        names.insert(org, organization.id.clone());
+        Ok(organization.id.to_string())
+    }
+
     /// What the runner must know before its claim. The same for every start of the attempt.
     async fn job_environment(
         &self,
@@ -110,8 +128,7 @@ impl Launcher {
         fence: u64,
     ) -> Result<BTreeMap<String, SecretString>, LaunchError> {
         let attempt = AttemptRef { org: due.org, deployment: due.id, number };
-        let organization = self.table.organization(due.org).await?;
-        let org = organization.map(|organization| organization.id.to_string()).unwrap_or_default();
+        let org = self.organization_name(due.org).await?;
         Ok([
             ("CANYON_API_URL", self.api_url.clone().into()),
             ("CANYON_ORG", org.into()),

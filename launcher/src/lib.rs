@@ -16,6 +16,7 @@ mod tend;
 
 use canyon_dispatch::{Dispatcher, JobRef};
 use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::{OrgId, OrgUuid};
 use canyon_domain::runner::RunnerType;
 use canyon_domain::seam::{Clock, Entropy};
 use canyon_identity::master_key::MasterKey;
@@ -23,7 +24,7 @@ use canyon_store::blobs::Blobs;
 use canyon_store::{StoreError, Table};
 use jiff::Timestamp;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// What can go wrong while tending a deployment. It is due again later, so nothing is lost.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +60,8 @@ pub struct Launcher {
     pub up_since: Timestamp,
     /// Where runners reach the API.
     pub api_url: String,
+    /// Names of organizations; a uuid keeps its name for life.
+    pub organizations: Arc<Mutex<HashMap<OrgUuid, OrgId>>>,
     /// How each type of runner starts its jobs.
     pub dispatchers: HashMap<RunnerType, Arc<dyn Dispatcher>>,
 }

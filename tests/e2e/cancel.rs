@@ -92,7 +92,7 @@ async fn a_cancelled_run_saves_its_state_and_frees_the_lock() {
     let ended = site.end(&id).await;
     assert_cancelled(&ended);
     let log = site.log(&id).await;
-    let events = events(&site, &id).await;
+    let events = site.events(&id).await;
     let signals = events.iter().filter(|event| says(event, "nterrupt received")).count();
     assert_eq!(signals, 1, "OpenTofu got one signal: {log}");
     assert!(!events.iter().any(|event| says(event, "Two interrupts")), "{log}");
@@ -103,13 +103,6 @@ async fn a_cancelled_run_saves_its_state_and_frees_the_lock() {
     let done = site.deploy(inline(THIRTY)).await;
     let refused = site.client.cancel(&done.id.to_string()).await.unwrap_err();
     assert_eq!(refused.status(), Some(409), "{refused}");
-}
-
-async fn events(site: &Site, id: &str) -> Vec<Value> {
-    let stream = canyon_api::attempt::Stream::Events;
-    let part = site.client.log_part(id, stream, 0, 0).await.unwrap();
-    let text = String::from_utf8(part.bytes.to_vec()).unwrap();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 fn says(event: &Value, words: &str) -> bool {

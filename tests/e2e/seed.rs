@@ -66,8 +66,19 @@ async fn a_gke_runner_is_made_from_its_file_read_back_changed_and_deleted() {
 
 /// A snapshot without the lines of progress, which come as fast as they may.
 fn settled(said: &str) -> String {
-    let moving =
-        ["queued", "launching", "starting", "running", "plan:", "applying", "  terraform_data"];
+    let moving = [
+        "queued",
+        "launching",
+        "fetching",
+        "initializing",
+        "planning",
+        "plan:",
+        "starting",
+        "applying",
+        "destroying",
+        "running",
+        "  terraform_data",
+    ];
     let stays = |line: &&str| !moving.iter().any(|start| line.starts_with(start));
     said.lines().filter(stays).collect::<Vec<_>>().join("\n")
 }

@@ -9,8 +9,8 @@
 //! then.
 
 use crate::attempt::{Attempt, Claim, Ended, Limits, Outcome, SecretHash, Stop, StopReason};
-use crate::deployment::{CancelRequest, Deployment, Status};
 use crate::deadline::MAX_SILENCE;
+use crate::deployment::{CancelRequest, Deployment, Status};
 use crate::failure::{Failure, FailureClass, Phase, retry_after};
 use crate::ids::PrincipalId;
 use jiff::Timestamp;
@@ -144,7 +144,11 @@ pub fn claim(
     attempt.phase = attempt.phase.max(Phase::Fetch);
     let due_at = (now + LEASE).min(now + attempt.limits.run());
     deployment.status = Status::Running;
-    deployment.due_at = Some(due_at);
+    // The look that the launch had set is soon enough. Moving it is paid for twice, in the index,
+    // and many runs are over before it comes.
+    if deployment.due_at.is_none_or(|due| due <= now) {
+        deployment.due_at = Some(due_at);
+    }
     Ok(())
 }
 

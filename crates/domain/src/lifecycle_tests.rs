@@ -138,7 +138,11 @@ fn a_silent_runner_is_looked_at_and_then_stopped() {
     let deployment = running();
     let cases = [(10, Step::Wait(at(62))), (62, Step::Observe), (302, Step::Stop)];
     for (second, step) in cases {
-        assert_eq!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(second)), step, "at {second}");
+        assert_eq!(
+            next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(second)),
+            step,
+            "at {second}"
+        );
     }
 }
 

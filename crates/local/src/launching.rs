@@ -61,6 +61,7 @@ pub(crate) async fn run(
         entropy: app.entropy,
         master_key: app.master_key,
         up_since: app.up_since,
+        organizations: Arc::default(),
         api_url,
         dispatchers: HashMap::from([(RunnerType::Local, dispatcher)]),
     });

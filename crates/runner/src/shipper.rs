@@ -122,13 +122,13 @@ impl Shipper {
                     }
                 }
             }
-            self.pause().await;
+            self.pause(ended).await;
         }
     }
 
-    /// Until there may be something to ship.
-    async fn pause(&mut self) {
-        let ended = *self.ended.borrow();
+    /// Until there may be something to ship. An end that came after `ended` was read, as during a
+    /// report, is not waited out.
+    async fn pause(&mut self, ended: bool) {
         let begins_apply = self.phase.wait_for(|phase| *phase == Phase::Apply);
         let waits = *self.accepted.borrow() < Some(Phase::Apply);
         tokio::select! {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const ABSENT: &str = "0190a0b0-89ab-7def-8123-456789abcdef";
 
-fn with(changes: Value) -> Value {
+fn with(changes: &Value) -> Value {
     let mut body = order();
     body.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     body
@@ -63,7 +63,8 @@ async fn what_cannot_be_deployed_is_refused_with_its_field_and_leaves_nothing() 
         module.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
         json!({ "module": module })
     };
-    let rollback = |to: Value| json!({ "mode": "rollback", "module": null, "rollback_to_deployment_id": to });
+    let rollback =
+        |to: Value| json!({ "mode": "rollback", "module": null, "rollback_to_deployment_id": to });
     let cases = [
         (json!({ "project_id": "absent" }), "project_id"),
         (json!({ "env_id": "absent" }), "env_id"),
@@ -96,7 +97,7 @@ async fn what_cannot_be_deployed_is_refused_with_its_field_and_leaves_nothing() 
     .map(|source| (json!({ "module": { "source": source } }), "module.source"));
     let before = everything(&api).await;
     for (changes, field) in cases.into_iter().chain(sources) {
-        let refused = api.post("/deployments", with(changes.clone())).await;
+        let refused = api.post("/deployments", with(&changes)).await;
         let shown = changes.to_string().chars().take(200).collect::<String>();
         assert_eq!((refused.0, faults(&refused)), (400, vec![field]), "{shown}: {}", refused.1);
         assert!(!refused.1.to_string().contains("secret-word"), "{}", refused.1);
@@ -126,7 +127,8 @@ async fn only_a_local_runner_reads_a_repository_on_its_own_machine() {
     });
     runner["state_storage_configuration"] = json!({ "type": "kubernetes", "namespace": "canyon" });
     api.make("/runners", runner).await;
-    let local = with(json!({ "module": { "source": "git::file:///srv/r.git" }, "is_dry_run": true }));
+    let local =
+        with(&json!({ "module": { "source": "git::file:///srv/r.git" }, "is_dry_run": true }));
     assert_eq!(api.post("/deployments", local.clone()).await.0, 200);
     api.make("/runner-rules", json!({ "runner_id": "cluster", "project_id": "shop" })).await;
     assert_eq!(api.act("/projects/shop/envs/main/actions/refresh_runner").await.0, 200);
@@ -138,10 +140,10 @@ async fn only_a_local_runner_reads_a_repository_on_its_own_machine() {
 async fn a_dry_run_answers_as_a_deployment_would_and_writes_nothing() {
     let api = furnished().await;
     let before = everything(&api).await;
-    let (status, answer) = api.post("/deployments", with(json!({ "is_dry_run": true }))).await;
+    let (status, answer) = api.post("/deployments", with(&json!({ "is_dry_run": true }))).await;
     assert_eq!((status, &answer["runner_id"]), (200, &json!("shared")));
     let refused =
-        api.post("/deployments", with(json!({ "is_dry_run": true, "env_id": "absent" }))).await;
+        api.post("/deployments", with(&json!({ "is_dry_run": true, "env_id": "absent" }))).await;
     assert_eq!((refused.0, faults(&refused)), (400, vec!["env_id"]));
     assert_eq!(everything(&api).await, before);
 }
@@ -176,7 +178,7 @@ async fn the_same_idempotency_key_finds_the_same_deployment_for_a_day() {
         assert_eq!((status, &again["id"]), (201, &first["id"]), "{why}");
     };
     same("at once").await;
-    let other = with(json!({ "plan_only": true }));
+    let other = with(&json!({ "plan_only": true }));
     let refused = post_with_key(&api, "k1", &other).await;
     assert!(refused.0 == 409 && message(&refused).contains("new key"), "{refused:?}");
     assert_eq!(everything(&api).await, before);
@@ -217,7 +219,7 @@ async fn a_full_queue_refuses_all_but_a_repeated_request() {
         deploy(&api).await;
     }
     let before = environment(&api).await;
-    for body in [order(), with(json!({ "is_dry_run": true }))] {
+    for body in [order(), with(&json!({ "is_dry_run": true }))] {
         let refused = api.post("/deployments", body).await;
         assert!(refused.0 == 409 && message(&refused).contains("100 deployments"), "{refused:?}");
     }

@@ -1,10 +1,12 @@
 //! Deploying and waiting.
 
 use super::site::{ENV, PROJECT, Site};
+use canyon_api::attempt::Stream;
 use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, DeploymentCreateBody, RequestedMode};
 use canyon_domain::failure::FailureClass;
 use canyon_domain::job::Module;
+use serde_json::Value;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
@@ -80,9 +82,18 @@ impl Site {
 
     /// The whole log.
     pub(crate) async fn log(&self, id: &str) -> String {
+        self.stream(id, Stream::Log).await
+    }
+
+    /// What OpenTofu said in its `-json` lines.
+    pub(crate) async fn events(&self, id: &str) -> Vec<Value> {
+        let text = self.stream(id, Stream::Events).await;
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    async fn stream(&self, id: &str, stream: Stream) -> String {
         let (mut text, mut offset) = (Vec::new(), 0);
         loop {
-            let stream = canyon_api::attempt::Stream::Log;
             let part = self.client.log_part(id, stream, offset, 0).await.unwrap();
             if part.bytes.is_empty() {
                 return String::from_utf8(text).unwrap();

@@ -4,6 +4,14 @@ use crate::StoreError;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a start waits for the lock. A process that is killed while it starts another leaves
+/// the lock to that one until it has become its own program, some milliseconds on a busy machine;
+/// whoever restarts the killed one at once must not fail for that.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A database file that is ours until this value is dropped.
 #[derive(Debug)]
@@ -32,12 +40,16 @@ impl DataFile {
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
         let lock = create_private(Path::new(&lock_path)).map_err(|e| failed(e.into()))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::InUse { path: path.to_owned() });
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < give_up => sleep(PAUSE),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::InUse { path: path.to_owned() });
+                }
+                Err(TryLockError::Error(source)) => return Err(failed(source.into())),
             }
-            Err(TryLockError::Error(source)) => return Err(failed(source.into())),
         }
         // SQLite gives its `-wal` and `-shm` files the mode of the database file.
         create_private(path).map_err(|source| failed(source.into()))?;

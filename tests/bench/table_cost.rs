@@ -1,0 +1,261 @@
+//! What a deployment costs in the table, from its acceptance to its end, and how that grows with
+//! the number of deployments that the table holds.
+//!
+//! `canyon-table-cost TOFU DEPLOYMENTS` runs real deployments through the router, the launcher and
+//! `canyon-runner` at 100, 1,000, ... deployments in the table, and prints a JSON line for each. A
+//! meter counts what the API and the launcher send. The launcher's looks for what is due are made
+//! by a client that it does not watch: on AWS a stream record says what is due.
+
+use canyon_api::client::Client;
+use canyon_dispatch::local::{LocalDispatcher, LocalSettings};
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::deployment::{Deployment, Status};
+use canyon_domain::ids::{DeploymentId, OrgId, OrgUuid, PrincipalId};
+use canyon_domain::inventory::Organization;
+use canyon_domain::principal::{Principal, Role};
+use canyon_domain::runner::RunnerType;
+use canyon_domain::seam::{Clock as _, Entropy as _};
+use canyon_functions::App;
+use canyon_functions::app::authentication::Recent;
+use canyon_functions::changes::Changes;
+use canyon_identity::bearer;
+use canyon_identity::issuer::FileIssuer;
+use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
+use canyon_identity::system::System;
+use canyon_launcher::{Launcher, Why};
+use canyon_store::Table;
+use canyon_store::blobs::Blobs;
+use canyon_store::embedded::Embedded;
+use canyon_store::meter::Meter;
+use canyon_store::organizations::TokenRecord;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::json;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+type Error = Box<dyn std::error::Error>;
+
+/// Deployments that each reading is the mean of.
+const ROUNDS: u32 = 5;
+/// No deployment here takes as long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A Canyon whose table is watched, and one client of the table that is not.
+struct Bench {
+    org: OrgUuid,
+    table: Table,
+    meter: Meter,
+    client: Client,
+    launcher: Launcher,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(tofu), Some(most)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: canyon-table-cost TOFU DEPLOYMENTS".into());
+    };
+    let most: usize = most.parse()?;
+    let folder = tempfile::tempdir()?;
+    let bench = Bench::new(folder.path(), Path::new(&tofu)).await?;
+    // The first reads what later ones find in memory.
+    let pattern = bench.deployment().await?;
+    bench.meter.take();
+    let mut held = 1;
+    let mut size = 100.min(most);
+    loop {
+        while held < size {
+            bench.fill(&pattern).await?;
+            held += 1;
+        }
+        bench.reading(held).await?;
+        held += ROUNDS as usize;
+        if size == most {
+            return Ok(());
+        }
+        size = (size * 10).min(most);
+    }
+}
+
+impl Bench {
+    async fn new(folder: &Path, tofu: &Path) -> Result<Self, Error> {
+        let changes = Changes::new(Duration::from_secs(1));
+        let hints = changes.clone();
+        let embedded = Embedded::open(&folder.join("table.db"), Arc::new(move || hints.hint()))?;
+        let table = Table::new(embedded.client(), "canyon");
+        table.ensure().await?;
+        let meter = Meter::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let mut key = vec![0; KEY_LENGTH];
+        System.fill(&mut key);
+        let app = App {
+            table: meter.watch(&table),
+            blobs: Blobs::folder(&folder.join("blobs"))?,
+            clock: Arc::new(System),
+            entropy: Arc::new(System),
+            master_key: Arc::new(MasterKey::new(&key)?),
+            issuer: Arc::new(FileIssuer::new(&url, &folder.join("issuer.pk8"))),
+            changes,
+            authenticated: Recent::default(),
+            serves_local_runners: true,
+            up_since: System.now(),
+        };
+        let (org, token) = organization(&table).await?;
+        let client = Client::new(&url, "local", token)?;
+        let launcher = launcher(&app, &url, folder, tofu)?;
+        tokio::spawn(axum::serve(listener, canyon_functions::http::router(app)).into_future());
+        let state = json!({"type": "local", "path": folder.join("state")});
+        for (path, body) in [
+            (vec!["env-types"], json!({"id": "bench"})),
+            (vec!["projects"], json!({"id": "bench"})),
+            (
+                vec!["runners"],
+                json!({
+                    "id": "here",
+                    "runner_configuration": {"type": "local"},
+                    "state_storage_configuration": state,
+                }),
+            ),
+            (vec!["runner-rules"], json!({"runner_id": "here"})),
+            (vec!["projects", "bench", "envs"], json!({"id": "e", "env_type_id": "bench"})),
+        ] {
+            client.create(&path, &body).await?;
+        }
+        Ok(Self { org, table, meter, client, launcher })
+    }
+
+    /// One deployment from its acceptance to its end.
+    async fn deployment(&self) -> Result<Deployment, Error> {
+        let body = json!({
+            "mode": "deploy", "project_id": "bench", "env_id": "e",
+            "module": {
+                "source": "inline",
+                "source_code": "resource \"terraform_data\" \"one\" { input = timestamp() }\n",
+                "inputs": {},
+            },
+        });
+        let key = System.id(System.now()).to_string();
+        let made = self.client.create_deployment(&serde_json::from_value(body)?, &key).await?;
+        let id = DeploymentId(made.id);
+        let looking = async {
+            loop {
+                for due in self.table.due(System.now(), 10).await? {
+                    self.launcher.tend(due, Why::Due).await?;
+                }
+                let found = self.table.deployment(self.org, id).await?;
+                if let Some(ended) = found.filter(|found| found.status.is_terminal()) {
+                    return Ok::<_, Error>(ended);
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, looking).await??;
+        if ended.status == Status::Succeeded { Ok(ended) } else { Err(ended.message.into()) }
+    }
+
+    /// Adds one more ended deployment like `pattern`.
+    async fn fill(&self, pattern: &Deployment) -> Result<(), Error> {
+        let now = System.now();
+        let mut deployment = pattern.clone();
+        deployment.id = DeploymentId(System.id(now));
+        deployment.created_at = now;
+        let found = self.table.environment(self.org, &pattern.project, &pattern.env).await?;
+        let mut environment = found.ok_or("the environment is gone")?;
+        environment.version += 1;
+        let bundle = self.table.bundle(self.org, pattern.id).await?.ok_or("no bundle")?;
+        let record = audit("deployment.create", format!("deployments/{}", deployment.id));
+        self.table
+            .accept_deployment(self.org, &deployment, &bundle, &environment, None, &record)
+            .await?;
+        Ok(())
+    }
+
+    #[expect(clippy::print_stdout, reason = "its result, which scripts/bench reads")]
+    async fn reading(&self, deployments: usize) -> Result<(), Error> {
+        self.meter.take();
+        for _ in 0..ROUNDS {
+            self.deployment().await?;
+        }
+        let reading = self.meter.take();
+        let mean = |sum: f64| sum / f64::from(ROUNDS);
+        let operations: BTreeMap<_, _> = reading
+            .0
+            .iter()
+            .map(|(name, usage)| (name, json!([usage.requests, usage.units])))
+            .collect();
+        let requests = u32::try_from(reading.requests())?;
+        let line = json!({
+            "deployments": deployments,
+            "requests": mean(f64::from(requests)),
+            "write_units": mean(reading.write_units()),
+            "read_units": mean(reading.read_units()),
+            "operations": operations,
+        });
+        println!("{line}");
+        Ok(())
+    }
+}
+
+fn launcher(app: &App, url: &str, folder: &Path, tofu: &Path) -> Result<Launcher, Error> {
+    let runner: PathBuf = std::env::current_exe()?.with_file_name("canyon-runner");
+    let tofu_folder = tofu.parent().ok_or("the path of tofu is not absolute")?;
+    let settings = LocalSettings {
+        runner,
+        jobs: folder.join("jobs"),
+        path: std::env::join_paths([tofu_folder, Path::new("/usr/bin"), Path::new("/bin")])?,
+        inherited: BTreeMap::new(),
+    };
+    let dispatcher = Arc::new(LocalDispatcher::new(settings, |_| {}));
+    Ok(Launcher {
+        table: app.table.clone(),
+        blobs: app.blobs.clone(),
+        clock: Arc::clone(&app.clock),
+        entropy: Arc::clone(&app.entropy),
+        master_key: Arc::clone(&app.master_key),
+        api_url: url.to_owned(),
+        up_since: app.up_since,
+        dispatchers: HashMap::from([(RunnerType::Local, dispatcher as _)]),
+    })
+}
+
+/// The organization and its token, as the first start on a laptop makes them.
+async fn organization(table: &Table) -> Result<(OrgUuid, SecretString), Error> {
+    let now = System.now();
+    let id: OrgId = "local".parse()?;
+    let uuid = OrgUuid(System.id(now));
+    let principal = Principal {
+        id: PrincipalId(System.id(now)),
+        org: uuid,
+        org_id: id.clone(),
+        role: Role::Admin,
+        operator: true,
+    };
+    let organization = Organization { id, uuid, created_at: now, created_by: principal.id };
+    let token = bearer::api_token(&System);
+    let record = TokenRecord {
+        hash: bearer::hash(token.expose_secret()),
+        description: "benchmark".to_owned(),
+        created_at: now,
+        expires_at: None,
+        principal,
+    };
+    let audit = audit("organization.create", "orgs/local".to_owned());
+    table.create_organization(&organization, &record, &audit).await?;
+    Ok((uuid, token))
+}
+
+fn audit(action: &str, subject: String) -> AuditRecord {
+    let at = System.now();
+    AuditRecord {
+        id: System.id(at),
+        at,
+        by: PrincipalId(uuid::Uuid::nil()),
+        action: action.to_owned(),
+        subject,
+        by_right: "canyon".to_owned(),
+    }
+}
