@@ -82,14 +82,20 @@ impl Launcher {
         let job = JobRef { deployment: due.id, attempt: number, handle: None };
         match dispatcher.start(&Launch { job, environment }).await {
             Ok(Started::Now(None)) => Ok(Done::Enough),
-            Ok(Started::Now(Some(handle)) | Started::Already(Some(handle))) => {
+            Ok(Started::Now(Some(handle))) => {
                 match lifecycle::started(&mut deployment, number, handle) {
                     Ok(()) => self.save(due, deployment).await,
                     Err(_) => Ok(Done::Again),
                 }
             }
             // An earlier start was not recorded; whether its job still lives is to be seen.
-            Ok(Started::Already(None)) => self.observe(due, deployment, site).await,
+            Ok(Started::Already(handle)) => {
+                let handle = handle.map(|name| lifecycle::started(&mut deployment, number, name));
+                match handle {
+                    None | Some(Ok(())) => self.observe(due, deployment, site).await,
+                    Some(Err(_)) => Ok(Done::Again),
+                }
+            }
             Err(error) if error.outcome_unknown => {
                 tracing::warn!(%error, deployment = %due.id, "cannot tell whether the job started");
                 Ok(Done::Enough)

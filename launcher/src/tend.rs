@@ -83,7 +83,9 @@ impl Launcher {
         let now = self.clock.now();
         let queue_limit = site.definition.timeouts().queue.unsigned_abs();
         let step = match (next_step(&deployment, queue_limit, self.up_since, now), why) {
-            (Step::Wait(_) | Step::Start, Why::JobGone) => Step::Observe,
+            // A start that is not recorded may never have happened: then there is no job to be
+            // gone, and it happens now. One that did happen is found, and looked at.
+            (Step::Wait(_), Why::JobGone) => Step::Observe,
             (step, _) => step,
         };
         match step {

@@ -211,6 +211,7 @@ fn launcher(app: &App, url: &str, folder: &Path, tofu: &Path) -> Result<Launcher
     };
     let dispatcher = Arc::new(LocalDispatcher::new(settings, |_| {}));
     Ok(Launcher {
+        organizations: Arc::default(),
         table: app.table.clone(),
         blobs: app.blobs.clone(),
         clock: Arc::clone(&app.clock),

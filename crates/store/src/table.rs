@@ -36,8 +36,7 @@ pub struct Index {
 
 /// The newest deployments of an organization. The project comes along, so that a list can leave
 /// out what its reader may not see before it reads whole items.
-pub const GSI1: Index =
-    Index { name: "gsi1", pk: "gsi1pk", sk: "gsi1sk", includes: &["project"] };
+pub const GSI1: Index = Index { name: "gsi1", pk: "gsi1pk", sk: "gsi1sk", includes: &["project"] };
 /// What is due: the few items that somebody must look at by a certain time.
 pub const GSI2: Index = Index { name: "gsi2", pk: "gsi2pk", sk: "gsi2sk", includes: &[] };
 /// The newest deployments of an environment.

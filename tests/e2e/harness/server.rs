@@ -158,7 +158,10 @@ impl Drop for Server {
 
 fn spawn(program: &Path, search_path: &OsString, folder: &Path, listen: &str) -> Child {
     let log = OpenOptions::new().create(true).append(true).open(folder.join("server.log")).unwrap();
-    Command::new(program)
+    // It ends with the thread of its test, even if somebody kills the whole test run.
+    Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(program)
         .args(["local", "--listen", listen, "--data-dir"])
         .arg(folder.join("data"))
         .env_clear()
