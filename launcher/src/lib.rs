@@ -6,7 +6,7 @@
 //! condition that nothing has changed, and each call to a platform may be repeated.
 //!
 //! What calls it is only a hint: a stream record, a committed write, the death of a process.
-//! [`Launcher::sweep`] finds in the table what is due, and alone suffices.
+//! [`Sweeper::pass`] finds in the table what is due, and alone suffices.
 
 mod launch;
 mod orphans;

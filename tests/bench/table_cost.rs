@@ -121,7 +121,7 @@ impl Bench {
                 }),
             ),
             (vec!["runner-rules"], json!({"runner_id": "here"})),
-            (vec!["projects", "bench", "envs"], json!({"id": "e", "env_type_id": "bench"})),
+            (vec!["projects", "bench", "envs"], json!({"id": "e0", "env_type_id": "bench"})),
         ] {
             client.create(&path, &body).await?;
         }
@@ -131,7 +131,7 @@ impl Bench {
     /// One deployment from its acceptance to its end.
     async fn deployment(&self) -> Result<Deployment, Error> {
         let body = json!({
-            "mode": "deploy", "project_id": "bench", "env_id": "e",
+            "mode": "deploy", "project_id": "bench", "env_id": "e0",
             "module": {
                 "source": "inline",
                 "source_code": "resource \"terraform_data\" \"one\" { input = timestamp() }\n",
