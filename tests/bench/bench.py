@@ -15,7 +15,8 @@ PAGE = """# Performance
 
 Measured by `scripts/bench` on {date}, side by side in one run: {cores} cores shared by the server, its
 jobs and the load, {memory:.0f} GiB of memory, Linux {kernel}; programs in the release profile, OpenTofu
-from `scripts/setup`. The table is a SQLite file with `synchronous=FULL`: each accepted write waits for
+from `scripts/setup`. Load average when it began: {load:.1f}; anything much above 0 means that others used
+the cores too. The table is a SQLite file with `synchronous=FULL`: each accepted write waits for
 the disk, so the rows that write tell of this disk too. A command measures its rows alone.
 
 | what | budget | measured here | | command |
@@ -52,7 +53,7 @@ def main():
     if unknown:
         parser.error(f"no row is called {', '.join(unknown)}; there are: {', '.join(rows.ALL)}")
     chosen = bench.rows or list(rows.ALL)
-    lines, missed = [], 0
+    lines, missed, load = [], 0, os.getloadavg()[0]
     for name in chosen:
         for row in rows.ALL[name](bench):
             verdict = {None: "", True: "met", False: "**missed**"}[row.met]
@@ -61,18 +62,18 @@ def main():
                          f"| `scripts/bench {name}` |")
             print(f"{row.what}: {row.measured} (budget {row.budget}) {verdict}", flush=True)
     if not bench.rows:
-        write(bench.root / "docs/performance.md", lines)
+        write(bench.root / "docs/performance.md", lines, load)
     print(f"bench: {len(lines)} rows, {missed} budgets missed", file=sys.stderr)
 
 
-def write(file, lines):
+def write(file, lines, load):
     """Replaces the page up to the part that people write."""
     mark = "\n## Where a budget is missed\n"
     before = file.read_text() if file.exists() else ""
     notes = before[before.index(mark):] if mark in before else ""
     total = int(re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text())[1])
     file.write_text(PAGE.format(date=date.today(), cores=os.cpu_count(), memory=total / 2**20,
-                                kernel=platform.release(), table="\n".join(lines)) + notes)
+                                kernel=platform.release(), load=load, table="\n".join(lines)) + notes)
 
 
 main()
