@@ -44,7 +44,8 @@ pub const GSI3: Index = Index { name: "gsi3", pk: "gsi3pk", sk: "gsi3sk", includ
 
 const INDEXES: [Index; 3] = [GSI1, GSI2, GSI3];
 
-/// How often to look whether a new table is ready, and how many times.
+/// Longest pause between two looks whether a new table is ready, and how many looks. The first ones
+/// follow at once: the embedded table is ready in microseconds.
 const POLL: Duration = Duration::from_millis(50);
 const POLLS: u32 = 600;
 
@@ -108,12 +109,12 @@ impl Table {
             Err(error) if error.code() == Some("ResourceInUseException") => {} // somebody was first
             Err(error) => return Err(StoreError::sdk("create table", &self.name, error)),
         }
-        for _ in 0..POLLS {
+        for look in 0..POLLS {
             match self.describe().await? {
                 Some(found) if found.table_status() == Some(&TableStatus::Active) => {
                     return Ok(found);
                 }
-                _ => tokio::time::sleep(POLL).await,
+                _ => tokio::time::sleep(Duration::from_millis(look.into()).min(POLL)).await,
             }
         }
         Err(StoreError::Unavailable {
