@@ -25,7 +25,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
 /// How long requests that are being answered may take when the process is asked to end.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -135,9 +136,17 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     let launching =
         tokio::spawn(launching::run(app.clone(), embedded, url.clone(), runner, data_dir));
     let server = axum::serve(listener, canyon_functions::http::router(app));
-    let server = tokio::spawn(server.with_graceful_shutdown(asked_to_end()).into_future());
+    // Registered once, before anyone is told to connect: a signal that comes now must be heard.
+    let signals = end_signals();
+    let (ending, mut ended) = watch::channel(());
+    let drain = async move {
+        // Dropping the sender is the message.
+        let _ = ended.changed().await;
+    };
+    let server = tokio::spawn(server.with_graceful_shutdown(drain).into_future());
     on_ready(&Ready { url, environment_file });
-    asked_to_end().await;
+    asked_to_end(signals).await;
+    drop(ending);
     launching.abort();
     match tokio::time::timeout(DRAIN, server).await {
         Ok(Ok(result)) => result.map_err(LocalError::Serve),
@@ -171,11 +180,13 @@ fn master_key(path: &Path) -> Result<MasterKey, LocalError> {
     MasterKey::new(&key).map_err(|source| LocalError::MasterKey { path: path.to_owned(), source })
 }
 
-async fn asked_to_end() {
-    // A process that cannot hear signals is ended by SIGKILL; nothing is lost by that.
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
+/// `None` if this process cannot hear signals; SIGKILL ends it then, and nothing is lost by that.
+fn end_signals() -> Option<(Signal, Signal)> {
+    signal(SignalKind::terminate()).ok().zip(signal(SignalKind::interrupt()).ok())
+}
+
+async fn asked_to_end(signals: Option<(Signal, Signal)>) {
+    let Some((mut terminate, mut interrupt)) = signals else {
         return std::future::pending().await;
     };
     tokio::select! {
