@@ -1,8 +1,9 @@
 //! Where Canyon keeps its state: one DynamoDB table, and an object store for what is too large for it.
 //!
 //! There is one back end. On AWS the table is DynamoDB; on a laptop the same SDK client talks to
-//! [`embedded`], a DynamoDB in this process on one SQLite file. So the code that runs on a laptop
-//! is the code that runs on AWS, down to the request bytes.
+//! `embedded`, a DynamoDB in this process on one SQLite file. So the code that runs on a laptop
+//! is the code that runs on AWS, down to the request bytes. The feature `embedded` brings it; a function
+//! is built without.
 
 pub mod audit;
 pub mod backoff;
@@ -11,6 +12,7 @@ pub mod blobs;
 pub mod conditional;
 pub mod deployment_lists;
 pub mod deployments;
+#[cfg(feature = "embedded")]
 pub mod embedded;
 pub mod environments;
 pub mod error;

@@ -1,0 +1,2 @@
+//! A function.
+fn main() {}

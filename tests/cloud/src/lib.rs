@@ -1,0 +1,1 @@
+//! An AWS for tests.
