@@ -34,6 +34,9 @@ pub struct Attempt {
     /// How far it came.
     #[serde(default = "launch", skip_serializing_if = "is_launch")]
     pub phase: Phase,
+    /// The platform has hinted that its job is gone: whoever is the next to look asks the platform.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspected: bool,
     /// Why and since when it is being stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,

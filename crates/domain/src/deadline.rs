@@ -76,6 +76,7 @@ pub fn next_step(
     let heard = |claim: &Claim| claim.heartbeat_at.max(up_since);
     match &attempt.claim {
         None if now >= attempt.launched_at + attempt.limits.start() => Step::Kill,
+        _ if attempt.suspected => Step::Observe,
         None if attempt.handle.is_none() => Step::Start,
         None => Step::Observe,
         Some(claim) if now >= claim.at + attempt.limits.run() => Step::Stop,
@@ -126,12 +127,14 @@ pub fn observed(deployment: &mut Deployment, observation: Observation, now: Time
         Observation::Gone(reason) => Some(outcome_of_death(&attempt, reason)),
         Observation::Alive | Observation::Unknown(_) => beyond_proof(&attempt, now),
     };
-    match outcome {
-        Some(outcome) => {
-            // The attempt is open: `end` cannot refuse.
-            let _ = end(deployment, attempt.number, outcome, now);
-        }
-        None => deployment.due_at = Some(look_again(&attempt, now)),
+    if let Some(outcome) = outcome {
+        // The attempt is open: `end` cannot refuse.
+        let _ = end(deployment, attempt.number, outcome, now);
+        return;
+    }
+    deployment.due_at = Some(look_again(&attempt, now));
+    if let Some(attempt) = deployment.attempts.last_mut() {
+        attempt.suspected = false;
     }
 }
 

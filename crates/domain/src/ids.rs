@@ -132,6 +132,18 @@ text_id!(
     RunnerId, "runner id", MAX_ID_LENGTH, is_runner_name,
     "use 2 to 63 lower case letters, digits, hyphens and underscores, starting with a letter"
 );
+text_id!(
+    /// Who may deploy through the event bus.
+    EventSourceId, "event source id", MAX_ID_LENGTH, is_hyphenated,
+    "use 2 to 63 lower case letters, digits and single hyphens, starting with a letter"
+);
+
+impl OrgId {
+    /// The name of no organization: it is no id, so nothing is ever called that.
+    pub(crate) fn of_none() -> Self {
+        Self(String::new())
+    }
+}
 
 impl ProjectId {
     /// How many segments the path has: 1 for a plain project.

@@ -9,6 +9,8 @@ pub mod backend;
 pub mod deadline;
 pub mod deployment;
 pub mod display_name;
+pub mod event_source;
+pub mod events;
 pub mod failure;
 pub mod field_error;
 pub mod ids;

@@ -84,6 +84,7 @@ pub fn launch(
         handle: None,
         claim: None,
         phase: Phase::Launch,
+        suspected: false,
         stop: None,
         ended: None,
     });
@@ -226,6 +227,19 @@ pub fn end(
         None => finish(deployment, outcome, now),
     }
     Ok(())
+}
+
+/// The platform hints that the job of attempt `number` is gone. It is no proof: the launcher looks at
+/// once. Returns whether that must be written; a hint that comes again, late or for another attempt
+/// changes nothing.
+pub fn suspect(deployment: &mut Deployment, number: u32, now: Timestamp) -> bool {
+    let Ok(attempt) = open(deployment, number) else { return false };
+    if attempt.suspected {
+        return false;
+    }
+    attempt.suspected = true;
+    deployment.due_at = Some(now);
+    true
 }
 
 /// When a claimed attempt must be looked at, if its runner was `heard` then for the last time.

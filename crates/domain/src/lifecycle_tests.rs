@@ -341,3 +341,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_hint_that_the_job_is_gone_makes_the_launcher_look_once() {
+    let mut deployment = running();
+    let due = deployment.due_at;
+    assert!(!suspect(&mut deployment, 2, at(3)), "another attempt's");
+    assert_eq!(deployment.due_at, due);
+    assert!(suspect(&mut deployment, 1, at(3)));
+    assert!(!suspect(&mut deployment, 1, at(4)), "it is known already");
+    assert_eq!(deployment.due_at, Some(at(3)));
+    assert_eq!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(3)), Step::Observe);
+    // The platform was wrong: the job lives.
+    observed(&mut deployment, Observation::Alive, at(3));
+    assert!(matches!(
+        next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(3)),
+        Step::Wait(until) if until > at(3)
+    ));
+    assert!(suspect(&mut deployment, 1, at(5)));
+    observed(&mut deployment, Observation::Gone(None), at(5));
+    assert!(deployment.open_attempt().is_none());
+    assert!(!suspect(&mut deployment, 1, at(6)), "a late word of what is over");
+}

@@ -2,6 +2,7 @@
 
 use crate::ids::{OrgId, OrgUuid, PrincipalId};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 /// What a principal may do in its organization. Later includes earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,4 +41,22 @@ pub struct Principal {
     /// Whether it may make further organizations.
     #[serde(default)]
     pub operator: bool,
+}
+
+impl Principal {
+    /// The operator of an installation, who may make organizations and is of none of them.
+    pub fn operator() -> Self {
+        let (id, org) = (PrincipalId(Uuid::nil()), OrgUuid(Uuid::nil()));
+        Self { id, org, org_id: OrgId::of_none(), role: Role::Viewer, operator: true }
+    }
+
+    /// Whether it belongs to the organization that a path names.
+    pub fn is_of(&self, org: &str) -> bool {
+        !self.org.0.is_nil() && self.org_id.as_str() == org
+    }
+
+    /// By what right it acts, for audit records.
+    pub fn right(&self) -> &'static str {
+        if self.org.0.is_nil() { "operator" } else { self.role.as_str() }
+    }
 }

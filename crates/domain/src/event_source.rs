@@ -1,0 +1,265 @@
+//! Who may deploy by an event on the bus, and in whose name.
+//!
+//! An [`EventSource`] lets the events of an AWS account act as a deployer of one organization. It can
+//! be narrowed to one `source`, to one rule of the bus, and to one project or group. Each is a grant:
+//! a narrower one takes nothing away from a wider one. When several cover a request, the most
+//! specific one gives its name to what happens.
+//!
+//! `account` is the ground to stand on. EventBridge sets it; a caller of `PutEvents` cannot
+//! (API reference of `PutEventsRequestEntry`: it has no such member), and it stays that of the first
+//! sender when a bus passes the event on to another account. The `source` is what the sender says,
+//! so it tells the parts of one account apart and proves nothing.
+
+use crate::ids::{EventSourceId, PrincipalId, ProjectId};
+use crate::principal::Role;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use uuid::Uuid;
+
+/// "Deploy requests of this scope act as this principal."
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventSource {
+    /// Its name.
+    pub id: EventSourceId,
+    /// This life of it. It is the principal's id, so audit records name it.
+    pub uuid: Uuid,
+    /// Whose requests, and where to.
+    pub scope: Scope,
+    /// What they may do.
+    pub role: Role,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// Grows with each change.
+    pub version: u64,
+}
+
+impl EventSource {
+    /// Whom its requests act as.
+    pub fn principal(&self) -> PrincipalId {
+        PrincipalId(self.uuid)
+    }
+}
+
+/// Which requests an event source speaks for. `None` means "any".
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scope {
+    /// The account that sent the event.
+    pub account: AccountId,
+    /// What the event says of its source.
+    pub source: Option<SourceName>,
+    /// The rule that passed the event on to Canyon.
+    pub rule: Option<RuleRef>,
+    /// Only this project, or the projects of this group.
+    pub project: Option<ProjectId>,
+}
+
+/// Where an event came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin<'a> {
+    /// The account that sent it.
+    pub account: &'a str,
+    /// What it says of its source.
+    pub source: &'a str,
+    /// The ARN of the rule that passed it on, if that is known.
+    pub rule: Option<&'a str>,
+}
+
+/// How much a scope says. The derived order is the precedence: what Canyon's own account says of an
+/// event (the rule) counts more than what its sender says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Specificity {
+    /// 2 for the ARN of a rule, 1 for its name, 0 for any.
+    pub rule: u8,
+    /// Whether it names a source.
+    pub names_source: bool,
+    /// Segments of the project path that it names; 0 when it names none.
+    pub project_depth: usize,
+}
+
+impl Scope {
+    /// Whether events from `origin` are of this scope, whatever project they ask for.
+    pub fn admits(&self, origin: Origin<'_>) -> bool {
+        self.account.as_str() == origin.account
+            && self.source.as_ref().is_none_or(|source| source.as_str() == origin.source)
+            && self.rule.as_ref().is_none_or(|rule| origin.rule.is_some_and(|arn| rule.is(arn)))
+    }
+
+    /// Whether requests from `origin` for `project` are of this scope.
+    pub fn covers(&self, origin: Origin<'_>, project: &ProjectId) -> bool {
+        self.admits(origin) && self.project.as_ref().is_none_or(|own| own.holds(project))
+    }
+
+    /// How much this scope says.
+    pub fn specificity(&self) -> Specificity {
+        Specificity {
+            rule: match &self.rule {
+                None => 0,
+                Some(rule) if rule.is_arn() => 2,
+                Some(_) => 1,
+            },
+            names_source: self.source.is_some(),
+            project_depth: self.project.as_ref().map_or(0, ProjectId::depth),
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "account `{}`", self.account)?;
+        if let Some(source) = &self.source {
+            write!(f, ", source `{source}`")?;
+        }
+        if let Some(rule) = &self.rule {
+            write!(f, ", rule `{rule}`")?;
+        }
+        if let Some(project) = &self.project {
+            write!(f, ", project `{project}`")?;
+        }
+        Ok(())
+    }
+}
+
+/// The most specific of `sources` that admits events from `origin`, whatever order they come in.
+/// Its projects are not looked at: this is who asks, not whether that is granted.
+pub fn sender<'s>(sources: &'s [EventSource], origin: Origin<'_>) -> Option<&'s EventSource> {
+    most_specific(sources.iter().filter(|source| source.scope.admits(origin)))
+}
+
+/// The most specific of `sources` that lets `origin` deploy to `project`.
+pub fn choose<'s>(
+    sources: &'s [EventSource],
+    origin: Origin<'_>,
+    project: &ProjectId,
+) -> Option<&'s EventSource> {
+    most_specific(sources.iter().filter(|source| source.scope.covers(origin, project)))
+}
+
+/// No two covering scopes are equally specific unless they are equal, and the table keeps one of
+/// each. Those that only admit may differ in their projects; then the name decides, not the list.
+fn most_specific<'s>(sources: impl Iterator<Item = &'s EventSource>) -> Option<&'s EventSource> {
+    sources.max_by(|a, b| {
+        a.scope.specificity().cmp(&b.scope.specificity()).then_with(|| b.id.cmp(&a.id))
+    })
+}
+
+/// Why a text is refused; reads on after the name of the field, and does not repeat the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unfit(&'static str);
+
+macro_rules! text {
+    ($(#[$doc:meta])* $name:ident, $check:path, $rule:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// As text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Unfit;
+            fn from_str(text: &str) -> Result<Self, Unfit> {
+                if $check(text) { Ok(Self(text.to_owned())) } else { Err(Unfit($rule)) }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Unfit;
+            fn try_from(text: String) -> Result<Self, Unfit> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(text: $name) -> String {
+                text.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+text!(
+    /// An AWS account.
+    AccountId, is_account, "must be the 12 digits of an AWS account"
+);
+text!(
+    /// The `source` of events. Those of AWS services begin with `aws.`, and nobody else's do
+    /// (`EventBridge` User Guide, "Event structure reference").
+    SourceName, is_source,
+    "must be the `source` of events: 1 to 256 printable ASCII characters, not beginning with `aws.`"
+);
+text!(
+    /// A rule of an event bus: its name, or its ARN.
+    RuleRef, is_rule,
+    "must be the name of an EventBridge rule (letters, digits, `.`, `_` and `-`), or its ARN"
+);
+
+fn is_account(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_source(text: &str) -> bool {
+    (1..=256).contains(&text.len())
+        && text.bytes().all(|b| matches!(b, b' '..=b'~'))
+        && text.trim() == text
+        && !text.starts_with("aws.")
+}
+
+/// `[\.\-_A-Za-z0-9]+` and at most 64 characters: API reference of `PutRule`.
+fn is_rule_name(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(is_name_byte)
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
+}
+
+/// `arn:<partition>:events:<region>:<account>:rule/[<bus>/]<name>`; a bus of a partner has `/` in
+/// its name.
+fn is_rule(text: &str) -> bool {
+    if !text.starts_with("arn:") {
+        return is_rule_name(text);
+    }
+    let parts: Vec<_> = text.splitn(6, ':').collect();
+    let [_, partition, "events", region, account, resource] = parts[..] else { return false };
+    let word = |text: &str| !text.is_empty() && text.bytes().all(is_name_byte);
+    let Some(path) = resource.strip_prefix("rule/") else { return false };
+    let name = path.rsplit('/').next().unwrap_or(path);
+    text.len() <= 1_600
+        && word(partition)
+        && word(region)
+        && is_account(account)
+        && path.split('/').all(word)
+        && is_rule_name(name)
+}
+
+impl RuleRef {
+    /// Whether it says which bus of which account the rule is of, too.
+    pub fn is_arn(&self) -> bool {
+        self.0.starts_with("arn:")
+    }
+
+    /// Whether it is the rule with this ARN.
+    pub fn is(&self, arn: &str) -> bool {
+        if self.is_arn() { self.0 == arn } else { arn.rsplit('/').next() == Some(self.as_str()) }
+    }
+}
+
+#[cfg(test)]
+#[path = "event_source_tests.rs"]
+mod tests;

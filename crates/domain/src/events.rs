@@ -1,0 +1,257 @@
+//! What Canyon tells the world about deployments.
+//!
+//! Each event says what is true, in full, so that a consumer needs no second question. Events are
+//! delivered at least once and in no promised order: [`DeploymentEvent::id`] is the same each time,
+//! and `at` orders the events of one deployment. A consumer ignores members that it does not know;
+//! [`SCHEMA_VERSION`] grows when one changes its meaning or goes.
+
+use crate::attempt::Outcome;
+use crate::deployment::{Deployment, Mode, ResourceCounts, Status};
+use crate::failure::Failure;
+use crate::ids::{DeploymentId, EnvId, OrgId, PrincipalId, ProjectId, RunnerId};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Who publishes, as the bus names it.
+pub const SOURCE: &str = "canyon";
+/// The version of what [`DeploymentEvent`] and [`Rejected`] look like.
+pub const SCHEMA_VERSION: u32 = 1;
+/// The name of [`Rejected`] on the bus.
+pub const REJECTED: &str = "deployment.rejected";
+
+/// Something that happened to a deployment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeploymentEvent {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// `<deployment>.<what>`: the same however often it is delivered.
+    pub id: String,
+    /// When it happened.
+    pub at: Timestamp,
+    /// The organization.
+    pub org_id: OrgId,
+    /// The project.
+    pub project_id: ProjectId,
+    /// The environment.
+    pub env_id: EnvId,
+    /// The deployment.
+    pub deployment_id: DeploymentId,
+    /// The runner that serves the environment.
+    pub runner_id: RunnerId,
+    /// What the deployment does.
+    pub mode: Mode,
+    /// Whether it stops after the plan.
+    pub plan_only: bool,
+    /// `queued`, `running`, `succeeded`, `failed` or `cancelled`.
+    pub status: Status,
+    /// When the deployment was accepted.
+    pub created_at: Timestamp,
+    /// Who asked for it.
+    pub created_by: PrincipalId,
+    /// The attempt that runs or ran last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// Why it failed: class and message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// The status in words, where it says more than its name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// What the run did to resources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceCounts>,
+}
+
+impl DeploymentEvent {
+    /// Its name on the bus.
+    pub fn detail_type(&self) -> String {
+        format!("deployment.{}", self.status)
+    }
+
+    fn new(org: &OrgId, of: &Deployment, status: Status, what: &str, at: Timestamp) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            id: format!("{}.{what}", of.id),
+            at,
+            org_id: org.clone(),
+            project_id: of.project.clone(),
+            env_id: of.env.clone(),
+            deployment_id: of.id,
+            runner_id: of.runner.clone(),
+            mode: of.mode,
+            plan_only: of.plan_only,
+            status,
+            created_at: of.created_at,
+            created_by: of.created_by,
+            attempt: None,
+            failure: None,
+            message: String::new(),
+            resources: None,
+        }
+    }
+
+    fn queued(org: &OrgId, of: &Deployment) -> Self {
+        Self::new(org, of, Status::Queued, "queued", of.created_at)
+    }
+
+    fn running(org: &OrgId, of: &Deployment) -> impl Iterator<Item = Self> {
+        of.attempts.iter().filter_map(move |attempt| {
+            let claim = attempt.claim.as_ref()?;
+            let what = format!("running.{}", attempt.number);
+            let mut event = Self::new(org, of, Status::Running, &what, claim.at);
+            event.attempt = Some(attempt.number);
+            Some(event)
+        })
+    }
+
+    fn end(org: &OrgId, of: &Deployment) -> Option<Self> {
+        let at = of.completed_at.filter(|_| of.status.is_terminal())?;
+        let last = of.attempts.last();
+        let outcome = last.and_then(|attempt| attempt.ended.as_ref()).map(|ended| &ended.outcome);
+        let mut event = Self::new(org, of, of.status, of.status.as_str(), at);
+        event.attempt = last.map(|attempt| attempt.number);
+        event.failure = match outcome {
+            Some(Outcome::Failed(failure)) if of.status == Status::Failed => Some(failure.clone()),
+            _ => None,
+        };
+        event.message.clone_from(&of.message);
+        event.resources = of.counts;
+        Some(event)
+    }
+
+    /// The event of the write that left the deployment like this, if that write is one to tell of.
+    pub fn of_write(org: &OrgId, of: &Deployment) -> Option<Self> {
+        match of.status {
+            Status::Queued => (of.version == 1).then(|| Self::queued(org, of)),
+            // A hint that the job is gone is written too, and is no claim.
+            Status::Running if of.open_attempt().is_some_and(|attempt| attempt.suspected) => None,
+            Status::Running => Self::running(org, of).last(),
+            Status::Launching | Status::Cancelling => None,
+            Status::Succeeded | Status::Failed | Status::Cancelled => Self::end(org, of),
+        }
+    }
+
+    /// All that has happened to it, oldest first: for when it is not known what was told.
+    pub fn history(org: &OrgId, of: &Deployment) -> Vec<Self> {
+        std::iter::once(Self::queued(org, of))
+            .chain(Self::running(org, of))
+            .chain(Self::end(org, of))
+            .collect()
+    }
+}
+
+/// A request to deploy that came as an event and was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// `<event_id>.rejected`: the same however often it is delivered.
+    pub id: String,
+    /// When it was refused first, or again.
+    pub at: Timestamp,
+    /// The refused event.
+    pub event_id: String,
+    /// The AWS account that had sent it.
+    pub account: String,
+    /// What it had said of its source.
+    pub source: String,
+    /// The organization that it named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub org_id: Option<String>,
+    /// Why, and what to do.
+    pub reason: String,
+    /// The faulty fields, if it is these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<RejectedField>,
+}
+
+/// A field of a refused request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RejectedField {
+    /// Where it is in the event's `detail`.
+    pub path: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt::{Limits, SecretHash};
+    use crate::failure::FailureClass;
+    use crate::ids::EnvUuid;
+    use crate::lifecycle::{claim, end, launch, suspect};
+    use uuid::Uuid;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    fn queued() -> Deployment {
+        serde_json::from_value(serde_json::json!({
+            "id": Uuid::from_u128(7), "project": "shop", "env": "dev",
+            "env_uuid": EnvUuid(Uuid::from_u128(1)), "runner": "laptop", "mode": "deploy",
+            "created_at": at(0), "created_by": Uuid::from_u128(9), "status": "queued",
+            "due_at": at(0), "version": 1,
+        }))
+        .unwrap()
+    }
+
+    fn names(events: &[DeploymentEvent]) -> Vec<String> {
+        events.iter().map(DeploymentEvent::detail_type).collect()
+    }
+
+    /// Walks a deployment to a failure after a second attempt, and collects what each write tells.
+    #[test]
+    fn what_the_writes_tell_is_the_history_and_each_event_has_its_own_id() {
+        let org: OrgId = "acme".parse().unwrap();
+        let (code, token) = (SecretHash("code".into()), SecretHash("token".into()));
+        let limits = Limits { start: 300, run: 600, stop: 30 };
+        let lost = Outcome::Failed(Failure::new(FailureClass::Lost, "gone"));
+        let mut deployment = queued();
+        let mut told: Vec<_> = DeploymentEvent::of_write(&org, &deployment).into_iter().collect();
+        for number in 1..=2 {
+            let start = i64::from(number) * 100;
+            launch(&mut deployment, 1, code.clone(), limits, at(start)).unwrap();
+            deployment.version += 1;
+            told.extend(DeploymentEvent::of_write(&org, &deployment));
+            let now = at(start + 1);
+            claim(&mut deployment, number, &code, "me", token.clone(), (0, 0), now).unwrap();
+            told.extend(DeploymentEvent::of_write(&org, &deployment));
+            assert!(suspect(&mut deployment, number, now));
+            told.extend(DeploymentEvent::of_write(&org, &deployment));
+            let outcome = if number == 1 { lost.clone() } else { Outcome::Succeeded };
+            end(&mut deployment, number, outcome, at(start + 2)).unwrap();
+            told.extend(DeploymentEvent::of_write(&org, &deployment));
+        }
+        let expected = ["queued", "running", "running", "succeeded"];
+        assert_eq!(names(&told), expected.map(|name| format!("deployment.{name}")));
+        assert_eq!(told, DeploymentEvent::history(&org, &deployment));
+        let ids: std::collections::HashSet<_> = told.iter().map(|event| &event.id).collect();
+        assert_eq!(ids.len(), told.len());
+        assert!(told.iter().all(|event| event.failure.is_none()));
+    }
+
+    #[test]
+    fn a_failure_is_told_with_its_class() {
+        let org: OrgId = "acme".parse().unwrap();
+        let mut deployment = queued();
+        let failure = Failure::new(FailureClass::User, "no such variable");
+        launch(
+            &mut deployment,
+            1,
+            SecretHash("c".into()),
+            Limits { start: 300, run: 600, stop: 30 },
+            at(1),
+        )
+        .unwrap();
+        end(&mut deployment, 1, Outcome::Failed(failure.clone()), at(2)).unwrap();
+        let event = DeploymentEvent::of_write(&org, &deployment).unwrap();
+        assert_eq!(event.detail_type(), "deployment.failed");
+        assert_eq!((event.failure, event.at, event.attempt), (Some(failure), at(2), Some(1)));
+        // Turns that are given later write a queued deployment again; that is no news.
+        let mut again = queued();
+        again.version = 2;
+        assert_eq!(DeploymentEvent::of_write(&org, &again), None);
+    }
+}
