@@ -6,6 +6,7 @@
 
 use crate::StoreError;
 use crate::blob_keys::{BlobKey, BlobPrefix};
+use crate::signed_url::Signer;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::local::LocalFileSystem;
@@ -31,12 +32,20 @@ pub struct Blobs {
     store: Arc<dyn ObjectStore>,
     /// The folder, if it is one: its files need their mode set.
     folder: Option<Arc<LocalFileSystem>>,
+    /// Signs addresses of blobs, if it can.
+    pub(crate) signer: Option<Arc<dyn Signer>>,
 }
 
 impl Blobs {
     /// Any object store that knows `PutMode::Create`: S3 does, by `If-None-Match: *`.
     pub fn new(store: Arc<dyn ObjectStore>) -> Self {
-        Self { store, folder: None }
+        Self { store, folder: None, signer: None }
+    }
+
+    /// The same with addresses for others, see [`crate::signed_url`]. S3 signs its own.
+    #[must_use]
+    pub fn with_signer(self, signer: Arc<dyn Signer>) -> Self {
+        Self { signer: Some(signer), ..self }
     }
 
     /// A folder, created with mode 0700 if it is absent. Files get mode 0600; the folder's mode
@@ -57,7 +66,7 @@ impl Blobs {
         let folder = open()
             .map_err(|source| StoreError::Open { path: root.to_owned(), source })
             .map(Arc::new)?;
-        Ok(Self { store: folder.clone(), folder: Some(folder) })
+        Ok(Self { store: folder.clone(), folder: Some(folder), signer: None })
     }
 
     /// Stores `bytes` under `key` unless there is a blob already.

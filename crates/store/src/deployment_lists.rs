@@ -1,7 +1,7 @@
 //! Lists of deployments: newest first, and what is due.
 
 use crate::conditional::Item;
-use crate::deployments::from_deployment_item;
+use crate::deployment_item::from_deployment_item;
 use crate::items::{key_item, text};
 use crate::keys::{self, DUE_SHARDS};
 use crate::page::{Cursor, Page, PageRequest};
@@ -47,10 +47,23 @@ impl Table {
     ///
     /// [`StoreError`] as every read.
     pub async fn due(&self, now: Timestamp, limit: i32) -> Result<Vec<Due>, StoreError> {
+        Ok(self.due_since(now, limit).await?.into_iter().map(|(_, due)| due).collect())
+    }
+
+    /// As [`Table::due`], each with the time since when it is due.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn due_since(
+        &self,
+        now: Timestamp,
+        limit: i32,
+    ) -> Result<Vec<(Timestamp, Due)>, StoreError> {
         let shards = (0..DUE_SHARDS).map(|shard| self.due_in(shard, now, limit));
         let mut due = futures::future::try_join_all(shards).await?.concat();
-        due.sort_by(|(at, _), (other, _)| at.cmp(other));
-        Ok(due.into_iter().map(|(_, due)| due).collect())
+        due.sort_by_key(|(at, _)| *at);
+        Ok(due)
     }
 
     /// What is due in one shard, with its time, in order.
@@ -59,7 +72,7 @@ impl Table {
         shard: u8,
         now: Timestamp,
         limit: i32,
-    ) -> Result<Vec<(String, Due)>, StoreError> {
+    ) -> Result<Vec<(Timestamp, Due)>, StoreError> {
         let pk = keys::due_shard(shard);
         let wanted = usize::try_from(limit).unwrap_or(0);
         let mut due = Vec::new();
@@ -226,7 +239,8 @@ fn string(item: &Item, name: &str) -> Option<String> {
     }
 }
 
-fn parse_due(item: &Item) -> Option<(String, Due)> {
+fn parse_due(item: &Item) -> Option<(Timestamp, Due)> {
     let (org, id) = keys::parse_deployment(&string(item, PK)?)?;
-    Some((string(item, GSI2.sk)?, Due { org, id }))
+    let at = string(item, GSI2.sk)?.parse().ok()?;
+    Some((Timestamp::from_millisecond(at).ok()?, Due { org, id }))
 }

@@ -4,12 +4,13 @@
 //! was decided on old facts is never written. Where the environment's turn changes too, both are
 //! written in one transaction.
 
-use crate::conditional::{Item, settle};
-use crate::items::{Condition, from_item, key_item, number, put, text, to_item};
+use crate::conditional::settle;
+use crate::deployment_item::{Wake, bundle_item, deployment_item, from_deployment_item};
+use crate::items::{Condition, key_item, number, put, to_item};
 use crate::outcome::Saved;
-use crate::table::{GSI1, GSI2, GSI3, TTL};
+use crate::table::{GSI2, TTL, WAKE};
 use crate::{StoreError, Table, audit, backoff, keys};
-use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
+use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid, PrincipalId};
@@ -17,11 +18,12 @@ use canyon_domain::inventory::{AfterEnd, Environment};
 use canyon_domain::job::Bundle;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
-/// The attribute of a bundle item that holds its JSON text.
-const BUNDLE: &str = "bundle";
 /// How often the end of a deployment is tried again when its environment has changed meanwhile.
 const MAX_TRIES: u32 = 20;
+/// How long after an end the sweeper tells of it if nobody has yet. The stream takes a second.
+const TOLD_BY: Duration = Duration::from_mins(1);
 
 /// What an `Idempotency-Key` has led to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +58,10 @@ pub struct Move<'a> {
     pub deployment: &'a Deployment,
     /// What becomes of its environment.
     pub environment: EnvironmentChange<'a>,
-    /// The deployment whose turn comes now, made due.
+    /// The deployment whose turn comes now, made due. The launcher hears of it.
     pub next: Option<&'a Deployment>,
+    /// Who hears of the step itself.
+    pub wake: Wake,
     /// The record of the change, if somebody asked for it.
     pub record: Option<&'a AuditRecord>,
 }
@@ -92,7 +96,7 @@ impl Table {
         record: &AuditRecord,
     ) -> Result<Accepted, StoreError> {
         const OPERATION: &str = "accept deployment";
-        let item = deployment_item(org, deployment, OPERATION)?;
+        let item = deployment_item(org, deployment, Wake::Launcher, OPERATION)?;
         let mut items = vec![
             put(self, item, Condition::absent()),
             self.environment_item(org, environment)?,
@@ -189,6 +193,7 @@ impl Table {
         &self,
         org: OrgUuid,
         deployment: &Deployment,
+        wake: Wake,
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "update deployment";
         let condition = Condition::version(deployment.version.saturating_sub(1));
@@ -196,7 +201,7 @@ impl Table {
             .client()
             .put_item()
             .table_name(self.name())
-            .set_item(Some(deployment_item(org, deployment, OPERATION)?))
+            .set_item(Some(deployment_item(org, deployment, wake, OPERATION)?))
             .condition_expression(condition.expression)
             .set_expression_attribute_values(Some(condition.values))
             .send()
@@ -205,7 +210,8 @@ impl Table {
         Ok(if settled.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Writes a step that somebody asked for, with its record. 4 write units at 1 KB.
+    /// Writes a step that somebody asked for, with its record, and wakes the launcher. 4 write units
+    /// at 1 KB.
     ///
     /// # Errors
     ///
@@ -220,6 +226,7 @@ impl Table {
             deployment,
             environment: EnvironmentChange::Nothing,
             next: None,
+            wake: Wake::Launcher,
             record: Some(record),
         };
         self.move_deployment(org, &step).await
@@ -239,8 +246,9 @@ impl Table {
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "move deployment";
         let mut items = Vec::new();
-        for deployment in std::iter::once(step.deployment).chain(step.next) {
-            let item = deployment_item(org, deployment, OPERATION)?;
+        let next = step.next.map(|next| (next, Wake::Launcher));
+        for (deployment, wake) in std::iter::once((step.deployment, step.wake)).chain(next) {
+            let item = deployment_item(org, deployment, wake, OPERATION)?;
             let before = deployment.version.saturating_sub(1);
             items.push(put(self, item, Condition::version(before)));
         }
@@ -263,7 +271,7 @@ impl Table {
     /// Writes the end of a deployment, and gives the turn to the next. Keys: the deployment, its
     /// environment (read first), the deployment whose turn comes, audit; on condition that the
     /// deployment has the version before. [`Saved::Lost`] if it has not. 6 write units without
-    /// a next one and a record.
+    /// a next one and a record. Where ends are told, it is due until [`Table::end_told`].
     ///
     /// # Errors
     ///
@@ -275,6 +283,9 @@ impl Table {
         now: Timestamp,
         record: Option<&AuditRecord>,
     ) -> Result<Saved, StoreError> {
+        let mut deployment = deployment.clone();
+        deployment.due_at = self.tells_ends().then(|| now + TOLD_BY);
+        let deployment = &deployment;
         for round in 0..MAX_TRIES {
             let environment = self.environment(org, &deployment.project, &deployment.env).await?;
             let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
@@ -293,7 +304,8 @@ impl Table {
                 (Some(AfterEnd::Remove), Some(found)) => EnvironmentChange::Remove(found),
                 _ => EnvironmentChange::Nothing,
             };
-            let step = Move { deployment, environment: change, next: next.as_ref(), record };
+            let (wake, next) = (Wake::Launcher, next.as_ref());
+            let step = Move { deployment, environment: change, next, wake, record };
             if self.move_deployment(org, &step).await? == Saved::Yes {
                 return Ok(Saved::Yes);
             }
@@ -309,54 +321,26 @@ impl Table {
             source: "its environment changed again and again".into(),
         })
     }
-}
 
-fn deployment_item(
-    org: OrgUuid,
-    deployment: &Deployment,
-    operation: &'static str,
-) -> Result<Item, StoreError> {
-    let mut item = to_item(operation, &keys::deployment(org, deployment.id), deployment)?;
-    let id = text(deployment.id.to_string());
-    item.insert(GSI1.pk.into(), text(keys::deployments(org)));
-    item.insert(GSI1.sk.into(), id.clone());
-    item.insert(GSI3.pk.into(), text(keys::deployments_of_environment(org, deployment.env_uuid)));
-    item.insert(GSI3.sk.into(), id);
-    for (name, _) in IN_KEYS {
-        item.remove(name);
+    /// The end of a deployment was told, so nobody need look at it again. Told again, nothing
+    /// changes. 2 write units and 1 in `gsi2`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn end_told(&self, org: OrgUuid, id: DeploymentId) -> Result<(), StoreError> {
+        const OPERATION: &str = "take from the list of what is due";
+        let Condition { expression, .. } = Condition::present();
+        let result = self
+            .client()
+            .update_item()
+            .table_name(self.name())
+            .set_key(Some(key_item(&keys::deployment(org, id))))
+            .condition_expression(format!("{expression} AND attribute_exists(completed_at)"))
+            .update_expression(format!("REMOVE due_at, {}, {}, {WAKE}", GSI2.pk, GSI2.sk))
+            .send()
+            .await;
+        // One that is gone, or has not ended, has nothing told of it.
+        settle(OPERATION, id.to_string(), result).map(drop)
     }
-    if let Some(due) = deployment.due_at {
-        item.insert(GSI2.pk.into(), text(keys::due_shard_of(deployment.id)));
-        item.insert(GSI2.sk.into(), text(keys::due_at(due)));
-    }
-    Ok(item)
-}
-
-/// Attributes of a deployment that its index keys hold too, and in which: they are not stored twice,
-/// because an item of more than 1 KB costs another write unit at each step.
-const IN_KEYS: [(&str, &str); 2] = [("id", GSI1.sk), ("env_uuid", GSI3.pk)];
-
-/// Reads what [`deployment_item`] made.
-pub(crate) fn from_deployment_item(
-    operation: &'static str,
-    mut item: Item,
-) -> Result<Deployment, StoreError> {
-    for (name, key) in IN_KEYS {
-        if let Some(AttributeValue::S(key)) = item.get(key) {
-            let value = text(keys::last_part(key));
-            item.insert(name.into(), value);
-        }
-    }
-    from_item(operation, item)
-}
-
-/// The bundle lies beside its deployment, as JSON text: a request has at most 256 KB, so it fits
-/// into an item, and the transaction that accepts the one stores the other.
-fn bundle_item(org: OrgUuid, id: DeploymentId, bundle: &Bundle) -> Result<Item, StoreError> {
-    let key = keys::bundle(org, id);
-    let json = serde_json::to_string(bundle)
-        .map_err(|source| StoreError::corrupt("store bundle", &key.pk, source))?;
-    let mut item = key_item(&key);
-    item.insert(BUNDLE.into(), text(json));
-    Ok(item)
 }

@@ -7,9 +7,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_domain::attempt::SecretHash;
+use canyon_domain::event_source;
 use canyon_domain::ids::{
-    DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, PrincipalId, ProjectId, RuleId,
-    RunnerId,
+    DeploymentId, EnvId, EnvTypeId, EnvUuid, EventSourceId, OrgId, OrgUuid, PrincipalId, ProjectId,
+    RuleId, RunnerId,
 };
 use canyon_domain::runner_rules::Scope;
 use jiff::Timestamp;
@@ -47,6 +48,12 @@ pub fn organization_name(id: &OrgId) -> Key {
 /// What a secret opens. The one item that is found without an organization: it names it.
 pub fn token_by_secret(hash: &SecretHash) -> Key {
     Key::new(format!("token#{}", hash.0), "T")
+}
+
+/// The wrapped master key, which belongs to no organization. `#` cannot occur in the 22 characters
+/// that an organization's keys begin with.
+pub fn wrapped_key() -> Key {
+    Key::new("system#master-key".to_owned(), "K")
 }
 
 /// A token in its organization's list.
@@ -109,6 +116,29 @@ pub fn rule_scope(of: OrgUuid, scope: &Scope) -> Key {
     let project = scope.project.as_ref().map_or("*", ProjectId::as_str);
     let env_type = scope.env_type.as_ref().map_or("*", EnvTypeId::as_str);
     Key::new(format!("{}#scopes", org(of)), format!("{project}#{env_type}"))
+}
+
+/// An event source.
+pub fn event_source(of: OrgUuid, id: &EventSourceId) -> Key {
+    Key::new(event_sources(of), id.as_str())
+}
+
+/// Partition of an organization's event sources.
+pub fn event_sources(of: OrgUuid) -> String {
+    format!("{}#eventsources", org(of))
+}
+
+/// Guards that there is one event source for a scope. Its parts are printable, and may be long.
+pub fn event_scope(of: OrgUuid, scope: &event_source::Scope) -> Key {
+    use sha2::Digest as _;
+    let parts = [
+        Some(scope.account.as_str()),
+        scope.source.as_ref().map(event_source::SourceName::as_str),
+        scope.rule.as_ref().map(event_source::RuleRef::as_str),
+        scope.project.as_ref().map(ProjectId::as_str),
+    ];
+    let digest = sha2::Sha256::digest(parts.map(Option::unwrap_or_default).join("\n"));
+    Key::new(format!("{}#eventscopes", org(of)), URL_SAFE_NO_PAD.encode(digest))
 }
 
 /// An environment.
@@ -215,6 +245,8 @@ mod tests {
         let keys = |of: OrgUuid| {
             let id = DeploymentId(Uuid::nil());
             let (project, env): (ProjectId, EnvId) = ("pp".parse().unwrap(), "ee".parse().unwrap());
+            let account = "111122223333".parse().unwrap();
+            let anybody = event_source::Scope { account, source: None, rule: None, project: None };
             [
                 organization(of).pk,
                 tokens(of),
@@ -223,6 +255,8 @@ mod tests {
                 runners(of),
                 rules(of),
                 rule_scope(of, &Scope::default()).pk,
+                event_sources(of),
+                event_scope(of, &anybody).pk,
                 environment(of, &project, &env).pk,
                 deployment(of, id).pk,
                 deployments(of),
@@ -231,7 +265,7 @@ mod tests {
                 audit_month(of, Timestamp::UNIX_EPOCH),
             ]
         };
-        let mut all = HashSet::new();
+        let mut all = HashSet::from([wrapped_key().pk]);
         for n in 0..3_u128 {
             for key in keys(OrgUuid(Uuid::from_u128(n))) {
                 assert!(all.insert(key.clone()), "{key}");

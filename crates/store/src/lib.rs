@@ -10,12 +10,14 @@ pub mod backoff;
 pub mod blob_keys;
 pub mod blobs;
 pub mod conditional;
+pub mod deployment_item;
 pub mod deployment_lists;
 pub mod deployments;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 pub mod environments;
 pub mod error;
+pub mod event_sources;
 pub mod inventory;
 mod items;
 pub mod keys;
@@ -24,8 +26,10 @@ pub mod organizations;
 pub mod outcome;
 pub mod page;
 pub mod runner_rules;
+pub mod signed_url;
 pub mod table;
 pub mod transact;
+pub mod wrapped_key;
 
 pub use error::StoreError;
 pub use table::Table;

@@ -53,7 +53,7 @@ impl Meter {
     #[must_use]
     pub fn watch(&self, table: &Table) -> Table {
         let config = table.client().config().to_builder().interceptor(self.clone()).build();
-        Table::new(Client::from_conf(config), table.name())
+        table.with_client(Client::from_conf(config))
     }
 
     /// The counts so far; counting starts again at zero.

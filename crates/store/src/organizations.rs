@@ -64,8 +64,8 @@ impl Table {
         self.read("read organization", &keys::organization(of)).await
     }
 
-    /// The organization with this name; for the start of `canyon local`, never for a request. One
-    /// read unit.
+    /// The organization with this name; for the start of `canyon local` and for events, never for a
+    /// request of the API. One read unit.
     ///
     /// # Errors
     ///

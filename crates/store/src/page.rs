@@ -106,7 +106,8 @@ const MAX_BITE: i32 = 1_000;
 
 impl Table {
     /// A page of a partition, read consistently, of those items that `keep` wants: one read unit
-    /// for each 4 KB read, wanted or not. Reads on until the page is full or the list at its end.
+    /// for each 4 KB read, wanted or not. Reads on until the page is full or as large as may be, or
+    /// the list at its end.
     pub(crate) async fn page<T: DeserializeOwned>(
         &self,
         partition: Partition<'_>,
@@ -131,7 +132,7 @@ impl Table {
                 .scan_index_forward(!descending)
                 .expression_attribute_values(":pk", text(&pk))
                 .limit(bite);
-            bite = MAX_BITE;
+            let looked_at = std::mem::replace(&mut bite, MAX_BITE);
             query = match prefix {
                 Some(prefix) => query
                     .key_condition_expression(format!("{PK} = :pk AND begins_with({SK}, :sk)"))
@@ -146,6 +147,7 @@ impl Table {
             let output =
                 query.send().await.map_err(|error| StoreError::sdk(operation, &pk, error))?;
             let at_end = output.last_evaluated_key.is_none();
+            let cut = !at_end && output.scanned_count < looked_at;
             for item in output.items.unwrap_or_default() {
                 let position = sort_key(&item);
                 let value = from_item(operation, item)?;
@@ -161,6 +163,11 @@ impl Table {
             }
             if at_end {
                 return Ok(Page { items, next: None });
+            }
+            // DynamoDB reads 1 MB at most. A hundred large items could be more than Lambda can
+            // answer (6 MB), so what is large comes in shorter pages.
+            if cut && !items.is_empty() {
+                return Ok(Page { items, next: after });
             }
         }
     }

@@ -21,6 +21,9 @@ pub const SK: &str = "sk";
 /// When an item may be thrown away, in seconds since 1970. For garbage only: DynamoDB deletes late.
 pub const TTL: &str = "ttl";
 
+/// True on a write that the launcher should hear of; the stream's filter looks for it.
+pub const WAKE: &str = "wake";
+
 /// A global secondary index. All its keys are strings; an item without them is not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Index {
@@ -54,12 +57,29 @@ const POLLS: u32 = 600;
 pub struct Table {
     client: Client,
     name: String,
+    tells_ends: bool,
 }
 
 impl Table {
     /// The table `name`, which may not exist yet.
     pub fn new(client: Client, name: impl Into<String>) -> Self {
-        Self { client, name: name.into() }
+        Self { client, name: name.into(), tells_ends: false }
+    }
+
+    /// The same where somebody tells of each deployment's end: it stays due until that is done, so
+    /// that no end goes untold.
+    #[must_use]
+    pub fn telling_ends(self) -> Self {
+        Self { tells_ends: true, ..self }
+    }
+
+    /// The same by another client.
+    pub(crate) fn with_client(&self, client: Client) -> Self {
+        Self { client, ..self.clone() }
+    }
+
+    pub(crate) fn tells_ends(&self) -> bool {
+        self.tells_ends
     }
 
     /// The client to reach it by.

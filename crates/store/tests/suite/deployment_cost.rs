@@ -12,6 +12,7 @@ use canyon_domain::deployment::{Deployment, ResourceCounts};
 use canyon_domain::failure::Phase;
 use canyon_domain::lifecycle;
 use canyon_store::conditional::Item;
+use canyon_store::deployment_item::Wake;
 use canyon_store::meter::{Meter, Reading};
 use canyon_store::{keys, outcome::Saved};
 use jiff::ToSpan;
@@ -92,7 +93,7 @@ async fn one_life(
 
 async fn save(world: &World, deployment: &mut Deployment, meter: &Meter) -> Reading {
     deployment.version += 1;
-    let saved = world.table.save_deployment(world.org, deployment).await.unwrap();
+    let saved = world.table.save_deployment(world.org, deployment, Wake::Nobody).await.unwrap();
     assert_eq!(saved, Saved::Yes);
     meter.take()
 }

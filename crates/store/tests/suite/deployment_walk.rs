@@ -8,6 +8,7 @@ use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::lifecycle;
 use canyon_store::Table;
+use canyon_store::deployment_item::Wake;
 use canyon_store::deployments::{EnvironmentChange, Move};
 use canyon_store::outcome::Saved;
 use jiff::Timestamp;
@@ -91,10 +92,16 @@ async fn one_step(
         table.end_deployment(*org, &deployment, now, None).await
     } else if let Some(environment) = &turn {
         let environment = EnvironmentChange::Save(environment);
-        let step = Move { deployment: &deployment, environment, next: None, record: None };
+        let step = Move {
+            deployment: &deployment,
+            environment,
+            next: None,
+            wake: Wake::Nobody,
+            record: None,
+        };
         table.move_deployment(*org, &step).await
     } else {
-        table.save_deployment(*org, &deployment).await
+        table.save_deployment(*org, &deployment, Wake::Nobody).await
     };
     (saved.unwrap() == Saved::Yes).then_some((of, deployment.version, deployment))
 }

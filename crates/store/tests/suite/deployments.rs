@@ -9,6 +9,7 @@ use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::lifecycle;
 use canyon_store::Table;
+use canyon_store::deployment_item::Wake;
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
 use canyon_store::outcome::Saved;
 use jiff::ToSpan;
@@ -150,7 +151,7 @@ async fn of_16_savers_who_read_one_version_one_wins(table: Table) {
                 if with_record {
                     table.save_deployment_with(org, &deployment, &record()).await.unwrap()
                 } else {
-                    table.save_deployment(org, &deployment).await.unwrap()
+                    table.save_deployment(org, &deployment, Wake::Nobody).await.unwrap()
                 }
             }
         })
@@ -163,7 +164,10 @@ async fn of_16_savers_who_read_one_version_one_wins(table: Table) {
     let before = everything(&world.table).await;
     let mut absent = queued(&dev, 9);
     absent.version = 2;
-    assert_eq!(world.table.save_deployment(world.org, &absent).await.unwrap(), Saved::Lost);
+    assert_eq!(
+        world.table.save_deployment(world.org, &absent, Wake::Nobody).await.unwrap(),
+        Saved::Lost
+    );
     let ended = world.table.end_deployment(world.org, &absent, at(10), Some(&record())).await;
     assert_eq!(ended.unwrap(), Saved::Lost);
     assert_eq!(everything(&world.table).await, before);

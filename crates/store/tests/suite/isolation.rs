@@ -13,6 +13,7 @@ use canyon_domain::inventory::{Environment, Organization, RunnerRule};
 use canyon_domain::lifecycle;
 use canyon_domain::runner_rules::Scope;
 use canyon_store::conditional::Item;
+use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::DeploymentFilter;
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
 use canyon_store::outcome::{Created, Deleted, Saved};
@@ -152,7 +153,7 @@ async fn what_one_organization_has_another_does_not_find(table: Table) {
     step.version += 1;
     let saved = [
         table.save_environment(nobody, &env, &record()).await.unwrap(),
-        table.save_deployment(nobody, &step).await.unwrap(),
+        table.save_deployment(nobody, &step, Wake::Nobody).await.unwrap(),
         table.end_deployment(nobody, &step, at(3), None).await.unwrap(),
     ];
     assert_eq!((deleted, saved), (Deleted::No, [Saved::Lost; 3]));

@@ -25,6 +25,7 @@ mod deployments;
 mod embedded_file;
 mod ends;
 mod environments;
+mod event_sources;
 mod faults;
 mod inventory;
 mod isolation;
@@ -34,6 +35,9 @@ mod organizations;
 mod pages;
 mod queries;
 mod runner_rules;
+#[cfg(feature = "s3")]
+mod signed_urls;
 mod table_shape;
 mod transactions;
 mod world;
+mod wrapped_key;

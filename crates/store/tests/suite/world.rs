@@ -13,6 +13,7 @@ use canyon_domain::lifecycle;
 use canyon_domain::turn::Turns;
 use canyon_store::Table;
 use canyon_store::conditional::Item;
+use canyon_store::deployment_item::Wake;
 use canyon_store::deployments::{Accepted, EnvironmentChange, IdempotencyRecord, Move};
 use canyon_store::inventory::RunnerRecord;
 use canyon_store::keys::Key;
@@ -227,6 +228,7 @@ impl World {
             deployment: &deployment,
             environment: EnvironmentChange::Save(&environment),
             next: None,
+            wake: Wake::Nobody,
             record: None,
         };
         let saved = self.table.move_deployment(self.org, &step).await.unwrap();

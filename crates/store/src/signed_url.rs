@@ -1,0 +1,108 @@
+//! Addresses at which somebody without any rights of ours may read or write one blob, for a while.
+//!
+//! What is larger than an answer of Lambda (6 MB) goes that way past the API. S3 can sign such
+//! addresses; a folder cannot, and needs none.
+
+use crate::StoreError;
+use crate::blob_keys::BlobKey;
+use crate::blobs::Blobs;
+use crate::error::BoxError;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use canyon_domain::module_source::Digest;
+use futures::future::BoxFuture;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use object_store::path::Path;
+use std::fmt::Debug;
+use std::time::Duration;
+
+/// How long an address is good. S3 looks when a request begins, however long it takes then.
+pub const LIFETIME: Duration = Duration::from_mins(5);
+
+/// S3 refuses bytes that do not have this SHA-256, in base64.
+const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
+
+/// What can sign an address.
+pub trait Signer: Debug + Send + Sync {
+    /// The address at which `method` may be done to `path` for `lifetime`, with just `headers`.
+    fn sign<'a>(
+        &'a self,
+        method: Method,
+        path: &'a Path,
+        headers: HeaderMap,
+        lifetime: Duration,
+    ) -> BoxFuture<'a, Result<String, BoxError>>;
+}
+
+#[cfg(feature = "s3")]
+impl Signer for object_store::aws::AmazonS3 {
+    fn sign<'a>(
+        &'a self,
+        method: Method,
+        path: &'a Path,
+        headers: HeaderMap,
+        lifetime: Duration,
+    ) -> BoxFuture<'a, Result<String, BoxError>> {
+        use object_store::signer::{SignedUrlOptions, Signer as _};
+        let mut options = SignedUrlOptions::new();
+        options.signed_headers = headers;
+        Box::pin(async move {
+            let url = self.signed_url_opts(method, path, lifetime, &options).await?;
+            Ok(url.into())
+        })
+    }
+}
+
+/// Where one blob may be written. Not `Debug`: who has the address has the right.
+pub struct SignedUpload {
+    /// Takes a `PUT`.
+    pub url: String,
+    /// Name and value of each header that the request must have.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Blobs {
+    /// Whether it can sign addresses.
+    pub fn signs(&self) -> bool {
+        self.signer.is_some()
+    }
+
+    /// Where the blob `key` may be written by somebody else, if it has the SHA-256 `digest`;
+    /// `None` if this object store signs no addresses. So only the same bytes can be written again.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Backend`] if there are no credentials to sign with.
+    pub async fn sign_upload(
+        &self,
+        key: &BlobKey,
+        digest: &Digest,
+    ) -> Result<Option<SignedUpload>, StoreError> {
+        const OPERATION: &str = "sign an upload of";
+        let failed =
+            |source| StoreError::Backend { operation: OPERATION, thing: key.to_string(), source };
+        let Some(signer) = &self.signer else { return Ok(None) };
+        let checksum = hex::decode(digest.as_str()).map_err(|error| failed(error.into()))?;
+        let checksum = STANDARD.encode(checksum);
+        let value = HeaderValue::from_str(&checksum).map_err(|error| failed(error.into()))?;
+        let headers = HeaderMap::from_iter([(CHECKSUM, value)]);
+        let url = signer.sign(Method::PUT, &key.0, headers, LIFETIME).await.map_err(failed)?;
+        Ok(Some(SignedUpload { url, headers: vec![(CHECKSUM.to_string(), checksum)] }))
+    }
+
+    /// Where the blob `key` may be read by somebody else; `None` if this object store signs no
+    /// addresses.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Backend`] if there are no credentials to sign with.
+    pub async fn sign_download(&self, key: &BlobKey) -> Result<Option<String>, StoreError> {
+        let Some(signer) = &self.signer else { return Ok(None) };
+        let address = signer.sign(Method::GET, &key.0, HeaderMap::new(), LIFETIME).await;
+        address.map(Some).map_err(|source| StoreError::Backend {
+            operation: "sign a download of",
+            thing: key.to_string(),
+            source,
+        })
+    }
+}
