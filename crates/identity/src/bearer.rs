@@ -9,6 +9,7 @@
 //! The last two say which deployment they are for, and in which organization: so the key that is
 //! looked up comes from the secret, not from the path of the request. Only hashes are stored.
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -69,6 +70,11 @@ impl AttemptRef {
 /// plain hash cannot be reversed, and comparing hashes tells nothing about the secret.
 pub fn hash(secret: &str) -> SecretHash {
     SecretHash(URL_SAFE_NO_PAD.encode(digest(&SHA256, secret.as_bytes())))
+}
+
+/// Whether two hashes are the same, in a time that tells nothing about where they differ.
+pub fn is_same(one: &SecretHash, other: &SecretHash) -> bool {
+    verify_slices_are_equal(one.0.as_bytes(), other.0.as_bytes()).is_ok()
 }
 
 /// A new API token.

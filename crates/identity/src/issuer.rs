@@ -1,33 +1,65 @@
-//! Canyon as an OIDC issuer: its signing key, and what it publishes about it.
+//! Canyon as an OIDC issuer: what it publishes about itself, and what it signs.
 //!
-//! RS256, because that is the one algorithm that every cloud's federation takes (Microsoft Entra
-//! names no other as supported).
+//! One key signs; the others only stay published, so that what they have signed stays good. To
+//! rotate, publish the new key beside the old one, let every cache of the key set run out, let the
+//! new one sign, and withdraw the old one when its last token has ended.
 
-use crate::key_file::{self, KeyFileError};
-use aws_lc_rs::digest::{SHA256, digest};
-use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
-use aws_lc_rs::rsa::{KeyPair, KeySize};
-use aws_lc_rs::signature::KeyPair as _;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use crate::assertion::{AssertionError, Assertions, Mint, Statement};
+use crate::signer::{Signer, SignerError};
+use canyon_domain::seam::{Clock, Entropy};
+use futures::future::join_all;
+use jiff::Timestamp;
+use secrecy::SecretString;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
 
-/// The issuer of an installation, with its key in a file. The key is made when it is first asked
-/// for: that takes a tenth of a second, which a start need not wait for.
-#[derive(Debug)]
-pub struct FileIssuer {
+/// How long a key set in which a key is missing is handed out before that key is tried again.
+const INCOMPLETE: Duration = Duration::from_mins(1);
+
+/// The issuer of an installation.
+pub struct Issuer {
     url: String,
-    path: PathBuf,
-    jwk: Mutex<Option<Value>>,
+    active: Arc<dyn Signer>,
+    retired: Vec<Arc<dyn Signer>>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    published: Mutex<Option<Published>>,
+    assertions: Assertions,
 }
 
-impl FileIssuer {
-    /// The issuer whose address is `url` and whose key is in the file at `path`.
-    pub fn new(url: &str, path: &Path) -> Self {
-        let url = url.trim_end_matches('/').to_owned();
-        Self { url, path: path.to_owned(), jwk: Mutex::new(None) }
+/// A key set. The keys of a process do not change, so a complete one is good for its life.
+struct Published {
+    keys: Value,
+    until: Option<Timestamp>,
+}
+
+impl std::fmt::Debug for Issuer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Issuer").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Issuer {
+    /// The issuer whose address is `url`. `active` signs; the `retired` keys are published with it.
+    pub fn new(
+        url: &str,
+        active: Arc<dyn Signer>,
+        retired: Vec<Arc<dyn Signer>>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
+        Self {
+            url: url.trim_end_matches('/').to_owned(),
+            active,
+            retired,
+            clock,
+            entropy,
+            published: Mutex::default(),
+            assertions: Assertions::default(),
+        }
     }
 
     /// The discovery document (OpenID Connect Discovery 1.0, section 3).
@@ -45,61 +77,62 @@ impl FileIssuer {
 
     /// The public keys (RFC 7517).
     ///
+    /// A retired key that is disabled or deleted is left out: what it signed is no longer to be
+    /// trusted. When any other key does not answer there is no set at all: whoever reads an
+    /// incomplete one would refuse good tokens for as long as it keeps it, and whoever reads none
+    /// goes on with the one it has.
+    ///
     /// # Errors
     ///
-    /// [`KeyFileError`] when the key can be neither read nor made.
-    pub fn jwks(&self) -> Result<Value, KeyFileError> {
-        let mut known = self.jwk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if known.is_none() {
-            *known = Some(public_jwk(&self.key()?));
+    /// [`SignerError`] when the active key cannot be had, or a retired one did not answer.
+    pub async fn jwks(&self) -> Result<Value, SignerError> {
+        let mut published = self.published.lock().await;
+        let now = self.clock.now();
+        if let Some(known) = &*published
+            && known.until.is_none_or(|end| now < end)
+        {
+            return Ok(known.keys.clone());
         }
-        Ok(json!({ "keys": [known.clone()] }))
+        let signers = std::iter::once(&self.active).chain(&self.retired);
+        let found = join_all(signers.map(|signer| signer.public_jwk())).await;
+        let mut keys = Vec::new();
+        let mut until = None;
+        for (place, found) in found.into_iter().enumerate() {
+            match found {
+                Ok(jwk) => keys.push(jwk),
+                Err(error @ SignerError::Unusable { .. }) if place > 0 => {
+                    tracing::error!(%error, "a retired signing key is no longer published");
+                    until = Some(now + INCOMPLETE);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // One key under two names is one key.
+        let keys: BTreeMap<_, _> =
+            keys.iter().map(|jwk| (jwk.kid().to_owned(), jwk.to_value())).collect();
+        let keys = json!({ "keys": keys.into_values().collect::<Vec<_>>() });
+        *published = Some(Published { keys: keys.clone(), until });
+        Ok(keys)
     }
 
-    fn key(&self) -> Result<KeyPair, KeyFileError> {
-        let damaged = || KeyFileError::Damaged { path: self.path.clone() };
-        let mut failed = false;
-        let pkcs8 = key_file::load_or_create(&self.path, || {
-            let made = KeyPair::generate(KeySize::Rsa2048);
-            let der = made
-                .and_then(|key| AsDer::<Pkcs8V1Der<'_>>::as_der(&key).map(|d| d.as_ref().to_vec()));
-            der.unwrap_or_else(|_| {
-                failed = true;
-                Vec::new()
-            })
-        })?;
-        if failed {
-            return Err(damaged());
-        }
-        KeyPair::from_pkcs8(&pkcs8).map_err(|_| damaged())
+    /// A token that makes the statement, signed by the active key. The same statement gives the
+    /// same token until shortly before that ends.
+    ///
+    /// # Errors
+    ///
+    /// [`AssertionError`] when the statement has a claim of the issuer's own, or the key does not
+    /// sign.
+    pub async fn assertion(&self, statement: &Statement) -> Result<SecretString, AssertionError> {
+        let mint = Mint {
+            issuer: &self.url,
+            signer: &self.active,
+            clock: self.clock.as_ref(),
+            entropy: self.entropy.as_ref(),
+        };
+        self.assertions.of(statement, mint).await
     }
-}
-
-/// The public half as a JWK. Its `kid` is the key's thumbprint (RFC 7638), so it needs no record.
-fn public_jwk(key: &KeyPair) -> Value {
-    let public = key.public_key();
-    let n = URL_SAFE_NO_PAD.encode(public.modulus().big_endian_without_leading_zero());
-    let e = URL_SAFE_NO_PAD.encode(public.exponent().big_endian_without_leading_zero());
-    let canonical = format!(r#"{{"e":"{e}","kty":"RSA","n":"{n}"}}"#);
-    let kid = URL_SAFE_NO_PAD.encode(digest(&SHA256, canonical.as_bytes()));
-    json!({ "alg": "RS256", "kty": "RSA", "use": "sig", "n": n, "e": e, "kid": kid })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_key_outlives_the_process_and_only_its_public_half_is_shown() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("issuer.pk8");
-        let first = FileIssuer::new("http://127.0.0.1:8080/", &path).jwks().unwrap();
-        let second = FileIssuer::new("http://127.0.0.1:8080", &path).jwks().unwrap();
-        assert_eq!(first, second);
-        let key = &first["keys"][0];
-        let members: Vec<_> = key.as_object().unwrap().keys().cloned().collect();
-        assert_eq!(members, ["alg", "e", "kid", "kty", "n", "use"]);
-        assert_eq!(key["e"], "AQAB");
-        assert_eq!(URL_SAFE_NO_PAD.decode(key["n"].as_str().unwrap()).unwrap().len(), 256);
-    }
-}
+#[path = "issuer_tests.rs"]
+mod tests;

@@ -1,0 +1,135 @@
+use super::*;
+use crate::issuer::Issuer;
+use crate::system::System;
+use crate::test_signer::{Mood, TestClock, TestSigner};
+use secrecy::ExposeSecret;
+use std::sync::atomic::Ordering;
+
+struct World {
+    issuer: Arc<Issuer>,
+    signer: Arc<TestSigner>,
+    clock: Arc<TestClock>,
+}
+
+impl World {
+    fn new() -> Self {
+        let (signer, clock) = (TestSigner::new(), TestClock::new());
+        let (url, active) = ("https://canyon.example.com", Arc::clone(&signer) as _);
+        let issuer = Issuer::new(url, active, vec![], clock.clone(), Arc::new(System));
+        Self { issuer: Arc::new(issuer), signer, clock }
+    }
+
+    async fn token(&self, of: &Statement) -> String {
+        self.issuer.assertion(of).await.unwrap().expose_secret().to_owned()
+    }
+
+    fn signed(&self) -> u32 {
+        self.signer.signed.load(Ordering::SeqCst)
+    }
+}
+
+fn statement(subject: &str, life: u64) -> Statement {
+    Statement {
+        subject: subject.to_owned(),
+        audience: "sts.amazonaws.com".to_owned(),
+        claims: Map::new(),
+        life: Duration::from_secs(life),
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_signed_once_until_shortly_before_it_ends() {
+    let world = World::new();
+    for (life, kept) in [(300, 240), (60, 30)] {
+        let statement = statement("a", life);
+        let first = world.token(&statement).await;
+        world.clock.advance(kept - 1);
+        assert_eq!(world.token(&statement).await, first);
+        world.clock.advance(1);
+        assert_ne!(world.token(&statement).await, first, "too little of it is left");
+    }
+    assert_eq!(world.signed(), 4);
+}
+
+#[tokio::test]
+async fn another_subject_audience_claim_or_life_is_another_token() {
+    let world = World::new();
+    let one = statement("a", 300);
+    let others = [
+        statement("b", 300),
+        statement("a", 600),
+        Statement { audience: "other".to_owned(), ..one.clone() },
+        Statement { claims: Map::from_iter([("x".to_owned(), json!(1))]), ..one.clone() },
+    ];
+    let mut seen = std::collections::HashSet::from([world.token(&one).await]);
+    for other in &others {
+        assert!(seen.insert(world.token(other).await), "{other:?}");
+    }
+    world.token(&one).await;
+    assert_eq!(world.signed(), 5);
+}
+
+#[tokio::test]
+async fn of_32_that_ask_at_once_one_signs() {
+    let world = World::new();
+    let tasks: Vec<_> = (0..32)
+        .map(|_| {
+            let issuer = Arc::clone(&world.issuer);
+            tokio::spawn(async move { issuer.assertion(&statement("a", 300)).await.unwrap() })
+        })
+        .collect();
+    let mut tokens = std::collections::HashSet::new();
+    for task in tasks {
+        tokens.insert(task.await.unwrap().expose_secret().to_owned());
+    }
+    assert_eq!((tokens.len(), world.signed()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_failure_is_told_to_those_who_waited_and_not_remembered() {
+    let world = World::new();
+    let (one, two) = (statement("a", 300), statement("a", 300));
+    world.signer.set(Mood::Idle);
+    let failed = tokio::join!(world.issuer.assertion(&one), world.issuer.assertion(&two));
+    assert!(matches!(failed, (Err(_), Err(_))), "{failed:?}");
+    assert_eq!(world.signed(), 1, "they shared one attempt");
+    world.signer.set(Mood::Good);
+    assert!(world.token(&one).await.starts_with("ey"));
+}
+
+#[tokio::test]
+async fn a_signature_goes_on_when_the_one_that_asked_first_gives_up() {
+    let world = World::new();
+    // Loads the key, so that the next signature is under way after one look.
+    world.token(&statement("b", 300)).await;
+    let one = statement("a", 300);
+    assert!(world.issuer.assertion(&one).now_or_never().is_none());
+    assert_eq!(world.signed(), 2);
+    world.token(&one).await;
+    assert_eq!(world.signed(), 2);
+}
+
+#[tokio::test]
+async fn nobody_overrides_what_the_issuer_says() {
+    let world = World::new();
+    for name in RESERVED {
+        let claims = Map::from_iter([(name.to_owned(), json!("x"))]);
+        let refused =
+            world.issuer.assertion(&Statement { claims, ..statement("a", 300) }).await.unwrap_err();
+        assert!(matches!(&refused, AssertionError::Reserved(found) if found == name), "{refused}");
+    }
+    assert_eq!(world.signed(), 0);
+}
+
+#[tokio::test]
+async fn many_subjects_do_not_fill_the_memory() {
+    let assertions = Assertions::default();
+    let signer: Arc<dyn Signer> = TestSigner::new();
+    let clock = TestClock::new();
+    for number in 0..=MAX_REMEMBERED {
+        let mint = Mint { issuer: "i", signer: &signer, clock: clock.as_ref(), entropy: &System };
+        // Not waited for: nothing is signed.
+        drop(assertions.flight(&statement(&number.to_string(), 300), &mint));
+        assert!(assertions.0.lock().unwrap().len() <= MAX_REMEMBERED);
+    }
+}
