@@ -1,1 +1,8 @@
 //! Canyon's wiring on AWS: settings, clients, keys in KMS, the event bus.
+pub mod clients;
+pub mod event_bus;
+mod kms_failure;
+pub mod kms_signer;
+pub mod logging;
+pub mod master_key;
+pub mod settings;

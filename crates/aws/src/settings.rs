@@ -1,0 +1,324 @@
+//! What a function is told by its environment variables, checked before anything else happens.
+//!
+//! A function with a missing or contradictory setting does not start, and says in one line which.
+
+use secrecy::SecretString;
+use url::Url;
+
+/// The functions of an installation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// Answers API Gateway.
+    Api,
+    /// Takes events from the buses.
+    Events,
+    /// Takes records of the table's stream.
+    Launcher,
+    /// Looks each minute at what is due.
+    Sweep,
+}
+
+impl Function {
+    fn publishes_keys(self) -> bool {
+        self == Self::Api
+    }
+
+    fn seals(self) -> bool {
+        self != Self::Events
+    }
+
+    fn needs_bus(self) -> bool {
+        self != Self::Api
+    }
+}
+
+/// The settings of a function.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `CANYON_TABLE`: the name of the table.
+    pub table: String,
+    /// `CANYON_BUCKET`: the name of the bucket of logs, archives and outputs.
+    pub bucket: String,
+    /// `CANYON_API_URL`: where callers and runners reach the API.
+    pub api_url: String,
+    /// `CANYON_ISSUER_URL`: Canyon's name as an OIDC issuer; the API's address without it.
+    pub issuer_url: String,
+    /// `CANYON_SIGNING_KEYS`: KMS keys; the first signs, all are published.
+    pub signing_keys: Vec<String>,
+    /// `CANYON_MASTER_KEY`: the KMS key that wraps the master key.
+    pub master_key: String,
+    /// `CANYON_EVENT_BUS`: where events are published.
+    pub event_bus: String,
+    /// `CANYON_CORS_ORIGINS`: origins of consoles in browsers that may call the API.
+    pub cors_origins: Vec<String>,
+    /// `CANYON_OPERATOR_TOKEN_HASH`: whoever shows the token with this hash may make organizations.
+    pub operator_token_hash: Option<String>,
+    /// `CANYON_LOCAL_JOBS`: the folder of jobs that run as processes beside the functions. For tests
+    /// and development.
+    pub local_jobs: Option<String>,
+    /// Where AWS is, and who the function is there.
+    pub aws: Account,
+}
+
+/// Where AWS is, and who the function is there. Lambda sets these.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// `AWS_REGION`.
+    pub region: String,
+    /// `AWS_ACCESS_KEY_ID`.
+    pub access_key_id: String,
+    /// `AWS_SECRET_ACCESS_KEY`.
+    pub secret_access_key: SecretString,
+    /// `AWS_SESSION_TOKEN`.
+    pub session_token: Option<SecretString>,
+    /// `AWS_ENDPOINT_URL_<SERVICE>` or `AWS_ENDPOINT_URL`, in the order of [`Service`].
+    endpoints: [Option<String>; 4],
+}
+
+/// A service that Canyon calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// The table.
+    DynamoDb,
+    /// Blobs.
+    S3,
+    /// Keys.
+    Kms,
+    /// The bus.
+    EventBridge,
+}
+
+impl Account {
+    /// Where the service is, if not where the region has it.
+    pub fn endpoint(&self, service: Service) -> Option<&str> {
+        let [dynamodb, s3, kms, eventbridge] = &self.endpoints;
+        match service {
+            Service::DynamoDb => dynamodb.as_deref(),
+            Service::S3 => s3.as_deref(),
+            Service::Kms => kms.as_deref(),
+            Service::EventBridge => eventbridge.as_deref(),
+        }
+    }
+}
+
+/// Which setting keeps a function from starting, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("setting {name}: {reason}")]
+pub struct SettingError {
+    name: &'static str,
+    reason: String,
+}
+
+impl SettingError {
+    /// `reason` says what is wrong with the setting `name`, and what to do.
+    pub fn new(name: &'static str, reason: impl Into<String>) -> Self {
+        Self { name, reason: reason.into() }
+    }
+}
+
+/// The variables of the process, or of a test.
+struct Variables<'a>(&'a dyn Fn(&str) -> Option<String>);
+
+impl Variables<'_> {
+    /// A variable that is set to nothing counts as not set: templates do that.
+    fn optional(&self, name: &str) -> Option<String> {
+        (self.0)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    }
+
+    fn required(&self, name: &'static str) -> Result<String, SettingError> {
+        self.optional(name).ok_or_else(|| {
+            SettingError::new(name, "it is missing; the template `infra/aws` sets it")
+        })
+    }
+
+    fn list(&self, name: &str) -> Vec<String> {
+        let text = self.optional(name).unwrap_or_default();
+        let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+        items.map(str::to_owned).collect()
+    }
+
+    /// An address without a slash at its end, safe to send tokens to.
+    fn url(name: &'static str, text: &str) -> Result<String, SettingError> {
+        let wrong = |reason: &str| SettingError::new(name, format!("`{text}` {reason}"));
+        let url: Url = text.parse().map_err(|_| wrong("is not a URL"))?;
+        let local = match url.host() {
+            Some(url::Host::Ipv4(address)) => address.is_loopback(),
+            Some(url::Host::Ipv6(address)) => address.is_loopback(),
+            Some(url::Host::Domain(name)) => name == "localhost",
+            None => return Err(wrong("names no host")),
+        };
+        if url.scheme() != "https" && !(url.scheme() == "http" && local) {
+            return Err(wrong("must begin with https://"));
+        }
+        if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() {
+            return Err(wrong("must have no query, fragment or user"));
+        }
+        Ok(text.trim_end_matches('/').to_owned())
+    }
+
+    fn account(&self) -> Result<Account, SettingError> {
+        let everywhere = self.optional("AWS_ENDPOINT_URL");
+        let endpoint = |service: &str| {
+            self.optional(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| everywhere.clone())
+        };
+        Ok(Account {
+            region: self.required("AWS_REGION")?,
+            access_key_id: self.required("AWS_ACCESS_KEY_ID")?,
+            secret_access_key: self.required("AWS_SECRET_ACCESS_KEY")?.into(),
+            session_token: self.optional("AWS_SESSION_TOKEN").map(SecretString::from),
+            endpoints: ["DYNAMODB", "S3", "KMS", "EVENTBRIDGE"].map(endpoint),
+        })
+    }
+
+    fn signing_keys(&self) -> Result<Vec<String>, SettingError> {
+        const NAME: &str = "CANYON_SIGNING_KEYS";
+        let keys = self.list(NAME);
+        if keys.is_empty() {
+            return Err(SettingError::new(NAME, "it must name at least one KMS key"));
+        }
+        for (index, key) in keys.iter().enumerate() {
+            if keys[..index].contains(key) {
+                return Err(SettingError::new(NAME, format!("it names `{key}` twice")));
+            }
+        }
+        Ok(keys)
+    }
+
+    fn operator_token_hash(&self) -> Result<Option<String>, SettingError> {
+        const NAME: &str = "CANYON_OPERATOR_TOKEN_HASH";
+        let hash = self.optional(NAME);
+        let good = |hash: &String| {
+            hash.len() == 43
+                && hash.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        };
+        if hash.as_ref().is_some_and(|hash| !good(hash)) {
+            let reason = "it is not the hash that `canyon token new` prints (43 characters)";
+            return Err(SettingError::new(NAME, reason));
+        }
+        Ok(hash)
+    }
+}
+
+impl Settings {
+    /// The settings of this process, for `function`.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingError`] names the first setting at fault.
+    pub fn read(function: Function) -> Result<Self, SettingError> {
+        Self::from_variables(function, &|name| std::env::var(name).ok())
+    }
+
+    /// The same from any variables.
+    ///
+    /// # Errors
+    ///
+    /// As [`Settings::read`].
+    pub fn from_variables(
+        function: Function,
+        variables: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, SettingError> {
+        let variables = Variables(variables);
+        let api_url = Variables::url("CANYON_API_URL", &variables.required("CANYON_API_URL")?)?;
+        let issuer_url = match variables.optional("CANYON_ISSUER_URL") {
+            Some(text) => Variables::url("CANYON_ISSUER_URL", &text)?,
+            None => api_url.clone(),
+        };
+        let signing_keys =
+            if function.publishes_keys() { variables.signing_keys()? } else { Vec::new() };
+        let master_key =
+            if function.seals() { variables.required("CANYON_MASTER_KEY")? } else { String::new() };
+        if signing_keys.contains(&master_key) {
+            let reason = "it also is one of CANYON_SIGNING_KEYS; one key cannot do both";
+            return Err(SettingError::new("CANYON_MASTER_KEY", reason));
+        }
+        Ok(Self {
+            table: variables.required("CANYON_TABLE")?,
+            bucket: variables.required("CANYON_BUCKET")?,
+            api_url,
+            issuer_url,
+            signing_keys,
+            master_key,
+            event_bus: if function.needs_bus() {
+                variables.required("CANYON_EVENT_BUS")?
+            } else {
+                String::new()
+            },
+            cors_origins: variables.list("CANYON_CORS_ORIGINS"),
+            operator_token_hash: variables.operator_token_hash()?,
+            local_jobs: variables.optional("CANYON_LOCAL_JOBS"),
+            aws: variables.account()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn good() -> HashMap<&'static str, &'static str> {
+        HashMap::from([
+            ("CANYON_TABLE", "canyon"),
+            ("CANYON_BUCKET", "blobs"),
+            ("CANYON_API_URL", "https://api.acme.com/"),
+            ("CANYON_SIGNING_KEYS", "alias/a, alias/b"),
+            ("CANYON_MASTER_KEY", "alias/m"),
+            ("CANYON_EVENT_BUS", "canyon"),
+            ("CANYON_ISSUER_URL", ""),
+            ("AWS_REGION", "eu-west-1"),
+            ("AWS_ACCESS_KEY_ID", "AKIA"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+            ("AWS_ENDPOINT_URL", "http://127.0.0.1:1"),
+            ("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:2"),
+        ])
+    }
+
+    fn read(
+        function: Function,
+        change: (&'static str, &'static str),
+    ) -> Result<Settings, SettingError> {
+        let mut variables = good();
+        variables.insert(change.0, change.1);
+        let look = |name: &str| variables.get(name).map(ToString::to_string);
+        Settings::from_variables(function, &look)
+    }
+
+    #[test]
+    fn a_function_is_told_what_it_needs() {
+        let settings = read(Function::Api, ("CANYON_LOG", "info")).unwrap();
+        assert_eq!(settings.api_url, "https://api.acme.com");
+        assert_eq!(settings.issuer_url, settings.api_url);
+        assert_eq!(settings.signing_keys, ["alias/a", "alias/b"]);
+        assert_eq!(settings.aws.endpoint(Service::S3), Some("http://127.0.0.1:2"));
+        assert_eq!(settings.aws.endpoint(Service::Kms), Some("http://127.0.0.1:1"));
+        assert!(!format!("{settings:?}").contains("\"secret\""), "a secret is never shown");
+        // What a function does not use, it need not have.
+        assert!(read(Function::Events, ("CANYON_SIGNING_KEYS", "")).is_ok());
+        assert!(read(Function::Api, ("CANYON_EVENT_BUS", "")).is_ok());
+    }
+
+    #[test]
+    fn a_setting_at_fault_is_named_in_one_line() {
+        let cases = [
+            ("CANYON_TABLE", ""),
+            ("CANYON_BUCKET", " "),
+            ("CANYON_API_URL", "http://api.acme.com"),
+            ("CANYON_API_URL", "api"),
+            ("CANYON_ISSUER_URL", "https://acme.com/?x=1"),
+            ("CANYON_SIGNING_KEYS", ","),
+            ("CANYON_SIGNING_KEYS", "alias/a,alias/a"),
+            ("CANYON_MASTER_KEY", "alias/a"),
+            ("CANYON_EVENT_BUS", ""),
+            ("CANYON_OPERATOR_TOKEN_HASH", "cya_token"),
+            ("AWS_REGION", ""),
+        ];
+        for (name, value) in cases {
+            let function =
+                if name == "CANYON_EVENT_BUS" { Function::Launcher } else { Function::Api };
+            let error = read(function, (name, value)).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("setting {name}: ")), "{name}={value}: {error}");
+            assert!(!error.contains('\n'));
+        }
+    }
+}
