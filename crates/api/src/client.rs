@@ -1,8 +1,10 @@
 //! A typed client, for the command line and for runners.
 
+mod archives;
 mod deployments;
 mod error;
 mod inventory;
+mod organizations;
 mod runs;
 
 pub use deployments::LogPart;
@@ -54,6 +56,11 @@ impl Client {
         Self { token, ..self.clone() }
     }
 
+    /// The address of the Canyon.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// The organization.
     pub fn org(&self) -> &str {
         &self.org
@@ -70,9 +77,13 @@ impl Client {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let response =
-            request.send().await.map_err(|source| ClientError::unreachable(&self.url, source))?;
+        let response = self.ask(request).await?;
         if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
+    }
+
+    /// Whatever is answered, be it a refusal.
+    async fn ask(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        request.send().await.map_err(|source| ClientError::unreachable(&self.url, source))
     }
 
     async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {

@@ -15,4 +15,7 @@ pub struct ErrorBody {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     pub details: Map<String, Value>,
+    /// The request that this answers; Canyon's log has it in every line about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }

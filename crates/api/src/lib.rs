@@ -5,6 +5,7 @@
 //! fields, so that a misspelt one is never silently ignored; answers may gain fields, so clients
 //! must ignore those that they do not know.
 
+pub mod archive;
 pub mod attempt;
 pub mod audit;
 #[cfg(feature = "client")]
@@ -13,6 +14,7 @@ pub mod deployment;
 pub mod env_type;
 pub mod environment;
 pub mod error;
+pub mod event_source;
 pub mod organization;
 pub mod page;
 pub mod project;

@@ -2,7 +2,7 @@
 
 use crate::commands::{
     cancel, completion, create, delete, deploy, get, list, login, logs, outputs, refresh_runner,
-    update,
+    token, update,
 };
 use crate::exit;
 use crate::output::Format;
@@ -55,6 +55,8 @@ pub(crate) enum Command {
     RefreshRunner(refresh_runner::Arguments),
     /// Remember address, organization and token
     Login(login::Arguments),
+    /// Make a token without a server
+    Token(token::Arguments),
     /// Run Canyon on this machine
     #[cfg(feature = "local")]
     Local(crate::commands::local::Arguments),

@@ -13,6 +13,7 @@ pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod outputs;
 pub(crate) mod refresh_runner;
+pub(crate) mod token;
 pub(crate) mod update;
 
 use crate::arguments::{Cli, Command};
@@ -29,6 +30,7 @@ use std::io;
 pub(crate) fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
     let command = match cli.command {
         Command::Completion(arguments) => return completion::run(&arguments, output),
+        Command::Token(arguments) => return token::run(&arguments, output),
         Command::Version => {
             output.text(concat!("canyon ", env!("CARGO_PKG_VERSION"), "\n"))?;
             return Ok(Exit::Ok);
@@ -45,7 +47,13 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
     if let Command::Login(arguments) = command {
         return login::run(&arguments, flags, output).await;
     }
-    let client = client(flags, output)?;
+    let settings = match &command {
+        Command::Create(arguments) if arguments.is_organization() => {
+            Settings::load_without_org(flags)?
+        }
+        _ => Settings::load(flags)?,
+    };
+    let client = client(settings, output)?;
     match command {
         Command::Create(arguments) => create::run(arguments, &client, output).await,
         Command::Get(arguments) => get::run(arguments, &client, output).await,
@@ -58,14 +66,15 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         Command::Cancel(arguments) => cancel::run(arguments, &client, output).await,
         Command::RefreshRunner(arguments) => refresh_runner::run(arguments, &client, output).await,
         // Served above.
-        Command::Login(_) | Command::Completion(_) | Command::Version => Ok(Exit::Ok),
+        Command::Login(_) | Command::Completion(_) | Command::Token(_) | Command::Version => {
+            Ok(Exit::Ok)
+        }
         #[cfg(feature = "local")]
         Command::Local(_) => Ok(Exit::Ok),
     }
 }
 
-fn client(flags: &SettingFlags, output: Output) -> Result<Client, CliError> {
-    let settings = Settings::load(flags)?;
+fn client(settings: Settings, output: Output) -> Result<Client, CliError> {
     if settings.is_exposed() {
         output.notice("warning: the token goes over the network unencrypted; use https");
     }

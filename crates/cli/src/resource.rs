@@ -13,6 +13,7 @@ pub(crate) enum Kind {
     Project,
     Environment,
     EnvironmentType,
+    EventSource,
     Token,
 }
 
@@ -25,6 +26,7 @@ impl Kind {
             Self::Project => "project",
             Self::Environment => "environment",
             Self::EnvironmentType => "environment type",
+            Self::EventSource => "event source",
             Self::Token => "token",
         }
     }
@@ -39,6 +41,7 @@ impl Kind {
                 &["project_id", "id", "env_type_id", "runner_id", "status", "display_name"]
             }
             Self::EnvironmentType => &["id", "display_name", "created_at"],
+            Self::EventSource => &["id", "account", "source", "rule", "project", "role"],
             Self::Token => &["id", "role", "description", "created_at", "expires_at"],
         }
     }
@@ -98,6 +101,7 @@ pub(crate) fn collection(kind: Kind, project: Option<&str>) -> Vec<&str> {
         (Kind::Environment, Some(project)) => vec!["projects", project, "envs"],
         (Kind::Environment, None) => vec!["envs"],
         (Kind::EnvironmentType, _) => vec!["env-types"],
+        (Kind::EventSource, _) => vec!["event-sources"],
         (Kind::Token, _) => vec!["tokens"],
     }
 }

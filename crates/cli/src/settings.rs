@@ -41,6 +41,11 @@ impl Settings {
         Self::choose(flags, &variable, file)
     }
 
+    /// The same for what belongs to no organization.
+    pub(crate) fn load_without_org(flags: &SettingFlags) -> Result<Self, CliError> {
+        Self::load(&SettingFlags { org: Some(String::new()), ..flags.clone() })
+    }
+
     /// The first of flag, variable and file that has something to say.
     fn choose(
         flags: &SettingFlags,

@@ -140,27 +140,4 @@ impl Client {
     pub async fn orphans(&self, id: &str) -> Result<Vec<Orphan>, ClientError> {
         self.read(self.request(Method::GET, &["deployments", id, "orphans"])).await
     }
-
-    /// Whether the archive with this SHA-256 is there.
-    ///
-    /// # Errors
-    ///
-    /// As every call.
-    pub async fn has_archive(&self, digest: &str) -> Result<bool, ClientError> {
-        match self.send(self.request(Method::HEAD, &["archives", digest])).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.status() == Some(404) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Uploads an archive; doing it twice changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// 400 when the digest is not that of the bytes; 413 when they are too many.
-    pub async fn put_archive(&self, digest: &str, bytes: Bytes) -> Result<(), ClientError> {
-        let request = self.request(Method::PUT, &["archives", digest]);
-        self.send(request.header("content-type", "application/gzip").body(bytes)).await.map(drop)
-    }
 }

@@ -15,13 +15,25 @@ pub enum ClientError {
         #[source]
         source: reqwest::Error,
     },
+    /// No answer came from where Canyon keeps what is large.
+    #[error(
+        "cannot reach the object store at {host}, where Canyon keeps large archives; does the \
+         network of this machine allow it?"
+    )]
+    NoObjectStore {
+        /// Where it was expected.
+        host: String,
+        /// Why.
+        #[source]
+        source: reqwest::Error,
+    },
     /// Canyon answered that it will not.
-    #[error("{}", body.message)]
+    #[error("{}{}", body.message, request(*status, body))]
     Refused {
         /// The status code.
         status: u16,
         /// Its words.
-        body: ErrorBody,
+        body: Box<ErrorBody>,
     },
     /// Something answered, but not as Canyon does.
     #[error("the answer from {url} is not Canyon's; does CANYON_API_URL point to it?")]
@@ -52,15 +64,30 @@ impl ClientError {
             error: format!("HTTP-{status}"),
             message: format!("the server answered with status {status}"),
             details: Map::new(),
+            request_id: None,
         });
-        Self::Refused { status, body }
+        Self::Refused { status, body: Box::new(body) }
+    }
+
+    /// The object store answered that it will not. Its words are XML, and not for people.
+    pub(super) fn refused_by_object_store(status: u16) -> Self {
+        let body = ErrorBody {
+            error: format!("HTTP-{status}"),
+            message: format!("the object store answered with status {status}"),
+            details: Map::new(),
+            request_id: None,
+        };
+        Self::Refused { status, body: Box::new(body) }
     }
 
     /// The status code, if there was an answer.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(*status),
-            Self::Unreachable { .. } | Self::Unreadable { .. } | Self::Setup(_) => None,
+            Self::Unreachable { .. }
+            | Self::NoObjectStore { .. }
+            | Self::Unreadable { .. }
+            | Self::Setup(_) => None,
         }
     }
 
@@ -68,9 +95,15 @@ impl ClientError {
     /// one that may be repeated.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Unreadable { .. } => true,
+            Self::Unreachable { .. } | Self::NoObjectStore { .. } | Self::Unreadable { .. } => true,
             Self::Refused { status, .. } => matches!(status, 429 | 500 | 502 | 503 | 504),
             Self::Setup(_) => false,
         }
     }
+}
+
+/// Which request failed, for whoever will look into the log.
+fn request(status: u16, body: &ErrorBody) -> String {
+    let id = body.request_id.as_ref().filter(|_| status >= 500);
+    id.map_or_else(String::new, |id| format!(" (request {id})"))
 }

@@ -2,7 +2,6 @@
 
 use super::{Client, ClientError};
 use crate::attempt::{ClaimBody, Claimed, DeploymentResultsUpdateBody, ReportAnswer, ReportBody};
-use bytes::Bytes;
 use reqwest::Method;
 
 impl Client {
@@ -50,16 +49,5 @@ impl Client {
     ) -> Result<(), ClientError> {
         let request = self.request(Method::POST, &["deployments", deployment, "results"]);
         self.send(request.json(body)).await.map(drop)
-    }
-
-    /// The module as a gzipped tar: the archive that was uploaded, or the inline text.
-    ///
-    /// # Errors
-    ///
-    /// 409 when the attempt is over.
-    pub async fn bundle(&self, deployment: &str) -> Result<Bytes, ClientError> {
-        let request = self.request(Method::GET, &["deployments", deployment, "bundle"]);
-        let response = self.send(request).await?;
-        response.bytes().await.map_err(|source| ClientError::unreadable(&self.url, source))
     }
 }

@@ -59,6 +59,17 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
+    /// An AWS account whose events on the bus may ask for deployments
+    #[command(visible_alias = "event-sources")]
+    EventSource {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+    /// An organization with a random name; for the operator of a Canyon, with the operator's token
+    #[command(visible_alias = "organizations")]
+    Organization,
     /// An API token; its secret is shown once
     #[command(visible_alias = "tokens")]
     Token {
@@ -72,6 +83,13 @@ enum What {
         #[arg(long, value_name = "SECONDS")]
         expires_in: Option<u32>,
     },
+}
+
+impl Arguments {
+    /// Whether it is about no organization that is there already.
+    pub(crate) fn is_organization(&self) -> bool {
+        matches!(self.what, What::Organization)
+    }
 }
 
 pub(crate) async fn run(
@@ -89,6 +107,8 @@ pub(crate) async fn run(
         What::EnvironmentType { id, body } => {
             named(Resource::new(Kind::EnvironmentType, id), &body)?
         }
+        What::EventSource { id, body } => named(Resource::new(Kind::EventSource, id), &body)?,
+        What::Organization => return organization(client, output).await,
         What::Token { role, description, expires_in } => {
             return token(&role, description, expires_in, client, output).await;
         }
@@ -114,6 +134,26 @@ fn named(
         )),
         _ => Ok((resource, body)),
     }
+}
+
+/// As a table: the lines that open the organization, to be sourced.
+async fn organization(client: &Client, output: Output) -> Result<Exit, CliError> {
+    let made = client.create_organization().await?;
+    output.notice(&format!("created organization `{}`", made.organization.id));
+    output.notice("warning: the token is shown this once; keep it where only its user can read it");
+    if output.format != Format::Table {
+        output.thing(&json(&made)?)?;
+        return Ok(Exit::Ok);
+    }
+    for (name, value) in [
+        ("CANYON_API_URL", client.url()),
+        ("CANYON_ORG", &made.organization.id),
+        ("CANYON_TOKEN", &made.admin_token),
+    ] {
+        // What a server says is not to be run by a shell.
+        output.text(&format!("export {name}='{}'\n", value.replace('\'', "'\\''")))?;
+    }
+    Ok(Exit::Ok)
 }
 
 async fn token(

@@ -50,6 +50,12 @@ enum What {
         /// Its id
         id: String,
     },
+    /// An event source: its requests are refused from then on
+    #[command(visible_alias = "event-sources")]
+    EventSource {
+        /// Its id
+        id: String,
+    },
     /// An API token: it is refused from then on
     #[command(visible_alias = "tokens")]
     Token {
@@ -69,6 +75,7 @@ pub(crate) async fn run(
         What::RunnerRule { id } => Resource::new(Kind::RunnerRule, id),
         What::Project { id } => Resource::new(Kind::Project, id),
         What::EnvironmentType { id } => Resource::new(Kind::EnvironmentType, id),
+        What::EventSource { id } => Resource::new(Kind::EventSource, id),
         What::Token { id } => Resource::new(Kind::Token, id),
         What::Environment { project, id, force } => {
             if force {

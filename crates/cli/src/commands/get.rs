@@ -48,6 +48,12 @@ enum What {
         /// Its id
         id: String,
     },
+    /// An event source
+    #[command(visible_alias = "event-sources")]
+    EventSource {
+        /// Its id
+        id: String,
+    },
     /// A deployment
     #[command(visible_alias = "deployments")]
     Deployment {
@@ -67,6 +73,7 @@ pub(crate) async fn run(
         What::Project { id } => Resource::new(Kind::Project, id),
         What::Environment { project, id } => Resource::environment(project, id),
         What::EnvironmentType { id } => Resource::new(Kind::EnvironmentType, id),
+        What::EventSource { id } => Resource::new(Kind::EventSource, id),
         What::Deployment { id } => {
             output.thing(&json(&client.deployment(&id).await?)?)?;
             return Ok(Exit::Ok);

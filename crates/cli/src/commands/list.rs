@@ -47,6 +47,9 @@ enum What {
     /// Environment types
     #[command(visible_alias = "environment-type")]
     EnvironmentTypes,
+    /// AWS accounts whose events on the bus may ask for deployments
+    #[command(visible_alias = "event-source")]
+    EventSources,
     /// Deployments, newest first
     #[command(visible_alias = "deployment")]
     Deployments {
@@ -86,6 +89,7 @@ pub(crate) async fn run(
         What::Projects => (Kind::Project, None, vec![]),
         What::Environments { project } => (Kind::Environment, project, vec![]),
         What::EnvironmentTypes => (Kind::EnvironmentType, None, vec![]),
+        What::EventSources => (Kind::EventSource, None, vec![]),
         What::Tokens => (Kind::Token, None, vec![]),
         What::Deployments { project, environment, limit } => {
             let filter = DeploymentQuery { project_id: project, env_id: environment };

@@ -59,6 +59,14 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
+    /// An event source; an empty `source`, `rule` or `project` is "any"
+    #[command(visible_alias = "event-sources")]
+    EventSource {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
 }
 
 pub(crate) async fn run(
@@ -71,6 +79,7 @@ pub(crate) async fn run(
         What::Project { id, body } => (Resource::new(Kind::Project, id), body),
         What::Environment { project, id, body } => (Resource::environment(project, id), body),
         What::EnvironmentType { id, body } => (Resource::new(Kind::EnvironmentType, id), body),
+        What::EventSource { id, body } => (Resource::new(Kind::EventSource, id), body),
         What::RunnerRule { id, .. } => {
             return Err(CliError::usage_with_hint(
                 "a runner rule cannot be changed",

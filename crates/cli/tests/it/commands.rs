@@ -55,6 +55,7 @@ fn each_kind_has_its_place_in_the_api() {
         "create project shop",
         "create environment pay/eu dev --set env_type_id=development",
         "create environment-type development",
+        "create event-source ci --set=account=123456789012 --set=project=payments",
         "create token --role deployer --expires-in 60",
         "get runner r",
         "get runner-rule r",
@@ -68,10 +69,14 @@ fn each_kind_has_its_place_in_the_api() {
         "list environments",
         "list environments shop",
         "list deployments --project shop --environment dev --limit 3",
+        "get event-source ci",
+        "list event-sources",
         "list tokens",
         "list audit",
         "update project shop --set display_name=Shop",
         "delete environment shop dev --force",
+        "update event-source ci --set source=",
+        "delete event-source ci",
         "delete token 1",
         "refresh-runner shop dev --dry-run",
         "cancel 1",
@@ -218,6 +223,45 @@ fn a_new_tokens_secret_alone_goes_to_stdout() {
     });
     let server = CannedServer::start([("POST /tokens", json(201, &token))]);
     insta::assert_snapshot!(told(&server, &["create token --role deployer --description ci"]));
+}
+
+#[test]
+fn a_new_organization_comes_as_the_lines_that_open_it() {
+    let made = value!({
+        "id": "calm-river-k3xq2", "uuid": "01970000-0000-7000-8000-000000000001",
+        "created_at": "2026-01-01T00:00:00Z", "plan": "open-source", "admin_token": "s3c'ret",
+        "created_by": "00000000-0000-0000-0000-000000000000",
+    });
+    let server = CannedServer::start([("POST /orgs", json(201, &made))]);
+    let calls = ["create organization", "create organization --out json"];
+    insta::assert_snapshot!(told(&server, &calls));
+    // The operator is of no organization.
+    let folder = tempfile::tempdir().unwrap();
+    let call = Invocation::new(folder.path(), "create organization")
+        .env("CANYON_API_URL", server.url())
+        .env("CANYON_TOKEN", "t0ken");
+    assert!(call.run().starts_with("exit: 0\n"));
+    let asked = server.asked();
+    assert_eq!(asked.len(), 3);
+    assert_eq!(asked[2].authorization.as_deref(), Some("Bearer t0ken"));
+}
+
+#[test]
+fn a_token_is_made_without_a_server_and_is_another_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let make = || {
+        let said = Invocation::new(folder.path(), "token new --out json").run();
+        let (told, warned) = said.split_once("--- stderr\n").unwrap();
+        assert!(warned.starts_with("warning: the token is shown this once"), "{warned}");
+        let made: Value = serde_json::from_str(told.split_once("--- stdout\n").unwrap().1).unwrap();
+        (made["token"].as_str().unwrap().to_owned(), made["hash"].as_str().unwrap().to_owned())
+    };
+    let (token, hash) = make();
+    assert!(token.starts_with("cya_") && token.len() == 47, "{token}");
+    assert_eq!(hash, canyon_identity::bearer::hash(&token).0);
+    assert_ne!(make().0, token);
+    let table = Invocation::new(folder.path(), "token new").run();
+    assert!(table.contains("\ntoken  cya_") && table.contains("\nhash   "), "{table}");
 }
 
 #[test]
