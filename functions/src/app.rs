@@ -3,8 +3,11 @@
 pub mod authentication;
 mod cancel;
 pub mod deploy;
+pub mod deploy_requests;
 mod env_types;
 pub(crate) mod environments;
+pub(crate) mod event_sources;
+mod job_hints;
 mod organizations;
 mod projects;
 mod results;
@@ -17,13 +20,15 @@ pub(crate) mod tokens;
 mod users;
 
 pub(crate) use runs::foreign_path;
+pub(crate) use sources::Source;
 
 use crate::changes::Changes;
+use canyon_domain::attempt::SecretHash;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::principal::Principal;
 use canyon_domain::seam::{Clock, Entropy};
-use canyon_identity::issuer::FileIssuer;
-use canyon_identity::master_key::MasterKey;
+use canyon_identity::issuer::Issuer;
+use canyon_identity::master_keys::MasterKeys;
 use canyon_store::Table;
 use canyon_store::blobs::Blobs;
 use jiff::Timestamp;
@@ -41,9 +46,11 @@ pub struct App {
     /// Chance.
     pub entropy: Arc<dyn Entropy>,
     /// Seals the secrets of runners.
-    pub master_key: Arc<MasterKey>,
-    /// What Canyon publishes as an OIDC issuer.
-    pub issuer: Arc<FileIssuer>,
+    pub master_keys: Arc<MasterKeys>,
+    /// Canyon as an OIDC issuer.
+    pub issuer: Arc<Issuer>,
+    /// The hash of the token that may make organizations and nothing else, if there is one.
+    pub operator: Option<SecretHash>,
     /// Hints for whoever waits.
     pub changes: Changes,
     /// Who has shown a good token in the last seconds.
@@ -69,7 +76,7 @@ impl App {
             by: by.id,
             action: action.to_owned(),
             subject,
-            by_right: by.role.as_str().to_owned(),
+            by_right: by.right().to_owned(),
         }
     }
 }

@@ -1,20 +1,27 @@
 //! The HTTP API: one file per resource. Handlers extract, call and render.
 
+mod access;
+mod answer_size;
+mod archives;
 mod artifacts;
 mod audit;
 pub mod body;
 pub mod caller;
+mod compression;
+mod cors;
 mod deployments;
 mod env_types;
 mod environments;
 pub mod error;
+mod event_sources;
 mod fields;
-mod order;
+pub(crate) mod order;
 mod organizations;
 mod paging;
 mod projects;
 mod refusals;
 mod render;
+mod request_id;
 mod runner_rules;
 mod runners;
 mod runs;
@@ -25,10 +32,14 @@ use crate::App;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
+use axum::middleware;
+use axum::response::IntoResponse as _;
 use error::ApiError;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
+
+pub use cors::{InvalidOrigin, Origin};
 
 /// The most that the body of a request may have, in bytes. Archives have a limit of their own.
 pub const MAX_BODY: usize = 256 * 1024;
@@ -68,9 +79,11 @@ fn routes() -> OpenApiRouter<App> {
         .merge(environments::routes())
         .merge(runners::routes())
         .merge(runner_rules::routes())
+        .merge(event_sources::routes())
         .merge(tokens::routes())
         .merge(audit::routes())
         .merge(deployments::routes())
+        .merge(archives::routes())
         .merge(artifacts::routes())
         .merge(runs::routes())
 }
@@ -80,17 +93,31 @@ pub fn document() -> utoipa::openapi::OpenApi {
     routes().into_openapi()
 }
 
+/// What may differ from one installation to another.
+#[derive(Clone, Debug, Default)]
+pub struct HttpSettings {
+    /// The pages that may call the API from a browser.
+    pub allowed_origins: Vec<Origin>,
+}
+
 /// The API of `app`, for whatever serves HTTP.
-pub fn router(app: App) -> Router {
+pub fn router(app: App, settings: &HttpSettings) -> Router {
     let (router, _) = routes().split_for_parts();
-    router
+    let router = router
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
-            axum::response::IntoResponse::into_response(ApiError::internal())
+            ApiError::internal().into_response()
         }))
-        .with_state(app)
+        .layer(middleware::map_response(answer_size::bounded))
+        .layer(compression::layer());
+    // A layer sees a request before those above it.
+    let router = match cors::layer(&settings.allowed_origins) {
+        Some(cors) => router.layer(cors),
+        None => router,
+    };
+    router.layer(middleware::from_fn_with_state(app.clone(), access::log)).with_state(app)
 }
 
 async fn unknown_path() -> ApiError {

@@ -5,6 +5,8 @@
 
 pub mod app;
 pub mod changes;
+#[cfg(feature = "lambda")]
+pub mod function;
 pub mod http;
 
 pub use app::App;

@@ -5,14 +5,14 @@ use crate::http::error::ApiError;
 use axum::http::StatusCode;
 use canyon_domain::deadline::QUEUE_CHECK;
 use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
-use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
+use canyon_domain::ids::{DeploymentId, EnvId, OrgUuid, PrincipalId, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{Bundle, LogLevel, Module};
 use canyon_domain::module_source::ModuleSource;
 use canyon_domain::principal::Principal;
 use canyon_store::blob_keys::BlobKey;
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
-use jiff::ToSpan;
+use jiff::SignedDuration;
 
 /// How often a request is decided again when the environment has changed meanwhile.
 const MAX_TRIES: u32 = 20;
@@ -43,20 +43,24 @@ pub struct Order {
 /// An `Idempotency-Key`, and the SHA-256 of the body that came with it.
 #[derive(Clone, Debug)]
 pub struct Idempotency {
+    /// Whose key it is: that of another leads elsewhere.
+    pub of: PrincipalId,
     /// The key.
     pub key: String,
     /// The body's digest, in hexadecimal.
     pub body: String,
+    /// How long the key leads to what it has made.
+    pub life: SignedDuration,
 }
 
 impl Idempotency {
-    fn record(&self, by: &Principal, deployment: &Deployment) -> IdempotencyRecord {
+    fn record(&self, deployment: &Deployment) -> IdempotencyRecord {
         IdempotencyRecord {
-            by: by.id,
+            by: self.of,
             key: self.key.clone(),
             body: self.body.clone(),
             deployment: deployment.id,
-            expires_at: deployment.created_at + 24.hours(),
+            expires_at: deployment.created_at + self.life,
         }
     }
 }
@@ -76,13 +80,13 @@ impl App {
     ) -> Result<Deployment, ApiError> {
         match self.accept(by, order, idempotency).await {
             Ok(Some(deployment)) => Ok(deployment),
-            Ok(None) => self.repeated(by, idempotency).await?.ok_or_else(|| {
+            Ok(None) => self.repeated(by.org, idempotency).await?.ok_or_else(|| {
                 ApiError::conflict("the idempotency key is in use; try again with another")
             }),
             // What was accepted once is answered the same way again, even if it would be refused
             // now. Only then is the key looked up: that spares each first request a read.
             Err(refusal) if refusal.status().is_client_error() => {
-                self.repeated(by, idempotency).await?.ok_or(refusal)
+                self.repeated(by.org, idempotency).await?.ok_or(refusal)
             }
             Err(failure) => Err(failure),
         }
@@ -116,7 +120,7 @@ impl App {
             let environment = self.open_environment(by, order).await?;
             let bundle = self.bundle_for(by, order, &environment).await?;
             let (deployment, environment) = self.enqueue(by, order, environment)?;
-            let key = idempotency.map(|key| key.record(by, &deployment));
+            let key = idempotency.map(|key| key.record(&deployment));
             let record = self.record(by, "deployment.create", deployment.path());
             let accepted = self
                 .table
@@ -138,14 +142,15 @@ impl App {
         Err(ApiError::contended(&order.env))
     }
 
-    /// What the key has led to, if it has been used in the last 24 hours.
-    async fn repeated(
+    /// What the key has led to, if it has been used and still counts.
+    pub(super) async fn repeated(
         &self,
-        by: &Principal,
+        org: OrgUuid,
         idempotency: Option<&Idempotency>,
     ) -> Result<Option<Deployment>, ApiError> {
         let Some(idempotency) = idempotency else { return Ok(None) };
-        let Some(known) = self.table.idempotency(by.org, by.id, &idempotency.key).await? else {
+        let Some(known) = self.table.idempotency(org, idempotency.of, &idempotency.key).await?
+        else {
             return Ok(None);
         };
         if known.expires_at <= self.now() {
@@ -158,7 +163,7 @@ impl App {
                 known.deployment
             )));
         }
-        Ok(self.table.deployment(by.org, known.deployment).await?)
+        Ok(self.table.deployment(org, known.deployment).await?)
     }
 
     async fn open_environment(

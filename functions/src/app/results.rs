@@ -13,6 +13,7 @@ use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::lifecycle::{self, Refused};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::blob_keys::BlobKey;
+use canyon_store::deployment_item::Wake;
 use canyon_store::outcome::Saved;
 use serde::Serialize;
 
@@ -55,7 +56,7 @@ impl App {
                 let record = AuditRecord::of_end(id, now, "attempt", &deployment);
                 self.table.end_deployment(of.org, &deployment, now, Some(&record)).await?
             } else {
-                self.table.save_deployment(of.org, &deployment).await?
+                self.table.save_deployment(of.org, &deployment, Wake::Nobody).await?
             };
             if saved == Saved::Yes {
                 return Ok(());

@@ -55,7 +55,7 @@ impl App {
         }
     }
 
-    async fn is_project_or_group(
+    pub(super) async fn is_project_or_group(
         &self,
         by: &Principal,
         id: &ProjectId,

@@ -33,7 +33,7 @@ impl App {
         let runner = RunnerRecord {
             runner_type: definition.runner_type().to_string(),
             definition: definition.to_value().to_string(),
-            sealed_secrets: self.seal(by.org, &id, &secrets)?,
+            sealed_secrets: self.seal(by.org, &id, &secrets).await?,
             id,
             created_at: record.at,
             updated_at: record.at,
@@ -80,7 +80,8 @@ impl App {
             let mut runner = self.runner(by, id).await?;
             let definition = stored_definition(&runner)?.patched(patch.clone())?;
             let (definition, given) = definition.split_secrets();
-            runner.sealed_secrets = self.merged_secrets(by.org, &runner, &definition, given)?;
+            runner.sealed_secrets =
+                self.merged_secrets(by.org, &runner, &definition, given).await?;
             runner.definition = definition.to_value().to_string();
             let record = self.record(by, "runner.update", format!("runners/{id}"));
             runner.updated_at = record.at;
@@ -94,7 +95,7 @@ impl App {
 
     /// The secrets that `definition` needs: those `given`, and for the rest those of `runner`,
     /// which are not opened when none of them is needed.
-    fn merged_secrets(
+    async fn merged_secrets(
         &self,
         org: OrgUuid,
         runner: &RunnerRecord,
@@ -104,7 +105,7 @@ impl App {
         let needed = definition.secret_paths();
         let mut secrets = match &runner.sealed_secrets {
             Some(sealed) if needed.iter().any(|path| !given.contains_key(path)) => {
-                self.open(org, &runner.id, sealed)?
+                self.open(org, &runner.id, sealed).await?
             }
             _ => Secrets::new(),
         };
@@ -115,10 +116,10 @@ impl App {
             missing.add(path, "has no stored secret; give it again");
         }
         missing.into_result(())?;
-        self.seal(org, &runner.id, &secrets)
+        self.seal(org, &runner.id, &secrets).await
     }
 
-    fn seal(
+    async fn seal(
         &self,
         org: OrgUuid,
         runner: &RunnerId,
@@ -131,13 +132,23 @@ impl App {
             secrets.iter().map(|(path, secret)| (path, secret.expose_secret())).collect();
         let text = serde_json::to_vec(&plain).map_err(|error| broken(runner, &error))?;
         let place = RunnerRecord::secrets_place(org, runner);
-        let sealed = self.master_key.seal(&place, &text, self.entropy.as_ref());
+        let sealed = self.master_keys.get().await?.seal(&place, &text, self.entropy.as_ref());
         sealed.map(Some).map_err(|error| broken(runner, &error))
     }
 
-    fn open(&self, org: OrgUuid, runner: &RunnerId, sealed: &str) -> Result<Secrets, ApiError> {
+    async fn open(
+        &self,
+        org: OrgUuid,
+        runner: &RunnerId,
+        sealed: &str,
+    ) -> Result<Secrets, ApiError> {
         let place = RunnerRecord::secrets_place(org, runner);
-        let text = self.master_key.open(&place, sealed).map_err(|error| broken(runner, &error))?;
+        let text = self
+            .master_keys
+            .get()
+            .await?
+            .open(&place, sealed)
+            .map_err(|error| broken(runner, &error))?;
         serde_json::from_slice(&text).map_err(|error| broken(runner, &error))
     }
 

@@ -16,6 +16,7 @@ use canyon_domain::lifecycle::{self, Refused, TOKEN_LIFE};
 use canyon_domain::runner::local::Executable as Program;
 use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition};
 use canyon_identity::bearer::{self, AttemptRef};
+use canyon_store::deployment_item::Wake;
 use canyon_store::outcome::Saved;
 use secrecy::ExposeSecret;
 
@@ -88,7 +89,8 @@ impl App {
             let from = (offsets.log, offsets.events);
             lifecycle::claim(&mut deployment, of.number, code, claimant, hash, from, self.now())?;
             deployment.version += 1;
-            if self.table.save_deployment(of.org, &deployment).await? == Saved::Lost {
+            if self.table.save_deployment(of.org, &deployment, Wake::Launcher).await? == Saved::Lost
+            {
                 continue;
             }
             let job = self.job(of, &deployment).await?;
@@ -152,7 +154,8 @@ impl App {
             let offsets = self.store_chunks(of, &body.chunks).await?;
             if lifecycle::report(&mut deployment, of.number, body.phase, self.now())? {
                 deployment.version += 1;
-                if self.table.save_deployment(of.org, &deployment).await? == Saved::Lost {
+                let saved = self.table.save_deployment(of.org, &deployment, Wake::Nobody).await?;
+                if saved == Saved::Lost {
                     continue;
                 }
             }

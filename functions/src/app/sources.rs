@@ -4,6 +4,7 @@ use super::App;
 use super::runs::Proved;
 use crate::http::error::ApiError;
 use bytes::Bytes;
+use canyon_api::archive::MAX_DIRECT;
 use canyon_api::attempt::Stream;
 use canyon_api::sealed_log::decode_frames;
 use canyon_domain::attempt::SecretHash;
@@ -16,8 +17,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use secrecy::{ExposeSecret, SecretString};
 
-/// The longest log that is answered in one piece; a longer one is read part by part.
-const MAX_LOG: usize = 5 * 1024 * 1024;
+/// What a runner gets when it asks for its module.
+pub(crate) enum Source {
+    /// A gzipped tar.
+    Bytes(Bytes),
+    /// Where to get it: it is too large for an answer of Lambda.
+    At(String),
+}
 
 impl App {
     /// The module of an attempt as a gzipped tar.
@@ -29,7 +35,7 @@ impl App {
         &self,
         of: AttemptRef,
         token: &SecretHash,
-    ) -> Result<Bytes, ApiError> {
+    ) -> Result<Source, ApiError> {
         let Proved { over, .. } = self.prove(of, token).await?;
         if over {
             return Err(Refused::Superseded.into());
@@ -38,19 +44,27 @@ impl App {
         let bundle = bundle.ok_or_else(|| ApiError::conflict("what was to be deployed is gone"))?;
         match &bundle.module.source {
             ModuleSource::Archive { digest, .. } => {
-                let archive = self.blobs.get(&BlobKey::archive(of.org, digest)).await?;
-                archive
-                    .ok_or_else(|| ApiError::conflict(format!("archive sha256:{digest} is gone")))
+                let key = BlobKey::archive(of.org, digest);
+                let gone = || ApiError::conflict(format!("archive sha256:{digest} is gone"));
+                if self.blobs.signs() {
+                    let size = self.blobs.size(&key).await?.ok_or_else(gone)?;
+                    if size > MAX_DIRECT as u64
+                        && let Some(address) = self.blobs.sign_download(&key).await?
+                    {
+                        return Ok(Source::At(address));
+                    }
+                }
+                self.blobs.get(&key).await?.map(Source::Bytes).ok_or_else(gone)
             }
             ModuleSource::Inline => {
                 let code = bundle.module.source_code.unwrap_or_default();
-                tar(&[("main.tf", code.as_bytes())])
+                tar(&[("main.tf", code.as_bytes())]).map(Source::Bytes)
             }
-            ModuleSource::Git(_) => tar(&[]),
+            ModuleSource::Git(_) => tar(&[]).map(Source::Bytes),
         }
     }
 
-    /// The whole log of a deployment, decrypted if a key is given.
+    /// The first `most` bytes of the log of a deployment, decrypted if a key is given.
     ///
     /// # Errors
     ///
@@ -60,18 +74,20 @@ impl App {
         org: OrgUuid,
         id: DeploymentId,
         key: Option<&SecretString>,
-    ) -> Result<Bytes, ApiError> {
+        most: usize,
+    ) -> Result<Vec<u8>, ApiError> {
         let mut log = Vec::new();
-        while log.len() < MAX_LOG {
+        while log.len() < most {
             let part = self.stream_part(org, id, Stream::Log, log.len() as u64).await?;
             if part.is_empty() {
                 break;
             }
             log.extend_from_slice(&part);
         }
+        log.truncate(most);
         match key {
-            Some(key) => decrypt(&log, key).map(Bytes::from),
-            None => Ok(log.into()),
+            Some(key) => decrypt(&log, key),
+            None => Ok(log),
         }
     }
 }

@@ -1,2 +1,19 @@
-//! A function.
-fn main() {}
+//! The Lambda function `api`: requests of API Gateway come in, the router of the laptop answers.
+
+use canyon_aws::clients::Clients;
+use canyon_aws::logging::{self, or_exit};
+use canyon_aws::settings::{Function, Settings};
+use canyon_functions::function::{self, without_stage};
+use canyon_functions::http::router;
+use lambda_http::Error;
+use lambda_http::tower::ServiceBuilder;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    logging::start();
+    let settings = or_exit(Settings::read(Function::Api));
+    let http = or_exit(function::http_settings(&settings));
+    let app = or_exit(function::app(&settings, &Clients::new(&settings.aws)));
+    let service = ServiceBuilder::new().map_request(without_stage).service(router(app, &http));
+    lambda_http::run(service).await
+}

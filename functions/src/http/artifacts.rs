@@ -1,19 +1,18 @@
-//! What goes into a deployment and what comes out: archives, logs, outputs, orphans.
+//! What comes out of a deployment: logs, outputs, orphans.
 
+use super::answer_size;
 use super::body::Params;
-use super::caller::{Deployer, Ids, Viewer};
+use super::caller::{Ids, Viewer};
 use super::deployments::MAX_WAIT;
 use super::error::ApiError;
 use crate::App;
 use axum::Json;
-use axum::body::HttpBody as _;
-use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
+use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use canyon_api::attempt::Stream;
 use canyon_api::deployment::{
     DeploymentEncryptedOutputs, LOG_COMPLETE, LogQuery, NEXT_OFFSET, Orphan, Output,
@@ -21,91 +20,21 @@ use canyon_api::deployment::{
 use canyon_api::error::ErrorBody;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::DeploymentId;
-use canyon_domain::module_source::Digest;
 use canyon_store::blob_keys::BlobKey;
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The largest archive, in bytes.
-const MAX_ARCHIVE: usize = 64 * 1024 * 1024;
-
 pub(super) fn routes() -> OpenApiRouter<App> {
-    let archives = OpenApiRouter::new()
-        .routes(routes!(put_archive, get_archive))
-        .layer(DefaultBodyLimit::max(MAX_ARCHIVE));
     OpenApiRouter::new()
         .routes(routes!(logs))
         .routes(routes!(get_logs))
         .routes(routes!(outputs))
         .routes(routes!(encrypted_outputs))
         .routes(routes!(orphans))
-        .merge(archives)
-}
-
-/// Upload a module as a gzipped tar, named by its SHA-256.
-#[utoipa::path(put, path = "/orgs/{orgId}/archives/{digest}", tag = "Archive",
-    operation_id = "putArchive",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("digest" = String, Path, description = "SHA-256 in 64 lower case hexadecimal digits."),
-    ),
-    request_body(content = Vec<u8>, content_type = "application/gzip"),
-    responses(
-        (status = 204, description = "It is stored."),
-        (status = 400, description = "The digest is not that of the bytes.", body = ErrorBody),
-        (status = 401, description = "No good token.", body = ErrorBody),
-        (status = 403, description = "The token may not deploy.", body = ErrorBody),
-        (status = 404, description = "Not a digest, or not the token's organization.",
-         body = ErrorBody),
-        (status = 413, description = "It has more than 64 MiB.", body = ErrorBody),
-    ))]
-async fn put_archive(
-    State(app): State<App>,
-    caller: Deployer,
-    Ids((_, digest)): Ids<(String, Digest)>,
-    request: Request,
-) -> Result<StatusCode, ApiError> {
-    let refusal =
-        |status| ApiError::new(status, "an archive has at most 64 MiB; leave out what is large");
-    // What announces itself as too large is refused before it is sent.
-    if request.body().size_hint().lower() > MAX_ARCHIVE as u64 {
-        return Err(refusal(StatusCode::PAYLOAD_TOO_LARGE));
-    }
-    let bytes = Bytes::from_request(request, &app).await.map_err(|e| refusal(e.status()))?;
-    let actual = hex::encode(Sha256::digest(&bytes));
-    if actual != digest.as_str() {
-        return Err(ApiError::field("digest", format!("the bytes have the SHA-256 {actual}")));
-    }
-    app.blobs.put_if_absent(&BlobKey::archive(caller.org, &digest), bytes).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-/// Ask whether an archive is there.
-#[utoipa::path(get, path = "/orgs/{orgId}/archives/{digest}", tag = "Archive",
-    operation_id = "getArchive",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("digest" = String, Path, description = "SHA-256 in 64 lower case hexadecimal digits."),
-    ),
-    responses(
-        (status = 204, description = "It is."),
-        (status = 401, description = "No good token.", body = ErrorBody),
-        (status = 404, description = "It is not.", body = ErrorBody),
-    ))]
-async fn get_archive(
-    State(app): State<App>,
-    caller: Viewer,
-    Ids((_, digest)): Ids<(String, Digest)>,
-) -> Result<StatusCode, ApiError> {
-    match app.blobs.size(&BlobKey::archive(caller.org, &digest)).await? {
-        Some(_) => Ok(StatusCode::NO_CONTENT),
-        None => Err(ApiError::not_found("archive", digest)),
-    }
 }
 
 /// Read a stream of a run from an offset on, while it is written.
@@ -155,7 +84,7 @@ async fn logs(
     Ok((headers, part.bytes).into_response())
 }
 
-/// Read the whole log of a deployment.
+/// Read the log of a deployment in one piece: about its first 4 MB.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/actions/get-logs",
     tag = "Deployment", operation_id = "getDeploymentLogs",
     params(
@@ -163,10 +92,13 @@ async fn logs(
         ("deploymentId" = String, Path, description = "The deployment."),
         ("DecryptKey" = Option<String>, Header,
          description = "`age` secret key of the deployment's `encrypted_logs_recipient`. Without \
-                        it an encrypted log is answered as it is stored."),
+                        it an encrypted log is answered as it is stored, as bytes."),
     ),
     responses(
-        (status = 200, description = "The log.", content_type = "text/plain", body = String),
+        (status = 200, description = "The log.",
+         content((String = "text/plain"), (Vec<u8> = "application/octet-stream")),
+         headers(("canyon-next-offset" = u64, description = "Where `logs` reads on, if no key \
+                                                            was given."))),
         (status = 400, description = "The key does not fit.", body = ErrorBody),
         (status = 401, description = "No good token.", body = ErrorBody),
         (status = 404, description = "There is no such deployment.", body = ErrorBody),
@@ -182,12 +114,29 @@ async fn get_logs(
     }
     let key = headers.get("DecryptKey").and_then(|value| value.to_str().ok());
     let key = key.map(|key| SecretString::from(key.to_owned()));
-    let log = app.whole_log(caller.org, id, key.as_ref()).await?;
-    let headers = [
-        (CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
-        (CONTENT_DISPOSITION, format!("attachment; filename=\"{id}.log\"")),
-    ];
-    Ok((headers, log).into_response())
+    let mut log = app.whole_log(caller.org, id, key.as_ref(), answer_size::BYTES).await?;
+    let (kind, length) = shown(&log);
+    log.truncate(length);
+    let name = format!("attachment; filename=\"{id}.log\"");
+    let mut answer = ([(CONTENT_TYPE, kind)], [(CONTENT_DISPOSITION, name)], log).into_response();
+    if key.is_none() {
+        answer.headers_mut().insert(NEXT_OFFSET, length.into());
+    }
+    Ok(answer)
+}
+
+/// As what a log is answered, and how much of it. What is not text goes as bytes: Lambda would
+/// replace what it cannot read.
+fn shown(log: &[u8]) -> (&'static str, usize) {
+    let text = match std::str::from_utf8(log) {
+        Ok(text) => text,
+        // It was cut within a character.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&log[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return ("application/octet-stream", log.len().min(answer_size::BYTES)),
+    };
+    ("text/plain; charset=utf-8", answer_size::fitting(text))
 }
 
 /// The last attempt that left something, by what `kept` says.

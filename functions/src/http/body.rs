@@ -5,7 +5,7 @@ use crate::App;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -30,6 +30,13 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
                 "send JSON, with `Content-Type: application/json`",
             ));
         }
+        let coding = request.headers().get(CONTENT_ENCODING);
+        if coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            return Err(ApiError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "send the body as it is, without `Content-Encoding`",
+            ));
+        }
         let bytes =
             Bytes::from_request(request, app).await.map_err(|rejection| too_large(&rejection))?;
         Ok(Self { value: parse(&bytes)?, bytes })
@@ -48,7 +55,7 @@ fn too_large(rejection: &BytesRejection) -> ApiError {
 }
 
 /// `serde_json` refuses what nests deeper than 128, so a hostile body cannot exhaust the stack.
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // serde would read a list into a struct too, field by field.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "the body is a list; send an object"));

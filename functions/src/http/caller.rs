@@ -4,6 +4,7 @@
 //! least that role in the organization that the path names. The path is compared and then
 //! forgotten: all data is reached through the organization of the token.
 
+use super::access::note_organization;
 use super::error::ApiError;
 use crate::App;
 use axum::extract::rejection::RawPathParamsRejection;
@@ -40,10 +41,11 @@ async fn principal(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Pri
     };
     let org = params.iter().flatten().find(|(name, _)| *name == "orgId");
     if let Some((_, org)) = org
-        && org != principal.org_id.as_str()
+        && !principal.is_of(org)
     {
         return Err(ApiError::not_found("organization", shown(org)));
     }
+    note_organization(&principal.org_id);
     if principal.role < needed {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,

@@ -16,8 +16,9 @@ use canyon_api::deployment::{
 };
 use canyon_api::error::ErrorBody;
 use canyon_api::page::{Page, PageQuery};
-use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
+use canyon_domain::ids::{DeploymentId, EnvId, PrincipalId, ProjectId};
 use canyon_store::deployment_lists::DeploymentFilter;
+use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 use utoipa_axum::router::OpenApiRouter;
@@ -60,7 +61,7 @@ async fn create(
     headers: HeaderMap,
     body: Body<DeploymentCreateBody>,
 ) -> Result<Response, ApiError> {
-    let idempotency = idempotency(&headers, &body)?;
+    let idempotency = idempotency(caller.id, &headers, &body)?;
     let dry_run = body.value.is_dry_run;
     let order = order::parse(body.value)?;
     if dry_run {
@@ -75,6 +76,7 @@ async fn create(
 }
 
 fn idempotency(
+    of: PrincipalId,
     headers: &HeaderMap,
     body: &Body<DeploymentCreateBody>,
 ) -> Result<Option<Idempotency>, ApiError> {
@@ -84,7 +86,8 @@ fn idempotency(
         ApiError::field("Idempotency-Key", "it has 1 to 255 printable ASCII characters")
     })?;
     let body = hex::encode(Sha256::digest(&body.bytes));
-    Ok(Some(Idempotency { key: key.to_owned(), body }))
+    let life = SignedDuration::from_hours(24);
+    Ok(Some(Idempotency { of, key: key.to_owned(), body, life }))
 }
 
 /// List deployments, newest first.

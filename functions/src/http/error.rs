@@ -1,11 +1,13 @@
 //! Every answer that is not a success: domain error -> status, code, message.
 
+use super::request_id::RequestId;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::http::header::WWW_AUTHENTICATE;
 use axum::response::{IntoResponse, Response};
 use canyon_api::error::ErrorBody;
 use canyon_domain::field_error::FieldErrors;
+use canyon_identity::master_keys::MasterKeyError;
 use canyon_store::StoreError;
 use canyon_store::page::ForeignCursor;
 use serde_json::{Map, Value, json};
@@ -16,12 +18,14 @@ pub struct ApiError {
     status: StatusCode,
     message: String,
     details: Map<String, Value>,
+    /// Nothing is wrong with the request: the same may succeed in a moment.
+    passing: bool,
 }
 
 impl ApiError {
     /// A refusal with `status`; `message` says what happened, to which thing, and what to do next.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), details: Map::new() }
+        Self { status, message: message.into(), details: Map::new(), passing: false }
     }
 
     /// 400: one field of the request is at fault.
@@ -52,7 +56,8 @@ impl ApiError {
 
     /// 409: others changed the same thing again and again meanwhile.
     pub fn contended(thing: impl std::fmt::Display) -> Self {
-        Self::conflict(format!("`{thing}` is being changed by others; try again"))
+        let conflict = Self::conflict(format!("`{thing}` is being changed by others; try again"));
+        Self { passing: true, ..conflict }
     }
 
     /// 401: no token, or one that is not good. It does not say why: that would help to guess.
@@ -83,9 +88,24 @@ impl ApiError {
         self.status
     }
 
+    /// Whether the same request may succeed later: Canyon failed, or others were in the way.
+    pub fn is_transient(&self) -> bool {
+        self.passing || self.status.is_server_error()
+    }
+
     /// Its message.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// The faulty fields, if it is these.
+    pub fn fields(&self) -> FieldErrors {
+        let mut fields = FieldErrors::default();
+        for field in self.details.get("fields").and_then(Value::as_array).into_iter().flatten() {
+            let text = |name: &str| field[name].as_str().unwrap_or_default();
+            fields.add(text("path"), text("reason"));
+        }
+        fields
     }
 }
 
@@ -114,12 +134,24 @@ impl From<StoreError> for ApiError {
     }
 }
 
+impl From<MasterKeyError> for ApiError {
+    fn from(error: MasterKeyError) -> Self {
+        tracing::error!(error = &error as &dyn std::error::Error, "no master key");
+        if error.is_retryable {
+            let message = "the key that seals secrets does not answer; try again";
+            return Self::new(StatusCode::SERVICE_UNAVAILABLE, message);
+        }
+        Self::internal()
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = ErrorBody {
             error: format!("API-{}", self.status.as_u16()),
             message: self.message,
             details: self.details,
+            request_id: RequestId::current(),
         };
         let mut response = (self.status, Json(body)).into_response();
         if self.status == StatusCode::UNAUTHORIZED {

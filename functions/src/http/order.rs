@@ -9,7 +9,7 @@ use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
 use serde_json::Value;
 
 /// The order that a body gives, or every fault of it.
-pub(super) fn parse(body: DeploymentCreateBody) -> Result<Order, ApiError> {
+pub(crate) fn parse(body: DeploymentCreateBody) -> Result<Order, ApiError> {
     let mut faults = FieldErrors::default();
     let project: Result<ProjectId, _> = body.project_id.parse();
     let env: Result<EnvId, _> = body.env_id.parse();

@@ -4,10 +4,10 @@ use super::body::Body;
 use super::caller::{Ids, presented};
 use super::error::ApiError;
 use crate::App;
-use crate::app::foreign_path;
+use crate::app::{Source, foreign_path};
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, extract::DefaultBodyLimit};
@@ -182,6 +182,9 @@ async fn results(
     responses(
         (status = 200, description = "A gzipped tar.", content_type = "application/x-gzip",
          body = Vec<u8>),
+        (status = 307, description = "It is large: fetch it there within 5 minutes. Send no token \
+                                      along, and check its SHA-256.",
+         headers(("location" = String, description = "A signed address of the object store."))),
         (status = 401, description = "The token is not good.", body = ErrorBody),
         (status = 404, description = "The token is not for this path.", body = ErrorBody),
         (status = 409, description = "The attempt is over: exit.", body = ErrorBody),
@@ -192,6 +195,11 @@ async fn bundle(
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Response, ApiError> {
     run.is_for(id, None)?;
-    let archive = app.source_archive(run.of, &run.token).await?;
-    Ok(([(CONTENT_TYPE, "application/x-gzip")], archive).into_response())
+    Ok(match app.source_archive(run.of, &run.token).await? {
+        Source::Bytes(archive) => ([(CONTENT_TYPE, "application/x-gzip")], archive).into_response(),
+        Source::At(address) => {
+            let headers = [(LOCATION, address.as_str()), (CACHE_CONTROL, "no-store")];
+            (StatusCode::TEMPORARY_REDIRECT, headers).into_response()
+        }
+    })
 }

@@ -6,10 +6,12 @@ use super::error::ApiError;
 use crate::App;
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::CACHE_CONTROL;
-use axum::response::IntoResponse;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
 use canyon_api::error::ErrorBody;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -30,24 +32,47 @@ async fn health() -> Json<Value> {
 
 /// OIDC discovery document.
 #[utoipa::path(get, path = "/.well-known/openid-configuration", tag = "WellKnown", security(()),
-    responses((status = 200, description = "The document.", body = Object)))]
-async fn openid_configuration(State(app): State<App>) -> impl IntoResponse {
-    ([(CACHE_CONTROL, "public, max-age=300")], Json(app.issuer.discovery()))
+    responses(
+        (status = 200, description = "The document.", body = Object),
+        (status = 304, description = "The one that `If-None-Match` names is still good."),
+    ))]
+async fn openid_configuration(State(app): State<App>, headers: HeaderMap) -> Response {
+    cached(&headers, &app.issuer.discovery())
 }
 
 /// Public keys of the issuer (JWKS).
 #[utoipa::path(get, path = "/.well-known/jwks", tag = "WellKnown", security(()),
-    responses((status = 200, description = "The keys.", body = Object)))]
-async fn jwks(State(app): State<App>) -> Result<impl IntoResponse, ApiError> {
-    let keys = tokio::task::spawn_blocking(move || app.issuer.jwks()).await;
-    match keys {
-        Ok(Ok(keys)) => Ok(([(CACHE_CONTROL, "public, max-age=300")], Json(keys))),
-        Ok(Err(error)) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "no signing key");
+    responses(
+        (status = 200, description = "The keys.", body = Object),
+        (status = 304, description = "The one that `If-None-Match` names is still good."),
+    ))]
+async fn jwks(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
+    match app.issuer.jwks().await {
+        Ok(keys) => Ok(cached(&headers, &keys)),
+        Err(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "no key set");
             Err(ApiError::internal())
         }
-        Err(_) => Err(ApiError::internal()),
     }
+}
+
+/// How long a copy may be used: 5 minutes, and 5 more while a new one is fetched. So a key that is
+/// to sign must have been published for 10 minutes, and one that is no longer published is gone
+/// from every copy after as many.
+const CACHED: &str = "public, max-age=300, stale-while-revalidate=300";
+
+/// The document, or 304 if the caller has it already. Its tag is a weak one: the document may be
+/// compressed on its way.
+fn cached(headers: &HeaderMap, document: &Value) -> Response {
+    let body = document.to_string();
+    let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&body)[..16]));
+    let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let is_known = known.is_some_and(|known| known.split(',').any(|known| known.trim() == tag));
+    let caching = [(CACHE_CONTROL, CACHED), (ETAG, tag.as_str())];
+    if is_known {
+        return (StatusCode::NOT_MODIFIED, caching).into_response();
+    }
+    (caching, [(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 /// This API's OpenAPI 3.1 document.

@@ -5,10 +5,13 @@ use canyon_domain::inventory::Organization;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::seam::{Clock, Entropy};
 use canyon_functions::app::authentication::Recent;
-use canyon_functions::{App, changes::Changes, http};
+use canyon_functions::http::{self, HttpSettings};
+use canyon_functions::{App, changes::Changes};
 use canyon_identity::bearer;
-use canyon_identity::issuer::FileIssuer;
+use canyon_identity::file_signer::FileSigner;
+use canyon_identity::issuer::Issuer;
 use canyon_identity::master_key::MasterKey;
+use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
 use canyon_store::Table;
 use canyon_store::blobs::Blobs;
@@ -21,6 +24,9 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
+
+/// The token of the installation's operator.
+pub(crate) const OPERATOR: &str = "cya_b3BlcmF0b3Itb3BlcmF0b3Itb3BlcmF0b3ItMDAwMDA";
 
 /// A clock that tests move.
 #[derive(Debug)]
@@ -80,23 +86,39 @@ impl Api {
         let theirs = organization(&table, clock.as_ref(), "their-org").await;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
+        let signer = Arc::new(FileSigner::new(&folder.path().join("issuer.pk8")));
+        let issuer = Issuer::new(&url, signer, vec![], clock.clone(), Arc::new(System));
         let app = App {
             table,
             blobs: Blobs::folder(&folder.path().join("blobs")).unwrap(),
             clock: clock.clone(),
             entropy: Arc::new(System),
-            master_key: Arc::new(MasterKey::new(&[7; 32]).unwrap()),
-            issuer: Arc::new(FileIssuer::new(&url, &folder.path().join("issuer.pk8"))),
+            master_keys: Arc::new(MasterKeys::known(MasterKey::new(&[7; 32]).unwrap())),
+            issuer: Arc::new(issuer),
+            operator: Some(bearer::hash(OPERATOR)),
             changes: Changes::new(Duration::from_millis(200)),
             authenticated: Recent::default(),
             up_since: jiff::Timestamp::MIN,
             serves_local_runners,
         };
-        let router = http::router(app.clone());
+        let router = http::router(app.clone(), &HttpSettings::default());
         // Ends with the test's runtime.
         tokio::spawn(async move { axum::serve(listener, router).await });
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { url, app, clock, ours, theirs, http, _folder: folder }
+    }
+
+    /// Serves the same organizations at another address, with `change` made.
+    pub(crate) async fn serve_again(
+        &mut self,
+        change: impl FnOnce(App) -> App,
+        settings: &HttpSettings,
+    ) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        self.url = format!("http://{}", listener.local_addr().unwrap());
+        self.app = change(self.app.clone());
+        let router = http::router(self.app.clone(), settings);
+        tokio::spawn(async move { axum::serve(listener, router).await });
     }
 
     /// Sends a request as it is; `body` with the type JSON.
@@ -117,7 +139,13 @@ impl Api {
         let response = request.send().await.unwrap();
         let status = response.status().as_u16();
         let text = response.text().await.unwrap();
-        (status, if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() })
+        let mut body =
+            if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
+        // It differs in each answer; `request_ids` has the tests of it.
+        if let Some(refusal) = body.as_object_mut() {
+            refusal.remove("request_id");
+        }
+        (status, body)
     }
 
     /// As `token`, at `path` below our organization.

@@ -66,7 +66,8 @@ pub(crate) async fn launch(api: &Api, id: &str) -> String {
     let fence = environment.turns.take(deployment.id).unwrap();
     let number = u32::try_from(deployment.attempts.len()).unwrap() + 1;
     let attempt = AttemptRef { org, deployment: deployment.id, number };
-    let code = app.master_key.claim_code(attempt, fence).expose_secret().to_owned();
+    let key = app.master_keys.get().await.unwrap();
+    let code = key.claim_code(attempt, fence).expose_secret().to_owned();
     let limits = definition.timeouts().into();
     let now = api.clock.now();
     lifecycle::launch(&mut deployment, fence, bearer::hash(&code), limits, now).unwrap();
@@ -79,6 +80,7 @@ pub(crate) async fn launch(api: &Api, id: &str) -> String {
         deployment: &deployment,
         environment: EnvironmentChange::Save(&environment),
         next: None,
+        wake: canyon_store::deployment_item::Wake::Nobody,
         record: None,
     };
     assert_eq!(app.table.move_deployment(org, &step).await.unwrap(), Saved::Yes);
@@ -92,7 +94,12 @@ pub(crate) async fn lose(api: &Api, id: &str) {
     let outcome = Outcome::Failed(Failure::new(FailureClass::Spot, "the machine was taken back"));
     lifecycle::end(&mut deployment, number, outcome, api.clock.now()).unwrap();
     deployment.version += 1;
-    let saved = api.app.table.save_deployment(api.ours.uuid, &deployment).await.unwrap();
+    let saved = api
+        .app
+        .table
+        .save_deployment(api.ours.uuid, &deployment, canyon_store::deployment_item::Wake::Nobody)
+        .await
+        .unwrap();
     assert_eq!(saved, Saved::Yes);
 }
 

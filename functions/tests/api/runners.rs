@@ -111,7 +111,8 @@ async fn a_secret_is_sealed_never_shown_and_kept_until_it_is_replaced() {
         let stored = api.app.table.runner(api.ours.uuid, &id).await.unwrap().unwrap();
         assert!(!stored.definition.contains("secret"), "{}", stored.definition);
         let sealed = stored.sealed_secrets.unwrap();
-        serde_json::from_slice::<Value>(&api.app.master_key.open(&place, &sealed).unwrap()).unwrap()
+        let key = api.app.master_keys.get().await.unwrap();
+        serde_json::from_slice::<Value>(&key.open(&place, &sealed).unwrap()).unwrap()
     };
     assert_eq!(opened().await, json!({ PATH: "very-secret-token" }));
 

@@ -1,0 +1,219 @@
+//! Deployments that are asked for by an event on the bus.
+//!
+//! Nobody waits for the answer, so there are three: accepted; refused for good, which is recorded
+//! and told on the bus, and never asked again; or failed, which EventBridge tries again. An event may
+//! be delivered more than once, so each of the first two is done once for an event id.
+
+mod request;
+
+use super::App;
+use super::deploy::Idempotency;
+use crate::http::error::ApiError;
+use axum::http::StatusCode;
+use canyon_domain::deployment::Deployment;
+use canyon_domain::event_source::{self, EventSource};
+use canyon_domain::events::{Rejected, RejectedField, SCHEMA_VERSION};
+use canyon_domain::ids::PrincipalId;
+use canyon_domain::inventory::Organization;
+use canyon_domain::principal::Principal;
+use canyon_store::StoreError;
+use jiff::SignedDuration;
+use request::{Asked, DeployRequest};
+use serde_json::Value;
+use uuid::Uuid;
+
+/// The `detail-type` of a request to deploy.
+pub const DETAIL_TYPE: &str = "canyon.deployment.requested";
+
+/// How long an event is known by its id. `EventBridge` tries for a day, Lambda for six hours more,
+/// and a queue of what could not be delivered keeps it for at most 14 days.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(16 * 24);
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeployAnswer {
+    /// There is this deployment, from this delivery or an earlier one.
+    Accepted(Box<Deployment>),
+    /// There is none, and to ask the same again would not change that.
+    Rejected(Box<Rejected>),
+}
+
+/// Why there is no deployment.
+enum Refusal {
+    /// Canyon failed: the same event may succeed later.
+    Failed(ApiError),
+    /// The request is refused, and it is known in whose name it came.
+    Of(Box<Sender>, ApiError),
+    /// The request is refused, and its sender may not be heard: nothing is written anywhere.
+    OfStranger(ApiError),
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// An event source that admits the event, as a principal.
+struct Sender {
+    source: EventSource,
+    principal: Principal,
+}
+
+impl Sender {
+    fn new(organization: &Organization, source: &EventSource) -> Self {
+        let principal = Principal {
+            id: source.principal(),
+            org: organization.uuid,
+            org_id: organization.id.clone(),
+            role: source.role,
+            operator: false,
+        };
+        Self { source: source.clone(), principal }
+    }
+
+    fn refused(self, why: ApiError) -> Refusal {
+        if why.is_transient() { Refusal::Failed(why) } else { Refusal::Of(Box::new(self), why) }
+    }
+}
+
+impl App {
+    /// Accepts or refuses what `event` asks for: an event as `EventBridge` delivers it, or
+    /// `{"rule": <ARN of the rule>, "event": <the event>}`.
+    ///
+    /// # Errors
+    ///
+    /// What may be otherwise in a moment: let it be delivered again.
+    pub async fn deploy_requested(&self, event: &Value) -> Result<DeployAnswer, ApiError> {
+        let request = DeployRequest::parse(event);
+        let outcome = match &request.asked {
+            Ok(asked) => self.accept_request(&request, asked).await,
+            Err(faults) => Err(Refusal::OfStranger(faults.clone().into())),
+        };
+        let (sender, why) = match outcome {
+            Ok(deployment) => return Ok(DeployAnswer::Accepted(Box::new(deployment))),
+            Err(Refusal::Failed(error)) => return Err(error),
+            Err(Refusal::Of(sender, why)) => (Some(sender), why),
+            Err(Refusal::OfStranger(why)) => (None, why),
+        };
+        if let Some(sender) = sender {
+            self.record_rejection(&sender, &request.event_id).await?;
+        }
+        let rejected = self.rejected(&request, &why);
+        tracing::warn!(
+            event = rejected.event_id,
+            account = rejected.account,
+            source = rejected.source,
+            rule = request.rule,
+            org = rejected.org_id,
+            reason = rejected.reason,
+            "a deploy request was rejected"
+        );
+        Ok(DeployAnswer::Rejected(Box::new(rejected)))
+    }
+
+    async fn accept_request(
+        &self,
+        request: &DeployRequest,
+        asked: &Asked,
+    ) -> Result<Deployment, Refusal> {
+        let key = Idempotency {
+            // Not the sender's: who that is may change between two deliveries.
+            of: PrincipalId(Uuid::nil()),
+            key: format!("event:{}", request.event_id),
+            body: asked.digest.clone(),
+            life: REMEMBERED,
+        };
+        // An organization that is not there and one that does not know the sender look the same.
+        let stranger = || Refusal::OfStranger(unknown_sender(request, asked));
+        let Some(organization) = self.table.organization_named(&asked.org).await? else {
+            return Err(stranger());
+        };
+        let sources = self.table.all_event_sources(organization.uuid).await?;
+        let origin = request.origin();
+        let Some(sender) = event_source::sender(&sources, origin) else {
+            return self.accepted_before(&organization, &key).await?.ok_or_else(stranger);
+        };
+        let sender = Sender::new(&organization, sender);
+        let order = match &asked.order {
+            Ok(order) => order,
+            Err(faults) => return Err(sender.refused(faults.clone().into())),
+        };
+        let Some(source) = event_source::choose(&sources, origin, &order.project) else {
+            let before = self.accepted_before(&organization, &key).await?;
+            return before.ok_or_else(|| {
+                let refusal = other_project(&sender.source, order.project.as_str());
+                sender.refused(refusal)
+            });
+        };
+        let sender = Sender::new(&organization, source);
+        let done = self.deploy(&sender.principal, order, Some(&key)).await;
+        done.map_err(|why| sender.refused(why))
+    }
+
+    /// What was accepted once stays accepted, even if its sender may not ask any more.
+    async fn accepted_before(
+        &self,
+        organization: &Organization,
+        key: &Idempotency,
+    ) -> Result<Option<Deployment>, Refusal> {
+        match self.repeated(organization.uuid, Some(key)).await {
+            Ok(found) => Ok(found),
+            Err(refusal) if !refusal.is_transient() => Ok(None),
+            Err(failure) => Err(Refusal::Failed(failure)),
+        }
+    }
+
+    async fn record_rejection(&self, of: &Sender, event: &str) -> Result<(), StoreError> {
+        let Sender { source, principal } = of;
+        let subject = format!("event-sources/{}/events/{event}", source.id);
+        let record = self.record(principal, "deployment.reject", subject);
+        let until = record.at + REMEMBERED;
+        self.table.record_rejection(principal.org, event, &record, until).await.map(drop)
+    }
+
+    fn rejected(&self, request: &DeployRequest, why: &ApiError) -> Rejected {
+        let field = |(path, reason): (&str, &str)| RejectedField {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let fields = why.fields();
+        Rejected {
+            schema_version: SCHEMA_VERSION,
+            id: format!("{}.rejected", request.event_id),
+            at: self.now(),
+            event_id: request.event_id.clone(),
+            account: request.account.clone(),
+            source: request.shown_source(),
+            org_id: request.asked.as_ref().ok().map(|asked| asked.org.to_string()),
+            reason: why.message().to_owned(),
+            fields: fields.iter().map(|e| field((&e.path, &e.reason))).collect(),
+        }
+    }
+}
+
+fn unknown_sender(request: &DeployRequest, asked: &Asked) -> ApiError {
+    if let Err(faults) = &asked.order {
+        return faults.clone().into();
+    }
+    let (account, source) = (&request.account, request.shown_source());
+    ApiError::new(
+        StatusCode::FORBIDDEN,
+        format!(
+            "no event source of organization `{org}` speaks for account `{account}` and source \
+             `{source}`; an admin makes one: canyon create event-source ID \
+             --set=account={account}",
+            org = asked.org,
+        ),
+    )
+}
+
+fn other_project(source: &EventSource, project: &str) -> ApiError {
+    let mut faults = canyon_domain::field_error::FieldErrors::default();
+    let reason = format!(
+        "event source `{}` speaks for {}, and none for project `{project}`",
+        source.id, source.scope
+    );
+    faults.add("project_id", reason);
+    faults.into()
+}

@@ -1,0 +1,250 @@
+//! An event that asks for a deployment, parsed: leniently what EventBridge adds, strictly what the
+//! sender says.
+
+use super::DETAIL_TYPE;
+use crate::app::deploy::Order;
+use crate::http::caller::shown;
+use crate::http::error::ApiError;
+use crate::http::{MAX_BODY, body, order};
+use canyon_api::deployment::DeploymentCreateBody;
+use canyon_domain::event_source::{AccountId, Origin, SourceName};
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::OrgId;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// The member of a request's `detail` that its body in the API does not have.
+const ORG: &str = "org_id";
+/// A reason of this length has been cut, so where the value in it ends is not known.
+const CUT: usize = 300;
+
+/// A request as it came. Where its first three members were no texts they are empty.
+pub(super) struct DeployRequest {
+    /// The event's id.
+    pub(super) event_id: String,
+    /// The account that sent it.
+    pub(super) account: String,
+    /// What it says of its source.
+    pub(super) source: String,
+    /// The rule that passed it on.
+    pub(super) rule: Option<String>,
+    /// What it asks for, and of whom; or the faults for which that cannot be told.
+    pub(super) asked: Result<Asked, FieldErrors>,
+}
+
+/// What is asked of an organization.
+pub(super) struct Asked {
+    /// Its name.
+    pub(super) org: OrgId,
+    /// What it is to do, or the faults of that.
+    pub(super) order: Result<Order, FieldErrors>,
+    /// SHA-256 of `detail`, in hexadecimal: the same for all ways to write the same.
+    pub(super) digest: String,
+}
+
+impl DeployRequest {
+    pub(super) fn parse(given: &Value) -> Self {
+        let (rule, event) = unwrapped(given);
+        let mut faults = FieldErrors::default();
+        let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (event_id, account, source) = (text("id"), text("account"), text("source"));
+        if !is_event_id(event_id) {
+            faults.add("id", "must be the id of an event: 1 to 64 letters, digits and `-_.:`");
+        }
+        if let Err(error) = account.parse::<AccountId>() {
+            faults.add("account", error.to_string());
+        }
+        if source.is_empty() {
+            faults.add("source", "is missing");
+        }
+        if text("detail-type") != DETAIL_TYPE {
+            faults.add("detail-type", format!("must be `{DETAIL_TYPE}`"));
+        }
+        let detail = event.get("detail").unwrap_or(&Value::Null);
+        if !detail.is_object() {
+            faults.add("detail", "must be an object");
+        }
+        Self {
+            event_id: shown(event_id),
+            account: shown(account),
+            source: source.to_owned(),
+            rule: rule.map(str::to_owned),
+            asked: faults.into_result(()).and_then(|()| Asked::parse(detail.clone())),
+        }
+    }
+
+    /// The source, as it may stand in a message and in the log.
+    pub(super) fn shown_source(&self) -> String {
+        if self.source.parse::<SourceName>().is_ok() {
+            self.source.clone()
+        } else {
+            shown(&self.source)
+        }
+    }
+
+    /// Where it came from.
+    pub(super) fn origin(&self) -> Origin<'_> {
+        Origin { account: &self.account, source: &self.source, rule: self.rule.as_deref() }
+    }
+}
+
+/// `EventBridge` gives a UUID.
+fn is_event_id(text: &str) -> bool {
+    let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);
+    (1..=64).contains(&text.len()) && text.bytes().all(good)
+}
+
+/// An event carries nothing of the rule that it came by; the rule's target can put both side by
+/// side. An event of `EventBridge` has a `detail-type`, so its `detail` cannot pass for the pair.
+fn unwrapped(given: &Value) -> (Option<&str>, &Value) {
+    match given.get("event") {
+        Some(event @ Value::Object(_)) if given.get("detail-type").is_none() => {
+            (given.get("rule").and_then(Value::as_str), event)
+        }
+        _ => (None, given),
+    }
+}
+
+impl Asked {
+    fn parse(mut detail: Value) -> Result<Self, FieldErrors> {
+        detail.sort_all_objects();
+        let digest = hex::encode(Sha256::digest(detail.to_string()));
+        let org = detail.as_object_mut().and_then(|members| members.remove(ORG));
+        let org: Result<OrgId, String> = match &org {
+            Some(Value::String(name)) => name.parse().map_err(|e| format!("{e}")),
+            Some(_) => Err("must be the name of an organization".to_owned()),
+            None => Err("it is required".to_owned()),
+        };
+        match (org, parse_order(&detail)) {
+            (Ok(org), order) => Ok(Self { org, order, digest }),
+            (Err(reason), order) => {
+                let mut faults = FieldErrors::default();
+                faults.add(ORG, reason);
+                faults.add_under("", order.err().unwrap_or_default());
+                Err(faults)
+            }
+        }
+    }
+}
+
+/// As the API parses the body of a request.
+fn parse_order(body: &Value) -> Result<Order, FieldErrors> {
+    let text = body.to_string();
+    let mut faults = FieldErrors::default();
+    if text.len() > MAX_BODY {
+        let limit = MAX_BODY / 1024;
+        let reason = format!("has more than {limit} KiB; upload a large module as an archive");
+        faults.add("detail", reason);
+        return Err(faults);
+    }
+    let body: DeploymentCreateBody = body::parse(text.as_bytes()).map_err(|e| withheld(&e))?;
+    if body.is_dry_run {
+        faults.add("is_dry_run", "nobody waits for the answer to an event; leave it out");
+    }
+    match order::parse(body) {
+        Ok(order) => faults.into_result(order),
+        Err(error) => {
+            faults.add_under("", withheld(&error));
+            Err(faults)
+        }
+    }
+}
+
+/// The faults, without the value that serde repeats: the caller of the API gets to see only what it
+/// has sent itself, but this goes to the log and on the bus.
+fn withheld(error: &ApiError) -> FieldErrors {
+    let mut faults = FieldErrors::default();
+    for fault in &error.fields() {
+        faults.add(&fault.path, without_value(&fault.reason));
+    }
+    if faults.is_empty() {
+        faults.add("detail", "cannot be read");
+    }
+    faults
+}
+
+fn without_value(reason: &str) -> String {
+    let repeats = ["invalid type: ", "invalid value: ", "unknown variant "];
+    if !repeats.iter().any(|words| reason.starts_with(words)) {
+        return reason.to_owned();
+    }
+    match reason.rsplit_once(", expected ") {
+        Some((_, expected)) if reason.chars().count() < CUT => format!("must be {expected}"),
+        _ => "has a value of another type or form".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn event(changes: &Value) -> Value {
+        let mut event = json!({
+            "version": "0", "id": "e-1", "account": "111122223333", "source": "com.acme.ci",
+            "detail-type": DETAIL_TYPE, "time": "2026-01-15T12:00:00Z", "region": "eu-west-1",
+            "resources": [], "replay-name": "unknown members are allowed",
+            "detail": {
+                "org_id": "acme", "project_id": "shop", "env_id": "main", "mode": "deploy",
+            },
+        });
+        event.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        event
+    }
+
+    fn faults(event: &Value) -> String {
+        match DeployRequest::parse(event).asked {
+            Err(faults) => faults.to_string(),
+            Ok(asked) => asked.order.err().map(|faults| faults.to_string()).unwrap_or_default(),
+        }
+    }
+
+    #[test]
+    fn an_event_alone_and_one_beside_its_rule_say_the_same() {
+        let plain = DeployRequest::parse(&event(&json!({})));
+        let pair = DeployRequest::parse(&json!({ "rule": "arn:x", "event": event(&json!({})) }));
+        assert_eq!((plain.rule.as_deref(), pair.rule.as_deref()), (None, Some("arn:x")));
+        for request in [plain, pair] {
+            let asked = request.asked.unwrap();
+            assert_eq!((asked.org.as_str(), request.account.as_str()), ("acme", "111122223333"));
+            assert_eq!(asked.order.unwrap().env.as_str(), "main");
+        }
+        // The sender of an event fills its detail and cannot put a rule beside it.
+        let forged = event(&json!({ "event": event(&json!({ "account": "999988887777" })) }));
+        assert_eq!(DeployRequest::parse(&forged).account, "111122223333");
+    }
+
+    #[test]
+    fn a_value_is_never_repeated_wherever_it_stands() {
+        // Cut just there, what is left of it reads like what serde had expected.
+        let long = format!("{}, expected hunter2", "x".repeat(260));
+        let module =
+            |inputs: &str| json!({ "source": "inline", "source_code": "", "inputs": inputs });
+        let cases = [
+            (json!({ "mode": "hunter2" }), "`mode` must be one of `deploy`"),
+            (json!({ "plan_only": "hunter2" }), "`plan_only` must be a boolean"),
+            (json!({ "module": module("hunter2, expected it") }), "`module.inputs` must be a map"),
+            (json!({ "module": module(&long) }), "`module.inputs` has a value of another type"),
+            (json!({ "runner_log_level": "hunter2" }), "`runner_log_level` must be one of"),
+        ];
+        for (changes, reason) in cases {
+            let mut detail = event(&json!({}))["detail"].clone();
+            detail.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+            let told = faults(&event(&json!({ "detail": detail })));
+            assert!(told.starts_with(reason) && !told.contains("hunter2"), "{told}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_members_does_not_make_another_body() {
+        let digest = |text: &str| {
+            let detail: Value = serde_json::from_str(text).unwrap();
+            Asked::parse(detail).unwrap().digest
+        };
+        let one = r#"{"org_id":"acme","project_id":"shop","env_id":"main","mode":"destroy"}"#;
+        let two = r#"{ "mode":"destroy","env_id":"main", "project_id":"shop","org_id":"acme"}"#;
+        assert_eq!(digest(one), digest(two));
+        assert_ne!(digest(one), digest(&one.replace("acme", "acme-2")));
+        assert_ne!(digest(one), digest(&one.replace("destroy", "deploy")));
+    }
+}

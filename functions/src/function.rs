@@ -1,0 +1,156 @@
+//! The API and the bus as Lambda functions.
+
+use crate::App;
+use crate::app::authentication::Recent;
+use crate::app::deploy_requests::{self, DeployAnswer};
+use crate::changes::Changes;
+use crate::http::{HttpSettings, InvalidOrigin};
+use axum::http::{Request, Uri};
+use canyon_aws::clients::Clients;
+use canyon_aws::event_bus::EventBus;
+use canyon_aws::kms_signer::KmsSigner;
+use canyon_aws::master_key::KmsMasterKey;
+use canyon_aws::settings::{SettingError, Settings};
+use canyon_domain::attempt::SecretHash;
+use canyon_identity::issuer::Issuer;
+use canyon_identity::job_name::parse_job_name;
+use canyon_identity::master_keys::MasterKeys;
+use canyon_identity::signer::Signer;
+use canyon_identity::system::System;
+use canyon_store::Table;
+use canyon_store::error::BoxError;
+use jiff::Timestamp;
+use lambda_http::request::RequestContext;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two looks of a request that waits: another function writes, and nothing tells of it.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What the use cases need, as the settings say. Nothing is asked of AWS yet.
+///
+/// # Errors
+///
+/// When the settings make no client.
+pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> {
+    let table = Table::new(clients.dynamodb(), &settings.table).telling_ends();
+    let kms = clients.kms();
+    let master_key =
+        KmsMasterKey::new(kms.clone(), &settings.master_key, table.clone(), Arc::new(System));
+    Ok(App {
+        table,
+        blobs: clients.blobs(&settings.bucket)?,
+        clock: Arc::new(System),
+        entropy: Arc::new(System),
+        master_keys: Arc::new(MasterKeys::on_demand(master_key)),
+        issuer: Arc::new(issuer(settings, &kms)),
+        operator: settings.operator_token_hash.clone().map(SecretHash),
+        changes: Changes::new(LOOK_AGAIN),
+        authenticated: Recent::default(),
+        up_since: Timestamp::MIN,
+        serves_local_runners: settings.local_jobs.is_some(),
+    })
+}
+
+/// The first of the signing keys signs; the others stay published for what they have signed.
+fn issuer(settings: &Settings, kms: &aws_sdk_kms::Client) -> Issuer {
+    let signer = |key: &String| Arc::new(KmsSigner::new(kms.clone(), key)) as Arc<dyn Signer>;
+    let mut signers = settings.signing_keys.iter().map(signer);
+    // The function `events` has no signing key, and publishes none.
+    let active = signers.next().unwrap_or_else(|| signer(&String::new()));
+    Issuer::new(&settings.issuer_url, active, signers.collect(), Arc::new(System), Arc::new(System))
+}
+
+/// What callers in browsers may do, as the settings say.
+///
+/// # Errors
+///
+/// [`SettingError`] when an origin is none.
+pub fn http_settings(settings: &Settings) -> Result<HttpSettings, SettingError> {
+    let origin = |text: &String| {
+        let fault = |error| format!("`{text}`: {error}");
+        text.parse().map_err(|error: InvalidOrigin| fault(error))
+    };
+    let origins: Result<_, String> = settings.cors_origins.iter().map(origin).collect();
+    let fault = |reason| SettingError::new("CANYON_CORS_ORIGINS", reason);
+    Ok(HttpSettings { allowed_origins: origins.map_err(fault)? })
+}
+
+/// The path of a request without the name of the gateway's stage. An HTTP API puts it into the path
+/// unless it is `$default` (API Gateway Developer Guide, "Create AWS Lambda proxy integrations for
+/// HTTP APIs").
+pub fn without_stage<B>(mut request: Request<B>) -> Request<B> {
+    let stage = match request.extensions().get::<RequestContext>() {
+        Some(RequestContext::ApiGatewayV2(context)) => context.stage.as_deref(),
+        Some(RequestContext::ApiGatewayV1(context)) => context.stage.as_deref(),
+        _ => None,
+    };
+    let prefix = stage.filter(|stage| *stage != "$default").map(|stage| format!("/{stage}"));
+    let rest = prefix.and_then(|prefix| {
+        let rest = request.uri().path_and_query()?.as_str().strip_prefix(&prefix)?;
+        rest.starts_with('/').then(|| rest.parse().ok()).flatten()
+    });
+    if let Some(rest) = rest {
+        let mut parts = request.uri().clone().into_parts();
+        parts.path_and_query = Some(rest);
+        // The other parts are those of a good address.
+        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+    }
+    request
+}
+
+/// The function `events`.
+pub struct Events {
+    /// The use cases.
+    pub app: App,
+    /// Where refusals are told.
+    pub bus: EventBus,
+}
+
+impl Events {
+    /// Serves one event: as EventBridge delivers it, or wrapped by a rule's input transformer as
+    /// `{"rule": ..., "event": ...}`. Returns what came of it.
+    ///
+    /// # Errors
+    ///
+    /// What may succeed later: Lambda and EventBridge deliver the event again.
+    pub async fn serve(&self, event: &Value) -> Result<Value, BoxError> {
+        let inner = event.get("event").unwrap_or(event);
+        match inner["detail-type"].as_str() {
+            Some(deploy_requests::DETAIL_TYPE) => self.deploy_requested(event).await,
+            Some("ECS Task State Change") => self.task_changed(&inner["detail"]).await,
+            other => {
+                tracing::warn!(detail_type = other, "an event of a type that nobody expects");
+                Ok(json!({ "ignored": "no event of this type is expected" }))
+            }
+        }
+    }
+
+    async fn deploy_requested(&self, event: &Value) -> Result<Value, BoxError> {
+        // Boxed, because the compiler gives up on the layout of a future as deep as this one.
+        match Box::pin(self.app.deploy_requested(event)).await {
+            Ok(DeployAnswer::Accepted(deployment)) => {
+                tracing::info!(deployment = %deployment.id, "accepted a deploy request");
+                Ok(json!({ "accepted": { "deployment_id": deployment.id } }))
+            }
+            Ok(DeployAnswer::Rejected(rejected)) => {
+                self.bus.rejected(&rejected).await?;
+                Ok(json!({ "rejected": rejected }))
+            }
+            Err(error) => Err(error.message().into()),
+        }
+    }
+
+    /// ECS says that a task has stopped, at least once and in any order. That is a hint: whoever
+    /// looks asks ECS. Only the attempt is read from it, so an old version of the event does no harm
+    /// (Amazon ECS Developer Guide, "Handling events").
+    async fn task_changed(&self, detail: &Value) -> Result<Value, BoxError> {
+        let attempt = detail["startedBy"].as_str().and_then(parse_job_name);
+        let (Some(attempt), Some("STOPPED")) = (attempt, detail["lastStatus"].as_str()) else {
+            return Ok(json!({ "ignored": "the task is not one of Canyon's that has stopped" }));
+        };
+        let news = self.app.job_gone(attempt).await?;
+        Ok(json!({ "hinted": { "deployment_id": attempt.deployment, "news": news } }))
+    }
+}

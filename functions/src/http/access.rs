@@ -1,0 +1,82 @@
+//! The log of requests: a span around each, with one line at its end.
+//!
+//! It names the route and not the path, and never the query: what a caller puts there may be a
+//! secret.
+
+use super::request_id::{REQUEST_ID, RequestId};
+use crate::App;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::Response;
+use canyon_domain::ids::OrgId;
+use tokio::time::Instant;
+use tracing::field::{Empty, display};
+use tracing::{Instrument as _, Span};
+
+/// Answers a request under its id, in its span.
+pub(super) async fn log(State(app): State<App>, request: Request, next: Next) -> Response {
+    let id = RequestId::of(&request, &app);
+    let mut entry = Entry::new(&id, &request);
+    let span = entry.span.clone();
+    let mut response = id.clone().scope(next.run(request)).instrument(span).await;
+    entry.status = Some(response.status().as_u16());
+    if let Some(id) = id.header() {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// Notes in the span of this request whose it is.
+pub(super) fn note_organization(org: &OrgId) {
+    Span::current().record("organization", display(org));
+}
+
+/// Writes its line when it is dropped: a request that its caller gave up leaves one too.
+struct Entry {
+    span: Span,
+    since: Instant,
+    status: Option<u16>,
+}
+
+impl Entry {
+    fn new(id: &RequestId, request: &Request) -> Self {
+        let path = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str);
+        // At the level of errors, so that every line has it that is written at all.
+        let span = tracing::error_span!(
+            "request",
+            request_id = %id,
+            method = name(request.method()),
+            path,
+            organization = Empty,
+        );
+        Self { span, since: Instant::now(), status: None }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let duration_ms = self.since.elapsed().as_secs_f64() * 1_000.0;
+        self.span.in_scope(|| {
+            if let Some(status) = self.status {
+                tracing::info!(status, duration_ms, "answered");
+            } else {
+                tracing::info!(duration_ms, "given up by its caller");
+            }
+        });
+    }
+}
+
+/// The method, if it is one: a caller may send any word.
+fn name(method: &Method) -> &str {
+    let known = [
+        Method::GET,
+        Method::HEAD,
+        Method::OPTIONS,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+    ];
+    if known.contains(method) { method.as_str() } else { "-" }
+}

@@ -1,0 +1,130 @@
+//! Modules that people upload. What is small comes through the API; what is large goes past it, if
+//! the API runs where it cannot take so much.
+
+use super::body::Body;
+use super::caller::{Deployer, Ids, Viewer};
+use super::error::ApiError;
+use super::refusals::{OfRead, OfWrite};
+use crate::App;
+use axum::Json;
+use axum::body::HttpBody as _;
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CACHE_CONTROL;
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use canyon_api::archive::{ArchiveUpload, ArchiveUploadBody, MAX_ARCHIVE, MAX_DIRECT};
+use canyon_api::error::ErrorBody;
+use canyon_domain::module_source::Digest;
+use canyon_store::blob_keys::BlobKey;
+use canyon_store::signed_url::LIFETIME;
+use sha2::{Digest as _, Sha256};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    let archives = OpenApiRouter::new()
+        .routes(routes!(put_archive, get_archive))
+        .layer(DefaultBodyLimit::max(MAX_ARCHIVE));
+    OpenApiRouter::new().routes(routes!(upload_url)).merge(archives)
+}
+
+/// Upload a module as a gzipped tar, named by its SHA-256.
+#[utoipa::path(put, path = "/orgs/{orgId}/archives/{digest}", tag = "Archive",
+    operation_id = "putArchive",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("digest" = String, Path, description = "SHA-256 in 64 lower case hexadecimal digits."),
+    ),
+    request_body(content = Vec<u8>, content_type = "application/gzip"),
+    responses(
+        (status = 204, description = "It is stored."),
+        (status = 400, description = "The digest is not that of the bytes.", body = ErrorBody),
+        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 403, description = "The token may not deploy.", body = ErrorBody),
+        (status = 404, description = "Not a digest, or not the token's organization.",
+         body = ErrorBody),
+        (status = 413, description = "It has more than 64 MiB; or more than 4 MiB, and this \
+                                      installation takes such by `createArchiveUploadUrl` only.",
+         body = ErrorBody),
+    ))]
+async fn put_archive(
+    State(app): State<App>,
+    caller: Deployer,
+    Ids((_, digest)): Ids<(String, Digest)>,
+    request: Request,
+) -> Result<StatusCode, ApiError> {
+    // What announces itself as too large is refused before it is sent.
+    let announced = request.body().size_hint().lower();
+    if announced > MAX_ARCHIVE as u64 {
+        return Err(too_large(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+    if app.blobs.signs() && announced > MAX_DIRECT as u64 {
+        return Err(ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "an archive of more than 4 MiB goes straight to the object store: ask for the address \
+             with `POST …/actions/upload-url`",
+        ));
+    }
+    let bytes = Bytes::from_request(request, &app).await.map_err(|e| too_large(e.status()))?;
+    let actual = hex::encode(Sha256::digest(&bytes));
+    if actual != digest.as_str() {
+        return Err(ApiError::field("digest", format!("the bytes have the SHA-256 {actual}")));
+    }
+    app.blobs.put_if_absent(&BlobKey::archive(caller.org, &digest), bytes).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn too_large(status: StatusCode) -> ApiError {
+    ApiError::new(status, "an archive has at most 64 MiB; leave out what is large")
+}
+
+/// Ask whether an archive is there.
+#[utoipa::path(get, path = "/orgs/{orgId}/archives/{digest}", tag = "Archive",
+    operation_id = "getArchive",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("digest" = String, Path, description = "SHA-256 in 64 lower case hexadecimal digits."),
+    ),
+    responses((status = 204, description = "It is."), OfRead))]
+async fn get_archive(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, digest)): Ids<(String, Digest)>,
+) -> Result<StatusCode, ApiError> {
+    match app.blobs.size(&BlobKey::archive(caller.org, &digest)).await? {
+        Some(_) => Ok(StatusCode::NO_CONTENT),
+        None => Err(ApiError::not_found("archive", digest)),
+    }
+}
+
+/// Ask for an address to upload an archive to, past the API. Only bytes of its SHA-256 are taken
+/// there. Answered with 409 where the API takes archives of every size itself.
+#[utoipa::path(post, path = "/orgs/{orgId}/archives/{digest}/actions/upload-url", tag = "Archive",
+    operation_id = "createArchiveUploadUrl",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("digest" = String, Path, description = "SHA-256 in 64 lower case hexadecimal digits."),
+    ),
+    request_body = ArchiveUploadBody,
+    responses((status = 200, description = "Here it goes.", body = ArchiveUpload), OfWrite))]
+async fn upload_url(
+    State(app): State<App>,
+    caller: Deployer,
+    Ids((_, digest)): Ids<(String, Digest)>,
+    body: Body<ArchiveUploadBody>,
+) -> Result<impl IntoResponse, ApiError> {
+    match body.value.size_bytes {
+        0 => return Err(ApiError::field("size_bytes", "at least 1")),
+        size if size > MAX_ARCHIVE as u64 => return Err(too_large(StatusCode::PAYLOAD_TOO_LARGE)),
+        _ => {}
+    }
+    let key = BlobKey::archive(caller.org, &digest);
+    let expires_at = app.now() + LIFETIME;
+    let signed = app.blobs.sign_upload(&key, &digest).await?.ok_or_else(|| {
+        ApiError::conflict("this installation takes archives itself: send it with `PUT`")
+    })?;
+    let headers = signed.headers.into_iter().collect();
+    let answer = ArchiveUpload { url: signed.url, headers, expires_at };
+    Ok(([(CACHE_CONTROL, "no-store")], Json(answer)))
+}

@@ -1,0 +1,171 @@
+//! Event sources: who may deploy by an event on the bus.
+
+use super::body::{Body, Params};
+use super::caller::{Admin, Ids, Viewer};
+use super::error::ApiError;
+use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::{fields, paging};
+use crate::App;
+use crate::app::event_sources::{EventSourceChange, Narrowing};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use canyon_api::event_source::{EventSource, EventSourceCreateBody, EventSourceUpdateBody};
+use canyon_api::page::{Page, PageQuery};
+use canyon_domain::event_source::{self, Scope};
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::{EventSourceId, OrgId};
+use std::fmt::Display;
+use std::str::FromStr;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
+}
+
+/// Create an event source.
+#[utoipa::path(post, path = "/orgs/{orgId}/event-sources", tag = "EventSource",
+    operation_id = "createEventSource",
+    params(("orgId" = String, Path, description = "The organization.")),
+    request_body = EventSourceCreateBody,
+    responses((status = 201, description = "It is made.", body = EventSource), OfWrite))]
+async fn create(
+    State(app): State<App>,
+    caller: Admin,
+    body: Body<EventSourceCreateBody>,
+) -> Result<(StatusCode, Json<EventSource>), ApiError> {
+    let mut faults = FieldErrors::default();
+    let body = body.value;
+    let id = fields::id(&mut faults, "id", &body.id);
+    let account = part(&mut faults, "account", &body.account);
+    let source = narrowing(&mut faults, "source", body.source.as_deref()).of(None);
+    let rule = narrowing(&mut faults, "rule", body.rule.as_deref()).of(None);
+    let project = narrowing(&mut faults, "project", body.project.as_deref()).of(None);
+    check_role(&mut faults, body.role.as_deref());
+    faults.into_result(())?;
+    let (Some(id), Some(account)) = (id, account) else { return Err(ApiError::internal()) };
+    let scope = Scope { account, source, rule, project };
+    let made = app.create_event_source(&caller, id, scope).await?;
+    Ok((StatusCode::CREATED, Json(render(&caller.org_id, made))))
+}
+
+/// One that was given, parsed.
+fn part<T: FromStr<Err: Display>>(faults: &mut FieldErrors, path: &str, text: &str) -> Option<T> {
+    text.parse().map_err(|error: T::Err| faults.add(path, error.to_string())).ok()
+}
+
+/// One that may be left out; an empty text is "any".
+fn narrowing<T: FromStr<Err: Display>>(
+    faults: &mut FieldErrors,
+    path: &str,
+    text: Option<&str>,
+) -> Narrowing<T> {
+    match text {
+        None => Narrowing::Stays,
+        Some("") => Narrowing::Any,
+        Some(text) => part(faults, path, text).map_or(Narrowing::Stays, Narrowing::To),
+    }
+}
+
+/// An event has no token to lose, but its sender is known by an account only: that may deploy, and
+/// never change who may do what. Reading has nobody to answer to.
+fn check_role(faults: &mut FieldErrors, role: Option<&str>) {
+    if role.is_some_and(|role| role != "deployer") {
+        faults.add("role", "must be `deployer`: events can ask for deployments and nothing else");
+    }
+}
+
+/// List the event sources.
+#[utoipa::path(get, path = "/orgs/{orgId}/event-sources", tag = "EventSource",
+    operation_id = "listEventSources",
+    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    responses((status = 200, description = "A page of them.", body = Page<EventSource>), OfList))]
+async fn list(
+    State(app): State<App>,
+    caller: Viewer,
+    Params(page): Params<PageQuery>,
+) -> Result<Json<Page<EventSource>>, ApiError> {
+    let name = "event-sources".to_owned();
+    let request = paging::request(&page, &name)?;
+    let found = app.table.event_sources(caller.org, &request).await?;
+    Ok(Json(paging::answer(found, &name, |source| render(&caller.org_id, source))))
+}
+
+/// Read an event source.
+#[utoipa::path(get, path = "/orgs/{orgId}/event-sources/{eventSourceId}", tag = "EventSource",
+    operation_id = "getEventSource",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("eventSourceId" = String, Path, description = "The event source."),
+    ),
+    responses((status = 200, description = "The event source.", body = EventSource), OfRead))]
+async fn get(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, EventSourceId)>,
+) -> Result<Json<EventSource>, ApiError> {
+    Ok(Json(render(&caller.org_id, app.event_source(&caller, &id).await?)))
+}
+
+/// Change an event source. It counts for the next event.
+#[utoipa::path(patch, path = "/orgs/{orgId}/event-sources/{eventSourceId}", tag = "EventSource",
+    operation_id = "updateEventSource",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("eventSourceId" = String, Path, description = "The event source."),
+    ),
+    request_body = EventSourceUpdateBody,
+    responses((status = 200, description = "It is changed.", body = EventSource), OfWrite))]
+async fn update(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, EventSourceId)>,
+    body: Body<EventSourceUpdateBody>,
+) -> Result<Json<EventSource>, ApiError> {
+    let mut faults = FieldErrors::default();
+    let body = body.value;
+    let account = body.account.and_then(|text| part(&mut faults, "account", &text));
+    let change = EventSourceChange {
+        account,
+        source: narrowing(&mut faults, "source", body.source.as_deref()),
+        rule: narrowing(&mut faults, "rule", body.rule.as_deref()),
+        project: narrowing(&mut faults, "project", body.project.as_deref()),
+    };
+    check_role(&mut faults, body.role.as_deref());
+    faults.into_result(())?;
+    let changed = app.update_event_source(&caller, &id, &change).await?;
+    Ok(Json(render(&caller.org_id, changed)))
+}
+
+/// Delete an event source. Its requests are refused from then on; what they have made goes on.
+#[utoipa::path(delete, path = "/orgs/{orgId}/event-sources/{eventSourceId}", tag = "EventSource",
+    operation_id = "deleteEventSource",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("eventSourceId" = String, Path, description = "The event source."),
+    ),
+    responses((status = 204, description = "It is gone."), OfAction))]
+async fn delete(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, EventSourceId)>,
+) -> Result<StatusCode, ApiError> {
+    app.delete_event_source(&caller, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn render(org: &OrgId, of: event_source::EventSource) -> EventSource {
+    EventSource {
+        org_id: org.to_string(),
+        id: of.id.into(),
+        uuid: of.uuid,
+        account: of.scope.account.into(),
+        source: of.scope.source.map(String::from),
+        rule: of.scope.rule.map(String::from),
+        project: of.scope.project.map(String::from),
+        role: of.role,
+        created_at: of.created_at,
+        updated_at: of.updated_at,
+    }
+}

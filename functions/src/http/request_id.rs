@@ -1,0 +1,97 @@
+//! One id for each request: in every line of the log about it, in the answer's header, and in the
+//! body of every refusal.
+
+use crate::App;
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue};
+use std::fmt;
+
+/// Where a request may bring its id, and where the answer has it.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+tokio::task_local! {
+    static CURRENT: RequestId;
+}
+
+/// An id of 1 to 128 characters that may be written into a log as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestId(String);
+
+impl RequestId {
+    /// The id that the request came with, else a new one. Behind API Gateway it is always the
+    /// gateway's, which its access log has too.
+    pub(super) fn of(request: &Request, app: &App) -> Self {
+        let brought = || request.headers().get(REQUEST_ID)?.to_str().ok()?.parse().ok();
+        of_gateway(request)
+            .or_else(brought)
+            .unwrap_or_else(|| Self(app.entropy.id(app.now()).to_string()))
+    }
+
+    /// The id of the request that is being answered.
+    pub(super) fn current() -> Option<String> {
+        CURRENT.try_with(|id| id.0.clone()).ok()
+    }
+
+    /// Answers a request under this id.
+    pub(super) async fn scope<T>(self, answering: impl Future<Output = T>) -> T {
+        CURRENT.scope(self, answering).await
+    }
+
+    pub(super) fn header(&self) -> Option<HeaderValue> {
+        HeaderValue::from_str(&self.0).ok()
+    }
+}
+
+#[cfg(feature = "lambda")]
+fn of_gateway(request: &Request) -> Option<RequestId> {
+    use lambda_http::request::RequestContext;
+    let id = match request.extensions().get::<RequestContext>()? {
+        RequestContext::ApiGatewayV2(context) => context.request_id.as_ref(),
+        RequestContext::ApiGatewayV1(context) => context.request_id.as_ref(),
+        _ => None,
+    };
+    id?.parse().ok()
+}
+
+#[cfg(not(feature = "lambda"))]
+fn of_gateway(_: &Request) -> Option<RequestId> {
+    None
+}
+
+impl std::str::FromStr for RequestId {
+    type Err = ();
+
+    /// API Gateway's ids look like base64, those of others like uuids.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let plain = |c: u8| c.is_ascii_alphanumeric() || b"-_.=+".contains(&c);
+        if (1..=128).contains(&text.len()) && text.bytes().all(plain) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(())
+        }
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(all(test, feature = "lambda"))]
+mod tests {
+    use super::*;
+    use lambda_http::request::RequestContext;
+
+    #[test]
+    fn behind_api_gateway_the_id_is_the_gateways() {
+        let mut request = Request::new(axum::body::Body::empty());
+        assert_eq!(of_gateway(&request), None);
+        let context = serde_json::json!({
+            "requestId": "JKJaXmPLvHcESHA=", "stage": "$default", "http": { "method": "GET" },
+        });
+        let context = serde_json::from_value(context).unwrap();
+        request.extensions_mut().insert(RequestContext::ApiGatewayV2(context));
+        assert_eq!(of_gateway(&request), Some(RequestId("JKJaXmPLvHcESHA=".to_owned())));
+    }
+}

@@ -1,0 +1,111 @@
+//! Each request has one id: in the answer, in the body of a refusal, in each line of the log.
+
+use crate::harness::Api;
+use crate::job::{raw, request};
+use reqwest::Method;
+use serde_json::Value;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+#[tokio::test]
+async fn an_answer_names_its_request_and_a_refusal_does_so_in_its_body_too() {
+    let api = Api::start().await;
+    let ask = async |path: &str, id: Option<&str>| {
+        let mut request = request(&api, &api.ours.viewer, Method::GET, path);
+        if let Some(id) = id {
+            request = request.header("x-request-id", id);
+        }
+        let answer = raw(request).await;
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        let told = body["request_id"].as_str().map(str::to_owned);
+        (answer.status, answer.headers["x-request-id"].to_str().unwrap().to_owned(), told)
+    };
+    let (status, first, told) = ask("/projects", None).await;
+    assert!(status == 200 && first.parse::<uuid::Uuid>().is_ok() && told.is_none(), "{first}");
+    let (status, second, told) = ask("/projects/none", None).await;
+    assert_eq!((status, told.as_ref()), (404, Some(&second)));
+    assert_ne!(first, second);
+    // What its caller calls it is kept, if it may stand in a log.
+    let (_, brought, told) = ask("/projects/none", Some("JKJaXmPLvHcESHA=")).await;
+    assert_eq!((brought.as_str(), told), ("JKJaXmPLvHcESHA=", Some(brought.clone())));
+    for bad in ["", "a b", "a\"b", "<b>", &"a".repeat(129)] {
+        let (_, id, _) = ask("/projects/none", Some(bad)).await;
+        assert!(id.parse::<uuid::Uuid>().is_ok(), "{id}");
+    }
+    // A path that leads nowhere, and a method that it does not take.
+    for (method, path, expected) in
+        [(Method::GET, "/no/such/path", 404), (Method::PATCH, "/projects", 405)]
+    {
+        let answer = raw(request(&api, &api.ours.viewer, method, path)).await;
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(answer.status, expected);
+        assert_eq!(body["request_id"], answer.headers["x-request-id"].to_str().unwrap());
+    }
+}
+
+#[tokio::test]
+async fn the_log_has_one_line_for_a_request_with_its_route_and_nothing_that_may_be_secret() {
+    let log = Log::of_this_process();
+    let api = Api::start().await;
+    let path = "/projects/shop?page=very-secret-query";
+    let call = request(&api, &api.ours.viewer, Method::GET, path);
+    assert_eq!(raw(call.header("x-request-id", "my-request")).await.status, 404);
+    let lines = log.lines_about("my-request");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let (fields, span) = (&lines[0]["fields"], &lines[0]["span"]);
+    assert_eq!(
+        (fields["message"].as_str(), fields["status"].as_u64()),
+        (Some("answered"), Some(404))
+    );
+    assert!(fields["duration_ms"].as_f64().unwrap() > 0.0, "{fields}");
+    assert_eq!(span["method"], "GET");
+    assert_eq!(span["path"], "/orgs/{orgId}/projects/{projectId}");
+    assert_eq!(span["organization"], "our-org");
+
+    // A caller that shows no good token belongs to nobody, whatever the path says.
+    let call = request(&api, "cya_no-good-token", Method::GET, "/projects");
+    assert_eq!(raw(call.header("x-request-id", "not-known")).await.status, 401);
+    let lines = log.lines_about("not-known");
+    assert_eq!((lines.len(), &lines[0]["span"]["organization"]), (1, &Value::Null));
+
+    let all = log.text();
+    for secret in ["very-secret-query", "no-good-token", api.ours.viewer.as_str()] {
+        assert!(!all.contains(secret), "{secret}");
+    }
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Of all tests that run beside this one too: a subscriber for one thread alone may not see what
+    /// other threads come to first.
+    fn of_this_process() -> Self {
+        let log = Self::default();
+        let writer = log.clone();
+        tracing_subscriber::fmt().json().with_writer(move || writer.clone()).init();
+        log
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// Lines of ours within the request.
+    fn lines_about(&self, id: &str) -> Vec<Value> {
+        let lines = self.text();
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["span"]["request_id"] == id).collect()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

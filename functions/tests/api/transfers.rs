@@ -1,0 +1,230 @@
+//! Large archives go past the API where it runs on Lambda: straight to the object store, at
+//! addresses that it signs. Here a server on loopback plays the store and keeps S3's rules; the
+//! signatures of S3 itself are tested with the store.
+
+use crate::harness::{Api, faults, message};
+use crate::job::{Job, furnished, order, raw, request};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use canyon_api::archive::{MAX_ARCHIVE, MAX_DIRECT};
+use canyon_api::client::Client;
+use canyon_functions::http::HttpSettings;
+use canyon_store::blob_keys::BlobKey;
+use canyon_store::blobs::Blobs;
+use canyon_store::signed_url::Signer;
+use reqwest::Method;
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// An object store that takes no token, only addresses that were signed for just this.
+#[derive(Clone, Debug)]
+struct Bucket {
+    url: String,
+    blobs: Blobs,
+    org: canyon_domain::ids::OrgUuid,
+    signed: Arc<Mutex<HashMap<String, (Method, HeaderMap)>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+type Signed = Result<String, Box<dyn std::error::Error + Send + Sync>>;
+
+impl Signer for Bucket {
+    fn sign<'a>(
+        &'a self,
+        method: Method,
+        path: &'a object_store::path::Path,
+        headers: HeaderMap,
+        lifetime: Duration,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Signed> + Send + 'a>> {
+        assert_eq!(lifetime, Duration::from_mins(5));
+        let signature = uuid::Uuid::new_v4().to_string();
+        self.signed.lock().unwrap().insert(signature.clone(), (method, headers));
+        let address = format!("{}/{path}?signature={signature}", self.url);
+        Box::pin(async move { Ok(address) })
+    }
+}
+
+async fn serve(
+    State(bucket): State<Bucket>,
+    Path((_, _, digest)): Path<(String, String, String)>,
+    Query(query): Query<HashMap<String, String>>,
+    request: Request,
+) -> (StatusCode, Bytes) {
+    let refused = |why: &str| (StatusCode::FORBIDDEN, Bytes::from(why.to_owned()));
+    bucket.asked.lock().unwrap().push(format!("{} {digest}", request.method()));
+    // S3 refuses a request with two kinds of authorization, and so would a token be given away.
+    if request.headers().contains_key("authorization") {
+        return refused("a token came along");
+    }
+    let signed = bucket.signed.lock().unwrap().get(&query["signature"]).cloned();
+    let Some((method, headers)) = signed else { return refused("no such signature") };
+    if method != *request.method() {
+        return refused("signed for another method");
+    }
+    if headers.iter().any(|(name, value)| request.headers().get(name) != Some(value)) {
+        return refused("a signed header is not there");
+    }
+    let key = BlobKey::archive(bucket.org, &digest.parse().unwrap());
+    if method == Method::GET {
+        return (StatusCode::OK, bucket.blobs.get(&key).await.unwrap().unwrap());
+    }
+    let checksum = headers["x-amz-checksum-sha256"].clone();
+    let bytes = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
+    if checksum != STANDARD.encode(Sha256::digest(&bytes)) {
+        return (StatusCode::BAD_REQUEST, "BadDigest".into());
+    }
+    bucket.blobs.put_if_absent(&key, bytes).await.unwrap();
+    (StatusCode::OK, Bytes::new())
+}
+
+/// An API whose object store signs addresses, as on AWS.
+async fn with_bucket() -> (Api, Bucket) {
+    let mut api = furnished().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let bucket = Bucket {
+        url: format!("http://{}", listener.local_addr().unwrap()),
+        blobs: api.app.blobs.clone(),
+        org: api.ours.uuid,
+        signed: Arc::default(),
+        asked: Arc::default(),
+    };
+    let router = Router::new().fallback_service(
+        Router::new()
+            .route("/{org}/{kind}/{digest}", axum::routing::any(serve))
+            .layer(DefaultBodyLimit::disable())
+            .with_state(bucket.clone()),
+    );
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let signer = Arc::new(bucket.clone());
+    let change = |mut app: canyon_functions::App| {
+        app.blobs = app.blobs.with_signer(signer);
+        app
+    };
+    api.serve_again(change, &HttpSettings::default()).await;
+    (api, bucket)
+}
+
+fn client(api: &Api, token: &str) -> Client {
+    Client::new(&api.url, &api.ours.id, token.to_owned().into()).unwrap()
+}
+
+fn archive(size: usize) -> (Bytes, String) {
+    let bytes: Vec<u8> = (0..size).map(|n| n.to_le_bytes()[n % 3]).collect();
+    let digest = hex::encode(Sha256::digest(&bytes));
+    (bytes.into(), digest)
+}
+
+#[tokio::test]
+async fn a_large_archive_reaches_the_run_past_the_api_and_no_token_leaves_it() {
+    let (api, bucket) = with_bucket().await;
+    let (bytes, digest) = archive(MAX_DIRECT + 1);
+    client(&api, &api.ours.deployer).put_archive(&digest, bytes.clone()).await.unwrap();
+    assert_eq!(*bucket.asked.lock().unwrap(), [format!("PUT {digest}")]);
+
+    let mut body = order();
+    body["module"] = json!({ "source": format!("sha256:{digest}") });
+    let made = api.make("/deployments", body).await;
+    let job = Job::of(&api, made["id"].as_str().unwrap().to_owned()).await;
+    let fetched = client(&api, &job.token).bundle(&job.id).await.unwrap();
+    assert!(fetched == bytes);
+    assert_eq!(bucket.asked.lock().unwrap()[1..], [format!("GET {digest}")]);
+    // Whoever has the answer has the archive: nobody may keep it.
+    let path = format!("/deployments/{}/bundle", job.id);
+    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    let http = http.no_proxy().build().unwrap();
+    let url = format!("{}/orgs/our-org{path}", api.url);
+    let answer = raw(http.get(url).bearer_auth(&job.token)).await;
+    assert_eq!((answer.status, answer.body.len()), (307, 0));
+    assert_eq!(answer.headers["cache-control"], "no-store");
+}
+
+#[tokio::test]
+async fn a_small_archive_goes_through_the_api_and_needs_no_way_to_the_object_store() {
+    let (api, bucket) = with_bucket().await;
+    let (bytes, digest) = archive(MAX_DIRECT);
+    client(&api, &api.ours.deployer).put_archive(&digest, bytes.clone()).await.unwrap();
+    let mut body = order();
+    body["module"] = json!({ "source": format!("sha256:{digest}") });
+    let made = api.make("/deployments", body).await;
+    let job = Job::of(&api, made["id"].as_str().unwrap().to_owned()).await;
+    assert!(client(&api, &job.token).bundle(&job.id).await.unwrap() == bytes);
+    assert_eq!(bucket.asked.lock().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn an_address_takes_only_the_bytes_that_it_was_signed_for() {
+    let (api, bucket) = with_bucket().await;
+    let (_, digest) = archive(MAX_DIRECT + 1);
+    let (other, _) = archive(MAX_DIRECT + 2);
+    let refused = client(&api, &api.ours.deployer).put_archive(&digest, other).await.unwrap_err();
+    assert_eq!(refused.to_string(), "the object store answered with status 400");
+    let path = format!("/archives/{digest}");
+    assert_eq!(api.get(&path).await.0, 404);
+
+    let ask = async |token: &str, size: u64| {
+        let path = format!("{path}/actions/upload-url");
+        api.call_as(token, Method::POST, &path, Some(&json!({ "size_bytes": size }))).await
+    };
+    let signed = bucket.signed.lock().unwrap().len();
+    assert_eq!(ask(&api.ours.viewer, 5_000_000).await.0, 403);
+    assert_eq!(ask(&api.theirs.admin, 5_000_000).await.0, 404);
+    assert_eq!(ask(&api.ours.deployer, MAX_ARCHIVE as u64 + 1).await.0, 413);
+    let empty = ask(&api.ours.deployer, 0).await;
+    assert_eq!((empty.0, faults(&empty)), (400, vec!["size_bytes"]));
+    assert_eq!(bucket.signed.lock().unwrap().len(), signed, "something was signed");
+    let (status, answer) = ask(&api.ours.deployer, MAX_ARCHIVE as u64).await;
+    assert_eq!(status, 200, "{answer}");
+    let until: jiff::Timestamp = answer["expires_at"].as_str().unwrap().parse().unwrap();
+    let now = canyon_domain::seam::Clock::now(api.clock.as_ref());
+    assert!(until > now && until < now + Duration::from_mins(6), "{until}");
+}
+
+#[tokio::test]
+async fn what_lambda_cannot_take_is_refused_with_the_way_and_a_laptop_takes_it() {
+    let (api, bucket) = with_bucket().await;
+    let (bytes, digest) = archive(MAX_DIRECT + 1);
+    let path = format!("/archives/{digest}");
+    let put = async |api: &Api| {
+        let request = request(api, &api.ours.deployer, Method::PUT, &path);
+        let answer = raw(request.body(bytes.clone())).await;
+        (answer.status, serde_json::from_slice(&answer.body).unwrap_or(Value::Null))
+    };
+    let refused = put(&api).await;
+    assert_eq!(refused.0, 413);
+    assert!(message(&refused).contains("actions/upload-url"), "{refused:?}");
+    assert_eq!(bucket.asked.lock().unwrap().len(), 0);
+
+    let laptop = Api::start().await;
+    let asked = json!({ "size_bytes": bytes.len() });
+    let refused = laptop.post(&format!("{path}/actions/upload-url"), asked).await;
+    assert_eq!(refused.0, 409);
+    assert_eq!(put(&laptop).await.0, 204);
+    let (again, digest) = archive(MAX_DIRECT + 3);
+    client(&laptop, &laptop.ours.deployer).put_archive(&digest, again).await.unwrap();
+    assert_eq!(laptop.get(&format!("/archives/{digest}")).await.0, 204);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_reached_is_named_without_the_address() {
+    let (api, bucket) = with_bucket().await;
+    let (bytes, digest) = archive(MAX_DIRECT + 1);
+    let gone = Bucket { url: "http://127.0.0.1:1".to_owned(), ..bucket };
+    let mut api = api;
+    let change = |mut app: canyon_functions::App| {
+        app.blobs = app.blobs.with_signer(Arc::new(gone));
+        app
+    };
+    api.serve_again(change, &HttpSettings::default()).await;
+    let error = client(&api, &api.ours.deployer).put_archive(&digest, bytes).await.unwrap_err();
+    let said = format!("{error} {error:?}");
+    assert!(said.contains("object store at 127.0.0.1"), "{said}");
+    assert!(error.is_retryable() && !said.contains("signature="), "{said}");
+}
