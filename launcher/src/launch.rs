@@ -7,9 +7,10 @@ use canyon_domain::attempt::Outcome;
 use canyon_domain::deadline::QUEUE_CHECK;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
-use canyon_domain::ids::OrgUuid;
+use canyon_domain::ids::{OrgId, OrgUuid};
 use canyon_domain::lifecycle;
 use canyon_identity::bearer::{self, AttemptRef};
+use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::deployments::{EnvironmentChange, Move};
 use canyon_store::outcome::Saved;
@@ -42,7 +43,7 @@ impl Launcher {
             deployment: due.id,
             number: u32::try_from(deployment.attempts.len()).unwrap_or(u32::MAX) + 1,
         };
-        let code = self.master_key.claim_code(attempt, fence);
+        let code = self.master_keys.get().await?.claim_code(attempt, fence);
         let hash = bearer::hash(code.expose_secret());
         let limits = site.definition.timeouts().into();
         if lifecycle::launch(&mut deployment, fence, hash, limits, now).is_err() {
@@ -55,6 +56,7 @@ impl Launcher {
             deployment: &deployment,
             environment: EnvironmentChange::Save(&environment),
             next: None,
+            wake: Wake::Nobody,
             record: None,
         };
         match self.table.move_deployment(due.org, &step).await? {
@@ -110,20 +112,18 @@ impl Launcher {
         }
     }
 
-    async fn organization_name(&self, org: OrgUuid) -> Result<String, LaunchError> {
+    pub(crate) async fn organization(&self, org: OrgUuid) -> Result<Option<OrgId>, LaunchError> {
         let known = |names: &Self| {
             let names = names.organizations.lock().unwrap_or_else(PoisonError::into_inner);
-            names.get(&org).map(ToString::to_string)
+            names.get(&org).cloned()
         };
         if let Some(name) = known(self) {
-            return Ok(name);
+            return Ok(Some(name));
         }
-        let Some(organization) = self.table.organization(org).await? else {
-            return Ok(String::new());
-        };
+        let Some(organization) = self.table.organization(org).await? else { return Ok(None) };
         let mut names = self.organizations.lock().unwrap_or_else(PoisonError::into_inner);
         names.insert(org, organization.id.clone());
-        Ok(organization.id.to_string())
+        Ok(Some(organization.id))
     }
 
     /// What the runner must know before its claim. The same for every start of the attempt.
@@ -134,13 +134,13 @@ impl Launcher {
         fence: u64,
     ) -> Result<BTreeMap<String, SecretString>, LaunchError> {
         let attempt = AttemptRef { org: due.org, deployment: due.id, number };
-        let org = self.organization_name(due.org).await?;
+        let org = self.organization(due.org).await?.map(String::from).unwrap_or_default();
         Ok([
             ("CANYON_API_URL", self.api_url.clone().into()),
             ("CANYON_ORG", org.into()),
             ("CANYON_DEPLOYMENT_ID", due.id.to_string().into()),
             ("CANYON_ATTEMPT", number.to_string().into()),
-            ("CANYON_CLAIM_CODE", self.master_key.claim_code(attempt, fence)),
+            ("CANYON_CLAIM_CODE", self.master_keys.get().await?.claim_code(attempt, fence)),
         ]
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))

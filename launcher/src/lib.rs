@@ -8,9 +8,14 @@
 //! What calls it is only a hint: a stream record, a committed write, the death of a process.
 //! [`Sweeper::pass`] finds in the table what is due, and alone suffices.
 
+#[cfg(feature = "lambda")]
+pub mod function;
 mod launch;
 mod orphans;
+pub mod publish;
 mod salvage;
+#[cfg(feature = "lambda")]
+pub mod stream;
 mod sweep;
 mod tend;
 
@@ -19,10 +24,11 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{OrgId, OrgUuid};
 use canyon_domain::runner::RunnerType;
 use canyon_domain::seam::{Clock, Entropy};
-use canyon_identity::master_key::MasterKey;
+use canyon_identity::master_keys::{MasterKeyError, MasterKeys};
 use canyon_store::blobs::Blobs;
 use canyon_store::{StoreError, Table};
 use jiff::Timestamp;
+use publish::Publish;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -32,15 +38,39 @@ pub enum LaunchError {
     /// The table or object store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// No claim code can be made.
+    #[error(transparent)]
+    MasterKey(#[from] MasterKeyError),
     /// A stored runner definition does not parse.
     #[error("the definition of runner `{runner}` is not in a form that this version reads")]
     Definition {
         /// The runner.
         runner: String,
     },
+    /// The event bus did not take what was to be told.
+    #[error("cannot tell what became of deployment {deployment}")]
+    Publish {
+        /// The deployment.
+        deployment: canyon_domain::ids::DeploymentId,
+        /// Why.
+        #[source]
+        source: canyon_store::error::BoxError,
+    },
     /// Others changed the deployment again and again.
     #[error("deployment {0} is being changed by others; it will be looked at again")]
     Contended(canyon_domain::ids::DeploymentId),
+}
+
+impl LaunchError {
+    /// Whether the same may succeed in a moment.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_retryable(),
+            Self::MasterKey(error) => error.is_retryable,
+            Self::Publish { .. } | Self::Contended(_) => true,
+            Self::Definition { .. } => false,
+        }
+    }
 }
 
 /// Launches and watches deployments. Cheap to clone.
@@ -55,7 +85,7 @@ pub struct Launcher {
     /// Chance.
     pub entropy: Arc<dyn Entropy>,
     /// Makes claim codes.
-    pub master_key: Arc<MasterKey>,
+    pub master_keys: Arc<MasterKeys>,
     /// Since when runners can report; `Timestamp::MIN` where the API is always there.
     pub up_since: Timestamp,
     /// Where runners reach the API.
@@ -64,6 +94,8 @@ pub struct Launcher {
     pub organizations: Arc<Mutex<HashMap<OrgUuid, OrgId>>>,
     /// How each type of runner starts its jobs.
     pub dispatchers: HashMap<RunnerType, Arc<dyn Dispatcher>>,
+    /// Where events are published, if anywhere.
+    pub publisher: Option<Arc<dyn Publish>>,
 }
 
 /// The job of a deployment's last attempt.
@@ -76,5 +108,5 @@ fn last_job(deployment: &Deployment) -> Option<JobRef> {
     })
 }
 
-pub use sweep::Sweeper;
+pub use sweep::{Pass, Sweeper};
 pub use tend::Why;

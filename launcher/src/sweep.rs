@@ -4,15 +4,24 @@ use crate::tend::Why;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
 use canyon_store::deployment_lists::Due;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 /// The most that one pass takes from each shard; the next pass takes the rest.
-const MAX_DUE: i32 = 250;
+const MAX_DUE: i32 = 1_000;
 /// The most deployments that are tended at once: one that hangs holds up no other.
 const MAX_AT_ONCE: usize = 32;
+
+/// What a look at the index found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// How many deployments are being tended because of it.
+    pub begun: usize,
+    /// How long the one that waits longest has been due.
+    pub oldest: SignedDuration,
+}
 
 /// Tends what is due, each deployment once at a time. Cheap to clone.
 #[derive(Clone)]
@@ -34,13 +43,21 @@ impl Sweeper {
     /// # Errors
     ///
     /// [`LaunchError`] when the table cannot be asked; nothing is lost, since what is due stays so.
-    pub async fn pass(&self, tasks: &mut JoinSet<()>) -> Result<(), LaunchError> {
+    pub async fn pass(&self, tasks: &mut JoinSet<()>) -> Result<Pass, LaunchError> {
         let now = self.launcher.clock.now();
-        for due in self.launcher.table.due(now, MAX_DUE).await? {
+        let due = self.launcher.table.due_since(now, MAX_DUE).await?;
+        let oldest = due.first().map_or(SignedDuration::ZERO, |(at, _)| now.duration_since(*at));
+        let begun = due.len();
+        for (_, due) in due {
             self.begin(due, Why::Due, tasks);
         }
         while tasks.try_join_next().is_some() {}
-        Ok(())
+        Ok(Pass { begun, oldest })
+    }
+
+    /// What it tends with.
+    pub fn launcher(&self) -> &Launcher {
+        &self.launcher
     }
 
     /// The platform says that a job is gone: tends its deployment.

@@ -8,6 +8,7 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::lifecycle;
 use canyon_domain::runner::RunnerDefinition;
+use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl Launcher {
             };
             if deployment.status.is_terminal() {
                 self.forget(due, &deployment).await?;
-                return Ok(());
+                return self.tell_end(due, &deployment).await;
             }
             let site = self.site(due, &deployment).await?;
             match self.act(due, deployment, &site, why).await? {
@@ -158,10 +159,12 @@ impl Launcher {
     ) -> Result<Done, LaunchError> {
         deployment.version += 1;
         if !deployment.status.is_terminal() {
-            return Ok(match self.table.save_deployment(due.org, &deployment).await? {
-                Saved::Yes => Done::Enough,
-                Saved::Lost => Done::Again,
-            });
+            return Ok(
+                match self.table.save_deployment(due.org, &deployment, Wake::Nobody).await? {
+                    Saved::Yes => Done::Enough,
+                    Saved::Lost => Done::Again,
+                },
+            );
         }
         let now = self.clock.now();
         let record = AuditRecord::of_end(self.entropy.id(now), now, "canyon", &deployment);

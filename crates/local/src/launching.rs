@@ -59,11 +59,12 @@ pub(crate) async fn run(
         blobs: app.blobs,
         clock: app.clock,
         entropy: app.entropy,
-        master_key: app.master_key,
+        master_keys: app.master_keys,
         up_since: app.up_since,
         organizations: Arc::default(),
         api_url,
         dispatchers: HashMap::from([(RunnerType::Local, dispatcher)]),
+        publisher: None,
     });
     let mut tasks = JoinSet::new();
     let mut tick = tokio::time::interval(TICK);
@@ -72,9 +73,9 @@ pub(crate) async fn run(
     loop {
         let looked = tokio::select! {
             Some(job) = deaths.recv() => sweeper.job_gone(&job, &mut tasks).await,
-            _ = tick.tick() => sweeper.pass(&mut tasks).await,
+            _ = tick.tick() => sweeper.pass(&mut tasks).await.map(drop),
             changed = hints.changed() => match changed {
-                Ok(()) => sweeper.pass(&mut tasks).await,
+                Ok(()) => sweeper.pass(&mut tasks).await.map(drop),
                 Err(_) => return,
             },
         };

@@ -12,9 +12,12 @@ mod launching;
 use canyon_functions::App;
 use canyon_functions::app::authentication::Recent;
 use canyon_functions::changes::Changes;
-use canyon_identity::issuer::FileIssuer;
+use canyon_functions::http::HttpSettings;
+use canyon_identity::file_signer::FileSigner;
+use canyon_identity::issuer::Issuer;
 use canyon_identity::key_file::{self, KeyFileError};
 use canyon_identity::master_key::{InvalidKey, KEY_LENGTH, MasterKey};
+use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
 use canyon_store::blobs::Blobs;
 use canyon_store::embedded::Embedded;
@@ -124,8 +127,10 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         blobs: Blobs::folder(&data_dir.join("blobs"))?,
         clock: Arc::new(System),
         entropy: Arc::new(System),
-        master_key: Arc::new(master_key(&data_dir.join("keys/master.key"))?),
-        issuer: Arc::new(FileIssuer::new(&url, &data_dir.join("keys/issuer.pk8"))),
+        master_keys: Arc::new(MasterKeys::known(master_key(&data_dir.join("keys/master.key"))?)),
+        issuer: Arc::new(issuer(&url, &data_dir.join("keys/issuer.pk8"))),
+        // The owner of the laptop has the admin's token, which is an operator's too.
+        operator: None,
         changes,
         authenticated: Recent::default(),
         up_since: canyon_domain::seam::Clock::now(&System),
@@ -135,7 +140,8 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     bootstrap::organization(&app, &url, &environment_file).await?;
     let launching =
         tokio::spawn(launching::run(app.clone(), embedded, url.clone(), runner, data_dir));
-    let server = axum::serve(listener, canyon_functions::http::router(app));
+    let server =
+        axum::serve(listener, canyon_functions::http::router(app, &HttpSettings::default()));
     // Registered once, before anyone is told to connect: a signal that comes now must be heard.
     let signals = end_signals();
     let (ending, mut ended) = watch::channel(());
@@ -155,11 +161,14 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     }
 }
 
+/// What is logged without `CANYON_LOG`: not each request.
+const QUIET: &str = "info,canyon_functions::http::access=warn";
+
 /// What happens goes to the standard error stream; `CANYON_LOG` says how much (`warn`, `debug`,
 /// `canyon_launcher=debug`, ...). A program that has set up its own logging keeps it.
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("CANYON_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(QUIET));
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -169,6 +178,11 @@ fn log_to_stderr() {
 
 fn absolute(path: &Path) -> Result<PathBuf, LocalError> {
     std::path::absolute(path).map_err(|source| LocalError::File { path: path.to_owned(), source })
+}
+
+fn issuer(url: &str, key: &Path) -> Issuer {
+    let signer = Arc::new(FileSigner::new(key));
+    Issuer::new(url, signer, Vec::new(), Arc::new(System), Arc::new(System))
 }
 
 fn master_key(path: &Path) -> Result<MasterKey, LocalError> {

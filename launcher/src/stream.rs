@@ -1,0 +1,115 @@
+//! Records of the table's stream: each says that a deployment was written. What it says is told to
+//! the world; what is to be done then, the table says.
+//!
+//! The mapping delivers a record at least once, in order for one deployment. One that cannot be
+//! served now is reported, and with all that follow it in its shard it comes again (AWS Lambda
+//! Developer Guide, "Configuring partial batch response with DynamoDB and Lambda"). So one that can
+//! never be read ends in the failure queue, after the retries of the mapping, and holds up nobody
+//! for longer.
+
+use crate::{LaunchError, Launcher, Why};
+use aws_lambda_events::dynamodb::EventRecord;
+use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_store::deployment_item::from_stream_image;
+use canyon_store::deployment_lists::Due;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::error::Error;
+use tokio::task::JoinSet;
+
+/// What the event source mapping sends. Records stay unparsed, so that one of them cannot spoil the
+/// others.
+#[derive(Debug, Deserialize)]
+pub struct Batch {
+    /// In the order of their writes.
+    #[serde(rename = "Records")]
+    pub records: Vec<Value>,
+}
+
+/// A record that could be read.
+struct Write {
+    sequence: String,
+    org: OrgUuid,
+    image: Deployment,
+}
+
+/// Serves every record of a batch and says which of them to deliver again.
+pub async fn serve(launcher: &Launcher, batch: Batch) -> DynamoDbEventResponse {
+    let mut failed = Vec::new();
+    let mut by_deployment: BTreeMap<DeploymentId, Vec<Write>> = BTreeMap::new();
+    for record in batch.records {
+        match read(&record) {
+            Ok(Some(write)) => by_deployment.entry(write.image.id).or_default().push(write),
+            Ok(None) => {}
+            Err(error) => {
+                let sequence = sequence(&record);
+                tracing::error!(error, sequence, "a record of the stream cannot be read");
+                failed.push(sequence);
+            }
+        }
+    }
+    let mut tasks = JoinSet::new();
+    for writes in by_deployment.into_values() {
+        let launcher = launcher.clone();
+        tasks.spawn(async move { serve_deployment(&launcher, writes).await });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        // A panic is a defect: the sweeper finds what it left.
+        failed.extend(ended.ok().flatten());
+    }
+    let failure = |sequence| {
+        let mut failure = DynamoDbBatchItemFailure::default();
+        failure.item_identifier = Some(sequence);
+        failure
+    };
+    let mut answer = DynamoDbEventResponse::default();
+    answer.batch_item_failures = failed.into_iter().map(failure).collect();
+    answer
+}
+
+/// Tells of each write in order, then does what is to be done. Returns the record to begin again
+/// with, if any.
+async fn serve_deployment(launcher: &Launcher, writes: Vec<Write>) -> Option<String> {
+    let (mut last, mut due) = (None, None);
+    for Write { sequence, org, image } in writes {
+        if let Err(error) = launcher.tell(org, &image).await {
+            warn(&error, image.id);
+            return Some(sequence);
+        }
+        due = Some(Due { org, id: image.id });
+        last = Some(sequence);
+    }
+    let due = due?;
+    match launcher.tend(due, Why::Due).await {
+        Ok(()) => None,
+        Err(error) => {
+            warn(&error, due.id);
+            // What no repetition mends soon, the sweeper looks at: it is due.
+            error.is_retryable().then_some(last).flatten()
+        }
+    }
+}
+
+fn warn(error: &LaunchError, deployment: DeploymentId) {
+    let error = error as &dyn Error;
+    tracing::warn!(error, %deployment, "cannot serve the record now");
+}
+
+/// The write that a record is about; `None` for a deletion, which says nothing to anybody.
+fn read(record: &Value) -> Result<Option<Write>, Box<dyn Error>> {
+    let record = EventRecord::deserialize(record)?;
+    if record.event_name == "REMOVE" {
+        return Ok(None);
+    }
+    let sequence = record.change.sequence_number.ok_or("it has no sequence number")?;
+    let (org, image) = from_stream_image(record.change.new_image)?;
+    Ok(Some(Write { sequence, org, image }))
+}
+
+/// The name of a record that cannot be read. Without one the whole batch comes again.
+fn sequence(record: &Value) -> String {
+    record["dynamodb"]["SequenceNumber"].as_str().unwrap_or_default().to_owned()
+}
