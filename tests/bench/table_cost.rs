@@ -18,9 +18,12 @@ use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_functions::App;
 use canyon_functions::app::authentication::Recent;
 use canyon_functions::changes::Changes;
+use canyon_functions::http::HttpSettings;
 use canyon_identity::bearer;
-use canyon_identity::issuer::FileIssuer;
+use canyon_identity::file_signer::FileSigner;
+use canyon_identity::issuer::Issuer;
 use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
+use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
 use canyon_launcher::{Launcher, Why};
 use canyon_store::Table;
@@ -92,13 +95,16 @@ impl Bench {
         let url = format!("http://{}", listener.local_addr()?);
         let mut key = vec![0; KEY_LENGTH];
         System.fill(&mut key);
+        let signer = Arc::new(FileSigner::new(&folder.join("issuer.pk8")));
+        let issuer = Issuer::new(&url, signer, vec![], Arc::new(System), Arc::new(System));
         let app = App {
             table: meter.watch(&table),
             blobs: Blobs::folder(&folder.join("blobs"))?,
             clock: Arc::new(System),
             entropy: Arc::new(System),
-            master_key: Arc::new(MasterKey::new(&key)?),
-            issuer: Arc::new(FileIssuer::new(&url, &folder.join("issuer.pk8"))),
+            master_keys: Arc::new(MasterKeys::known(MasterKey::new(&key)?)),
+            issuer: Arc::new(issuer),
+            operator: None,
             changes,
             authenticated: Recent::default(),
             serves_local_runners: true,
@@ -107,7 +113,10 @@ impl Bench {
         let (org, token) = organization(&table).await?;
         let client = Client::new(&url, "local", token)?;
         let launcher = launcher(&app, &url, folder, tofu)?;
-        tokio::spawn(axum::serve(listener, canyon_functions::http::router(app)).into_future());
+        tokio::spawn(
+            axum::serve(listener, canyon_functions::http::router(app, &HttpSettings::default()))
+                .into_future(),
+        );
         let state = json!({"type": "local", "path": folder.join("state")});
         for (path, body) in [
             (vec!["env-types"], json!({"id": "bench"})),
@@ -216,10 +225,11 @@ fn launcher(app: &App, url: &str, folder: &Path, tofu: &Path) -> Result<Launcher
         blobs: app.blobs.clone(),
         clock: Arc::clone(&app.clock),
         entropy: Arc::clone(&app.entropy),
-        master_key: Arc::clone(&app.master_key),
+        master_keys: Arc::clone(&app.master_keys),
         api_url: url.to_owned(),
         up_since: app.up_since,
         dispatchers: HashMap::from([(RunnerType::Local, dispatcher as _)]),
+        publisher: None,
     })
 }
 

@@ -5,16 +5,24 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Ours that each crate may name. Development dependencies count too, or a test would hide an arrow.
-const MAY: [(&str, &[&str]); 12] = [
+const MAY: [(&str, &[&str]); 14] = [
     ("canyon-domain", &[]),
     ("canyon-api", &["canyon-domain"]),
     ("canyon-store", &["canyon-domain"]),
     ("canyon-identity", &["canyon-domain"]),
+    // The functions' wiring. What it wires is theirs.
+    ("canyon-aws", &["canyon-domain", "canyon-identity", "canyon-store"]),
     // The agent uses it from a cluster that cannot see the table: never the store.
     ("canyon-dispatch", &["canyon-domain", "canyon-identity"]),
     // An API function carries no client of any platform: never the dispatchers.
-    ("canyon-functions", &["canyon-api", "canyon-domain", "canyon-identity", "canyon-store"]),
-    ("canyon-launcher", &["canyon-dispatch", "canyon-domain", "canyon-identity", "canyon-store"]),
+    (
+        "canyon-functions",
+        &["canyon-api", "canyon-aws", "canyon-domain", "canyon-identity", "canyon-store"],
+    ),
+    (
+        "canyon-launcher",
+        &["canyon-aws", "canyon-dispatch", "canyon-domain", "canyon-identity", "canyon-store"],
+    ),
     // It has no credentials for the table: never the store.
     ("canyon-runner", &["canyon-api", "canyon-domain"]),
     (
@@ -28,8 +36,10 @@ const MAY: [(&str, &[&str]); 12] = [
             "canyon-store",
         ],
     ),
-    ("canyon-cli", &["canyon-api", "canyon-domain", "canyon-local"]),
-    ("canyon-tests", &["canyon-api", "canyon-domain"]),
+    ("canyon-cli", &["canyon-api", "canyon-domain", "canyon-identity", "canyon-local"]),
+    // It knows the functions as programs, and nothing of what is in them.
+    ("canyon-cloud", &[]),
+    ("canyon-tests", &["canyon-api", "canyon-cloud", "canyon-domain"]),
     // It measures the table as it is.
     (
         "canyon-bench",

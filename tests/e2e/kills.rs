@@ -135,12 +135,22 @@ async fn a_runner_that_is_killed_during_the_apply_leaves_a_saved_state_and_a_fre
     let path = site.server.path("ledger");
     let mut most = 0;
     for round in 1..=5 {
-        let module = || module::ledger(&path, COUNT, "0.4", round);
+        let seconds = if round <= 3 { "0.4" } else { "1.5" };
+        let module = || module::ledger(&path, COUNT, seconds, round);
         let id = site.accept(&request(ENV, Some(module()))).await;
         let pid = runner_of(&site, &id).await;
         until_begun(&path, round).await;
-        // From the first wave of ten into the second.
-        sleep(Duration::from_millis(150 * u64::from(round - 1))).await;
+        if round <= 3 {
+            // In the first wave of ten.
+            sleep(Duration::from_millis(150 * u64::from(round - 1))).await;
+        } else {
+            // In a later one: something is made, and known to be.
+            let made = async || !hooks(&site.events(&id).await, "apply_complete").is_empty();
+            let give_up = Instant::now() + Duration::from_secs(5);
+            while !made().await && Instant::now() < give_up {
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
         processes::signal(pid, Signal::KILL);
         let ended = site.end(&id).await;
         assert_eq!(ended.status, "failed", "{ended:#?}");

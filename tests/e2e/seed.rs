@@ -7,6 +7,15 @@ use crate::harness::site::{ENV, PROJECT, Site};
 use serde_json::Value;
 use std::fs;
 
+/// Compares with the snapshot of this name, which is the same on every wiring.
+macro_rules! assert_snapshot {
+    ($name:expr, $said:expr $(,)?) => {
+        insta::with_settings!({ prepend_module_to_snapshot => false }, {
+            insta::assert_snapshot!($name, $said);
+        })
+    };
+}
+
 /// The example of a runner on GKE.
 const GKE: &str = include_str!("gke-runner-config.yaml");
 
@@ -26,7 +35,7 @@ async fn a_gke_runner_is_made_from_its_file_read_back_changed_and_deleted() {
             assert!(yaml.contains(line.trim()), "`{line}` is missing in\n{yaml}");
         }
     }
-    insta::assert_snapshot!("read", said.snapshot());
+    assert_snapshot!("read", said.snapshot());
 
     let json = server.canyon(&["get", "runner", "my-gke-runner", "--out", "json"]);
     let runner: Value = serde_json::from_str(json.done()).unwrap();
@@ -37,8 +46,8 @@ async fn a_gke_runner_is_made_from_its_file_read_back_changed_and_deleted() {
     );
     assert_eq!(runner["state_storage_configuration"]["namespace"], "canyon-runner");
 
-    insta::assert_snapshot!("listed", server.canyon(&["list", "runners"]).snapshot());
-    insta::assert_snapshot!("made_twice", server.canyon(&create).snapshot());
+    assert_snapshot!("listed", server.canyon(&["list", "runners"]).snapshot());
+    assert_snapshot!("made_twice", server.canyon(&create).snapshot());
 
     // What was read can be written, with a change.
     let changed = GKE
@@ -51,10 +60,7 @@ async fn a_gke_runner_is_made_from_its_file_read_back_changed_and_deleted() {
     assert_eq!(runner["description"], "GKE runner for our cluster in europe-west3");
     assert_eq!(runner["runner_configuration"]["job"]["namespace"], "jobs");
 
-    insta::assert_snapshot!(
-        "in_use",
-        server.canyon(&["delete", "runner", "my-gke-runner"]).snapshot()
-    );
+    assert_snapshot!("in_use", server.canyon(&["delete", "runner", "my-gke-runner"]).snapshot());
     let rules = server.canyon(&["list", "runner-rules", "--out", "json"]);
     let rules: Value = serde_json::from_str(rules.done()).unwrap();
     let rule = rules[0]["id"].as_str().unwrap();
@@ -94,11 +100,11 @@ async fn deploy_ends_with_the_documented_exit_codes() {
     let ok =
         site.server.canyon(&["deploy", PROJECT, ENV, "--module", "./net", "--var", "greeting=hi"]);
     assert_eq!(ok.code, 0, "{ok:?}");
-    insta::assert_snapshot!("deployed", settled(&ok.snapshot()));
+    assert_snapshot!("deployed", settled(&ok.snapshot()));
 
     let failed = site.server.canyon_with(&deploy, "output \"x\" {\n  value = var.y\n}\n", &[]);
     assert_eq!(failed.code, 1, "{failed:?}");
-    insta::assert_snapshot!("failed", settled(&failed.snapshot()));
+    assert_snapshot!("failed", settled(&failed.snapshot()));
 
     let usage = site.server.canyon(&["deploy", PROJECT, ENV, "--module", "./nowhere"]);
     assert_eq!(usage.code, 2, "{usage:?}");
@@ -106,12 +112,12 @@ async fn deploy_ends_with_the_documented_exit_codes() {
     let nobody = [("CANYON_API_URL", "http://127.0.0.1:1")];
     let unreachable = site.server.canyon_with(&["list", "runners"], "", &nobody);
     assert_eq!(unreachable.code, 3, "{unreachable:?}");
-    insta::assert_snapshot!("unreachable", unreachable.snapshot());
+    assert_snapshot!("unreachable", unreachable.snapshot());
 
     let refused =
         site.server.canyon_with(&["deploy", PROJECT, "no-such-env", "--module", "-"], THIRTY, &[]);
     assert_eq!(refused.code, 4, "{refused:?}");
-    insta::assert_snapshot!("refused", refused.snapshot());
+    assert_snapshot!("refused", refused.snapshot());
 
     let token = [("CANYON_TOKEN", "wrong")];
     let stranger = site.server.canyon_with(&["list", "runners"], "", &token);

@@ -11,6 +11,7 @@ pub(crate) struct Said {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+    org: String,
 }
 
 impl Server {
@@ -42,16 +43,17 @@ impl Server {
             .unwrap();
         // A program that refuses its arguments does not read its input.
         let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-        Said::from(child.wait_with_output().unwrap(), self.token())
+        Said::from(child.wait_with_output().unwrap(), self.token(), self.org())
     }
 }
 
 impl Said {
-    fn from(output: Output, token: &str) -> Self {
+    fn from(output: Output, token: &str, org: &str) -> Self {
         let said = Self {
             code: output.status.code().expect("it was not killed"),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
+            org: org.to_owned(),
         };
         assert!(!format!("{said:?}").contains(token), "the token was printed");
         said
@@ -74,6 +76,7 @@ impl Said {
             (r"http://127\.0\.0\.1:\d+", "[server]"),
             (r"\d+(\.\d+)? ?m?s\b", "[duration]"),
         ];
+        let text = text.replace(&format!("org_id: {}\n", self.org), "org_id: [org]\n");
         hidden.iter().fold(text, |text, (pattern, name)| {
             Regex::new(pattern).unwrap().replace_all(&text, *name).into_owned()
         })

@@ -111,7 +111,7 @@ pub(crate) async fn end(client: &Client, id: &str) -> Deployment {
         match client.wait(id, 5).await {
             Ok(Some(deployment)) => return deployment,
             Ok(None) => {}
-            Err(error) if error.status().is_none() => {
+            Err(error) if error.is_retryable() => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             Err(error) => panic!("cannot wait for {id}: {error:?}"),

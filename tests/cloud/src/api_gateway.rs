@@ -1,0 +1,257 @@
+//! An API Gateway HTTP API, with one function behind its `$default` route.
+//!
+//! The rules are those of the developer guide, which the files quote where they follow it:
+//! - events and answers:
+//!   <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html>
+//! - quotas: <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-quotas.html>
+//! - throttles: <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-throttling.html>
+//!
+//! What is not played: TLS, authorizers, CORS by the gateway, custom domains, access logs.
+
+mod answer;
+mod event;
+mod event_v1;
+mod event_v2;
+mod throttle;
+
+pub use throttle::Throttle;
+
+use crate::runtime::{Function, InvokeError};
+use answer::Answer;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::response::Response;
+use event::Incoming;
+use futures::StreamExt as _;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use uuid::Uuid;
+
+/// "Payload size: 10 MB", and it cannot be increased.
+const PAYLOAD_LIMIT: usize = 10 * 1024 * 1024;
+/// "Total combined size of request line and header values: 10240 bytes".
+const HEADER_LIMIT: usize = 10_240;
+/// "Maximum integration timeout: 30 seconds", and it cannot be increased.
+const INTEGRATION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The shape of the event that the function gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayloadFormat {
+    /// As REST APIs send it.
+    V1,
+    /// What HTTP APIs send unless told otherwise.
+    V2,
+}
+
+/// How an API is configured.
+#[derive(Clone, Debug)]
+pub struct ApiConfig {
+    /// The event's shape.
+    pub payload_format: PayloadFormat,
+    /// `$default` serves at the root; any other name is the first part of each path.
+    pub stage: String,
+    /// At most 30 seconds.
+    pub integration_timeout: Duration,
+    /// The stage's route throttle.
+    pub throttle: Option<Throttle>,
+    /// In the request context.
+    pub account_id: String,
+    /// In the request context.
+    pub api_id: String,
+    /// Where it listens. Port 0 takes a free one.
+    pub listen: SocketAddr,
+}
+
+impl Default for ApiConfig {
+    fn default() -> Self {
+        Self {
+            payload_format: PayloadFormat::V2,
+            stage: "$default".to_owned(),
+            integration_timeout: INTEGRATION_TIMEOUT,
+            throttle: None,
+            account_id: "123456789012".to_owned(),
+            api_id: "a1b2c3d4e5".to_owned(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        }
+    }
+}
+
+/// A served API. It ends with this value.
+#[derive(Debug)]
+pub struct ApiGateway {
+    address: SocketAddr,
+    stage: String,
+    _server: DropGuard,
+}
+
+struct Api {
+    config: ApiConfig,
+    function: Function,
+    bucket: Option<throttle::Bucket>,
+}
+
+impl ApiGateway {
+    /// Serves `function`.
+    ///
+    /// # Panics
+    /// If API Gateway would refuse the configuration, or the address is taken.
+    pub async fn start(config: ApiConfig, function: Function) -> Self {
+        let listener = TcpListener::bind(config.listen).await;
+        let listener = listener.unwrap_or_else(|error| panic!("{}: {error}", config.listen));
+        Self::serve(listener, config, function)
+    }
+
+    /// Serves `function` where somebody listens already: whoever must know the address before the
+    /// function is configured binds first. `config.listen` does not matter then.
+    ///
+    /// # Panics
+    /// If API Gateway would refuse the configuration.
+    pub fn serve(listener: TcpListener, config: ApiConfig, function: Function) -> Self {
+        let longest = config.integration_timeout;
+        assert!(longest <= INTEGRATION_TIMEOUT, "{longest:?} is longer than API Gateway waits");
+        let address = listener.local_addr().unwrap_or(config.listen);
+        let stage = config.stage.clone();
+        let bucket = config.throttle.map(throttle::Bucket::new);
+        let api = Arc::new(Api { config, function, bucket });
+        let router = Router::new().fallback(handle).with_state(api);
+        let router = router.into_make_service_with_connect_info::<SocketAddr>();
+        let over = CancellationToken::new();
+        let ended = over.clone().cancelled_owned();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = axum::serve(listener, router) => {}
+                () = ended => {}
+            }
+        });
+        Self { address, stage, _server: over.drop_guard() }
+    }
+
+    /// The invoke URL, with the stage if that is part of it, without a slash at the end.
+    pub fn url(&self) -> String {
+        url(self.address, &self.stage)
+    }
+}
+
+/// The invoke URL of a stage that is or will be served at `address`.
+pub fn url(address: SocketAddr, stage: &str) -> String {
+    match stage {
+        "$default" => format!("http://{address}"),
+        stage => format!("http://{address}/{stage}"),
+    }
+}
+
+async fn handle(
+    State(api): State<Arc<Api>>,
+    ConnectInfo(client): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Response {
+    let request_id = Uuid::new_v4().simple().to_string();
+    let mut response = match pass_on(&api, client, &request_id, request).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.into_response(),
+    };
+    if let Ok(value) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert("apigw-requestid", value);
+    }
+    response
+}
+
+async fn pass_on(
+    api: &Api,
+    client: SocketAddr,
+    request_id: &str,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (parts, body) = request.into_parts();
+    let line = parts.method.as_str().len() + parts.uri.to_string().len();
+    if line + size(&parts.headers) > HEADER_LIMIT {
+        return Err(Refusal(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
+    }
+    let body = read(body).await?;
+    // Any stage but $default is the first part of the path.
+    let prefix = format!("/{}", api.config.stage);
+    let is_in_stage = api.config.stage == "$default"
+        || parts
+            .uri
+            .path()
+            .strip_prefix(&prefix)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if !is_in_stage {
+        return Err(Refusal(StatusCode::NOT_FOUND));
+    }
+    if api.bucket.as_ref().is_some_and(|bucket| !bucket.take()) {
+        // Over the limit, clients get 429 Too Many Requests.
+        return Err(Refusal(StatusCode::TOO_MANY_REQUESTS));
+    }
+    let incoming = Incoming::new(&api.config, client, request_id, &parts, body);
+    let event = match api.config.payload_format {
+        PayloadFormat::V1 => event_v1::event(&incoming),
+        PayloadFormat::V2 => event_v2::event(&incoming),
+    };
+    let invoked = api.function.invoke(event.to_string());
+    // The function goes on; nobody hears what it says.
+    let Ok(result) = timeout(api.config.integration_timeout, invoked).await else {
+        return Err(Refusal(StatusCode::SERVICE_UNAVAILABLE));
+    };
+    let payload = result.map_err(|error| Refusal::after(&error))?;
+    let answer = Answer::parse(&payload, api.config.payload_format);
+    let answer = answer.ok_or(Refusal(StatusCode::INTERNAL_SERVER_ERROR))?;
+    Ok(answer.into_response())
+}
+
+fn size(headers: &HeaderMap) -> usize {
+    headers.values().map(HeaderValue::len).sum()
+}
+
+/// The whole body. One that is too large is read to its end all the same, so that the client gets
+/// to read why it was refused.
+async fn read(body: Body) -> Result<Vec<u8>, Refusal> {
+    let (mut read, mut count) = (Vec::new(), 0);
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|_| Refusal(StatusCode::BAD_REQUEST))?;
+        count += piece.len();
+        if count <= PAYLOAD_LIMIT {
+            read.extend_from_slice(&piece);
+        }
+    }
+    if count > PAYLOAD_LIMIT {
+        return Err(Refusal(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+    Ok(read)
+}
+
+/// What the gateway says itself.
+struct Refusal(StatusCode);
+
+impl Refusal {
+    fn after(error: &InvokeError) -> Self {
+        Self(match error {
+            // The function was not reached; a client may try again.
+            InvokeError::Throttled => StatusCode::SERVICE_UNAVAILABLE,
+            InvokeError::RequestEntityTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            InvokeError::FunctionError { .. }
+            | InvokeError::Timeout { .. }
+            | InvokeError::Crashed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        })
+    }
+
+    fn into_response(self) -> Response {
+        let message = match self.0 {
+            StatusCode::PAYLOAD_TOO_LARGE => "Request Entity Too Large",
+            status => status.canonical_reason().unwrap_or_default(),
+        };
+        let mut response = Response::new(Body::from(json!({ "message": message }).to_string()));
+        *response.status_mut() = self.0;
+        let content_type = HeaderValue::from_static("application/json");
+        response.headers_mut().insert("content-type", content_type);
+        response
+    }
+}

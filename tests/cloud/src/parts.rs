@@ -1,0 +1,109 @@
+//! Real programs that stand in for services of AWS. Each listens on loopback only, and ends with
+//! its value.
+
+pub mod dynamodb_local;
+pub mod minio;
+pub mod moto;
+
+use crate::process::Process;
+use http::StatusCode;
+use std::fs;
+use std::future::Future;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A debug machine that also compiles needs a moment; what does not come up must not hang.
+const START: Duration = Duration::from_mins(1);
+
+/// A running program with a folder of its own, which goes after it.
+#[derive(Debug)]
+struct Part {
+    name: &'static str,
+    process: Process,
+    folder: TempDir,
+}
+
+impl Part {
+    /// Starts the program that `variable` names.
+    async fn start(
+        name: &'static str,
+        variable: &str,
+        arguments: impl FnOnce(&Path) -> Vec<String>,
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let program = program(variable);
+        let folder = tempfile::Builder::new().prefix("canyon-cloud-").tempdir();
+        let folder = folder.unwrap_or_else(|error| panic!("no folder for {name}: {error}"));
+        let started = async {
+            let mut command = Process::command(&program, &folder.path().join("log"))?;
+            command
+                .args(arguments(folder.path()))
+                .current_dir(folder.path())
+                .env("HOME", folder.path())
+                // What the wrappers of these programs call, and where Java is.
+                .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+                .envs(variables.iter().copied());
+            Process::start(command).await
+        };
+        let process = started.await;
+        let process = process.unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        Self { name, process, folder }
+    }
+
+    /// Waits until `answer` is there.
+    async fn until<T, F>(&mut self, mut answer: impl FnMut() -> F) -> T
+    where
+        F: Future<Output = Option<T>>,
+    {
+        let deadline = Instant::now() + START;
+        loop {
+            if let Some(found) = answer().await {
+                return found;
+            }
+            let ended = self.process.ended();
+            assert!(ended.is_none(), "{} ended ({ended:?})\n{}", self.name, self.log());
+            let late = Instant::now() > deadline;
+            assert!(!late, "{} does not answer within {START:?}\n{}", self.name, self.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until `url` answers with `status`.
+    async fn until_answers(&mut self, url: &str, status: StatusCode) {
+        let client = reqwest::Client::new();
+        self.until(|| async {
+            let response = client.get(url).timeout(Duration::from_secs(5)).send().await.ok()?;
+            (response.status() == status).then_some(())
+        })
+        .await;
+    }
+
+    /// Everything that it wrote so far.
+    fn log(&self) -> String {
+        log(self.folder.path())
+    }
+}
+
+fn log(folder: &Path) -> String {
+    let bytes = fs::read(folder.join("log")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The program that `variable` names, which `scripts/test` sets.
+fn program(variable: &str) -> PathBuf {
+    let path = std::env::var_os(variable).map(PathBuf::from);
+    let path = path.unwrap_or_else(|| {
+        panic!("{variable} is not set; run ./scripts/test, which installs and names everything")
+    });
+    assert!(path.is_file(), "{variable} names `{}`, which does not exist", path.display());
+    path
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let address = listener.and_then(|listener| listener.local_addr());
+    address.unwrap_or_else(|error| panic!("no free port: {error}")).port()
+}

@@ -1,0 +1,42 @@
+//! What an invocation took.
+
+use std::fs;
+use std::time::Duration;
+
+/// What Lambda writes in its `REPORT` line, and a little more.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The invocation.
+    pub request_id: String,
+    /// The how manieth it was, from 1.
+    pub number: u64,
+    /// From the start of the process to its first `GET .../invocation/next`; `None` if it was warm.
+    pub init: Option<Duration>,
+    /// From handing the event over until the function asked for the next one.
+    pub duration: Duration,
+    /// The processor time of its threads meanwhile. A thread that ended in between is missing.
+    pub cpu: Option<Duration>,
+    /// The most memory that the process ever had resident.
+    pub max_memory_kib: Option<u64>,
+    /// How it failed.
+    pub error: Option<String>,
+}
+
+/// The processor time of the living threads of a process.
+pub(super) fn cpu_time(pid: i32) -> Option<Duration> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut nanoseconds: u64 = 0;
+    for task in tasks {
+        // "time spent on the cpu (in nanoseconds)" comes first (proc_pid_schedstat).
+        let line = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        nanoseconds += line.split_whitespace().next()?.parse::<u64>().ok()?;
+    }
+    Some(Duration::from_nanos(nanoseconds))
+}
+
+/// The peak of a process's resident memory, in KiB.
+pub(super) fn max_memory(pid: i32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}

@@ -1,0 +1,144 @@
+//! Reads the shards, one after the other, and hands each record to its lane.
+
+use super::record::{self, Origin, Record};
+use super::source::{Api, StreamSource};
+use super::{Shared, lane};
+use crate::chance::lock;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+
+/// Lambda polls each shard four times a second; here only quiet streams wait, and less.
+const PAUSE: Duration = Duration::from_millis(25);
+
+pub(super) struct Reader {
+    api: Api,
+    origin: Origin,
+    stream: String,
+    shared: Arc<Shared>,
+    /// Where it is: none until the next shard is known.
+    iterator: Option<String>,
+    /// Shards that were begun.
+    begun: BTreeSet<String>,
+    /// The last number that was read, and how many records were put in after it.
+    last: (u128, u128),
+    lanes: Vec<UnboundedSender<Record>>,
+    workers: JoinSet<()>,
+}
+
+impl Reader {
+    pub(super) async fn open(source: StreamSource, shared: Arc<Shared>) -> Result<Self, String> {
+        let api = Api::new(source)?;
+        let stream = api.stream().await?;
+        let shards = api.shards(&stream).await?;
+        let (mut iterator, mut begun) = (None, BTreeSet::new());
+        if shared.rules.latest {
+            // The newest shard is the open one.
+            if let Some(open) = shards.last() {
+                iterator = Some(api.iterator(&stream, open, "LATEST").await?);
+            }
+            begun = shards.into_iter().collect();
+        }
+        let stream_arn = match shared.rules.stream_arn.as_str() {
+            "" => stream.clone(),
+            arn => arn.to_owned(),
+        };
+        let origin = Origin { stream_arn, region: api.region().to_owned() };
+        let mut workers = JoinSet::new();
+        let lanes = (0..shared.rules.lanes).map(|_| {
+            let (sender, receiver) = unbounded_channel();
+            workers.spawn(lane::run(receiver, shared.clone()));
+            sender
+        });
+        let lanes = lanes.collect();
+        let last = (0, 0);
+        Ok(Self { api, origin, stream, shared, iterator, begun, last, lanes, workers })
+    }
+
+    /// Reads until it is dropped.
+    pub(super) async fn run(mut self) {
+        loop {
+            let busy = self.shared.pending.load(Ordering::SeqCst) > 0;
+            let found = match self.look().await {
+                Ok(found) => found,
+                Err(why) => {
+                    // Faults of the front among them: the mapping tries again, as Lambda does.
+                    *lock(&self.shared.trouble) = Some(why);
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            *lock(&self.shared.trouble) = None;
+            if found > 0 {
+                continue;
+            }
+            if !busy && self.shared.pending.load(Ordering::SeqCst) == 0 {
+                self.shared.quiet.send_modify(|looks| *looks += 1);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// How many records were there, with those that a test put in.
+    async fn look(&mut self) -> Result<usize, String> {
+        let inserted = std::mem::take(&mut *lock(&self.shared.inserted));
+        let mut found = inserted.len();
+        for given in inserted {
+            let (number, count) = (self.last.0, self.last.1 + 1);
+            self.take(record::complete(given), number, count);
+        }
+        if self.iterator.is_none() {
+            let shards = self.api.shards(&self.stream).await?;
+            let Some(next) = shards.into_iter().find(|shard| !self.begun.contains(shard)) else {
+                return Ok(found);
+            };
+            self.iterator = Some(self.api.iterator(&self.stream, &next, "TRIM_HORIZON").await?);
+            self.begun.insert(next);
+        }
+        let Some(iterator) = &self.iterator else { return Ok(found) };
+        let page = self.api.records(iterator).await?;
+        found += page.records.len();
+        self.iterator = page.next;
+        for given in page.records {
+            let number = record::number(&given);
+            self.take(given, number, 0);
+        }
+        Ok(found)
+    }
+
+    fn take(&mut self, given: Value, number: u128, inserted: u128) {
+        self.last = (number, inserted);
+        let record = self.origin.record(given, number, inserted);
+        let disturbance = self.shared.disturbance();
+        let passed = self.shared.rules.pass(&record.event);
+        let lost = passed && (disturbance.off || self.shared.chance.happens(disturbance.drop));
+        self.shared.count(|counts| {
+            counts.read += 1;
+            counts.passed += u64::from(passed);
+            counts.dropped += u64::from(lost);
+        });
+        if !passed || lost {
+            return;
+        }
+        // "Lambda still ensures in-order processing at the item (partition and sort key) level."
+        let mut hasher = DefaultHasher::new();
+        record.item.hash(&mut hasher);
+        let lanes = u64::try_from(self.lanes.len()).unwrap_or(1).max(1);
+        let lane = usize::try_from(hasher.finish() % lanes).unwrap_or_default();
+        self.shared.pending.fetch_add(1, Ordering::SeqCst);
+        if self.lanes[lane].send(record).is_err() {
+            self.shared.pending.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.workers.abort_all();
+    }
+}

@@ -1,0 +1,66 @@
+//! Deaths that a test orders.
+
+use crate::puppet::{lives, puppet};
+use canyon_cloud::runtime::{InvokeError, Kill};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+fn killed() -> InvokeError {
+    InvokeError::Crashed { how: "with error: signal: killed".to_owned() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_killed_in_the_middle() {
+    let puppet = puppet(|_| {});
+    let before = puppet.pid().await;
+    puppet.function.kill_during(|invocation| {
+        (invocation.number == 2).then_some(Kill::After(Duration::from_millis(100)))
+    });
+    let began = Instant::now();
+    let orders = json!({ "print": "begun", "sleep": 10_000 });
+    assert_eq!(puppet.play(orders).await, Err(killed()));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(puppet.function.log().contains("begun"));
+    assert!(!lives(before));
+    assert_ne!(puppet.pid().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_killed_when_all_is_done_and_nobody_hears_of_it() {
+    let puppet = puppet(|_| {});
+    let before = puppet.pid().await;
+    puppet.function.kill_during(|_| Some(Kill::BeforeResponse));
+    assert_eq!(puppet.play(json!({ "print": "done" })).await, Err(killed()));
+    assert!(puppet.function.log().contains("done"));
+    assert!(!lives(before));
+    puppet.function.spare();
+    assert_ne!(puppet.pid().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_kills_who_works_and_who_waits() {
+    let puppet = puppet(|_| {});
+    let (a, b) =
+        tokio::join!(puppet.play(json!({ "sleep": 300 })), puppet.play(json!({ "sleep": 300 })));
+    let [a, b] = [a, b].map(|answer| answer.unwrap()["pid"].as_u64().unwrap());
+    assert_eq!(puppet.function.warm_processes().len(), 2);
+    let (worker, ()) = tokio::join!(puppet.play(json!({ "sleep": 10_000 })), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        puppet.function.restart_all().await;
+    });
+    assert_eq!(worker, Err(killed()));
+    assert!(!lives(a) && !lives(b));
+    assert!(![a, b].contains(&puppet.pid().await));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_somebody_killed_while_it_waited_is_not_used() {
+    let puppet = puppet(|_| {});
+    let before = puppet.pid().await;
+    let [pid] = puppet.function.warm_processes()[..] else { panic!("one process waits") };
+    assert_eq!(u64::try_from(pid).unwrap(), before);
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    crate::puppet::until("its death", || !lives(before)).await;
+    assert_ne!(puppet.pid().await, before);
+}

@@ -1,0 +1,19 @@
+//! What the tests start: the parts of the laptop's harness, with an installation in the place of its server.
+
+#[path = "../../e2e/harness/cli.rs"]
+pub(crate) mod cli;
+#[path = "../../e2e/harness/deployments.rs"]
+pub(crate) mod deployments;
+#[path = "../../e2e/harness/ledger.rs"]
+pub(crate) mod ledger;
+#[path = "../../e2e/harness/module.rs"]
+pub(crate) mod module;
+#[path = "../../e2e/harness/processes.rs"]
+pub(crate) mod processes;
+#[path = "../../e2e/harness/programs.rs"]
+pub(crate) mod programs;
+#[path = "../../e2e/harness/proxy.rs"]
+pub(crate) mod proxy;
+pub(crate) mod server;
+#[path = "../../e2e/harness/site.rs"]
+pub(crate) mod site;
