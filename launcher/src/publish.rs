@@ -8,7 +8,7 @@ use crate::{LaunchError, Launcher};
 use async_trait::async_trait;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::events::DeploymentEvent;
-use canyon_domain::ids::OrgUuid;
+use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_store::deployment_lists::Due;
 use canyon_store::error::BoxError;
 
@@ -32,37 +32,26 @@ impl Launcher {
     pub async fn tell(&self, org: OrgUuid, image: &Deployment) -> Result<(), LaunchError> {
         let Some(name) = self.organization(org).await? else { return Ok(()) };
         let Some(event) = DeploymentEvent::of_write(&name, image) else { return Ok(()) };
-        self.publish(Due { org, id: image.id }, image, &[event]).await
+        self.publish(image.id, &[event]).await
     }
 
     /// Tells all that has happened to a deployment whose end nobody has told in time.
-    pub(crate) async fn tell_end(
+    pub(crate) async fn tell_history(
         &self,
         due: Due,
         deployment: &Deployment,
     ) -> Result<(), LaunchError> {
-        if deployment.due_at.is_none_or(|at| at > self.clock.now()) {
-            return Ok(());
-        }
-        let events = match self.organization(due.org).await? {
-            Some(name) => DeploymentEvent::history(&name, deployment),
-            None => Vec::new(),
-        };
-        self.publish(due, deployment, &events).await
+        let Some(name) = self.organization(due.org).await? else { return Ok(()) };
+        self.publish(due.id, &DeploymentEvent::history(&name, deployment)).await
     }
 
     async fn publish(
         &self,
-        due: Due,
-        deployment: &Deployment,
+        deployment: DeploymentId,
         events: &[DeploymentEvent],
     ) -> Result<(), LaunchError> {
         let Some(publisher) = &self.publisher else { return Ok(()) };
-        let failed = |source| LaunchError::Publish { deployment: due.id, source };
-        publisher.publish(events).await.map_err(failed)?;
-        if deployment.status.is_terminal() {
-            self.table.end_told(due.org, due.id).await?;
-        }
-        Ok(())
+        let failed = |source| LaunchError::Publish { deployment, source };
+        publisher.publish(events).await.map_err(failed)
     }
 }

@@ -73,17 +73,20 @@ pub async fn serve(launcher: &Launcher, batch: Batch) -> DynamoDbEventResponse {
 /// Tells of each write in order, then does what is to be done. Returns the record to begin again
 /// with, if any.
 async fn serve_deployment(launcher: &Launcher, writes: Vec<Write>) -> Option<String> {
-    let (mut last, mut due) = (None, None);
+    let (mut last, mut due, mut why) = (None, None, Why::Due);
     for Write { sequence, org, image } in writes {
         if let Err(error) = launcher.tell(org, &image).await {
             warn(&error, image.id);
             return Some(sequence);
         }
         due = Some(Due { org, id: image.id });
+        if image.status.is_terminal() {
+            why = Why::Told;
+        }
         last = Some(sequence);
     }
     let due = due?;
-    match launcher.tend(due, Why::Due).await {
+    match launcher.tend(due, why).await {
         Ok(()) => None,
         Err(error) => {
             warn(&error, due.id);

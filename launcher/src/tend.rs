@@ -1,7 +1,7 @@
 //! One deployment: what is to be done now, and doing it.
 
 use crate::{LaunchError, Launcher, last_job};
-use canyon_dispatch::{Dispatcher, StopMode};
+use canyon_dispatch::{Dispatcher, Remains, StopMode};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deadline::{self, Observation, Step, next_step};
 use canyon_domain::deployment::Deployment;
@@ -12,15 +12,24 @@ use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How often one call decides again because others changed the deployment meanwhile.
 const MAX_TRIES: u32 = 20;
+
+/// After an end, how long one call waits for the job to be gone: it ends a moment after its result.
+const FAREWELL: Duration = Duration::from_secs(2);
+const FAREWELL_PAUSE: Duration = Duration::from_millis(100);
+/// How long after an end somebody comes back for a job that still lives. Its stop was tried before.
+const COME_BACK: Duration = Duration::from_mins(15);
 
 /// Why a deployment is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// It is due, or was just written.
     Due,
+    /// It has ended, and that was just told.
+    Told,
     /// The platform hints that its job is gone: look, even if nothing is due.
     JobGone,
 }
@@ -52,8 +61,7 @@ impl Launcher {
                 return Ok(());
             };
             if deployment.status.is_terminal() {
-                self.forget(due, &deployment).await?;
-                return self.tell_end(due, &deployment).await;
+                return self.close(due, &deployment, why).await;
             }
             let site = self.site(due, &deployment).await?;
             match self.act(due, deployment, &site, why).await? {
@@ -176,28 +184,56 @@ impl Launcher {
         Ok(Done::Again)
     }
 
-    /// The end is recorded: what is left of the job may go.
-    async fn forget(&self, due: Due, deployment: &Deployment) -> Result<(), LaunchError> {
-        let Some(job) = last_job(deployment) else { return Ok(()) };
+    /// The end is recorded: what is left of the job may go, and if nobody has told of the end in
+    /// time, it is told now. After both nobody need come back.
+    async fn close(&self, due: Due, deployment: &Deployment, why: Why) -> Result<(), LaunchError> {
+        let now = self.clock.now();
+        let overdue = deployment.due_at.is_some_and(|at| at <= now);
+        if overdue && why != Why::Told {
+            self.tell_history(due, deployment).await?;
+        }
+        let patience = if why == Why::Told { FAREWELL } else { Duration::ZERO };
+        let remains = self.forget(due, deployment, patience).await?;
+        let too_late = deployment.completed_at.is_none_or(|end| now >= end + COME_BACK);
+        let told = overdue || why == Why::Told;
+        if told && deployment.due_at.is_some() && (remains == Remains::Nothing || too_late) {
+            self.table.end_told(due.org, due.id).await?;
+        }
+        Ok(())
+    }
+
+    async fn forget(
+        &self,
+        due: Due,
+        deployment: &Deployment,
+        patience: Duration,
+    ) -> Result<Remains, LaunchError> {
+        let Some(job) = last_job(deployment) else { return Ok(Remains::Nothing) };
         let site = match self.site(due, deployment).await {
             Ok(site) => site,
             // The runner was deleted; its job left nothing that matters.
-            Err(LaunchError::Definition { .. }) => return Ok(()),
+            Err(LaunchError::Definition { .. }) => return Ok(Remains::Nothing),
             Err(error) => return Err(error),
         };
-        if let Some(dispatcher) = site.dispatcher {
-            dispatcher.forget(&job).await;
+        let Some(dispatcher) = site.dispatcher else { return Ok(Remains::Nothing) };
+        let mut left = patience;
+        loop {
+            let remains = dispatcher.forget(&job).await;
+            if remains == Remains::Nothing || left.is_zero() {
+                return Ok(remains);
+            }
+            tokio::time::sleep(FAREWELL_PAUSE).await;
+            left = left.saturating_sub(FAREWELL_PAUSE);
         }
-        Ok(())
     }
 
     pub(crate) fn cannot_launch(&self, site: &Site) -> String {
         let mut types: Vec<_> = self.dispatchers.keys().map(|kind| kind.as_str()).collect();
         types.sort_unstable();
+        let others = if types.is_empty() { "none".to_owned() } else { types.join(", ") };
         format!(
-            "this installation cannot launch runners of type `{}`, only: {}",
-            site.definition.runner_type(),
-            types.join(", ")
+            "this installation cannot launch runners of type `{}`; it launches: {others}",
+            site.definition.runner_type()
         )
     }
 }

@@ -59,6 +59,15 @@ pub enum TailStream {
     Events,
 }
 
+/// What there is of a job after [`Dispatcher::forget`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remains {
+    /// Nothing that anybody should come back for.
+    Nothing,
+    /// It lives: forget it later.
+    Job,
+}
+
 /// A kind of compute. Every function may be called again at any time, also by two launchers at
 /// once.
 #[async_trait]
@@ -95,6 +104,7 @@ pub trait Dispatcher: Send + Sync {
     ) -> Result<Vec<u8>, DispatchError>;
 
     /// The attempt's end is recorded, so what is left of a dead job may go. Does nothing while it
-    /// lives, and nothing when nothing is left.
-    async fn forget(&self, job: &JobRef);
+    /// lives, and nothing when nothing is left. What cannot be cleared away is said in the log, and
+    /// counts as nothing: no repetition would help.
+    async fn forget(&self, job: &JobRef) -> Remains;
 }

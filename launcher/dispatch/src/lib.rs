@@ -12,5 +12,7 @@ mod error;
 #[cfg(target_os = "linux")]
 pub mod local;
 
-pub use dispatcher::{Dispatcher, JobRef, Launch, Started, StopMode, TAIL_LIMIT, TailStream};
+pub use dispatcher::{
+    Dispatcher, JobRef, Launch, Remains, Started, StopMode, TAIL_LIMIT, TailStream,
+};
 pub use error::DispatchError;

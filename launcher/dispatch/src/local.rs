@@ -25,7 +25,7 @@ mod watch;
 
 pub use spawn::inherited_environment;
 
-use crate::{DispatchError, Dispatcher, JobRef, Launch, Started, StopMode, TailStream};
+use crate::{DispatchError, Dispatcher, JobRef, Launch, Remains, Started, StopMode, TailStream};
 use async_trait::async_trait;
 use canyon_domain::{deadline::Observation, failure::FailureClass};
 use folder::Folder;
@@ -166,13 +166,15 @@ impl Dispatcher for LocalDispatcher {
         .await?
     }
 
-    async fn forget(&self, job: &JobRef) {
+    async fn forget(&self, job: &JobRef) -> Remains {
         let folder = self.folder(job);
-        match blocking(move || forget(&folder)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(?job, %error, "cannot remove the job's folder"),
-            Err(error) => tracing::warn!(?job, %error, "cannot remove the job's folder"),
-        }
+        let said = match blocking(move || forget(&folder)).await {
+            Ok(Ok(remains)) => return remains,
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(?job, error = said, "cannot remove the job's folder");
+        Remains::Nothing
     }
 }
 
@@ -284,18 +286,23 @@ fn stop(folder: &Folder, how: StopMode) -> Result<(), DispatchError> {
     }
 }
 
-fn forget(folder: &Folder) -> io::Result<()> {
+fn forget(folder: &Folder) -> io::Result<Remains> {
     let give_up = Instant::now() + START_WAIT / 10;
     while folder.path().exists() {
         // Whoever only looks has the lock for an instant; a living job keeps it.
         if let Some(_lock) = folder.lock()? {
-            let lives = folder.leader()?.map(|leader| leader.is_alive()).transpose()?;
-            return if lives == Some(true) { Ok(()) } else { folder.remove() };
+            if let Some(leader) = folder.leader()? {
+                if leader.is_alive()? {
+                    return Ok(Remains::Job);
+                }
+                tree::kill_left(folder, &leader)?;
+            }
+            return folder.remove().map(|()| Remains::Nothing);
         }
         if Instant::now() > give_up {
-            return Ok(());
+            return Ok(Remains::Job);
         }
         sleep(START_PAUSE);
     }
-    Ok(())
+    Ok(Remains::Nothing)
 }

@@ -4,7 +4,7 @@ use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
-use std::{fs, io, os::unix::fs::MetadataExt};
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
 /// One process, and no later one with the same id: no two processes have both the id and the time
 /// of their start in common.
@@ -92,6 +92,25 @@ pub(super) fn reading_from(file: Inode) -> io::Result<Vec<Stat>> {
         let input = fs::metadata(format!("/proc/{}/fd/0", pid.as_raw_nonzero()));
         if input.is_ok_and(|input| Inode::of(&input) == file) {
             found.extend(Stat::read(pid).filter(|stat| !stat.zombie));
+        }
+    }
+    Ok(found)
+}
+
+/// The processes of a group that work below `folder`. By the folder they are told from those of a later
+/// group of the same id.
+pub(super) fn working_in(folder: &Path, group: Pid) -> io::Result<Vec<Stat>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+        else {
+            continue;
+        };
+        let works = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
+        if works.is_ok_and(|works| works.starts_with(folder)) {
+            let of_group = |stat: &Stat| !stat.zombie && stat.group == group.as_raw_nonzero().get();
+            found.extend(Stat::read(pid).filter(of_group));
         }
     }
     Ok(found)

@@ -6,7 +6,7 @@
 
 use super::{
     folder::{Folder, Leader},
-    process::{Stat, reading_from},
+    process::{Stat, reading_from, working_in},
 };
 use rustix::{
     io::Errno,
@@ -97,6 +97,14 @@ pub(super) fn ask_orphans(folder: &Folder, leader: &Leader) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Kills what a dead job's commands left behind: a command of the module that started others without
+/// waiting for them. They have another standard input than OpenTofu, so they do not count as the job,
+/// and nobody else ends them.
+pub(super) fn kill_left(folder: &Folder, leader: &Leader) -> io::Result<()> {
+    let left = working_in(&folder.path(), leader.process.pid)?;
+    left.iter().try_for_each(|stat| stat.process.signal(Signal::KILL))
 }
 
 /// Kills every process of the job.

@@ -2,7 +2,7 @@
 //!
 //! A kind brings a [`Platform`]: it turns an [`Act`] into a job that behaves so.
 
-use canyon_dispatch::{Dispatcher, JobRef, Launch, Started, StopMode, TailStream};
+use canyon_dispatch::{Dispatcher, JobRef, Launch, Remains, Started, StopMode, TailStream};
 use canyon_domain::{deadline::Observation, ids::DeploymentId};
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -64,7 +64,7 @@ pub(crate) async fn a_job_that_was_never_started_is_gone_and_may_be_stopped(
         kind.stop(&job, how).await.unwrap();
     }
     assert_eq!(kind.tail(&job, TailStream::Log, 0).await.unwrap(), b"");
-    kind.forget(&job).await;
+    assert_eq!(kind.forget(&job).await, Remains::Nothing);
 }
 
 pub(crate) async fn a_second_start_finds_the_first_dead_or_alive(platform: &impl Platform) {
@@ -128,16 +128,16 @@ pub(crate) async fn what_a_dead_job_wrote_is_there_until_it_is_forgotten(platfor
             assert_eq!(kind.tail(&job, stream, offset).await.unwrap(), rest.as_bytes());
         }
     }
-    kind.forget(&job).await;
+    assert_eq!(kind.forget(&job).await, Remains::Nothing);
     assert_eq!(kind.tail(&job, TailStream::Log, 0).await.unwrap(), b"");
     assert_eq!(kind.observe(&job).await, Observation::Gone(None));
-    kind.forget(&job).await;
+    assert_eq!(kind.forget(&job).await, Remains::Nothing);
 }
 
 pub(crate) async fn a_living_job_is_not_forgotten(platform: &impl Platform) {
     let kind = platform.dispatcher();
     let job = running(platform, Act::UntilAsked).await;
-    kind.forget(&job).await;
+    assert_eq!(kind.forget(&job).await, Remains::Job);
     assert_eq!(kind.observe(&job).await, Observation::Alive);
     kind.stop(&job, StopMode::Kill).await.unwrap();
     until_gone(&*kind, &job).await;

@@ -294,3 +294,19 @@ async fn a_link_in_place_of_the_log_is_not_followed() {
     until_gone(&*local.kind, &job).await;
     assert!(local.kind.tail(&job, canyon_dispatch::TailStream::Log, 0).await.is_err());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_command_of_the_module_left_behind_goes_with_the_job() {
+    let local = Local::new();
+    // Until it is `sleep` it is a shell with the lock, and counts as the job.
+    let script = "sleep 300 < /dev/null & echo $! > stray
+        until grep -q sleep /proc/$!/comm; do :; done; echo x >> started";
+    let job = local.start(script).await;
+    local.hint(&job).await;
+    until_gone(&*local.kind, &job).await;
+    let stray = number_in(&local.work(&job).join("stray"));
+    assert!(lives(stray), "it is no part of the job, so it does not keep it alive");
+    local.kind.forget(&job).await;
+    assert!(!local.job_folder(&job).exists());
+    until("the stray is dead", async || !lives(stray)).await;
+}
