@@ -8,6 +8,7 @@ mod env_types;
 pub(crate) mod environments;
 pub(crate) mod event_sources;
 mod job_hints;
+mod modules;
 mod organizations;
 mod projects;
 mod results;

@@ -2,15 +2,12 @@
 
 use super::App;
 use crate::http::error::ApiError;
-use axum::http::StatusCode;
 use canyon_domain::deadline::QUEUE_CHECK;
 use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
 use canyon_domain::ids::{DeploymentId, EnvId, OrgUuid, PrincipalId, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
-use canyon_domain::job::{Bundle, LogLevel, Module};
-use canyon_domain::module_source::ModuleSource;
+use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::principal::Principal;
-use canyon_store::blob_keys::BlobKey;
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
 use jiff::SignedDuration;
 
@@ -232,113 +229,6 @@ impl App {
             version: 1,
         };
         Ok((deployment, environment))
-    }
-
-    /// What the runner is to do: the order's module, or that of the deployment which is repeated
-    /// or undone.
-    async fn bundle_for(
-        &self,
-        by: &Principal,
-        order: &Order,
-        environment: &Environment,
-    ) -> Result<Bundle, ApiError> {
-        let module = match (&order.module, order.mode) {
-            (Some(module), Mode::Deploy | Mode::Destroy) => {
-                self.check_module(by, module, environment).await?;
-                module.clone()
-            }
-            (None, Mode::Deploy) => {
-                return Err(ApiError::field("module", "say what to deploy: a module's `source`"));
-            }
-            (None, Mode::Destroy) => self.applied_module(by, environment).await?,
-            (None, Mode::Rollback) => self.former_module(by, order, environment).await?,
-            (Some(_), Mode::Rollback) => {
-                return Err(ApiError::field(
-                    "module",
-                    "a rollback takes the module of the deployment that it repeats",
-                ));
-            }
-        };
-        Ok(Bundle {
-            module,
-            encrypted_outputs_recipient: order.encrypted_outputs_recipient.clone(),
-            encrypted_logs_recipient: order.encrypted_logs_recipient.clone(),
-            log_level: order.log_level,
-        })
-    }
-
-    async fn check_module(
-        &self,
-        by: &Principal,
-        module: &Module,
-        environment: &Environment,
-    ) -> Result<(), ApiError> {
-        module.check().map_err(|e| ApiError::field(format!("module.{}", e.field), e.reason))?;
-        match &module.source {
-            ModuleSource::Archive { digest, .. } => {
-                let key = BlobKey::archive(by.org, digest);
-                if self.blobs.size(&key).await?.is_none() {
-                    return Err(ApiError::field(
-                        "module.source",
-                        format!("there is no archive sha256:{digest}; upload it first"),
-                    ));
-                }
-            }
-            ModuleSource::Git(git) if git.is_local() => {
-                let runner = self.table.runner(by.org, &environment.runner_id).await?;
-                if runner.is_none_or(|runner| runner.runner_type != "local") {
-                    return Err(ApiError::field(
-                        "module.source",
-                        "only a runner of type `local` can read a repository on its own machine",
-                    ));
-                }
-            }
-            ModuleSource::Git(_) | ModuleSource::Inline => {}
-        }
-        Ok(())
-    }
-
-    async fn applied_module(
-        &self,
-        by: &Principal,
-        environment: &Environment,
-    ) -> Result<Module, ApiError> {
-        let nothing = || {
-            ApiError::conflict(format!(
-                "nothing was deployed to environment `{}`, so there is nothing to destroy",
-                environment.id
-            ))
-        };
-        let applied = environment.applied.ok_or_else(nothing)?;
-        let bundle = self.table.bundle(by.org, applied).await?.ok_or_else(nothing)?;
-        Ok(bundle.module)
-    }
-
-    async fn former_module(
-        &self,
-        by: &Principal,
-        order: &Order,
-        environment: &Environment,
-    ) -> Result<Module, ApiError> {
-        const FIELD: &str = "rollback_to_deployment_id";
-        let id = order
-            .rollback_to
-            .ok_or_else(|| ApiError::field(FIELD, "say which deployment to repeat"))?;
-        let former = self.table.deployment(by.org, id).await?;
-        let former = former.filter(|former| former.env_uuid == environment.uuid);
-        let former = former.ok_or_else(|| {
-            ApiError::field(FIELD, format!("environment `{}` has no deployment {id}", order.env))
-        })?;
-        if former.status != Status::Succeeded || former.plan_only || former.mode == Mode::Destroy {
-            return Err(ApiError::field(
-                FIELD,
-                format!("deployment {id} has deployed nothing that could be repeated"),
-            ));
-        }
-        let bundle = self.table.bundle(by.org, id).await?;
-        bundle.map(|bundle| bundle.module).ok_or_else(|| {
-            ApiError::new(StatusCode::CONFLICT, format!("what deployment {id} ran is not kept"))
-        })
     }
 
     /// Asks for the destroy run that ends with the removal of an environment. Asking again while it

@@ -83,3 +83,17 @@ async fn an_archive_that_announces_more_than_64_mib_is_refused_before_it_is_sent
     tokio::time::timeout(std::time::Duration::from_secs(5), read).await.unwrap().unwrap();
     assert_eq!(&answer, b"HTTP/1.1 413");
 }
+
+#[tokio::test]
+async fn an_archive_that_grew_beyond_the_bound_past_canyon_is_not_deployed() {
+    let api = furnished().await;
+    // A signed address takes any size of bytes that have the digest.
+    let digest: canyon_domain::module_source::Digest = "ab".repeat(32).parse().unwrap();
+    let key = canyon_store::blob_keys::BlobKey::archive(api.ours.uuid, &digest);
+    let size = canyon_api::archive::MAX_ARCHIVE + 1;
+    api.app.blobs.put_if_absent(&key, vec![0; size].into()).await.unwrap();
+    let mut body = order();
+    body["module"] = json!({ "source": format!("sha256:{digest}") });
+    let refused = api.post("/deployments", body).await;
+    assert_eq!((refused.0, faults(&refused)), (400, vec!["module.source"]));
+}
