@@ -135,15 +135,17 @@ pub fn claim(
         }
         Some(_) | None => {}
     }
+    // A repeated claim is the first one still: its time was told, and limits the run.
+    let at = attempt.claim.as_ref().map_or(now, |first| first.at);
     attempt.claim = Some(Claim {
         claimant: claimant.to_owned(),
-        at: now,
+        at,
         token_hash,
         heartbeat_at: now,
         streams_from,
     });
     attempt.phase = attempt.phase.max(Phase::Fetch);
-    let due_at = (now + LEASE).min(now + attempt.limits.run());
+    let due_at = (now + LEASE).min(at + attempt.limits.run());
     deployment.status = Status::Running;
     // The look that the launch had set is soon enough. Moving it is paid for twice, in the index,
     // and many runs are over before it comes.

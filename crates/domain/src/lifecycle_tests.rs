@@ -74,7 +74,12 @@ fn one_runner_wins_the_claim_and_may_repeat_it() {
     let second = claim(&mut deployment, 1, &code, "you", hash("t2"), (0, 0), at(2));
     assert_eq!(second, Err(Refused::ClaimedByAnother));
     claim(&mut deployment, 1, &code, "me", hash("t3"), (0, 0), at(3)).unwrap();
-    assert_eq!(deployment.open_attempt().unwrap().claim.as_ref().unwrap().token_hash, hash("t3"));
+    let claimed = deployment.open_attempt().unwrap().claim.as_ref().unwrap();
+    assert_eq!(
+        (&claimed.token_hash, claimed.at),
+        (&hash("t3"), at(2)),
+        "it is the first one still"
+    );
     // Much later it is not a repeat whose answer was lost, but a stolen code.
     assert_eq!(
         claim(&mut deployment, 1, &code, "me", hash("t4"), (0, 0), at(900)),

@@ -3,9 +3,15 @@
 use aws_sdk_kms::Client;
 use aws_sdk_kms::config::{BehaviorVersion, Credentials, Region, SharedHttpClient};
 use aws_sdk_kms::types::{KeySpec, KeyUsageType};
-use aws_smithy_http_client::test_util::infallible_client_fn;
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
+use std::fmt;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
@@ -31,13 +37,30 @@ pub(crate) fn kms() -> Client {
 pub(crate) fn answering(
     answer: impl Fn(&str, &str) -> (u16, String) + Send + Sync + 'static,
 ) -> Client {
-    let http = infallible_client_fn(move |request| {
-        let operation = request.headers()["x-amz-target"].to_str().unwrap().to_owned();
-        let body = str::from_utf8(request.body().bytes().unwrap()).unwrap();
-        let (status, body) = answer(operation.trim_start_matches("TrentService."), body);
-        http::Response::builder().status(status).body(body).unwrap()
-    });
+    let connector = SharedHttpConnector::new(Answering(Arc::new(answer)));
+    let http = http_client_fn(move |_, _| connector.clone());
     client("http://127.0.0.1:9".to_owned(), http)
+}
+
+type Answer = dyn Fn(&str, &str) -> (u16, String) + Send + Sync;
+
+#[derive(Clone)]
+struct Answering(Arc<Answer>);
+
+impl fmt::Debug for Answering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Answering")
+    }
+}
+
+impl HttpConnector for Answering {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let operation = request.headers().get("x-amz-target").unwrap();
+        let body = str::from_utf8(request.body().bytes().unwrap()).unwrap();
+        let (status, body) = self.0(operation.trim_start_matches("TrentService."), body);
+        let answer = HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body));
+        HttpConnectorFuture::ready(Ok(answer))
+    }
 }
 
 /// The ARN of a new key.

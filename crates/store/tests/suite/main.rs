@@ -38,6 +38,7 @@ mod runner_rules;
 #[cfg(feature = "s3")]
 mod signed_urls;
 mod table_shape;
+mod telling;
 mod transactions;
 mod world;
 mod wrapped_key;
