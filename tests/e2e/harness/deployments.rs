@@ -36,11 +36,19 @@ pub(crate) fn destruction(env: &str) -> DeploymentCreateBody {
 }
 
 impl Site {
-    /// Asks for a deployment; it must be accepted.
+    /// Asks for a deployment, again with the same key if there is no answer; it must be accepted.
     pub(crate) async fn accept(&self, body: &DeploymentCreateBody) -> String {
         let key = Uuid::new_v4().to_string();
-        let deployment = self.client.create_deployment(body, &key).await;
-        deployment.unwrap_or_else(|error| panic!("not accepted: {error:?}")).id.to_string()
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            match self.client.create_deployment(body, &key).await {
+                Ok(deployment) => return deployment.id.to_string(),
+                Err(error) if error.is_retryable() && Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Err(error) => panic!("not accepted: {error:?}"),
+            }
+        }
     }
 
     /// Waits for the end of a deployment.

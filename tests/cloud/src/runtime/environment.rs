@@ -4,6 +4,7 @@ use super::config::FunctionConfig;
 use super::desk::{Answer, Call, Delivery, Desk};
 use super::fault::Kill;
 use super::invocation::{InvokeError, InvokeResult};
+use super::report;
 use super::variables;
 use crate::process::Process;
 use http::StatusCode;
@@ -58,7 +59,9 @@ impl Environment {
 
     /// Whether it may still serve.
     pub(super) fn is_alive(&mut self) -> bool {
-        !self.killed.is_cancelled() && self.process.ended().is_none()
+        !self.killed.is_cancelled()
+            && self.process.ended().is_none()
+            && report::lives(self.process.pid())
     }
 
     /// The Init phase: waits until it asks for its first event, at most until `limit`. `None` as

@@ -22,6 +22,12 @@ pub struct Report {
     pub error: Option<String>,
 }
 
+/// Whether a process is more than its own remains. Of one that was killed these can be seen before
+/// they can be waited for: its other threads die after its first.
+pub(super) fn lives(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
 /// The processor time of the living threads of a process.
 pub(super) fn cpu_time(pid: i32) -> Option<Duration> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
