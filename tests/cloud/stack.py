@@ -163,12 +163,13 @@ def create(template, region, stack):
         ("EventBus", None): template.resolve(template.template["Resources"]["EventBus"]["Properties"]["Name"]),
     }.items():
         template.references[reference] = value
+    made = keys(template, region)
     resources = template.resources()
     outputs = template.resolve(template.template["Outputs"])
     # moto resolves each reference once, as an output that is ours alone.
     wanted = sorted(set(references([resources, outputs])), key=str)
     body = {
-        "Resources": resources,
+        "Resources": {name: resource for name, resource in resources.items() if name not in made},
         "Outputs": {
             f"R{number}": {"Value": {"Ref": logical} if attribute is None else {"Fn::GetAtt": [logical, attribute]}}
             for number, (logical, attribute) in enumerate(wanted)
@@ -176,15 +177,29 @@ def create(template, region, stack):
     }
     cloudformation = region.client("cloudformation")
     cloudformation.create_stack(StackName=stack, TemplateBody=json.dumps(body), Capabilities=["CAPABILITY_NAMED_IAM"])
-    [made] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
-    if made["StackStatus"] != "CREATE_COMPLETE":
-        sys.exit(f"stack.py: the stack is {made['StackStatus']}: {made.get('StackStatusReason')}")
-    found = {output["OutputKey"]: output["OutputValue"] for output in made["Outputs"]}
+    [stood] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
+    if stood["StackStatus"] != "CREATE_COMPLETE":
+        sys.exit(f"stack.py: the stack is {stood['StackStatus']}: {stood.get('StackStatusReason')}")
+    found = {output["OutputKey"]: output["OutputValue"] for output in stood["Outputs"]}
     for number, reference in enumerate(wanted):
         template.references[reference] = found[f"R{number}"]
     listed = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
     created = {resource.get("LogicalResourceId") for resource in listed}  # without one: skipped
-    return template.resources(), created
+    return template.resources(), created | made
+
+
+def keys(template, region):
+    """Makes the keys that sign, and returns their names: from a template, moto makes every key one that encrypts."""
+    made = set()
+    for logical, resource in template.resources().items():
+        properties = resource.get("Properties", {})
+        if resource["Type"] == "AWS::KMS::Key" and properties["KeyUsage"] != "ENCRYPT_DECRYPT":
+            wanted = {name: properties[name] for name in ("Description", "KeyUsage", "KeySpec")}
+            key = region.client("kms").create_key(**wanted)["KeyMetadata"]
+            template.references[(logical, None)] = key["KeyId"]
+            template.references[(logical, "Arn")] = key["Arn"]
+            made.add(logical)
+    return made
 
 
 def functions(region, of_type):

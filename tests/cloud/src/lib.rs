@@ -6,6 +6,7 @@ pub mod cloud;
 mod compute;
 pub mod event_bus;
 pub mod front;
+pub mod invoke_api;
 pub mod parts;
 pub mod pattern;
 mod process;

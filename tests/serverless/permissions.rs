@@ -1,0 +1,211 @@
+//! Each function's role grants what its function does, and nothing more. The front asks the template's
+//! policies before each call; here everything that a function can do is done once.
+
+use crate::bus::{self, SOON};
+use crate::harness::deployments::{assert_succeeded, destruction};
+use crate::harness::module::{THIRTY, from, inline};
+use crate::harness::programs;
+use crate::harness::site::{ENV, PROJECT, Site};
+use crate::hints;
+use crate::sources::archive;
+use canyon_api::deployment::DeploymentQuery;
+use canyon_api::page::PageQuery;
+use canyon_cloud::cloud::FUNCTIONS;
+use canyon_cloud::front::{Outcome, Policy};
+use canyon_cloud::stack::Statement;
+use canyon_cloud::streams::Disturbance;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+use uuid::Uuid;
+
+/// What no function calls itself, so that the front cannot see it: Lambda does these in the role's name.
+const BY_LAMBDA: [&str; 4] = [
+    "logs:CreateLogStream",
+    "logs:PutLogEvents",
+    "xray:PutTelemetryRecords",
+    "xray:PutTraceSegments",
+];
+/// The actions that a role grants.
+fn granted(stack: &Value, function: &str) -> BTreeSet<String> {
+    let statements = stack["roles"][function].as_array().unwrap();
+    let actions = statements.iter().flat_map(|one| one["Action"].as_array().unwrap());
+    actions.map(|action| action.as_str().unwrap().to_owned()).collect()
+}
+
+/// What is granted and was not used yet, by function; nothing may have been refused.
+fn idle(sites: &[&Site]) -> BTreeMap<&'static str, Vec<String>> {
+    let mut idle = BTreeMap::new();
+    for function in FUNCTIONS {
+        let mut left = granted(&sites[0].server.cloud().stack, function);
+        for site in sites {
+            let front = &site.server.cloud().front;
+            assert!(front.denied().is_empty(), "{:#?}", front.denied());
+            let used = front.used_actions(function);
+            left.retain(|action| !used.contains(action));
+        }
+        idle.insert(function, left.into_iter().collect());
+    }
+    idle
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_grants_what_its_function_does_and_nothing_more() {
+    let expected: BTreeMap<_, Vec<_>> =
+        FUNCTIONS.map(|function| (function, BY_LAMBDA.map(str::to_owned).to_vec())).into();
+    let (one, two, three) = tokio::join!(api_first(), launcher_first(), sweep_alone());
+    let sites = [&one, &two, &three];
+    // What follows an end is under way for a moment.
+    let deadline = Instant::now() + SOON;
+    while idle(&sites) != expected && Instant::now() < deadline {
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(idle(&sites), expected, "granted, and never used");
+}
+
+/// The API is the first to need the master key; then all that people and pipelines ask for.
+async fn api_first() -> Site {
+    let mut site = Site::new().await;
+    site.make(&["runners"], &cluster()).await;
+    // Other processes find the key that this one has made.
+    site.server.kill();
+    site.server.restart().await;
+    let client = &site.client;
+    client.delete(&["runners", "cluster"], &[]).await.unwrap();
+    site.make(&["runners"], &cluster()).await;
+    for path in ["openid-configuration", "jwks"] {
+        let url = format!("{}/.well-known/{path}", site.server.url());
+        let answer = reqwest::get(url).await.unwrap();
+        assert!(answer.status().is_success(), "{path}: {answer:?}");
+    }
+    let (digest, bytes) = archive(&[("main.tf", THIRTY)]);
+    client.put_archive(&digest, bytes.into()).await.unwrap();
+    site.deploy(from(&format!("sha256:{digest}"))).await;
+    let (digest, bytes) = archive(&[("main.tf", THIRTY), ("noise", &noise())]);
+    assert!(bytes.len() > 4 << 20, "an archive of this size goes to the bucket itself");
+    client.put_archive(&digest, bytes.into()).await.unwrap();
+    assert!(client.has_archive(&digest).await.unwrap());
+
+    bus::admit(&site).await;
+    let mut detail = bus::detail(&site);
+    detail["module"] = json!({ "source": format!("sha256:{digest}") });
+    let id = bus::accepted(&site, &bus::event(&detail)).await;
+    assert_succeeded(&site.end(&id).await);
+    detail["module"] = json!({ "source": format!("sha256:{}", "0".repeat(64)) });
+    bus::rejected(&site, &bus::event(&detail)).await;
+    assert!(!site.log(&id).await.is_empty());
+    client.outputs(&id).await.unwrap();
+    let filter =
+        DeploymentQuery { project_id: Some(PROJECT.to_owned()), env_id: Some(ENV.to_owned()) };
+    client.deployments(&filter, &PageQuery::default()).await.unwrap();
+    assert_succeeded(&site.run(&destruction(ENV)).await);
+    client.delete(&["projects", PROJECT, "envs", ENV], &[]).await.unwrap();
+    lambda_hands_over(&site);
+    site
+}
+
+/// What Lambda asks the roles for when a function fails again and again, and when it looks for the stream.
+fn lambda_hands_over(site: &Site) {
+    let cloud = site.server.cloud();
+    let asynchronous = &cloud.stack["functions"]["events"]["asynchronous"];
+    let queue = asynchronous["DestinationConfig"]["OnFailure"]["Destination"].as_str().unwrap();
+    assert!(cloud.front.authorize("events", "sqs:SendMessage", queue));
+    let mapping = &cloud.stack["event_source_mapping"];
+    let queue = mapping["DestinationConfig"]["OnFailure"]["Destination"].as_str().unwrap();
+    assert!(cloud.front.authorize("launcher", "sqs:SendMessage", queue));
+    let table = cloud.stack["table"]["stream_arn"].as_str().unwrap();
+    assert!(cloud.front.authorize("launcher", "dynamodb:ListStreams", table));
+}
+
+/// A runner with a secret, which is sealed with the master key.
+fn cluster() -> Value {
+    let auth = json!({ "service_account_token": "very-secret-token" });
+    let data = json!({ "server": "https://cluster.example", "certificate_authority_data": "Zm9v" });
+    let job = json!({ "namespace": "canyon", "service_account": "canyon" });
+    let cluster = json!({ "cluster_data": data, "auth": auth });
+    json!({
+        "id": "cluster",
+        "runner_configuration": { "type": "kubernetes", "cluster": cluster, "job": job },
+        "state_storage_configuration": { "type": "kubernetes", "namespace": "canyon" },
+    })
+}
+
+/// Text that does not get smaller.
+fn noise() -> String {
+    (0..150_000).map(|_| Uuid::new_v4().to_string() + &Uuid::new_v4().to_string()).collect()
+}
+
+/// The launcher is the first to need the master key, and finds a killed job.
+async fn launcher_first() -> Site {
+    let site = Site::new().await;
+    salvaged(&site).await;
+    site
+}
+
+/// The same by the sweep alone.
+async fn sweep_alone() -> Site {
+    let mut site = Site::new().await;
+    let off = Disturbance { off: true, ..Default::default() };
+    site.server.cloud().stream.disturb(off);
+    salvaged(&site).await;
+    site.server.kill();
+    site.server.restart().await;
+    site.deploy(inline("")).await;
+    site
+}
+
+/// A job that is killed while it applies, and whose file of events is lost with it: what it had sent is read.
+async fn salvaged(site: &Site) {
+    let (id, pid) = hints::applying(site, 1).await;
+    let deadline = Instant::now() + SOON;
+    while site.events(&id).await.is_empty() {
+        assert!(Instant::now() < deadline, "it sends no events");
+        sleep(Duration::from_millis(50)).await;
+    }
+    let job = format!("jobs/{id}-1/work/events.jsonl");
+    std::fs::remove_file(site.server.data().join(job)).unwrap();
+    hints::kill(pid);
+    assert_eq!(site.end(&id).await.status, "failed");
+    bus::published(site, "deployment.failed", 1, |detail| detail["deployment_id"] == id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_its_role_does_not_grant_is_refused_and_seen() {
+    let site = Site::new().await;
+    let cloud = site.server.cloud();
+    let mut statements: Vec<Statement> =
+        serde_json::from_value(cloud.stack["roles"]["launcher"].clone()).unwrap();
+    statements.retain(|one| !one.action.texts().contains(&"events:PutEvents".to_owned()));
+    let policy = Policy::read(&statements).unwrap();
+    let endpoint = cloud.front.open("launcher", policy).await.unwrap();
+    let launcher = cloud.function("launcher");
+    let mut environment = launcher.config().environment.clone();
+    environment.insert("AWS_ENDPOINT_URL".to_owned(), endpoint);
+    launcher.update(environment).await;
+    site.deploy(inline("")).await;
+    let deadline = Instant::now() + SOON;
+    while cloud.front.denied().is_empty() {
+        if Instant::now() >= deadline {
+            let why = cloud.stream.settled(Duration::from_millis(200)).await;
+            panic!("nothing is refused: {why:?}");
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    for one in cloud.front.denied() {
+        let what = (one.function.as_str(), one.action.as_str(), &one.outcome);
+        assert_eq!(what, ("launcher", "events:PutEvents", &Outcome::Denied));
+    }
+}
+
+#[test]
+fn the_page_of_permissions_is_what_the_template_says() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let output = Command::new(programs::given("CANYON_TEST_AWS_PYTHON"))
+        .current_dir(root)
+        .args(["infra/aws/permissions.py", "--check"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
