@@ -1,11 +1,12 @@
 //! The API and the bus as Lambda functions.
 
+pub mod path;
+
 use crate::App;
 use crate::app::authentication::Recent;
 use crate::app::deploy_requests::{self, DeployAnswer};
 use crate::changes::Changes;
 use crate::http::{HttpSettings, InvalidOrigin};
-use axum::http::{Request, Uri};
 use canyon_aws::clients::Clients;
 use canyon_aws::event_bus::EventBus;
 use canyon_aws::kms_signer::KmsSigner;
@@ -20,7 +21,6 @@ use canyon_identity::system::System;
 use canyon_store::Table;
 use canyon_store::error::BoxError;
 use jiff::Timestamp;
-use lambda_http::request::RequestContext;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,29 +75,6 @@ pub fn http_settings(settings: &Settings) -> Result<HttpSettings, SettingError> 
     let origins: Result<_, String> = settings.cors_origins.iter().map(origin).collect();
     let fault = |reason| SettingError::new("CANYON_CORS_ORIGINS", reason);
     Ok(HttpSettings { allowed_origins: origins.map_err(fault)? })
-}
-
-/// The path of a request without the name of the gateway's stage. An HTTP API puts it into the path
-/// unless it is `$default` (API Gateway Developer Guide, "Create AWS Lambda proxy integrations for
-/// HTTP APIs").
-pub fn without_stage<B>(mut request: Request<B>) -> Request<B> {
-    let stage = match request.extensions().get::<RequestContext>() {
-        Some(RequestContext::ApiGatewayV2(context)) => context.stage.as_deref(),
-        Some(RequestContext::ApiGatewayV1(context)) => context.stage.as_deref(),
-        _ => None,
-    };
-    let prefix = stage.filter(|stage| *stage != "$default").map(|stage| format!("/{stage}"));
-    let rest = prefix.and_then(|prefix| {
-        let rest = request.uri().path_and_query()?.as_str().strip_prefix(&prefix)?;
-        rest.starts_with('/').then(|| rest.parse().ok()).flatten()
-    });
-    if let Some(rest) = rest {
-        let mut parts = request.uri().clone().into_parts();
-        parts.path_and_query = Some(rest);
-        // The other parts are those of a good address.
-        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
-    }
-    request
 }
 
 /// The function `events`.

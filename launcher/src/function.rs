@@ -1,7 +1,7 @@
 //! The launcher as a Lambda function: of the table's stream, or of the clock.
 
 use crate::publish::Publish;
-use crate::{Launcher, Sweeper};
+use crate::{LaunchError, Launcher, Sweeper};
 use async_trait::async_trait;
 use canyon_aws::clients::Clients;
 use canyon_aws::event_bus::EventBus;
@@ -13,19 +13,25 @@ use canyon_domain::runner::RunnerType;
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
 use canyon_store::Table;
+use canyon_store::deployment_lists::Due;
 use canyon_store::error::BoxError;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Before the end of an invocation no new look is begun: what one has begun must end.
 const RESERVE: SignedDuration = SignedDuration::from_secs(15);
-/// Between two looks of one invocation, for what the first had made due. It doubles each time: what
-/// cannot be tended now must not be tried in a tight loop.
+/// Between two looks of one invocation, for what has become due meanwhile. It doubles while nothing new
+/// has: what cannot be tended now must not be tried in a tight loop.
 const PAUSE: Duration = Duration::from_millis(250);
+/// At the end of an invocation, for its report.
+const FAREWELL: SignedDuration = SignedDuration::from_secs(3);
+/// After so long the next look is made beside what is still being tended: one that hangs holds up no
+/// other.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 #[async_trait]
 impl Publish for EventBus {
@@ -87,6 +93,13 @@ fn dispatchers() -> Result<HashMap<RunnerType, Arc<dyn Dispatcher>>, SettingErro
     Ok(HashMap::new())
 }
 
+/// What an invocation has come to.
+struct Swept {
+    tended: HashSet<Due>,
+    /// How long the one that waited longest had been due.
+    oldest: SignedDuration,
+}
+
 /// Looks at what is due until nothing is, or until `deadline` is near.
 ///
 /// # Errors
@@ -94,25 +107,48 @@ fn dispatchers() -> Result<HashMap<RunnerType, Arc<dyn Dispatcher>>, SettingErro
 /// When the table cannot be asked; the next minute does.
 pub async fn sweep(sweeper: &Sweeper, deadline: Timestamp) -> Result<(), BoxError> {
     let clock = &sweeper.launcher().clock;
-    let (mut tended, mut oldest, mut pause) = (0, SignedDuration::ZERO, PAUSE);
-    loop {
-        let mut tasks = JoinSet::new();
-        let pass = sweeper.pass(&mut tasks).await?;
-        tended += pass.begun;
-        oldest = oldest.max(pass.oldest);
-        while tasks.join_next().await.is_some() {}
-        if pass.begun == 0 || clock.now() + RESERVE >= deadline {
-            break;
-        }
-        tokio::time::sleep(pause).await;
-        pause *= 2;
-    }
-    report(sweeper.launcher().table.name(), clock.now(), tended, oldest);
+    let mut tasks = JoinSet::new();
+    let swept = look(sweeper, deadline, &mut tasks).await;
+    // What was begun is to end. What does not end in time goes as with a killed process: it is due still.
+    let left = (deadline - FAREWELL).duration_since(clock.now());
+    let _ = tokio::time::timeout(left.try_into().unwrap_or_default(), join(&mut tasks)).await;
+    let swept = swept?;
+    report(sweeper.launcher().table.name(), clock.now(), &swept);
     Ok(())
 }
 
+async fn look(
+    sweeper: &Sweeper,
+    deadline: Timestamp,
+    tasks: &mut JoinSet<()>,
+) -> Result<Swept, LaunchError> {
+    let clock = &sweeper.launcher().clock;
+    let mut swept = Swept { tended: HashSet::new(), oldest: SignedDuration::ZERO };
+    let mut pause = PAUSE;
+    loop {
+        let pass = sweeper.pass(tasks).await?;
+        if pass.due.is_empty() {
+            return Ok(swept);
+        }
+        swept.oldest = swept.oldest.max(pass.oldest);
+        let known = swept.tended.len();
+        swept.tended.extend(pass.due);
+        pause = if swept.tended.len() > known { PAUSE } else { pause * 2 };
+        // Whether all have ended by then does not matter.
+        let _ = tokio::time::timeout(PATIENCE, join(tasks)).await;
+        if clock.now() + pause + RESERVE >= deadline {
+            return Ok(swept);
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn join(tasks: &mut JoinSet<()>) {
+    while tasks.join_next().await.is_some() {}
+}
+
 /// Metrics by the log (CloudWatch embedded metric format): no permission, no request.
-fn report(table: &str, now: Timestamp, tended: usize, oldest: SignedDuration) {
+fn report(table: &str, now: Timestamp, swept: &Swept) {
     let metrics = json!({
         "_aws": {
             "Timestamp": now.as_millisecond(),
@@ -126,8 +162,8 @@ fn report(table: &str, now: Timestamp, tended: usize, oldest: SignedDuration) {
             }],
         },
         "Table": table,
-        "OldestDueSeconds": oldest.as_secs(),
-        "SweptDeployments": tended,
+        "OldestDueSeconds": swept.oldest.as_secs(),
+        "SweptDeployments": swept.tended.len(),
     });
     #[expect(clippy::print_stdout, reason = "CloudWatch reads metrics from this stream")]
     {

@@ -10,6 +10,7 @@
 use crate::{LaunchError, Launcher, Why};
 use aws_lambda_events::dynamodb::EventRecord;
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
+use canyon_domain::causes::Causes;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_store::deployment_item::from_stream_image;
@@ -46,7 +47,7 @@ pub async fn serve(launcher: &Launcher, batch: Batch) -> DynamoDbEventResponse {
             Ok(None) => {}
             Err(error) => {
                 let sequence = sequence(&record);
-                tracing::error!(error, sequence, "a record of the stream cannot be read");
+                tracing::error!(error = %Causes(&*error), sequence, "a record of the stream cannot be read");
                 failed.push(sequence);
             }
         }
@@ -97,8 +98,7 @@ async fn serve_deployment(launcher: &Launcher, writes: Vec<Write>) -> Option<Str
 }
 
 fn warn(error: &LaunchError, deployment: DeploymentId) {
-    let error = error as &dyn Error;
-    tracing::warn!(error, %deployment, "cannot serve the record now");
+    tracing::warn!(error = %Causes(error), %deployment, "cannot serve the record now");
 }
 
 /// The write that a record is about; `None` for a deletion, which says nothing to anybody.

@@ -3,8 +3,10 @@
 use crate::tend::Why;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
+use canyon_domain::causes::Causes;
 use canyon_store::deployment_lists::Due;
 use jiff::{SignedDuration, Timestamp};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -15,10 +17,10 @@ const MAX_DUE: i32 = 1_000;
 const MAX_AT_ONCE: usize = 32;
 
 /// What a look at the index found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// How many deployments are being tended because of it.
-    pub begun: usize,
+    /// What is due, and therefore being tended, because of this look or an earlier one.
+    pub due: Vec<Due>,
     /// How long the one that waits longest has been due.
     pub oldest: SignedDuration,
 }
@@ -27,7 +29,7 @@ pub struct Pass {
 #[derive(Clone)]
 pub struct Sweeper {
     launcher: Launcher,
-    busy: Arc<Mutex<std::collections::HashSet<Due>>>,
+    busy: Arc<Mutex<HashSet<Due>>>,
     places: Arc<Semaphore>,
 }
 
@@ -47,12 +49,12 @@ impl Sweeper {
         let now = self.launcher.clock.now();
         let due = self.launcher.table.due_since(now, MAX_DUE).await?;
         let oldest = due.first().map_or(SignedDuration::ZERO, |(at, _)| now.duration_since(*at));
-        let begun = due.len();
-        for (_, due) in due {
-            self.begin(due, Why::Due, tasks);
+        let due: Vec<_> = due.into_iter().map(|(_, due)| due).collect();
+        for due in &due {
+            self.begin(*due, Why::Due, tasks);
         }
         while tasks.try_join_next().is_some() {}
-        Ok(Pass { begun, oldest })
+        Ok(Pass { due, oldest })
     }
 
     /// What it tends with.
@@ -92,14 +94,28 @@ impl Sweeper {
             return;
         }
         let sweeper = self.clone();
+        // Made here: a task may be dropped before it has run at all.
+        let busy = Busy { due, all: self.busy.clone() };
         tasks.spawn(async move {
+            let _busy = busy;
             // The semaphore is never closed.
             let _place = sweeper.places.acquire().await;
             if let Err(error) = sweeper.launcher.tend(due, why).await {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, deployment = %due.id, "cannot tend the deployment now");
+                let error = Causes(&error);
+                tracing::warn!(%error, deployment = %due.id, "cannot tend the deployment now");
             }
-            sweeper.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&due);
         });
+    }
+}
+
+/// A deployment that is being tended: until its task ends, also by a panic or because it is dropped.
+struct Busy {
+    due: Due,
+    all: Arc<Mutex<HashSet<Due>>>,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.due);
     }
 }

@@ -57,8 +57,11 @@ fn is_runner_name(text: &str) -> bool {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
 }
 
+/// In an address `envs` follows the project; below a group it would be taken for that where a gateway
+/// has decoded the address.
 fn is_project_path(text: &str) -> bool {
-    text.split('/').all(|segment| segment.len() <= MAX_ID_LENGTH && is_hyphenated(segment))
+    let good = |segment: &str| segment.len() <= MAX_ID_LENGTH && is_hyphenated(segment);
+    text.split('/').all(good) && text.split('/').skip(1).all(|segment| segment != "envs")
 }
 
 macro_rules! text_id {
@@ -115,7 +118,8 @@ text_id!(
 text_id!(
     /// A project, or a path of groups that ends in one: `payments/eu/api`.
     ProjectId, "project id", MAX_PROJECT_LENGTH, is_project_path,
-    "use lower case letters, digits and single hyphens, starting with a letter; `/` separates groups"
+    "use lower case letters, digits and single hyphens, starting with a letter; `/` separates groups, \
+     and nothing in a group is called `envs`"
 );
 text_id!(
     /// An environment, unique within its project.
@@ -243,7 +247,7 @@ mod tests {
     #[test]
     fn a_project_may_be_a_path_but_never_leaves_its_root() {
         assert_eq!("payments/eu/api".parse::<ProjectId>().unwrap().depth(), 3);
-        for text in ["/a", "ab/", "ab//cd", "ab/../cd", "ab/.", "ab\\cd"] {
+        for text in ["/a", "ab/", "ab//cd", "ab/../cd", "ab/.", "ab\\cd", "ab/envs"] {
             assert!(text.parse::<ProjectId>().is_err(), "{text:?}");
         }
     }

@@ -6,6 +6,7 @@
 pub mod attempt;
 pub mod audit;
 pub mod backend;
+pub mod causes;
 pub mod deadline;
 pub mod deployment;
 pub mod display_name;

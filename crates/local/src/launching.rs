@@ -2,6 +2,7 @@
 
 use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
 use canyon_dispatch::{Dispatcher, JobRef};
+use canyon_domain::causes::Causes;
 use canyon_domain::runner::RunnerType;
 use canyon_functions::App;
 use canyon_launcher::{Launcher, Sweeper};
@@ -80,8 +81,7 @@ pub(crate) async fn run(
             },
         };
         if let Err(error) = looked {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "cannot look for what is due; trying again");
+            tracing::warn!(error = %Causes(&error), "cannot look for what is due; trying again");
         }
         tokio::time::sleep(BREATH).await;
         if expiry.elapsed() >= EXPIRY {

@@ -2,6 +2,7 @@
 
 use super::App;
 use crate::http::error::ApiError;
+use canyon_domain::causes::Causes;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{OrgUuid, RunnerId};
 use canyon_domain::principal::Principal;
@@ -185,7 +186,7 @@ fn stored_definition(runner: &RunnerRecord) -> Result<RunnerDefinition, ApiError
 }
 
 /// What is stored cannot be used; the log says why, and holds no secret.
-fn broken(runner: &RunnerId, error: &dyn std::error::Error) -> ApiError {
-    tracing::error!(%runner, %error, "the stored runner cannot be used");
+fn broken(runner: &RunnerId, error: &(dyn std::error::Error + 'static)) -> ApiError {
+    tracing::error!(%runner, error = %Causes(error), "the stored runner cannot be used");
     ApiError::internal()
 }

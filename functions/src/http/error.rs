@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::http::header::WWW_AUTHENTICATE;
 use axum::response::{IntoResponse, Response};
 use canyon_api::error::ErrorBody;
+use canyon_domain::causes::Causes;
 use canyon_domain::field_error::FieldErrors;
 use canyon_identity::master_keys::MasterKeyError;
 use canyon_store::StoreError;
@@ -126,17 +127,17 @@ impl From<ForeignCursor> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         if error.is_retryable() {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the store is not available");
+            tracing::warn!(error = %Causes(&error), "the store is not available");
             return Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
         }
-        tracing::error!(error = &error as &dyn std::error::Error, "the store failed");
+        tracing::error!(error = %Causes(&error), "the store failed");
         Self::internal()
     }
 }
 
 impl From<MasterKeyError> for ApiError {
     fn from(error: MasterKeyError) -> Self {
-        tracing::error!(error = &error as &dyn std::error::Error, "no master key");
+        tracing::error!(error = %Causes(&error), "no master key");
         if error.is_retryable {
             let message = "the key that seals secrets does not answer; try again";
             return Self::new(StatusCode::SERVICE_UNAVAILABLE, message);

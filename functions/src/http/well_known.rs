@@ -10,6 +10,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use canyon_api::error::ErrorBody;
+use canyon_domain::causes::Causes;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use utoipa_axum::router::OpenApiRouter;
@@ -50,7 +51,7 @@ async fn jwks(State(app): State<App>, headers: HeaderMap) -> Result<Response, Ap
     match app.issuer.jwks().await {
         Ok(keys) => Ok(cached(&headers, &keys)),
         Err(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "no key set");
+            tracing::error!(error = %Causes(&error), "no key set");
             Err(ApiError::internal())
         }
     }

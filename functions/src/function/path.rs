@@ -1,0 +1,107 @@
+//! The path of a request as its sender wrote it: API Gateway changes it in two ways.
+
+use axum::http::{Request, Uri};
+use lambda_http::request::RequestContext;
+
+/// Takes the name of the gateway's stage from the path, and puts the groups of a project back into one
+/// segment.
+///
+/// An HTTP API begins the path with its stage unless that is `$default`, and decodes it, so that
+/// `payments%2Fapi` comes as two segments (API Gateway Developer Guide, "Create AWS Lambda proxy
+/// integrations for HTTP APIs").
+pub fn as_sent<B>(mut request: Request<B>) -> Request<B> {
+    let uri = request.uri();
+    let path = without_stage(uri.path(), stage(&request)).unwrap_or(uri.path());
+    let path = with_whole_project(path).unwrap_or_else(|| path.to_owned());
+    if path == uri.path() {
+        return request;
+    }
+    let path = uri.query().map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
+    let mut parts = uri.clone().into_parts();
+    if let Ok(path) = path.parse() {
+        parts.path_and_query = Some(path);
+        // The other parts are those of a good address.
+        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+    }
+    request
+}
+
+fn stage<B>(request: &Request<B>) -> Option<&str> {
+    match request.extensions().get::<RequestContext>()? {
+        RequestContext::ApiGatewayV2(context) => context.stage.as_deref(),
+        RequestContext::ApiGatewayV1(context) => context.stage.as_deref(),
+        _ => None,
+    }
+}
+
+fn without_stage<'a>(path: &'a str, stage: Option<&str>) -> Option<&'a str> {
+    let stage = stage.filter(|stage| *stage != "$default")?;
+    path.strip_prefix('/')?.strip_prefix(stage).filter(|rest| rest.starts_with('/'))
+}
+
+/// What may follow a project in a path, and how many segments that is, the longest first:
+/// `envs/{env}/actions/{action}`, `envs/{env}`, `envs`. No group in a project's path is called `envs`, so
+/// there is one reading.
+const AFTER_PROJECT: [usize; 3] = [4, 2, 1];
+
+fn with_whole_project(path: &str) -> Option<String> {
+    let (org, rest) = path.strip_prefix("/orgs/")?.split_once("/projects/")?;
+    let parts: Vec<&str> = rest.split('/').collect();
+    let follows = |count: &usize| {
+        let first = parts.len().checked_sub(*count).filter(|first| *first > 0);
+        first.is_some_and(|first| {
+            parts[first] == "envs" && (*count < 4 || parts[first + 2] == "actions")
+        })
+    };
+    let after = AFTER_PROJECT.into_iter().find(follows).unwrap_or(0);
+    let (project, after) = parts.split_at(parts.len() - after);
+    if org.contains('/') || project.len() == 1 || project.contains(&"") {
+        return None;
+    }
+    let after: String = after.iter().flat_map(|part| ["/", part]).collect();
+    Some(format!("/orgs/{org}/projects/{}{after}", project.join("%2F")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_in_groups_is_one_segment_whatever_follows() {
+        let cases = [
+            ("pay/eu/api", "pay%2Feu%2Fapi"),
+            ("pay/api/envs", "pay%2Fapi/envs"),
+            ("pay/api/envs/dev", "pay%2Fapi/envs/dev"),
+            ("pay/api/envs/envs", "pay%2Fapi/envs/envs"),
+            (
+                "pay/api/envs/dev/actions/refresh_runner",
+                "pay%2Fapi/envs/dev/actions/refresh_runner",
+            ),
+        ];
+        for (given, sent) in cases {
+            let path = |rest| format!("/orgs/acme/projects/{rest}");
+            assert_eq!(with_whole_project(&path(given)), Some(path(sent)), "{given}");
+            assert_eq!(with_whole_project(&path(sent)), None, "{sent} is as it was sent");
+        }
+        for other in ["shop", "shop/envs", "envs/envs", "shop/envs/dev", "", "/", "a//b", "a/"] {
+            assert_eq!(
+                with_whole_project(&format!("/orgs/acme/projects/{other}")),
+                None,
+                "{other}"
+            );
+        }
+        for other in ["/orgs/acme/runners/a", "/orgs/a/b/projects/c/d", "/health"] {
+            assert_eq!(with_whole_project(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn only_the_stage_that_the_gateway_names_is_taken_away() {
+        assert_eq!(without_stage("/prod/orgs/a", Some("prod")), Some("/orgs/a"));
+        for (path, stage) in [("/orgs/a", "$default"), ("/production/orgs", "prod"), ("/orgs", "o")]
+        {
+            assert_eq!(without_stage(path, Some(stage)), None, "{path}");
+        }
+        assert_eq!(without_stage("/prod/orgs", None), None);
+    }
+}
