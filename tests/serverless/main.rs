@@ -11,19 +11,31 @@
 
 #[path = "../e2e/cancel.rs"]
 mod cancel;
+mod disorder;
 #[path = "../e2e/duplicates.rs"]
 mod duplicates;
+mod faults;
 #[path = "../e2e/kills.rs"]
 mod kills;
 #[path = "../e2e/main_job.rs"]
 mod main_job;
 #[path = "../e2e/order.rs"]
 mod order;
+mod poison;
 #[path = "../e2e/seed.rs"]
 mod seed;
 #[path = "../e2e/sources.rs"]
 mod sources;
+mod stream_off;
 #[path = "../e2e/withheld.rs"]
 mod withheld;
 
+mod bus;
+mod deploying;
+mod gateway;
 mod harness;
+mod hints;
+mod permissions;
+mod samples;
+mod settings;
+mod stack;

@@ -4,6 +4,7 @@
 pub(crate) mod cli;
 #[path = "../../e2e/harness/deployments.rs"]
 pub(crate) mod deployments;
+pub(crate) mod fleet;
 #[path = "../../e2e/harness/ledger.rs"]
 pub(crate) mod ledger;
 #[path = "../../e2e/harness/module.rs"]
@@ -17,3 +18,5 @@ pub(crate) mod proxy;
 pub(crate) mod server;
 #[path = "../../e2e/harness/site.rs"]
 pub(crate) mod site;
+pub(crate) mod stand_in;
+pub(crate) mod told;

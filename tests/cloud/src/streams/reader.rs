@@ -23,6 +23,10 @@ pub(super) struct Reader {
     shared: Arc<Shared>,
     /// Where it is: none until the next shard is known.
     iterator: Option<String>,
+    /// The shard that it reads.
+    shard: String,
+    /// After a shard had to be begun again, the number up to which it was read before.
+    read_to: u128,
     /// Shards that were begun.
     begun: BTreeSet<String>,
     /// The last number that was read, and how many records were put in after it.
@@ -36,11 +40,12 @@ impl Reader {
         let api = Api::new(source)?;
         let stream = api.stream().await?;
         let shards = api.shards(&stream).await?;
-        let (mut iterator, mut begun) = (None, BTreeSet::new());
+        let (mut iterator, mut current, mut begun) = (None, String::new(), BTreeSet::new());
         if shared.rules.latest {
             // The newest shard is the open one.
             if let Some(open) = shards.last() {
                 iterator = Some(api.iterator(&stream, open, "LATEST").await?);
+                current.clone_from(open);
             }
             begun = shards.into_iter().collect();
         }
@@ -56,8 +61,21 @@ impl Reader {
             sender
         });
         let lanes = lanes.collect();
-        let last = (0, 0);
-        Ok(Self { api, origin, stream, shared, iterator, begun, last, lanes, workers })
+        let (read_to, last) = (0, (0, 0));
+        let reader = Self {
+            api,
+            origin,
+            stream,
+            shared,
+            iterator,
+            shard: current,
+            read_to,
+            begun,
+            last,
+            lanes,
+            workers,
+        };
+        Ok(reader)
     }
 
     /// Reads until it is dropped.
@@ -98,17 +116,33 @@ impl Reader {
                 return Ok(found);
             };
             self.iterator = Some(self.api.iterator(&self.stream, &next, "TRIM_HORIZON").await?);
-            self.begun.insert(next);
+            self.begun.insert(next.clone());
+            self.shard = next;
         }
         let Some(iterator) = &self.iterator else { return Ok(found) };
-        let page = self.api.records(iterator).await?;
+        let page = match self.api.records(iterator).await {
+            Err(why) if why.contains("TrimmedDataAccess") || why.contains("ExpiredIterator") => {
+                return self.begin_again().await;
+            }
+            page => page?,
+        };
         found += page.records.len();
         self.iterator = page.next;
         for given in page.records {
             let number = record::number(&given);
-            self.take(given, number, 0);
+            if number > self.read_to {
+                self.take(given, number, 0);
+            }
         }
         Ok(found)
+    }
+
+    /// The place where it was is no more. It goes on with the oldest record that is there, as Lambda does.
+    async fn begin_again(&mut self) -> Result<usize, String> {
+        let iterator = self.api.iterator(&self.stream, &self.shard, "TRIM_HORIZON").await?;
+        self.iterator = Some(iterator);
+        self.read_to = self.last.0;
+        Ok(1)
     }
 
     fn take(&mut self, given: Value, number: u128, inserted: u128) {

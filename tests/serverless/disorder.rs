@@ -1,0 +1,92 @@
+//! Everything that AWS promises to deliver at least once comes several times, and in another order.
+
+use crate::harness::fleet::Fleet;
+use crate::harness::stand_in::Part;
+use crate::harness::told::{history, until_told};
+use canyon_cloud::event_bus::BusDisturbance;
+use canyon_cloud::streams::Disturbance;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+const ENVIRONMENTS: usize = 12;
+const EACH: u32 = 2;
+/// In this environment the first deployment fails.
+const FAILS: &str = "env-3";
+/// And here the first goes on until it is cancelled.
+const HANGS: &str = "env-7";
+const LIMIT: Duration = Duration::from_secs(90);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_that_come_again_and_out_of_order_change_nothing() {
+    let mut fleet = Fleet::new(ENVIRONMENTS).await;
+    let cloud = fleet.site.server.cloud().clone();
+    cloud.stream.disturb(Disturbance {
+        copies: 2,
+        shuffle: true,
+        replay: 0.5,
+        ..Disturbance::default()
+    });
+    let shuffle = Duration::from_millis(500);
+    cloud.bus.disturb(BusDisturbance { copies: 3, shuffle, ..BusDisturbance::default() });
+    let begun = Instant::now();
+    let first = |env: &str| match env {
+        FAILS => Part::Fails,
+        HANGS => Part::Hangs,
+        _ => Part::Runs,
+    };
+    fleet.deploy(1, first).await;
+    fleet.deploy(2, |_| Part::Runs).await;
+    let order = |env: &str, number| {
+        let found = fleet.orders.iter().find(|one| one.env == env && one.number == number);
+        found.unwrap().id.clone()
+    };
+    let hangs = order(HANGS, 1);
+    let deadline = Instant::now() + LIMIT;
+    while fleet.stand_in.of(HANGS).is_empty() {
+        assert!(Instant::now() < deadline, "it does not begin\n{}", fleet.site.server.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    fleet.site.client.cancel(&hangs).await.unwrap();
+
+    let ended = fleet.ended(LIMIT).await;
+    let took = begun.elapsed();
+    let mut wanted = BTreeMap::new();
+    for order in &fleet.orders {
+        let status = match (order.number, order.env.as_str()) {
+            (1, FAILS) => "failed",
+            (1, HANGS) => "cancelled",
+            _ => "succeeded",
+        };
+        assert_eq!(ended[&order.id].status, status, "{order:?}");
+        wanted.insert(order.id.clone(), history(&["queued", "running", status]));
+    }
+    assert_eq!(ended.len(), ENVIRONMENTS * EACH as usize, "as many as were asked for");
+    for env in &fleet.environments {
+        // What failed or was stopped has no end line.
+        let lines = [("begin", 1), ("end", 1), ("begin", 2), ("end", 2)];
+        let stopped = |line: &(&str, u32)| *line == ("end", 1) && [FAILS, HANGS].contains(&&**env);
+        let expected: Vec<_> = lines.into_iter().filter(|line| !stopped(line)).collect();
+        let found = fleet.stand_in.of(env);
+        let found: Vec<_> = found.iter().map(|(what, number)| (what.as_str(), *number)).collect();
+        assert_eq!(found, expected, "in {env}");
+    }
+
+    cloud.stream.settled(LIMIT).await.unwrap();
+    let told = until_told(&cloud, &wanted, LIMIT).await;
+    assert_eq!(told.of, wanted, "and nothing else");
+    assert_eq!(told.events, 3 * wanted.len(), "each with an id of its own");
+    let counts = cloud.stream.counts();
+    assert!(told.put > told.events, "nothing came again: {} events", told.put);
+    assert_eq!(counts.discarded, 0, "{counts:?}");
+    println!(
+        "{} deployments: ended after {took:.1?}; {} invocations of the launcher for {} records, {} sweeps, {} \
+         hints; {} events put for {}",
+        ended.len(),
+        counts.invocations,
+        counts.passed,
+        cloud.function("sweep").reports().len(),
+        cloud.function("events").reports().len(),
+        told.put,
+        told.events,
+    );
+}
