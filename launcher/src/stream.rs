@@ -71,30 +71,32 @@ pub async fn serve(launcher: &Launcher, batch: Batch) -> DynamoDbEventResponse {
     answer
 }
 
-/// Tells of each write in order, then does what is to be done. Returns the record to begin again
-/// with, if any.
+/// Tells of each write in order, then does what the last of them asks for. Returns the record to begin
+/// again with, if any.
 async fn serve_deployment(launcher: &Launcher, writes: Vec<Write>) -> Option<String> {
-    let (mut last, mut due, mut why) = (None, None, Why::Due);
-    for Write { sequence, org, image } in writes {
-        if let Err(error) = launcher.tell(org, &image).await {
-            warn(&error, image.id);
-            return Some(sequence);
+    let mut last = None;
+    for write in writes {
+        if let Err(error) = launcher.tell(write.org, &write.image).await {
+            warn(&error, write.image.id);
+            return Some(write.sequence);
         }
-        due = Some(Due { org, id: image.id });
-        if image.status.is_terminal() {
-            why = Why::Told;
-        }
-        last = Some(sequence);
+        last = Some(write);
     }
-    let due = due?;
-    match launcher.tend(due, why).await {
-        Ok(()) => None,
-        Err(error) => {
-            warn(&error, due.id);
-            // What no repetition mends soon, the sweeper looks at: it is due.
-            error.is_retryable().then_some(last).flatten()
-        }
-    }
+    let Write { sequence, org, image } = last?;
+    let due = Due { org, id: image.id };
+    let done = if image.status.is_terminal() {
+        // It never changes again, so it need not be read.
+        launcher.close(due, &image, Why::Told).await
+    } else if image.due_at.is_some_and(|at| at > launcher.clock.now()) {
+        // A claim, to be told of. Whatever came after it is due, or has a record of its own.
+        Ok(())
+    } else {
+        launcher.tend(due, Why::Due).await
+    };
+    let error = done.err()?;
+    warn(&error, due.id);
+    // What no repetition mends soon, the sweeper looks at: it is due.
+    error.is_retryable().then_some(sequence)
 }
 
 fn warn(error: &LaunchError, deployment: DeploymentId) {

@@ -186,7 +186,12 @@ impl Launcher {
 
     /// The end is recorded: what is left of the job may go, and if nobody has told of the end in
     /// time, it is told now. After both nobody need come back.
-    async fn close(&self, due: Due, deployment: &Deployment, why: Why) -> Result<(), LaunchError> {
+    pub(crate) async fn close(
+        &self,
+        due: Due,
+        deployment: &Deployment,
+        why: Why,
+    ) -> Result<(), LaunchError> {
         let now = self.clock.now();
         let overdue = deployment.due_at.is_some_and(|at| at <= now);
         if overdue && why != Why::Told {

@@ -1,5 +1,6 @@
-"""Measures the rows that are named (all of them, if none is), and writes docs/performance.md when
-all were. `scripts/bench` builds what this needs and calls it."""
+"""Measures the rows that are named. When none is, it measures all of the laptop and writes them into
+docs/performance.md; `serverless` does that with all of the functions. `scripts/bench` builds what this
+needs and calls it."""
 
 import argparse
 import os
@@ -10,6 +11,7 @@ from datetime import date
 from pathlib import Path
 
 import rows
+import serverless
 
 PAGE = """# Performance
 
@@ -40,37 +42,77 @@ the disk, so the rows that write tell of this disk too. A command measures its r
   Units are those of the embedded table, which counts as DynamoDB does.
 """
 
+FUNCTIONS = """
+## The functions
+
+Measured by `scripts/bench serverless` on {date}: {cores} cores, programs as `scripts/build x86_64` makes them.
+Load average when it began: {load:.1f}, when it ended: {after:.1f}. `hello` is the least that an HTTP function in
+Rust can be (`tests/cloud/src/bin/hello.rs`), started in turns with the others.
+
+| what | budget | measured here | | command |
+|---|---|---|---|---|
+{table}
+
+- `lambda_start`: 40 starts each, by a runtime API that does nothing else, with DynamoDB Local behind. The
+  first round is not counted: it reads the programs from disk.
+- `lambda_warm`: the last 200 of 210 requests of a process, by the kernel's account of its threads.
+- `lambda_table`: a deployment of one resource with the real runner and OpenTofu, in the AWS of tests, by
+  a meter between each function and the table; the mean of 5. It includes the hint of the platform that the
+  job has stopped, and `end_told`. Reads of the stream are Lambda's, and free. Units are those that DynamoDB Local
+  reports, but for transactions, which it counts wrongly: there they are counted from the items.
+- `lambda_sweep`: the median of 20.
+"""
+
+# What `scripts/bench` leaves alone, each from its title to the next.
+KEPT = ("\n## The functions\n", "\n## Where a budget is missed\n")
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(rows.ALL))
+    parser.add_argument("rows", nargs="*", metavar="ROW",
+                        help=", ".join([*rows.ALL, "serverless", *serverless.ALL]))
     parser.add_argument("--programs", type=Path, required=True)
     parser.add_argument("--tofu", required=True)
+    parser.add_argument("--published", type=Path, help="the folder of `cargo lambda build`")
+    parser.add_argument("--debug", type=Path, help="the functions with local jobs")
     parser.add_argument("--size", type=int, default=100_000, help="deployments in the table")
     bench = parser.parse_args()
     bench.root = Path(__file__).parents[2]
-    unknown = set(bench.rows) - set(rows.ALL)
+    known = rows.ALL | serverless.ALL
+    named = [] if bench.rows == ["serverless"] else bench.rows
+    unknown = set(named) - set(known)
     if unknown:
-        parser.error(f"no row is called {', '.join(unknown)}; there are: {', '.join(rows.ALL)}")
-    chosen = bench.rows or list(rows.ALL)
+        parser.error(f"no row is called {', '.join(unknown)}; there are: {', '.join(known)}")
+    chosen = named or (serverless.ALL if bench.rows else rows.ALL)
     lines, missed, load = [], 0, os.getloadavg()[0]
     for name in chosen:
-        for row in rows.ALL[name](bench):
+        for row in known[name](bench):
             verdict = {None: "", True: "met", False: "**missed**"}[row.met]
             missed += row.met is False
             lines.append(f"| {row.what} | {row.budget} | {row.measured} | {verdict} "
                          f"| `scripts/bench {name}` |")
             print(f"{row.what}: {row.measured} (budget {row.budget}) {verdict}", flush=True)
-    if not bench.rows:
-        write(bench.root / "docs/performance.md", lines, load)
+    if not named:
+        page = bench.root / "docs/performance.md"
+        (write_functions if bench.rows else write)(page, lines, load)
     print(f"bench: {len(lines)} rows, {missed} budgets missed", file=sys.stderr)
 
 
+def write_functions(file, lines, load):
+    """Replaces the part about the functions."""
+    page, (title, next_title) = file.read_text(), KEPT
+    end = page.index(next_title)
+    start = page.index(title) if title in page else end
+    part = FUNCTIONS.format(date=date.today(), cores=os.cpu_count(), load=load,
+                            after=os.getloadavg()[0], table="\n".join(lines))
+    file.write_text(page[:start] + part + page[end:])
+
+
 def write(file, lines, load):
-    """Replaces the page up to the part that people write."""
-    mark = "\n## Where a budget is missed\n"
+    """Replaces the page up to the parts that this run does not measure."""
     before = file.read_text() if file.exists() else ""
-    notes = before[before.index(mark):] if mark in before else ""
+    starts = [before.index(title) for title in KEPT if title in before]
+    notes = before[min(starts):] if starts else ""
     total = int(re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text())[1])
     file.write_text(PAGE.format(date=date.today(), cores=os.cpu_count(), memory=total / 2**20,
                                 kernel=platform.release(), load=load, table="\n".join(lines)) + notes)

@@ -1,6 +1,7 @@
 //! Clients of AWS's services, made without a look at files or metadata: all that they need is in the
 //! environment of a function.
 
+use crate::s3_http::OnFirstUse;
 use crate::settings::{Account, Service};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
@@ -85,6 +86,7 @@ impl<'a> Clients<'a> {
     pub fn blobs(&self, bucket: &str) -> Result<Blobs, StoreError> {
         let account = self.account;
         let mut s3 = AmazonS3Builder::new()
+            .with_http_connector(OnFirstUse)
             .with_bucket_name(bucket)
             .with_region(&account.region)
             .with_access_key_id(&account.access_key_id)

@@ -5,4 +5,5 @@ mod kms_failure;
 pub mod kms_signer;
 pub mod logging;
 pub mod master_key;
+mod s3_http;
 pub mod settings;

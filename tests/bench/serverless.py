@@ -1,0 +1,101 @@
+"""What is measured of the functions. Each measures the rows of one subject, and yields them."""
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from rows import Row
+
+FUNCTIONS = ("api", "events", "launcher", "sweep")
+
+
+def lambda_size(bench):
+    """The programs as they are published, for the machine that this runs on."""
+    for name in FUNCTIONS:
+        megabytes = (bench.published / name / "bootstrap").stat().st_size / 1e6
+        budget = 12 if name in ("api", "events") else 15
+        yield Row(f"size of `{name}`, stripped", f"<= {budget} MB", f"{megabytes:.1f} MB",
+                  megabytes <= budget)
+
+
+def lambda_start(bench):
+    """Starts in turns: hello, api, events, launcher, sweep, hello, ..."""
+    found = {reading["program"]: reading for reading in readings(bench, "start", published(bench))}
+    hello = found["hello"]
+    for name in ("hello", *FUNCTIONS):
+        median, p90 = found[name]["next_ms"]
+        ratio = median / hello["next_ms"][0]
+        yield Row(f"`{name}`: exec to its first `/invocation/next`",
+                  "-" if name == "hello" else "<= 2 x `hello`",
+                  f"p50 {median:.1f} ms, p90 {p90:.1f} ms" + ("" if name == "hello" else f": {ratio:.1f} x"),
+                  None if name == "hello" else ratio <= 2)
+    median, p90 = hello["answered_ms"]
+    yield Row("`hello`: exec to its first answer", "-", f"p50 {median:.1f} ms, p90 {p90:.1f} ms", None)
+    median, p90 = found["api"]["answered_ms"]
+    yield Row("`api`: exec to its first answered `GET runner`", "<= 15 ms",
+              f"p50 {median:.1f} ms, p90 {p90:.1f} ms", median <= 15)
+
+
+def lambda_warm(bench):
+    """Processor time, so that other programs do not count."""
+    for reading in readings(bench, "warm", published(bench)):
+        median, p90 = reading["cpu_ms"]
+        yield Row(f"`api`, warm: processor time of `{reading['request']}`", "-",
+                  f"p50 {median:.2f} ms, p90 {p90:.2f} ms", None)
+
+
+def lambda_table(bench):
+    """Requests and units for a deployment, by function."""
+    found = readings(bench, "deployment", bench.debug, str(bench.size))
+    for reading in found:
+        by = "the stream" if reading["by"] == "stream" else "the sweep alone"
+        met = reading["requests"] <= 14 and reading["write_units"] <= 30
+        yield Row(f"table, accept to told end by {by}, {reading['deployments']:,} deployments in it",
+                  "<= 14 requests, <= 30 write units",
+                  f"{reading['requests']:g} requests, {reading['write_units']:g} write units, "
+                  f"{reading['read_units']:g} read units", met)
+    stream = [reading for reading in found if reading["by"] == "stream"]
+    growth = max(stream[-1][unit] / stream[0][unit] for unit in ("requests", "write_units", "read_units"))
+    yield Row(f"table, growth to {stream[-1]['deployments']:,} deployments", "<= 1.05 x",
+              f"{growth:.2f} x", growth <= 1.05)
+    functions = {}
+    for call, (requests, _) in stream[0]["operations"].items():
+        function, operation = call.split()
+        functions.setdefault(function, []).append(f"{requests:g} {operation}")
+    for function, calls in functions.items():
+        yield Row(f"of these, requests of `{function}`", "-", ", ".join(calls), None)
+
+
+def lambda_sweep(bench):
+    """One minute of the sweep."""
+    for reading in readings(bench, "sweep", published(bench), "10000"):
+        yield Row(f"a minute of `sweep`, {reading['active']:,} active deployments, none due", "-",
+                  f"{reading['requests']:g} requests, {reading['read_units']:g} read units, "
+                  f"{reading['cpu_ms'][0]:.1f} ms of processor time", None)
+
+
+ALL = {function.__name__: function for function in
+       (lambda_size, lambda_start, lambda_warm, lambda_table, lambda_sweep)}
+
+
+def readings(bench, what, functions, *size):
+    """What `canyon-serverless-cost` prints."""
+    output = subprocess.run(
+        [bench.programs / "canyon-serverless-cost", what, functions,
+         bench.programs / "canyon-runner", *size],
+        check=True, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PATH": f"{Path(bench.tofu).parent}:{os.environ['PATH']}"}).stdout
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def published(bench):
+    """A folder with the published functions by their names, and `hello` beside them."""
+    if not hasattr(bench, "by_name"):
+        bench.by_name = tempfile.TemporaryDirectory(prefix="canyon-bench-")
+        folder = Path(bench.by_name.name)
+        for name in FUNCTIONS:
+            (folder / name).symlink_to(bench.published / name / "bootstrap")
+        (folder / "hello").symlink_to(bench.programs / "hello")
+    return bench.by_name.name

@@ -1,0 +1,51 @@
+//! What the functions cost: time until they answer, processor time, requests and units of the table.
+//!
+//! `canyon-serverless-cost WHAT FUNCTIONS RUNNER [SIZE]` starts an installation in an AWS of tests
+//! (`canyon-cloud`) with the programs `api`, `events`, `launcher`, `sweep` and `hello` of the folder
+//! FUNCTIONS, and prints a JSON line for each reading. WHAT is
+//!
+//! - `start`: from exec to the first request for an event, and to the first answer;
+//! - `warm`: processor time of a request, in a process that has served before;
+//! - `deployment`: requests and units by function, by the stream and by the sweep alone, and how they
+//!   grow with the deployments in the table, up to SIZE;
+//! - `sweep`: a minute of the sweep, with nothing to do and beside deployments that are not due.
+
+mod deployment;
+mod fill;
+mod installation;
+mod meter;
+mod runtime_api;
+mod start;
+mod sweep;
+mod warm;
+
+use installation::Installation;
+use std::path::PathBuf;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(what), Some(functions), Some(runner)) =
+        (arguments.next(), arguments.next(), arguments.next())
+    else {
+        return Err("usage: canyon-serverless-cost WHAT FUNCTIONS RUNNER [SIZE]".into());
+    };
+    let size = arguments.next().map_or(Ok(10_000), |size| size.parse())?;
+    let installation =
+        Installation::start(&PathBuf::from(functions), &PathBuf::from(runner)).await?;
+    match what.as_str() {
+        "start" => start::measure(&installation),
+        "warm" => warm::measure(&installation).await,
+        "deployment" => deployment::measure(&installation, size).await,
+        "sweep" => sweep::measure(&installation, size).await,
+        other => Err(format!("`{other}` is none of: start, warm, deployment, sweep").into()),
+    }
+}
+
+/// A result, which `scripts/bench` reads.
+#[expect(clippy::print_stdout, reason = "this is what the program is for")]
+fn print(reading: &serde_json::Value) {
+    println!("{reading}");
+}
