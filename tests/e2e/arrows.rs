@@ -45,6 +45,7 @@ const MAY: [(&str, &[&str]); 14] = [
         "canyon-bench",
         &[
             "canyon-api",
+            "canyon-cloud",
             "canyon-dispatch",
             "canyon-domain",
             "canyon-functions",
