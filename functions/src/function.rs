@@ -21,7 +21,9 @@ use canyon_identity::system::System;
 use canyon_store::Table;
 use canyon_store::error::BoxError;
 use jiff::Timestamp;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,7 +94,8 @@ impl Events {
     /// # Errors
     ///
     /// What may succeed later: Lambda and EventBridge deliver the event again.
-    pub async fn serve(&self, event: &Value) -> Result<Value, BoxError> {
+    pub async fn serve(&self, event: &str) -> Result<Value, BoxError> {
+        let event = &read(event)?;
         let inner = event.get("event").unwrap_or(event);
         match inner["detail-type"].as_str() {
             Some(deploy_requests::DETAIL_TYPE) => self.deploy_requested(event).await,
@@ -129,5 +132,37 @@ impl Events {
         };
         let news = self.app.job_gone(attempt).await?;
         Ok(json!({ "hinted": { "deployment_id": attempt.deployment, "news": news } }))
+    }
+}
+
+/// The event that `text` is. What is nested too deeply to be read is put aside, so that the rest of the
+/// event is refused like any other, and not delivered again and again.
+fn read(text: &str) -> Result<Value, serde_json::Error> {
+    if let Ok(event) = serde_json::from_str(text) {
+        return Ok(event);
+    }
+    let outer: BTreeMap<String, &RawValue> = serde_json::from_str(text)?;
+    let member = |(name, value): (String, &RawValue)| {
+        let value = match name.as_str() {
+            "event" => read(value.get()).unwrap_or_default(),
+            _ => serde_json::from_str(value.get()).unwrap_or_default(),
+        };
+        (name, value)
+    };
+    Ok(outer.into_iter().map(member).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_is_nested_too_deeply_keeps_what_can_be_read() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let event = format!(r#"{{"id": "1", "account": "2", "detail": {deep}}}"#);
+        assert_eq!(read(&event).unwrap(), json!({ "id": "1", "account": "2", "detail": null }));
+        let pair = format!(r#"{{"rule": "r", "event": {event}}}"#);
+        assert_eq!(read(&pair).unwrap()["event"]["account"], "2");
+        assert!(read("[").is_err());
     }
 }

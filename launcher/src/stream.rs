@@ -74,17 +74,20 @@ pub async fn serve(launcher: &Launcher, batch: Batch) -> DynamoDbEventResponse {
 /// Tells of each write in order, then does what the last of them asks for. Returns the record to begin
 /// again with, if any.
 async fn serve_deployment(launcher: &Launcher, writes: Vec<Write>) -> Option<String> {
-    let mut last = None;
+    // What cannot be told holds up no launch.
+    let (mut last, mut untold) = (None, None);
     for write in writes {
-        if let Err(error) = launcher.tell(write.org, &write.image).await {
+        if untold.is_none()
+            && let Err(error) = launcher.tell(write.org, &write.image).await
+        {
             warn(&error, write.image.id);
-            return Some(write.sequence);
+            untold = Some(write.sequence.clone());
         }
         last = Some(write);
     }
     let Write { sequence, org, image } = last?;
     let due = Due { org, id: image.id };
-    let done = if image.status.is_terminal() {
+    let done = if image.status.is_terminal() && untold.is_none() {
         // It never changes again, so it need not be read.
         launcher.close(due, &image, Why::Told).await
     } else if image.due_at.is_some_and(|at| at > launcher.clock.now()) {
@@ -93,10 +96,12 @@ async fn serve_deployment(launcher: &Launcher, writes: Vec<Write>) -> Option<Str
     } else {
         launcher.tend(due, Why::Due).await
     };
-    let error = done.err()?;
-    warn(&error, due.id);
-    // What no repetition mends soon, the sweeper looks at: it is due.
-    error.is_retryable().then_some(sequence)
+    let again = done.err().and_then(|error| {
+        warn(&error, due.id);
+        // What no repetition mends soon, the sweeper looks at: it is due.
+        error.is_retryable().then_some(sequence)
+    });
+    untold.or(again)
 }
 
 fn warn(error: &LaunchError, deployment: DeploymentId) {

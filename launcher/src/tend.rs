@@ -23,6 +23,9 @@ const FAREWELL_PAUSE: Duration = Duration::from_millis(100);
 /// How long after an end somebody comes back for a job that still lives. Its stop was tried before.
 const COME_BACK: Duration = Duration::from_mins(15);
 
+/// Until somebody comes back for an end that could not be told, or whose job lingers.
+const AGAIN: Duration = Duration::from_mins(3);
+
 /// Why a deployment is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
@@ -195,6 +198,8 @@ impl Launcher {
         let now = self.clock.now();
         let overdue = deployment.due_at.is_some_and(|at| at <= now);
         if overdue && why != Why::Told {
+            // First, so that what cannot be told, or lingers, waits behind what can be done.
+            self.table.come_back(due.org, due.id, now + AGAIN).await?;
             self.tell_history(due, deployment).await?;
         }
         let patience = if why == Why::Told { FAREWELL } else { Duration::ZERO };

@@ -132,6 +132,14 @@ impl Module {
             }
             (ModuleSource::Inline, Some(_)) | (_, None) => {}
         }
+        if let Some((name, _)) =
+            self.inputs.iter().find(|(_, value)| depth(value) > MAX_INPUT_DEPTH)
+        {
+            return refuse(
+                &format!("inputs[{:?}]", name.chars().take(60).collect::<String>()),
+                "nested more than 64 levels deep; JSON readers on the way refuse that",
+            );
+        }
         match self.inputs.keys().find(|name| !is_variable_name(name)) {
             Some(name) => Err(InvalidModule {
                 field: format!("inputs[{:?}]", name.chars().take(60).collect::<String>()),
@@ -142,6 +150,19 @@ impl Module {
             None => Ok(()),
         }
     }
+}
+
+/// How deep an input may be nested. It travels within other objects, and a reader of JSON gives up at 128
+/// levels (`serde_json`).
+const MAX_INPUT_DEPTH: usize = 64;
+
+fn depth(value: &Value) -> usize {
+    let below = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(members) => members.values().map(depth).max(),
+        _ => return 0,
+    };
+    1 + below.unwrap_or(0)
 }
 
 fn is_variable_name(name: &str) -> bool {
@@ -168,6 +189,18 @@ mod tests {
         assert_eq!(module(git, Some(""), "a").check().unwrap_err().field, "source_code");
         let long = "#".repeat(MAX_SOURCE_CODE + 1);
         assert_eq!(module("inline", Some(&long), "a").check().unwrap_err().field, "source_code");
+    }
+
+    #[test]
+    fn an_input_is_not_deeper_than_readers_of_json_go() {
+        let nested = |levels| (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+        let check = |levels| {
+            let mut module = module("inline", Some(""), "a");
+            module.inputs.insert("a".to_owned(), nested(levels));
+            module.check()
+        };
+        assert_eq!(check(64), Ok(()));
+        assert_eq!(check(65).unwrap_err().field, "inputs[\"a\"]");
     }
 
     #[test]

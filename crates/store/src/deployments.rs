@@ -6,9 +6,9 @@
 
 use crate::conditional::settle;
 use crate::deployment_item::{Wake, bundle_item, deployment_item, from_deployment_item};
-use crate::items::{Condition, key_item, number, put, to_item};
+use crate::items::{Condition, key_item, number, put, text, to_item};
 use crate::outcome::Saved;
-use crate::table::{GSI2, TTL, WAKE};
+use crate::table::{GSI2, PK, TTL, WAKE};
 use crate::{StoreError, Table, audit, backoff, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
@@ -322,6 +322,24 @@ impl Table {
         })
     }
 
+    /// An ended deployment whose end is not told yet is looked at again at `at`. 2 write units and 2
+    /// in `gsi2`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn come_back(
+        &self,
+        org: OrgUuid,
+        id: DeploymentId,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let values = [(":at", at.to_string()), (":key", keys::due_at(at))];
+        let change = format!("SET due_at = :at, {} = :key REMOVE {WAKE}", GSI2.sk);
+        // One that was told meanwhile is in the index no more, and stays out of it.
+        self.change_end(org, id, &format!("attribute_exists({})", GSI2.pk), &change, &values).await
+    }
+
     /// The end of a deployment was told, so nobody need look at it again. Told again, nothing
     /// changes. 2 write units and 1 in `gsi2`.
     ///
@@ -329,18 +347,31 @@ impl Table {
     ///
     /// [`StoreError`] as every write.
     pub async fn end_told(&self, org: OrgUuid, id: DeploymentId) -> Result<(), StoreError> {
-        const OPERATION: &str = "take from the list of what is due";
-        let Condition { expression, .. } = Condition::present();
-        let result = self
+        let change = format!("REMOVE due_at, {}, {}, {WAKE}", GSI2.pk, GSI2.sk);
+        self.change_end(org, id, &format!("attribute_exists({PK})"), &change, &[]).await
+    }
+
+    /// Changes when an ended deployment is looked at. One that is gone, or has not ended, stays as it
+    /// is.
+    async fn change_end(
+        &self,
+        org: OrgUuid,
+        id: DeploymentId,
+        condition: &str,
+        change: &str,
+        values: &[(&str, String)],
+    ) -> Result<(), StoreError> {
+        let mut request = self
             .client()
             .update_item()
             .table_name(self.name())
             .set_key(Some(key_item(&keys::deployment(org, id))))
-            .condition_expression(format!("{expression} AND attribute_exists(completed_at)"))
-            .update_expression(format!("REMOVE due_at, {}, {}, {WAKE}", GSI2.pk, GSI2.sk))
-            .send()
-            .await;
-        // One that is gone, or has not ended, has nothing told of it.
-        settle(OPERATION, id.to_string(), result).map(drop)
+            .condition_expression(format!("{condition} AND attribute_exists(completed_at)"))
+            .update_expression(change);
+        for (name, value) in values {
+            request = request.expression_attribute_values(*name, text(value));
+        }
+        let result = request.send().await;
+        settle("change when to look at deployment", id.to_string(), result).map(drop)
     }
 }

@@ -29,6 +29,16 @@ pub const DETAIL_TYPE: &str = "canyon.deployment.requested";
 /// and a queue of what could not be delivered keeps it for at most 14 days.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(16 * 24);
 
+/// What a refusal says is cut to this many characters, because it quotes what its sender wrote, and an
+/// event has at most 256 KB.
+const MAX_REASON: usize = 2_000;
+const MAX_FIELD: usize = 300;
+const MAX_FIELDS: usize = 50;
+
+fn shortened(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
+
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeployAnswer {
@@ -174,8 +184,8 @@ impl App {
 
     fn rejected(&self, request: &DeployRequest, why: &ApiError) -> Rejected {
         let field = |(path, reason): (&str, &str)| RejectedField {
-            path: path.to_owned(),
-            reason: reason.to_owned(),
+            path: shortened(path, MAX_FIELD),
+            reason: shortened(reason, MAX_FIELD),
         };
         let fields = why.fields();
         Rejected {
@@ -186,8 +196,8 @@ impl App {
             account: request.account.clone(),
             source: request.shown_source(),
             org_id: request.asked.as_ref().ok().map(|asked| asked.org.to_string()),
-            reason: why.message().to_owned(),
-            fields: fields.iter().map(|e| field((&e.path, &e.reason))).collect(),
+            reason: shortened(why.message(), MAX_REASON),
+            fields: fields.iter().take(MAX_FIELDS).map(|e| field((&e.path, &e.reason))).collect(),
         }
     }
 }

@@ -7,7 +7,7 @@ use canyon_aws::logging;
 use canyon_aws::settings::{Function, Settings};
 use canyon_functions::function::{self, Events};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tracing::Instrument as _;
 
 #[tokio::main(flavor = "current_thread")]
@@ -17,9 +17,9 @@ async fn main() -> Result<(), Error> {
     let clients = Clients::new(&settings.aws);
     let bus = EventBus::new(clients.eventbridge(), &settings.event_bus);
     let events = Events { app: logging::or_exit(function::app(&settings, &clients)), bus };
-    lambda_runtime::run(service_fn(async |event: LambdaEvent<Value>| {
+    lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let span = tracing::info_span!("event", request_id = event.context.request_id);
-        events.serve(&event.payload).instrument(span).await
+        events.serve(event.payload.get()).instrument(span).await
     }))
     .await
 }

@@ -1,28 +1,39 @@
 //! The path of a request as its sender wrote it: API Gateway changes it in two ways.
 
+use axum::http::uri::PathAndQuery;
 use axum::http::{Request, Uri};
+use lambda_http::RequestExt as _;
 use lambda_http::request::RequestContext;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What a path may hold as it is. The gateway has decoded the rest, and written again it can only name
+/// something: it neither opens a query nor steps out of a folder. `%` stays, for front ends that decode
+/// nothing; no id holds one.
+const WRITTEN: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'%');
 
 /// Takes the name of the gateway's stage from the path, and puts the groups of a project back into one
 /// segment.
 ///
 /// An HTTP API begins the path with its stage unless that is `$default`, and decodes it, so that
 /// `payments%2Fapi` comes as two segments (API Gateway Developer Guide, "Create AWS Lambda proxy
-/// integrations for HTTP APIs").
+/// integrations for HTTP APIs"). The path of the event is taken, and not that of the address which was
+/// made of it: in an address `..` is a step, and `?` begins a query.
 pub fn as_sent<B>(mut request: Request<B>) -> Request<B> {
-    let uri = request.uri();
-    let path = without_stage(uri.path(), stage(&request)).unwrap_or(uri.path());
-    let path = with_whole_project(path).unwrap_or_else(|| path.to_owned());
-    if path == uri.path() {
+    let raw = request.raw_http_path().to_owned();
+    if raw.is_empty() {
         return request;
     }
-    let path = uri.query().map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
-    let mut parts = uri.clone().into_parts();
-    if let Ok(path) = path.parse() {
-        parts.path_and_query = Some(path);
-        // The other parts are those of a good address.
-        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
-    }
+    let path = without_stage(&raw, stage(&request)).unwrap_or(&raw);
+    let path = with_whole_project(path).unwrap_or_else(|| path.to_owned());
+    let path = utf8_percent_encode(&path, WRITTEN).to_string();
+    // What stands behind a decoded `?` or `#` was part of the path; no path has either.
+    let query = request.uri().query().filter(|_| !raw.contains(['?', '#']));
+    let path = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
+    let mut parts = request.uri().clone().into_parts();
+    // It is ASCII and begins with a slash, or is no path of ours.
+    parts.path_and_query = path.parse().ok().or_else(|| Some(PathAndQuery::from_static("/")));
+    *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
     request
 }
 
@@ -92,6 +103,34 @@ mod tests {
         }
         for other in ["/orgs/acme/runners/a", "/orgs/a/b/projects/c/d", "/health"] {
             assert_eq!(with_whole_project(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_the_gateway_has_decoded_names_something_and_does_nothing_else() {
+        let sent = |raw: &str, made: &str| {
+            let request = Request::builder().uri(made).body(()).unwrap();
+            as_sent(request.with_raw_http_path(raw)).uri().to_string()
+        };
+        let cases = [
+            (
+                "/orgs/a/env-types/../runners/k",
+                "/orgs/a/runners/k",
+                "/orgs/a/env-types/../runners/k",
+            ),
+            ("/orgs/a/runners/k#x", "/orgs/a/runners/k", "/orgs/a/runners/k%23x"),
+            ("/orgs/a/runners/k?x=1", "/orgs/a/runners/k?x=1", "/orgs/a/runners/k%3Fx%3D1"),
+            ("/orgs/a\\b", "/orgs/a/b", "/orgs/a%5Cb"),
+            ("/orgs/a", "/orgs/a?limit=2", "/orgs/a?limit=2"),
+            (
+                "/orgs/a/projects/p/q/envs",
+                "/orgs/a/projects/p/q/envs",
+                "/orgs/a/projects/p%2Fq/envs",
+            ),
+            ("nonsense", "/nonsense", "/"),
+        ];
+        for (raw, made, expected) in cases {
+            assert_eq!(sent(raw, made), expected, "{raw}");
         }
     }
 

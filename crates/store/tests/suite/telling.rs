@@ -83,10 +83,15 @@ async fn an_end_stays_due_until_it_was_told_where_ends_are_told(table: Table) {
 
     let due = async |second| world.table.due(at(second), 10).await.unwrap().len();
     assert_eq!((due(60).await, due(66).await), (0, 1), "the stream has a minute");
+    world.table.come_back(world.org, deployment.id, at(100)).await.unwrap();
+    assert_eq!((due(99).await, due(101).await), (0, 1), "it could not be told");
+    assert_eq!(world.stored(deployment.id).await.due_at, Some(at(100)));
     for _ in 0..2 {
         world.table.end_told(world.org, deployment.id).await.unwrap();
         assert_eq!(due(1_000_000).await, 0);
     }
+    world.table.come_back(world.org, deployment.id, at(200)).await.unwrap();
+    assert_eq!(due(1_000_000).await, 0, "it was told meanwhile");
     let stored = world.stored(deployment.id).await;
     assert_eq!(Deployment { due_at: None, ..deployment }, stored);
     assert!(!wakes(&world, stored.id).await, "nothing is to be told again");
