@@ -31,6 +31,7 @@ mod stream_off;
 mod withheld;
 
 mod bus;
+mod bus_down;
 mod deploying;
 mod gateway;
 mod harness;
