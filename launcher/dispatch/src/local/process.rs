@@ -82,35 +82,30 @@ impl Process {
 /// The processes whose standard input is `file`. Those of other users cannot be seen; ours are not
 /// among them.
 pub(super) fn reading_from(file: Inode) -> io::Result<Vec<Stat>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
-        else {
-            continue;
-        };
-        let input = fs::metadata(format!("/proc/{}/fd/0", pid.as_raw_nonzero()));
-        if input.is_ok_and(|input| Inode::of(&input) == file) {
-            found.extend(Stat::read(pid).filter(|stat| !stat.zombie));
-        }
-    }
-    Ok(found)
+    living(|process| {
+        fs::metadata(process.join("fd/0")).is_ok_and(|input| Inode::of(&input) == file)
+    })
 }
 
 /// The processes of a group that work below `folder`. By the folder they are told from those of a later
 /// group of the same id.
 pub(super) fn working_in(folder: &Path, group: Pid) -> io::Result<Vec<Stat>> {
+    let mut found = living(|process| {
+        fs::read_link(process.join("cwd")).is_ok_and(|works| works.starts_with(folder))
+    })?;
+    found.retain(|stat| stat.group == group.as_raw_nonzero().get());
+    Ok(found)
+}
+
+/// The living processes whose folder in `/proc` is as wanted.
+fn living(is_wanted: impl Fn(&Path) -> bool) -> io::Result<Vec<Stat>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
-        else {
-            continue;
-        };
-        let works = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
-        if works.is_ok_and(|works| works.starts_with(folder)) {
-            let of_group = |stat: &Stat| !stat.zombie && stat.group == group.as_raw_nonzero().get();
-            found.extend(Stat::read(pid).filter(of_group));
+        let entry = entry?;
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        if let Some(pid) = pid.filter(|_| is_wanted(&entry.path())) {
+            found.extend(Stat::read(pid).filter(|stat| !stat.zombie));
         }
     }
     Ok(found)
