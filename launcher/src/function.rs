@@ -7,7 +7,7 @@ use canyon_aws::clients::Clients;
 use canyon_aws::event_bus::EventBus;
 use canyon_aws::master_key::KmsMasterKey;
 use canyon_aws::settings::{Function, SettingError, Settings};
-use canyon_dispatch::Dispatcher;
+use canyon_dispatch::Platform;
 use canyon_domain::events::DeploymentEvent;
 use canyon_domain::runner::RunnerType;
 use canyon_identity::master_keys::MasterKeys;
@@ -60,14 +60,14 @@ pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
         up_since: Timestamp::MIN,
         api_url: settings.api_url.clone(),
         organizations: Arc::default(),
-        dispatchers: dispatchers()?,
+        platforms: platforms()?,
         publisher: Some(Arc::new(EventBus::new(clients.eventbridge(), &settings.event_bus))),
     })
 }
 
 /// Jobs as processes beside the function: for tests and development.
 #[cfg(feature = "local-jobs")]
-fn dispatchers() -> Result<HashMap<RunnerType, Arc<dyn Dispatcher>>, SettingError> {
+fn platforms() -> Result<HashMap<RunnerType, Arc<dyn Platform>>, SettingError> {
     use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
     let Some(jobs) = std::env::var_os("CANYON_LOCAL_JOBS") else { return Ok(HashMap::new()) };
     let runner = std::env::var_os("CANYON_RUNNER_PROGRAM").ok_or_else(|| {
@@ -80,12 +80,12 @@ fn dispatchers() -> Result<HashMap<RunnerType, Arc<dyn Dispatcher>>, SettingErro
         inherited: inherited_environment(),
     };
     // The function may be frozen when a job ends: others tell of that.
-    let local: Arc<dyn Dispatcher> = Arc::new(LocalDispatcher::new(settings, |_| {}));
-    Ok(HashMap::from([(RunnerType::Local, local)]))
+    let local = Arc::new(LocalDispatcher::new(settings, |_| {}));
+    Ok(HashMap::from([(RunnerType::Local, Arc::new(local) as _)]))
 }
 
 #[cfg(not(feature = "local-jobs"))]
-fn dispatchers() -> Result<HashMap<RunnerType, Arc<dyn Dispatcher>>, SettingError> {
+fn platforms() -> Result<HashMap<RunnerType, Arc<dyn Platform>>, SettingError> {
     if std::env::var_os("CANYON_LOCAL_JOBS").is_some() {
         let reason = "this build runs no jobs beside the function; it is for tests alone";
         return Err(SettingError::new("CANYON_LOCAL_JOBS", reason));

@@ -1,10 +1,11 @@
 //! Taking the turn and starting the job.
 
-use crate::tend::{Done, Site};
+use crate::site::Site;
+use crate::tend::Done;
 use crate::{LaunchError, Launcher};
-use canyon_dispatch::{JobRef, Launch, Started};
+use canyon_dispatch::{DispatchError, JobRef, Launch, Started, Then};
 use canyon_domain::attempt::Outcome;
-use canyon_domain::deadline::QUEUE_CHECK;
+use canyon_domain::deadline::{self, QUEUE_CHECK};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::{OrgId, OrgUuid};
@@ -45,7 +46,7 @@ impl Launcher {
         };
         let code = self.master_keys.get().await?.claim_code(attempt, fence);
         let hash = bearer::hash(code.expose_secret());
-        let limits = site.definition.timeouts().into();
+        let limits = site.timeouts.into();
         if lifecycle::launch(&mut deployment, fence, hash, limits, now).is_err() {
             return Ok(Done::Again);
         }
@@ -74,15 +75,17 @@ impl Launcher {
     ) -> Result<Done, LaunchError> {
         let Some(attempt) = deployment.open_attempt() else { return Ok(Done::Again) };
         let (number, fence) = (attempt.number, attempt.fence);
-        let Some(dispatcher) = &site.dispatcher else {
-            let failure = Failure::new(FailureClass::Config, self.cannot_launch(site));
-            let ended =
-                lifecycle::end(&mut deployment, number, Outcome::Failed(failure), self.clock.now());
-            return if ended.is_ok() { self.save(due, deployment).await } else { Ok(Done::Again) };
+        let dispatcher = match &site.dispatcher {
+            Ok(dispatcher) => dispatcher,
+            Err(reason) => {
+                let failure = Failure::new(FailureClass::Config, reason);
+                return self.fail(due, deployment, number, failure).await;
+            }
         };
         let environment = self.job_environment(due, number, fence).await?;
         let job = JobRef { deployment: due.id, attempt: number, handle: None };
-        match dispatcher.start(&Launch { job, environment }).await {
+        let (project, env) = (deployment.project.clone(), deployment.env.clone());
+        match dispatcher.start(&Launch { job, environment, project, env }).await {
             Ok(Started::Now(None)) => Ok(Done::Enough),
             Ok(Started::Now(Some(handle))) => {
                 match lifecycle::started(&mut deployment, number, handle) {
@@ -98,17 +101,43 @@ impl Launcher {
                     Some(Err(_)) => Ok(Done::Again),
                 }
             }
-            Err(error) if error.outcome_unknown => {
+            Err(error) => self.not_started(due, deployment, number, error).await,
+        }
+    }
+
+    async fn not_started(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+        number: u32,
+        error: DispatchError,
+    ) -> Result<Done, LaunchError> {
+        match error.then {
+            Then::End => self.fail(due, deployment, number, error.failure).await,
+            Then::Observe => {
                 tracing::warn!(%error, deployment = %due.id, "cannot tell whether the job started");
                 Ok(Done::Enough)
             }
-            Err(error) => {
-                let outcome = Outcome::Failed(error.failure);
-                match lifecycle::end(&mut deployment, number, outcome, self.clock.now()) {
-                    Ok(()) => self.save(due, deployment).await,
-                    Err(_) => Ok(Done::Again),
-                }
+            Then::Again(pause) => {
+                let until = self.clock.now() + pause;
+                deadline::postponed(&mut deployment, error.failure.message, until);
+                self.save(due, deployment).await
             }
+        }
+    }
+
+    /// Ends the attempt; the failure's class decides whether another follows.
+    async fn fail(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+        number: u32,
+        failure: Failure,
+    ) -> Result<Done, LaunchError> {
+        let outcome = Outcome::Failed(failure);
+        match lifecycle::end(&mut deployment, number, outcome, self.clock.now()) {
+            Ok(()) => self.save(due, deployment).await,
+            Err(_) => Ok(Done::Again),
         }
     }
 

@@ -14,12 +14,13 @@ mod launch;
 mod orphans;
 pub mod publish;
 mod salvage;
+mod site;
 #[cfg(feature = "lambda")]
 pub mod stream;
 mod sweep;
 mod tend;
 
-use canyon_dispatch::{Dispatcher, JobRef};
+use canyon_dispatch::{JobRef, Platform};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{OrgId, OrgUuid};
 use canyon_domain::runner::RunnerType;
@@ -41,12 +42,6 @@ pub enum LaunchError {
     /// No claim code can be made.
     #[error(transparent)]
     MasterKey(#[from] MasterKeyError),
-    /// A stored runner definition does not parse.
-    #[error("the definition of runner `{runner}` is not in a form that this version reads")]
-    Definition {
-        /// The runner.
-        runner: String,
-    },
     /// The event bus did not take what was to be told.
     #[error("cannot tell what became of deployment {deployment}")]
     Publish {
@@ -68,7 +63,6 @@ impl LaunchError {
             Self::Store(error) => error.is_retryable(),
             Self::MasterKey(error) => error.is_retryable,
             Self::Publish { .. } | Self::Contended(_) => true,
-            Self::Definition { .. } => false,
         }
     }
 }
@@ -92,8 +86,8 @@ pub struct Launcher {
     pub api_url: String,
     /// Names of organizations; a uuid keeps its name for life.
     pub organizations: Arc<Mutex<HashMap<OrgUuid, OrgId>>>,
-    /// How each type of runner starts its jobs.
-    pub dispatchers: HashMap<RunnerType, Arc<dyn Dispatcher>>,
+    /// What starts the jobs of each type of runner.
+    pub platforms: HashMap<RunnerType, Arc<dyn Platform>>,
     /// Where events are published, if anywhere.
     pub publisher: Option<Arc<dyn Publish>>,
 }

@@ -62,30 +62,24 @@ impl Sweeper {
         &self.launcher
     }
 
-    /// The platform says that a job is gone: tends its deployment.
+    /// The platform says that a job is gone: tends its deployment. `false` if that is at its end, so
+    /// that what its job left may go.
     ///
     /// # Errors
     ///
     /// As [`Sweeper::pass`].
-    pub async fn job_gone(&self, job: &JobRef, tasks: &mut JoinSet<()>) -> Result<(), LaunchError> {
+    pub async fn job_gone(
+        &self,
+        job: &JobRef,
+        tasks: &mut JoinSet<()>,
+    ) -> Result<bool, LaunchError> {
         // A deployment that is not at its end is in the index of what is due, at some time.
         let active = self.launcher.table.due(Timestamp::MAX, i32::MAX).await?;
-        match active.into_iter().find(|due| due.id == job.deployment) {
-            Some(due) => self.begin(due, Why::JobGone, tasks),
-            None => self.forget(job, tasks),
+        let due = active.into_iter().find(|due| due.id == job.deployment);
+        if let Some(due) = due {
+            self.begin(due, Why::JobGone, tasks);
         }
-        Ok(())
-    }
-
-    /// The deployment is at its end, so what its job left may go.
-    fn forget(&self, job: &JobRef, tasks: &mut JoinSet<()>) {
-        let dispatchers: Vec<_> = self.launcher.dispatchers.values().cloned().collect();
-        let job = job.clone();
-        tasks.spawn(async move {
-            for dispatcher in dispatchers {
-                dispatcher.forget(&job).await;
-            }
-        });
+        Ok(due.is_some())
     }
 
     fn begin(&self, due: Due, why: Why, tasks: &mut JoinSet<()>) {

@@ -1,17 +1,15 @@
 //! One deployment: what is to be done now, and doing it.
 
+use crate::site::Site;
 use crate::{LaunchError, Launcher, last_job};
-use canyon_dispatch::{Dispatcher, Remains, StopMode};
+use canyon_dispatch::{Remains, StopMode};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deadline::{self, Observation, Step, next_step};
 use canyon_domain::deployment::Deployment;
-use canyon_domain::failure::FailureClass;
 use canyon_domain::lifecycle;
-use canyon_domain::runner::RunnerDefinition;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How often one call decides again because others changed the deployment meanwhile.
@@ -35,12 +33,6 @@ pub enum Why {
     Told,
     /// The platform hints that its job is gone: look, even if nothing is due.
     JobGone,
-}
-
-/// The runner of a deployment, as far as the launcher needs it.
-pub(crate) struct Site {
-    pub(crate) definition: RunnerDefinition,
-    pub(crate) dispatcher: Option<Arc<dyn Dispatcher>>,
 }
 
 /// What doing a step came to.
@@ -75,16 +67,6 @@ impl Launcher {
         Err(LaunchError::Contended(due.id))
     }
 
-    async fn site(&self, due: Due, deployment: &Deployment) -> Result<Site, LaunchError> {
-        let unreadable = || LaunchError::Definition { runner: deployment.runner.to_string() };
-        let runner = self.table.runner(due.org, &deployment.runner).await?;
-        let runner = runner.ok_or_else(unreadable)?;
-        let value = serde_json::from_str(&runner.definition).map_err(|_| unreadable())?;
-        let definition = RunnerDefinition::parse_stored(value).map_err(|_| unreadable())?;
-        let dispatcher = self.dispatchers.get(&definition.runner_type()).cloned();
-        Ok(Site { definition, dispatcher })
-    }
-
     async fn act(
         &self,
         due: Due,
@@ -93,7 +75,7 @@ impl Launcher {
         why: Why,
     ) -> Result<Done, LaunchError> {
         let now = self.clock.now();
-        let queue_limit = site.definition.timeouts().queue.unsigned_abs();
+        let queue_limit = site.timeouts.queue.unsigned_abs();
         let step = match (next_step(&deployment, queue_limit, self.up_since, now), why) {
             // A start that is not recorded may never have happened: then there is no job to be
             // gone, and it happens now. One that did happen is found, and looked at.
@@ -128,7 +110,7 @@ impl Launcher {
         site: &Site,
         how: StopMode,
     ) -> Result<Done, LaunchError> {
-        if let (Some(dispatcher), Some(job)) = (&site.dispatcher, last_job(&deployment))
+        if let (Ok(dispatcher), Some(job)) = (&site.dispatcher, last_job(&deployment))
             && let Err(error) = dispatcher.stop(&job, how).await
         {
             // It is asked again at the next look; the last deadline ends even what cannot be told.
@@ -147,14 +129,13 @@ impl Launcher {
         site: &Site,
     ) -> Result<Done, LaunchError> {
         let observation = match (&site.dispatcher, last_job(&deployment)) {
-            (Some(dispatcher), Some(job)) => dispatcher.observe(&job).await,
-            _ => Observation::Gone(Some(canyon_domain::failure::Failure::new(
-                FailureClass::Config,
-                self.cannot_launch(site),
-            ))),
+            (Ok(dispatcher), Some(job)) => dispatcher.observe(&job).await,
+            // A job of the past may live all the same: only a deadline ends it.
+            (Err(reason), Some(_)) => Observation::Unknown(reason.clone()),
+            (_, None) => Observation::Gone(None),
         };
         if let Observation::Gone(_) = observation
-            && let Some(dispatcher) = &site.dispatcher
+            && let Ok(dispatcher) = &site.dispatcher
         {
             self.salvage(due, &mut deployment, dispatcher).await?;
         }
@@ -219,13 +200,10 @@ impl Launcher {
         patience: Duration,
     ) -> Result<Remains, LaunchError> {
         let Some(job) = last_job(deployment) else { return Ok(Remains::Nothing) };
-        let site = match self.site(due, deployment).await {
-            Ok(site) => site,
-            // The runner was deleted; its job left nothing that matters.
-            Err(LaunchError::Definition { .. }) => return Ok(Remains::Nothing),
-            Err(error) => return Err(error),
+        // Without it, nobody could clear away what is left.
+        let Ok(dispatcher) = self.site(due, deployment).await?.dispatcher else {
+            return Ok(Remains::Nothing);
         };
-        let Some(dispatcher) = site.dispatcher else { return Ok(Remains::Nothing) };
         let mut left = patience;
         loop {
             let remains = dispatcher.forget(&job).await;
@@ -235,15 +213,5 @@ impl Launcher {
             tokio::time::sleep(FAREWELL_PAUSE).await;
             left = left.saturating_sub(FAREWELL_PAUSE);
         }
-    }
-
-    pub(crate) fn cannot_launch(&self, site: &Site) -> String {
-        let mut types: Vec<_> = self.dispatchers.keys().map(|kind| kind.as_str()).collect();
-        types.sort_unstable();
-        let others = if types.is_empty() { "none".to_owned() } else { types.join(", ") };
-        format!(
-            "this installation cannot launch runners of type `{}`; it launches: {others}",
-            site.definition.runner_type()
-        )
     }
 }

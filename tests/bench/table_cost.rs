@@ -228,7 +228,7 @@ fn launcher(app: &App, url: &str, folder: &Path, tofu: &Path) -> Result<Launcher
         master_keys: Arc::clone(&app.master_keys),
         api_url: url.to_owned(),
         up_since: app.up_since,
-        dispatchers: HashMap::from([(RunnerType::Local, dispatcher as _)]),
+        platforms: HashMap::from([(RunnerType::Local, Arc::new(dispatcher) as _)]),
         publisher: None,
     })
 }

@@ -37,6 +37,9 @@ pub struct Attempt {
     /// The platform has hinted that its job is gone: whoever is the next to look asks the platform.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspected: bool,
+    /// Why its job does not run yet, in the platform's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<String>,
     /// Why and since when it is being stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,

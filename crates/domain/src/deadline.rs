@@ -45,8 +45,10 @@ pub enum Step {
 /// What the platform says about a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation {
-    /// It lives, or the platform still means to start it.
+    /// It lives.
     Alive,
+    /// It does not run yet, for this reason; the platform still means to start it.
+    Waiting(String),
     /// It is proved dead, or was never started; with the platform's reason if it gave one.
     Gone(Option<Failure>),
     /// The platform did not say.
@@ -123,9 +125,13 @@ pub fn stopping(deployment: &mut Deployment, now: Timestamp) {
 /// What the platform says about the open attempt's job.
 pub fn observed(deployment: &mut Deployment, observation: Observation, now: Timestamp) {
     let Some(attempt) = deployment.open_attempt().cloned() else { return };
-    let outcome = match observation {
-        Observation::Gone(reason) => Some(outcome_of_death(&attempt, reason)),
-        Observation::Alive | Observation::Unknown(_) => beyond_proof(&attempt, now),
+    let (outcome, waiting) = match observation {
+        Observation::Gone(reason) => (Some(outcome_of_death(&attempt, reason)), None),
+        Observation::Alive => (beyond_proof(&attempt, now), None),
+        Observation::Waiting(reason) => (beyond_proof(&attempt, now), Some(reason)),
+        Observation::Unknown(reason) => {
+            (beyond_proof(&attempt, now), Some(format!("the platform does not say: {reason}")))
+        }
     };
     if let Some(outcome) = outcome {
         // The attempt is open: `end` cannot refuse.
@@ -135,7 +141,18 @@ pub fn observed(deployment: &mut Deployment, observation: Observation, now: Time
     deployment.due_at = Some(look_again(&attempt, now));
     if let Some(attempt) = deployment.attempts.last_mut() {
         attempt.suspected = false;
+        attempt.waiting = waiting.filter(|_| attempt.claim.is_none());
     }
+}
+
+/// The platform was not asked to start the job yet, for this reason; the same start is tried again.
+pub fn postponed(deployment: &mut Deployment, reason: String, until: Timestamp) {
+    let Some(attempt) = deployment.attempts.last_mut().filter(|attempt| attempt.ended.is_none())
+    else {
+        return;
+    };
+    attempt.waiting = Some(reason);
+    deployment.due_at = Some(until);
 }
 
 fn look_again(attempt: &Attempt, now: Timestamp) -> Timestamp {

@@ -206,6 +206,10 @@ uuid_id!(
     OrgUuid
 );
 uuid_id!(
+    /// One life of a runner: clouds trust it by this, and a name that is given again is not trusted.
+    RunnerUuid
+);
+uuid_id!(
     /// One life of an environment; names its state.
     EnvUuid
 );

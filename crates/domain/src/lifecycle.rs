@@ -85,6 +85,7 @@ pub fn launch(
         claim: None,
         phase: Phase::Launch,
         suspected: false,
+        waiting: None,
         stop: None,
         ended: None,
     });

@@ -3,6 +3,8 @@
 
 pub mod assertion;
 pub mod bearer;
+#[cfg(feature = "federation")]
+pub mod federation;
 pub mod file_signer;
 pub mod issuer;
 pub mod job_name;

@@ -5,7 +5,7 @@ use canyon_dispatch::{Dispatcher, JobRef};
 use canyon_domain::causes::Causes;
 use canyon_domain::runner::RunnerType;
 use canyon_functions::App;
-use canyon_launcher::{Launcher, Sweeper};
+use canyon_launcher::{LaunchError, Launcher, Sweeper};
 use canyon_store::embedded::Embedded;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -53,7 +53,6 @@ pub(crate) async fn run(
     if let Err(error) = local.adopt() {
         tracing::error!(%error, "cannot look for the jobs of an earlier run");
     }
-    let dispatcher: Arc<dyn Dispatcher> = local;
     let mut hints = app.changes.subscribe();
     let sweeper = Sweeper::new(Launcher {
         table: app.table,
@@ -64,7 +63,7 @@ pub(crate) async fn run(
         up_since: app.up_since,
         organizations: Arc::default(),
         api_url,
-        dispatchers: HashMap::from([(RunnerType::Local, dispatcher)]),
+        platforms: HashMap::from([(RunnerType::Local, Arc::new(local.clone()) as _)]),
         publisher: None,
     });
     let mut tasks = JoinSet::new();
@@ -73,7 +72,7 @@ pub(crate) async fn run(
     let mut expiry = Instant::now();
     loop {
         let looked = tokio::select! {
-            Some(job) = deaths.recv() => sweeper.job_gone(&job, &mut tasks).await,
+            Some(job) = deaths.recv() => job_gone(&sweeper, &local, &job, &mut tasks).await,
             _ = tick.tick() => sweeper.pass(&mut tasks).await.map(drop),
             changed = hints.changed() => match changed {
                 Ok(()) => sweeper.pass(&mut tasks).await.map(drop),
@@ -91,4 +90,16 @@ pub(crate) async fn run(
             }
         }
     }
+}
+
+async fn job_gone(
+    sweeper: &Sweeper,
+    local: &LocalDispatcher,
+    job: &JobRef,
+    tasks: &mut JoinSet<()>,
+) -> Result<(), LaunchError> {
+    if !sweeper.job_gone(job, tasks).await? {
+        local.forget(job).await;
+    }
+    Ok(())
 }

@@ -41,6 +41,10 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// The folder of the table, blobs, keys and jobs; made if it is absent, for its owner alone.
     pub data_dir: PathBuf,
+    /// Where jobs on other machines reach the API, if not where it listens.
+    pub advertise_url: Option<String>,
+    /// Canyon's name as an OIDC issuer; where it listens, without it, which no cloud will trust.
+    pub issuer_url: Option<String>,
 }
 
 /// What to tell whoever started it.
@@ -128,7 +132,10 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         clock: Arc::new(System),
         entropy: Arc::new(System),
         master_keys: Arc::new(MasterKeys::known(master_key(&data_dir.join("keys/master.key"))?)),
-        issuer: Arc::new(issuer(&url, &data_dir.join("keys/issuer.pk8"))),
+        issuer: Arc::new(issuer(
+            settings.issuer_url.as_deref().unwrap_or(&url),
+            &data_dir.join("keys/issuer.pk8"),
+        )),
         // The owner of the laptop has the admin's token, which is an operator's too.
         operator: None,
         changes,
@@ -138,8 +145,8 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     };
     let environment_file = data_dir.join("env");
     bootstrap::organization(&app, &url, &environment_file).await?;
-    let launching =
-        tokio::spawn(launching::run(app.clone(), embedded, url.clone(), runner, data_dir));
+    let job_url = settings.advertise_url.unwrap_or_else(|| url.clone());
+    let launching = tokio::spawn(launching::run(app.clone(), embedded, job_url, runner, data_dir));
     let server =
         axum::serve(listener, canyon_functions::http::router(app, &HttpSettings::default()));
     // Registered once, before anyone is told to connect: a signal that comes now must be heard.

@@ -11,7 +11,7 @@ use crate::page::{Page, PageRequest, Partition};
 use crate::{StoreError, Table, audit, keys};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::display_name::DisplayName;
-use canyon_domain::ids::{EnvTypeId, OrgUuid, ProjectId, RunnerId};
+use canyon_domain::ids::{EnvTypeId, OrgUuid, ProjectId, RunnerId, RunnerUuid};
 use canyon_domain::inventory::{EnvironmentType, Project};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -21,6 +21,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 pub struct RunnerRecord {
     /// Its name.
     pub id: RunnerId,
+    /// Which life of that name.
+    pub uuid: RunnerUuid,
     /// Its type, for filters.
     pub runner_type: String,
     /// The definition as JSON text, as it was given, without secrets.

@@ -4,7 +4,7 @@ use super::App;
 use crate::http::error::ApiError;
 use canyon_domain::causes::Causes;
 use canyon_domain::field_error::FieldErrors;
-use canyon_domain::ids::{OrgUuid, RunnerId};
+use canyon_domain::ids::{OrgUuid, RunnerId, RunnerUuid};
 use canyon_domain::principal::Principal;
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_store::inventory::RunnerRecord;
@@ -36,6 +36,7 @@ impl App {
             definition: definition.to_value().to_string(),
             sealed_secrets: self.seal(by.org, &id, &secrets).await?,
             id,
+            uuid: RunnerUuid(self.entropy.id(record.at)),
             created_at: record.at,
             updated_at: record.at,
             version: 1,

@@ -143,7 +143,9 @@ impl App {
 fn launching(of: &deployment::Deployment) -> Waiting {
     match of.open_attempt() {
         Some(attempt) => Waiting {
-            reason: "the job is started; its runner has not reported yet".to_owned(),
+            reason: attempt.waiting.clone().unwrap_or_else(|| {
+                "the job is started; its runner has not reported yet".to_owned()
+            }),
             since: attempt.launched_at,
             blocked_by: None,
             next_attempt_at: None,

@@ -2,7 +2,10 @@
 
 use crate::error::DispatchError;
 use async_trait::async_trait;
-use canyon_domain::{deadline::Observation, ids::DeploymentId};
+use canyon_domain::{
+    deadline::Observation,
+    ids::{DeploymentId, EnvId, ProjectId},
+};
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 
@@ -29,6 +32,10 @@ pub struct Launch {
     /// attempt is meant, and the claim code. Anybody who may look at the job on its platform can
     /// read this, so nothing else belongs here.
     pub environment: BTreeMap<String, SecretString>,
+    /// Where it deploys to, for people who look at the job on its platform.
+    pub project: ProjectId,
+    /// See `project`.
+    pub env: EnvId,
 }
 
 /// The answer to a start, with the platform's name of the job if there is one.

@@ -8,11 +8,19 @@
 //! Linux (5.3 or newer), because it tells processes apart by `/proc` and by pidfd.
 
 mod dispatcher;
+#[cfg(feature = "ecs")]
+pub mod ecs;
 mod error;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
 #[cfg(target_os = "linux")]
 pub mod local;
+mod pace;
+mod platform;
 
 pub use dispatcher::{
     Dispatcher, JobRef, Launch, Remains, Started, StopMode, TAIL_LIMIT, TailStream,
 };
-pub use error::DispatchError;
+pub use error::{DispatchError, Then};
+pub use pace::{Pace, Rate, Turn};
+pub use platform::{Platform, Target};

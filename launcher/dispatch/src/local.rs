@@ -25,7 +25,10 @@ mod watch;
 
 pub use spawn::inherited_environment;
 
-use crate::{DispatchError, Dispatcher, JobRef, Launch, Remains, Started, StopMode, TailStream};
+use crate::{
+    DispatchError, Dispatcher, JobRef, Launch, Platform, Remains, Started, StopMode, TailStream,
+    Target,
+};
 use async_trait::async_trait;
 use canyon_domain::{deadline::Observation, failure::FailureClass};
 use folder::Folder;
@@ -122,6 +125,13 @@ impl LocalDispatcher {
             watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
             on_gone(job);
         });
+    }
+}
+
+/// All runners of this machine are one.
+impl Platform for Arc<LocalDispatcher> {
+    fn dispatcher(&self, _: &Arc<Target>) -> Arc<dyn Dispatcher> {
+        self.clone()
     }
 }
 

@@ -17,13 +17,24 @@ pub(crate) struct Arguments {
     /// Where everything is kept; `canyon` in `$XDG_DATA_HOME` or `~/.local/share` without it
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
+    /// Where jobs on other machines reach this API, if not where it listens
+    #[arg(long, value_name = "URL")]
+    advertise_url: Option<String>,
+    /// Canyon's name as an OIDC issuer: an https address at which clouds and clusters find this API
+    #[arg(long, value_name = "URL")]
+    issuer_url: Option<String>,
 }
 
 pub(crate) fn run(arguments: Arguments, output: Output) -> Result<Exit, CliError> {
     let data_dir = arguments.data_dir.or_else(default_folder).ok_or_else(|| {
         CliError::usage_with_hint("no folder for data is known", "name one with --data-dir")
     })?;
-    let settings = Settings { listen: arguments.listen, data_dir };
+    let settings = Settings {
+        listen: arguments.listen,
+        data_dir,
+        advertise_url: arguments.advertise_url,
+        issuer_url: arguments.issuer_url,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime
         .map_err(CliError::Runtime)?

@@ -6,7 +6,7 @@ use canyon_domain::attempt::{Limits, SecretHash};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
 use canyon_domain::display_name::DisplayName;
-use canyon_domain::ids::{DeploymentId, EnvUuid, OrgUuid, PrincipalId};
+use canyon_domain::ids::{DeploymentId, EnvUuid, OrgUuid, PrincipalId, RunnerUuid};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
 use canyon_domain::job::{Bundle, LogLevel, Module};
 use canyon_domain::lifecycle;
@@ -83,6 +83,7 @@ pub(crate) fn project(name: &str) -> Project {
 
 pub(crate) fn runner(name: &str, runner_type: &str) -> RunnerRecord {
     RunnerRecord {
+        uuid: RunnerUuid(Uuid::now_v7()),
         id: id(name),
         runner_type: runner_type.to_owned(),
         definition: format!(r#"{{"type":"{runner_type}"}}"#),

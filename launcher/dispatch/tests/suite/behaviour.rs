@@ -4,7 +4,8 @@
 
 use canyon_dispatch::{Dispatcher, JobRef, Launch, Remains, Started, StopMode, TailStream};
 use canyon_domain::{deadline::Observation, ids::DeploymentId};
-use std::{sync::Arc, time::Duration};
+use secrecy::SecretString;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use uuid::Uuid;
 
 /// What a job is to do.
@@ -29,6 +30,11 @@ pub(crate) trait Platform: Sync {
 
 pub(crate) fn new_job() -> JobRef {
     JobRef { deployment: DeploymentId(Uuid::now_v7()), attempt: 1, handle: None }
+}
+
+pub(crate) fn launch(job: JobRef, environment: BTreeMap<String, SecretString>) -> Launch {
+    let (project, env) = ("shop/eu".parse().unwrap(), "staging".parse().unwrap());
+    Launch { job, environment, project, env }
 }
 
 /// Waits until `what` is so; how long that takes is not what is tested.

@@ -1,6 +1,6 @@
 //! The kind `local`, with `act.sh` as the runner.
 
-use crate::behaviour::{self, Act, Platform, new_job, until, until_gone};
+use crate::behaviour::{self, Act, Platform, launch, new_job, until, until_gone};
 use canyon_dispatch::{
     Dispatcher, JobRef, Launch, Started, StopMode,
     local::{LocalDispatcher, LocalSettings},
@@ -93,7 +93,7 @@ impl Local {
 }
 
 fn script_of(job: JobRef, script: &str) -> Launch {
-    Launch { job, environment: [("CANYON_ACT".to_owned(), script.to_owned().into())].into() }
+    launch(job, [("CANYON_ACT".to_owned(), script.to_owned().into())].into())
 }
 
 fn number_in(file: &Path) -> i32 {
@@ -282,7 +282,7 @@ async fn a_missing_program_is_an_error_of_the_configuration_and_starts_nothing()
     let launch = script_of(new_job(), WRITES);
     let error = kind.start(&launch).await.unwrap_err();
     assert_eq!(error.failure.class, FailureClass::Config);
-    assert!(!error.outcome_unknown);
+    assert_eq!(error.then, canyon_dispatch::Then::End);
     assert!(error.to_string().contains("`/nowhere/canyon-runner`"), "{error}");
     assert_eq!(kind.observe(&launch.job).await, Observation::Gone(None));
 }

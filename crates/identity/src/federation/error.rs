@@ -1,0 +1,32 @@
+//! Why a cloud did not let Canyon in.
+
+use crate::assertion::AssertionError;
+use canyon_domain::failure::FailureClass;
+
+/// Why there is no token of a cloud. The message names the cloud, the step, and what to change.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum FederationError {
+    /// Canyon's own token cannot be signed.
+    #[error("Canyon's key does not sign")]
+    Assertion(#[from] AssertionError),
+    /// The cloud said no; it will again until somebody changes something.
+    #[error("{0}")]
+    Refused(String),
+    /// The cloud asked for fewer calls.
+    #[error("{0}")]
+    Throttled(String),
+    /// The cloud did not answer, or not in a form that is known.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl FederationError {
+    /// The class of a failure for this reason.
+    pub fn class(&self) -> FailureClass {
+        match self {
+            Self::Refused(_) => FailureClass::Config,
+            Self::Throttled(_) => FailureClass::Throttled,
+            Self::Assertion(_) | Self::Unavailable(_) => FailureClass::Lost,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The kind `serverless-ecs`: a job is a task on AWS Fargate.

@@ -1,0 +1,27 @@
+//! From a runner to what starts its jobs.
+
+use crate::Dispatcher;
+use canyon_domain::ids::{OrgId, OrgUuid, RunnerId, RunnerUuid};
+use canyon_domain::runner::RunnerDefinition;
+use std::sync::Arc;
+
+/// The runner whose jobs are to be started.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Whose runner it is.
+    pub org: OrgUuid,
+    /// The name of that organization.
+    pub org_id: OrgId,
+    /// The runner. Clouds trust this life of it, and not its name.
+    pub runner: RunnerUuid,
+    /// Its name.
+    pub runner_id: RunnerId,
+    /// Where and how its jobs run, secrets included.
+    pub definition: RunnerDefinition,
+}
+
+/// A kind of compute, for all runners of a type.
+pub trait Platform: Send + Sync {
+    /// What starts the jobs of this runner. Makes no call.
+    fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher>;
+}

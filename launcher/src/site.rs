@@ -1,0 +1,94 @@
+//! The runner of a deployment, as far as the launcher needs it.
+
+use crate::{LaunchError, Launcher};
+use canyon_dispatch::{Dispatcher, Target};
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::OrgUuid;
+use canyon_domain::runner::{RunnerDefinition, RunnerType, Timeouts, timeouts::TimeoutSettings};
+use canyon_store::deployment_lists::Due;
+use canyon_store::inventory::RunnerRecord;
+use secrecy::SecretString;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) struct Site {
+    pub(crate) timeouts: Timeouts,
+    /// What starts its jobs, or why nothing does.
+    pub(crate) dispatcher: Result<Arc<dyn Dispatcher>, String>,
+}
+
+impl Site {
+    fn closed(reason: String) -> Self {
+        Self { timeouts: (&TimeoutSettings::default()).into(), dispatcher: Err(reason) }
+    }
+}
+
+impl Launcher {
+    pub(crate) async fn site(
+        &self,
+        due: Due,
+        deployment: &Deployment,
+    ) -> Result<Site, LaunchError> {
+        let id = &deployment.runner;
+        let Some(runner) = self.table.runner(due.org, id).await? else {
+            return Ok(Site::closed(format!("runner `{id}` was deleted")));
+        };
+        let Some(definition) = stored_definition(&runner) else {
+            let reason = format!(
+                "the definition of runner `{id}` is not in a form that this version reads; update it"
+            );
+            return Ok(Site::closed(reason));
+        };
+        let timeouts = definition.timeouts();
+        let Some(platform) = self.platforms.get(&definition.runner_type()) else {
+            let dispatcher = Err(self.cannot_launch(definition.runner_type()));
+            return Ok(Site { timeouts, dispatcher });
+        };
+        let definition = match self.with_secrets(due.org, &runner, definition).await? {
+            Ok(definition) => definition,
+            Err(reason) => return Ok(Site { timeouts, dispatcher: Err(reason) }),
+        };
+        let Some(org_id) = self.organization(due.org).await? else {
+            return Ok(Site::closed("its organization was deleted".to_owned()));
+        };
+        let target =
+            Target { org: due.org, org_id, runner: runner.uuid, runner_id: runner.id, definition };
+        Ok(Site { timeouts, dispatcher: Ok(platform.dispatcher(&Arc::new(target))) })
+    }
+
+    async fn with_secrets(
+        &self,
+        org: OrgUuid,
+        runner: &RunnerRecord,
+        definition: RunnerDefinition,
+    ) -> Result<Result<RunnerDefinition, String>, LaunchError> {
+        let mut secrets = BTreeMap::<String, SecretString>::new();
+        if let Some(sealed) = &runner.sealed_secrets {
+            let place = RunnerRecord::secrets_place(org, &runner.id);
+            let opened = self.master_keys.get().await?.open(&place, sealed);
+            let read = opened.ok().and_then(|text| serde_json::from_slice(&text).ok());
+            let Some(read) = read else {
+                let id = &runner.id;
+                return Ok(Err(format!(
+                    "the secrets of runner `{id}` cannot be opened; update the runner with them"
+                )));
+            };
+            secrets = read;
+        }
+        Ok(definition
+            .join_secrets(&secrets)
+            .map_err(|faults| format!("runner `{}`: {faults}", runner.id)))
+    }
+
+    fn cannot_launch(&self, wanted: RunnerType) -> String {
+        let mut types: Vec<_> = self.platforms.keys().map(|kind| kind.as_str()).collect();
+        types.sort_unstable();
+        let others = if types.is_empty() { "none".to_owned() } else { types.join(", ") };
+        format!("this installation cannot launch runners of type `{wanted}`; it launches: {others}")
+    }
+}
+
+fn stored_definition(runner: &RunnerRecord) -> Option<RunnerDefinition> {
+    let value = serde_json::from_str(&runner.definition).ok()?;
+    RunnerDefinition::parse_stored(value).ok()
+}
