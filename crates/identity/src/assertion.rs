@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// A token that ends sooner is not handed out: whoever gets it has this long to use it. Of one that
 /// lives shorter than twice that, half its life.
-const SHORTEST_REST: Duration = Duration::from_mins(1);
+pub(crate) const SHORTEST_REST: Duration = Duration::from_mins(1);
 /// The most remembered tokens; beyond that all are forgotten, and signed anew.
 const MAX_REMEMBERED: usize = 1_000;
 /// What the issuer says itself (RFC 7519, section 4.1).
@@ -92,15 +92,16 @@ impl Assertions {
     pub(crate) async fn of(
         &self,
         statement: &Statement,
+        rest: Duration,
         mint: Mint<'_>,
     ) -> Result<SecretString, AssertionError> {
         if let Some(name) = RESERVED.iter().find(|name| statement.claims.contains_key(**name)) {
             return Err(AssertionError::Reserved((*name).to_owned()));
         }
-        self.flight(statement, &mint).await
+        self.flight(statement, rest, &mint).await
     }
 
-    fn flight(&self, statement: &Statement, mint: &Mint<'_>) -> Flight {
+    fn flight(&self, statement: &Statement, rest: Duration, mint: &Mint<'_>) -> Flight {
         let key = statement.key();
         let now = mint.clock.now();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +114,7 @@ impl Assertions {
         if known.len() >= MAX_REMEMBERED {
             known.clear();
         }
-        let rest = SHORTEST_REST.min(statement.life / 2);
+        let rest = rest.min(statement.life / 2);
         let until = now + statement.life.saturating_sub(rest);
         let flight = sign(claims(statement, mint, now), statement, mint).boxed().shared();
         known.insert(key, Remembered { until, flight: flight.clone() });

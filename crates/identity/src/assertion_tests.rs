@@ -129,7 +129,7 @@ async fn many_subjects_do_not_fill_the_memory() {
     for number in 0..=MAX_REMEMBERED {
         let mint = Mint { issuer: "i", signer: &signer, clock: clock.as_ref(), entropy: &System };
         // Not waited for: nothing is signed.
-        drop(assertions.flight(&statement(&number.to_string(), 300), &mint));
+        drop(assertions.flight(&statement(&number.to_string(), 300), SHORTEST_REST, &mint));
         assert!(assertions.0.lock().unwrap().len() <= MAX_REMEMBERED);
     }
 }

@@ -4,7 +4,7 @@
 //! rotate, publish the new key beside the old one, let every cache of the key set run out, let the
 //! new one sign, and withdraw the old one when its last token has ended.
 
-use crate::assertion::{AssertionError, Assertions, Mint, Statement};
+use crate::assertion::{AssertionError, Assertions, Mint, SHORTEST_REST, Statement};
 use crate::signer::{Signer, SignerError};
 use canyon_domain::seam::{Clock, Entropy};
 use futures::future::join_all;
@@ -60,6 +60,11 @@ impl Issuer {
             published: Mutex::default(),
             assertions: Assertions::default(),
         }
+    }
+
+    /// The issuer's name, which is its address: `iss` of all that it signs.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// The discovery document (OpenID Connect Discovery 1.0, section 3).
@@ -123,13 +128,27 @@ impl Issuer {
     /// [`AssertionError`] when the statement has a claim of the issuer's own, or the key does not
     /// sign.
     pub async fn assertion(&self, statement: &Statement) -> Result<SecretString, AssertionError> {
+        self.lasting_assertion(statement, SHORTEST_REST).await
+    }
+
+    /// The same, for whoever keeps the token for a while: at least `rest` of its life is left, or half
+    /// of it if that is less.
+    ///
+    /// # Errors
+    ///
+    /// As [`Issuer::assertion`].
+    pub async fn lasting_assertion(
+        &self,
+        statement: &Statement,
+        rest: Duration,
+    ) -> Result<SecretString, AssertionError> {
         let mint = Mint {
             issuer: &self.url,
             signer: &self.active,
             clock: self.clock.as_ref(),
             entropy: self.entropy.as_ref(),
         };
-        self.assertions.of(statement, mint).await
+        self.assertions.of(statement, rest, mint).await
     }
 }
 

@@ -1,13 +1,14 @@
 //! Why a cloud did not let Canyon in.
 
 use crate::assertion::AssertionError;
+use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
 
 /// Why there is no token of a cloud. The message names the cloud, the step, and what to change.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum FederationError {
     /// Canyon's own token cannot be signed.
-    #[error("Canyon's key does not sign")]
+    #[error("Canyon's own token cannot be signed: {}", Causes(.0))]
     Assertion(#[from] AssertionError),
     /// The cloud said no; it will again until somebody changes something.
     #[error("{0}")]

@@ -1,0 +1,113 @@
+use super::*;
+use crate::test_signer::TestClock;
+use canyon_domain::ids::{OrgUuid, RunnerUuid};
+use futures::future::ready;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use uuid::Uuid;
+
+type Given = Result<AccessToken, FederationError>;
+
+fn key(number: u128) -> Key {
+    let who = RunnerIdentity {
+        org: OrgUuid(Uuid::from_u128(1)),
+        runner: RunnerUuid(Uuid::from_u128(number)),
+    };
+    Key::new(who, ["scope"])
+}
+
+/// Exchanges that give what a test says, and count.
+struct Cloud {
+    exchanges: Exchanges<AccessToken>,
+    clock: Arc<TestClock>,
+    asked: AtomicU32,
+}
+
+impl Cloud {
+    fn new() -> Self {
+        let (clock, asked) = (TestClock::new(), AtomicU32::new(0));
+        Self { exchanges: Exchanges::default(), clock, asked }
+    }
+
+    async fn ask(&self, key: Key, answer: Given) -> Given {
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let exchange = || {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            ready(answer)
+        };
+        self.exchanges.get(key, &clock, exchange).await
+    }
+
+    fn token(&self, seconds: i64) -> AccessToken {
+        let ends_at = self.clock.now() + SignedDuration::from_secs(seconds);
+        AccessToken { secret: "secret".into(), ends_at }
+    }
+
+    /// Asks once more after `seconds`; whether that was a new exchange.
+    async fn is_new_after(&self, seconds: i64, answer: &dyn Fn() -> Given) -> bool {
+        self.clock.advance(seconds);
+        let before = self.asked.load(Ordering::SeqCst);
+        let _ = self.ask(key(1), answer()).await;
+        self.asked.load(Ordering::SeqCst) > before
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_kept_until_five_minutes_before_its_end_and_a_short_one_for_half_its_life() {
+    for (life, kept) in [(3_600, 3_300), (600, 300), (60, 30), (0, 0), (-5, 0)] {
+        let cloud = Cloud::new();
+        let token = || Ok(cloud.token(life));
+        assert!(cloud.is_new_after(0, &token).await, "{life}");
+        if kept > 0 {
+            assert!(!cloud.is_new_after(kept - 1, &token).await, "{life}");
+            assert!(cloud.is_new_after(1, &token).await, "{life}");
+        } else {
+            assert!(cloud.is_new_after(0, &token).await, "{life}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_repeated_for_ten_seconds_and_other_failures_not_at_all() {
+    let cloud = Cloud::new();
+    let refused = || Err(FederationError::Refused("no".to_owned()));
+    assert!(cloud.is_new_after(0, &refused).await);
+    assert!(!cloud.is_new_after(9, &refused).await);
+    assert!(cloud.is_new_after(1, &refused).await);
+    for error in [FederationError::Unavailable, FederationError::Throttled] {
+        let cloud = Cloud::new();
+        let failed = || Err(error("later".to_owned()));
+        assert!(cloud.is_new_after(0, &failed).await);
+        assert!(cloud.is_new_after(0, &failed).await);
+    }
+}
+
+/// What nobody waited for any more has ended by the time somebody asks again.
+#[tokio::test]
+async fn what_was_left_alone_goes_on_and_is_not_handed_out_dead() {
+    let cloud = Cloud::new();
+    let clock: Arc<dyn Clock> = cloud.clock.clone();
+    let token = Ok(cloud.token(3_600));
+    let slow = cloud.exchanges.get(key(1), &clock, || async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        token
+    });
+    tokio::time::timeout(Duration::from_millis(1), slow).await.unwrap_err();
+    let landed = async {
+        while cloud.exchanges.0.lock().unwrap()[&key(1)].peek().is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), landed).await.expect("it goes on");
+    assert!(!cloud.is_new_after(0, &|| Ok(cloud.token(3_600))).await);
+    assert!(cloud.is_new_after(3_600, &|| Ok(cloud.token(3_600))).await);
+}
+
+#[tokio::test]
+async fn what_is_kept_is_bounded() {
+    let cloud = Cloud::new();
+    for number in 0..3_000 {
+        cloud.ask(key(number), Ok(cloud.token(3_600))).await.unwrap();
+    }
+    assert!(cloud.exchanges.0.lock().unwrap().len() <= MAX_KEPT);
+}

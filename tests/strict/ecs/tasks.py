@@ -1,0 +1,103 @@
+"""Tasks, and how they look to a read that lags behind."""
+
+import copy
+import random
+import threading
+import uuid
+
+# "Stopped tasks only appear in the returned results for at least one hour" (API reference, DescribeTasks).
+SHOWN_SECONDS = 3600
+ACTIVE = ("PROVISIONING", "PENDING", "RUNNING", "DEACTIVATING", "STOPPING", "DEPROVISIONING")
+
+
+class Task:
+    def __init__(self, clock, told, **facts):
+        self.clock, self.told = clock, told
+        self.lock = threading.RLock()
+        self.facts = facts
+        self.steps = []
+        self.stopped_at = None
+        self.stop_asked = threading.Event()
+        self.plan = []
+
+    @property
+    def arn(self):
+        return self.facts["taskArn"]
+
+    @property
+    def id(self):
+        return self.arn.rsplit("/", 1)[-1]
+
+    def set(self, at=None, **changes):
+        """The next state, from `at` on."""
+        with self.lock:
+            at = self.clock.now() if at is None else at
+            container = changes.pop("container", None)
+            self.facts.update(changes)
+            if container:
+                self.facts["containers"][0].update(container)
+            self.facts["version"] = self.facts.get("version", 0) + 1
+            if changes.get("lastStatus") == "STOPPED":
+                self.stopped_at = at
+                self.facts["stoppedAt"] = at
+            self.steps.append((at, copy.deepcopy(self.facts)))
+        self.told(copy.deepcopy(self.facts))
+
+    def advance(self):
+        """Does what of the plan is due: a list of (time, changes)."""
+        with self.lock:
+            while self.plan and self.plan[0][0] <= self.clock.now():
+                at, changes = self.plan.pop(0)
+                self.set(at, **copy.deepcopy(changes))
+
+    def seen(self, at):
+        """As it was then, or None if it was not yet there or is not shown any more."""
+        self.advance()
+        with self.lock:
+            if self.stopped_at is not None and at >= self.stopped_at + SHOWN_SECONDS:
+                return None
+            states = [facts for since, facts in self.steps if since <= at]
+            return copy.deepcopy(states[-1]) if states else None
+
+    def is_stopped(self):
+        self.advance()
+        return self.stopped_at is not None
+
+    def is_asked_to_stop(self):
+        return self.facts.get("desiredStatus") == "STOPPED"
+
+
+class Tasks:
+    def __init__(self, clock, settings, told):
+        self.clock, self.settings, self.told = clock, settings, told
+        self.lock = threading.Lock()
+        self.all = {}
+
+    def create(self, partition, region, account, cluster, **facts):
+        task_id = uuid.uuid4().hex
+        arn = f"arn:{partition}:ecs:{region}:{account}:task/{cluster}/{task_id}"
+        cluster_arn = f"arn:{partition}:ecs:{region}:{account}:cluster/{cluster}"
+        task = Task(self.clock, self.told, taskArn=arn, clusterArn=cluster_arn, createdAt=self.clock.now(), **facts)
+        for container in task.facts["containers"]:
+            container.update(taskArn=arn, containerArn=f"{arn.replace(':task/', ':container/')}/{uuid.uuid4()}")
+        with self.lock:
+            self.all[arn] = task
+        task.set(lastStatus="PROVISIONING", desiredStatus="RUNNING")
+        return task
+
+    def lagged(self):
+        return self.clock.now() - random.uniform(0, self.settings["lag_seconds"])
+
+    def seen(self, cluster_arn, at):
+        with self.lock:
+            tasks = list(self.all.values())
+        states = (task.seen(at) for task in tasks if task.facts["clusterArn"] == cluster_arn)
+        return [state for state in states if state is not None]
+
+    def find(self, cluster_arn, name):
+        """By ARN or id, as it is now."""
+        with self.lock:
+            for arn, task in self.all.items():
+                if name in (arn, task.id) and task.facts["clusterArn"] == cluster_arn:
+                    return task
+        return None

@@ -1,0 +1,83 @@
+"""Policies of AWS IAM: trust policies of roles, and what a role may do.
+
+Evaluated as the IAM user guide says ("Policy evaluation logic"): a Deny that matches wins, else an Allow that
+matches, else no. What is not understood here is refused when the state is set, not passed over.
+"""
+
+import fnmatch
+import re
+
+OPERATORS = ("StringEquals", "StringNotEquals", "StringLike", "StringNotLike")
+
+
+def as_list(value):
+    return value if isinstance(value, list) else [value]
+
+
+def check_policy(policy, trust):
+    if policy.get("Version") != "2012-10-17":
+        raise ValueError("a policy must have the Version 2012-10-17")
+    for statement in as_list(policy.get("Statement", [])):
+        if statement.get("Effect") not in ("Allow", "Deny"):
+            raise ValueError("a statement must have the Effect Allow or Deny")
+        known = {"Sid", "Effect", "Action", "Condition", "Principal" if trust else "Resource"}
+        if set(statement) - known or "Action" not in statement:
+            raise ValueError(f"a statement has {sorted(statement)}, known here are {sorted(known)}")
+        if trust and set(statement.get("Principal", {})) != {"Federated"}:
+            raise ValueError("a trust policy's Principal must be Federated here")
+        for operator in statement.get("Condition", {}):
+            if operator not in OPERATORS:
+                raise ValueError(f"the condition {operator} is not known here")
+
+
+def matches(pattern, text):
+    """`*` and `?` of IAM; no brackets, unlike a shell."""
+    escaped = pattern.replace("[", "[[]")
+    return re.match(fnmatch.translate(escaped), text) is not None
+
+
+def holds(condition, context):
+    """Every operator, every key of it, and one of the values of the key."""
+    for operator, tests in condition.items():
+        like, negated = "Like" in operator, "Not" in operator
+        for key, wanted in tests.items():
+            given = {name.lower(): value for name, value in context.items()}.get(key.lower())
+            if given is None:
+                # A key that is absent matches no positive test, and every negated one.
+                if negated:
+                    continue
+                return False
+            test = matches if like else (lambda pattern, text: pattern == text)
+            if any(test(value, given) for value in as_list(wanted)) == negated:
+                return False
+    return True
+
+
+def allows(policies, action, resource, context=None):
+    granted = False
+    for policy in policies:
+        for statement in as_list(policy["Statement"]):
+            named = any(matches(name.lower(), action.lower()) for name in as_list(statement["Action"]))
+            about = any(matches(name, resource) for name in as_list(statement.get("Resource", "*")))
+            if not (named and about and holds(statement.get("Condition", {}), context or {})):
+                continue
+            if statement["Effect"] == "Deny":
+                return False
+            granted = True
+    return granted
+
+
+def trusts(policy, provider_arn, context):
+    """Whether the trust policy lets in a token of the OIDC provider."""
+    granted = False
+    for statement in as_list(policy["Statement"]):
+        if provider_arn not in as_list(statement["Principal"]["Federated"]):
+            continue
+        if not any(matches(name, "sts:AssumeRoleWithWebIdentity") for name in as_list(statement["Action"])):
+            continue
+        if not holds(statement.get("Condition", {}), context):
+            continue
+        if statement["Effect"] == "Deny":
+            return False
+        granted = True
+    return granted
