@@ -1,11 +1,13 @@
 //! What every kind of compute can do for a job.
 
+use crate::check::Steps;
 use crate::error::DispatchError;
 use async_trait::async_trait;
 use canyon_domain::{
     deadline::Observation,
     ids::{DeploymentId, EnvId, ProjectId},
 };
+use jiff::Timestamp;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 
@@ -36,6 +38,9 @@ pub struct Launch {
     pub project: ProjectId,
     /// See `project`.
     pub env: EnvId,
+    /// When the attempt was written. A platform that forgets what it started is not asked again
+    /// long after that.
+    pub launched_at: Timestamp,
 }
 
 /// The answer to a start, with the platform's name of the job if there is one.
@@ -114,4 +119,21 @@ pub trait Dispatcher: Send + Sync {
     /// lives, and nothing when nothing is left. What cannot be cleared away is said in the log, and
     /// counts as nothing: no repetition would help.
     async fn forget(&self, job: &JobRef) -> Remains;
+
+    /// All jobs of the runner that the platform still has, dead or alive, for the search of those
+    /// that nobody waits for. Empty for kinds that find such jobs by themselves.
+    ///
+    /// # Errors
+    ///
+    /// If the platform could not be asked.
+    async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {
+        Ok(Vec::new())
+    }
+
+    /// Tries what a launch needs, one step after the other, and reports each. Starts nothing and
+    /// leaves nothing behind that a launch would not. The step `definition` is already reported.
+    async fn check(&self, steps: &Steps) {
+        // A kind without steps of its own.
+        let _ = steps;
+    }
 }

@@ -1,2 +1,281 @@
 //! The kinds whose job is a Kubernetes Job: `kubernetes`, `kubernetes-gke`, `kubernetes-eks`,
-//! `kubernetes-aks`. They differ in how the cluster is found and lets Canyon in.
+//! `kubernetes-aks`. They differ in how the cluster is found and lets Canyon in ([`connect`]).
+//!
+//! | step | what is called |
+//! |---|---|
+//! | `start` | creates the Job, by a name that follows from the attempt; one that is there is compared |
+//! | `observe` | reads the Job, then its pods. A pod that can never run is ended, with the reason kept on the Job |
+//! | `stop` | suspends the Job, so that no pod comes any more, and deletes the pod: with its own grace, or a second |
+//! | `tail` | reads the container's output, see `canyon_domain::container_log` |
+//! | `forget` | deletes the Job, and the cluster its pods |
+//!
+//! Nothing is ever deleted with a grace of zero: the object would be gone at once, and that it is gone would
+//! no longer prove that the node has ended the containers.
+
+mod calls;
+mod check;
+mod cloud_answer;
+mod connect;
+mod deaths;
+mod errors;
+mod job;
+mod names;
+mod network_policy;
+mod output;
+mod pods;
+mod reach;
+mod template;
+
+use crate::check::Steps;
+use crate::{
+    DispatchError, Dispatcher, JobRef, Launch, Platform, Remains, Started, StopMode, TailStream,
+    Target, Then,
+};
+use async_trait::async_trait;
+use calls::Calls;
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::{Failure, FailureClass};
+use canyon_domain::seam::Clock as _;
+use canyon_identity::federation::Federation;
+use canyon_identity::system::System;
+use connect::Connector;
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use pods::Look;
+use secrecy::ExposeSecret as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long `observe` waits for the end of a pod that it has given up on.
+const GIVE_UP: Duration = Duration::from_secs(5);
+const GIVE_UP_PAUSE: Duration = Duration::from_millis(200);
+/// What a kill leaves a process: the least that the node still confirms.
+const KILL_GRACE_SECONDS: u32 = 1;
+
+/// All runners whose jobs are Kubernetes Jobs.
+pub struct KubernetesPlatform {
+    connector: Arc<Connector>,
+    image: Option<String>,
+}
+
+impl KubernetesPlatform {
+    /// Lets itself in by `federation`. `image` is the runner image of jobs whose template names none.
+    pub fn new(federation: Arc<Federation>, image: Option<String>) -> Self {
+        Self { connector: Arc::new(Connector::new(federation)), image }
+    }
+
+    /// The Job that a start would create.
+    ///
+    /// # Errors
+    ///
+    /// If the runner's definition makes none.
+    pub fn job(&self, target: &Target, launch: &Launch) -> Result<Job, DispatchError> {
+        job::job(target, self.image.as_deref(), launch)
+    }
+}
+
+impl Platform for Arc<KubernetesPlatform> {
+    fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
+        Arc::new(KubernetesDispatcher {
+            calls: Calls::new(self.connector.clone(), target.clone()),
+            target: target.clone(),
+            image: self.image.clone(),
+        })
+    }
+}
+
+/// The jobs of one runner.
+pub struct KubernetesDispatcher {
+    calls: Calls,
+    target: Arc<Target>,
+    image: Option<String>,
+}
+
+impl KubernetesDispatcher {
+    async fn read(&self, job: &JobRef) -> Result<(Option<Job>, Vec<Pod>), DispatchError> {
+        // In this order; see `pods::look`.
+        let found = self.calls.job(job).await?;
+        Ok((found, self.calls.pods(job).await?))
+    }
+
+    async fn look(&self, job: &JobRef) -> Result<Look, DispatchError> {
+        let (found, pods) = self.read(job).await?;
+        Ok(pods::look(found.as_ref(), &pods, System.now()))
+    }
+
+    /// Compares the Job of this name that is there with the one that was to be created.
+    async fn compare(&self, launch: &Launch, wanted: &Job) -> Result<Started, DispatchError> {
+        let name = names::job_name(&launch.job);
+        let Some(found) = self.calls.job(&launch.job).await? else {
+            // It was deleted in between: by an end of this attempt, or by a person.
+            let message = format!("Job `{name}` was there and is gone");
+            return Err(DispatchError::unknown(FailureClass::Lost, message));
+        };
+        let hash_of = |job: &Job| job.metadata.annotations.as_ref()?.get(names::LAUNCH).cloned();
+        let labels = found.metadata.labels.clone().unwrap_or_default();
+        let is_ours = names::identity(&self.target, &launch.job)
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value));
+        if is_ours && hash_of(&found) == hash_of(wanted) {
+            return Ok(Started::Already(None));
+        }
+        let message = format!(
+            "there is another Job `{name}` in namespace `{}`, which Canyon did not make for this attempt; delete it",
+            wanted.metadata.namespace.as_deref().unwrap_or_default()
+        );
+        Err(DispatchError::refused(FailureClass::Config, message))
+    }
+
+    /// There is a Job without a pod: its events may say why.
+    async fn without_pod(&self, job: &JobRef, since: Option<Timestamp>) -> Observation {
+        let waiting = |reason: &str| Observation::Waiting(reason.to_owned());
+        let Some(said) = self.calls.failed_create(job).await else {
+            return waiting("the cluster has not made the Job's pod yet");
+        };
+        let reason = format!("the cluster cannot make the Job's pod: {said}");
+        let has_waited = since.is_some_and(|since| System.now() > since + pods::PATIENCE);
+        // A quota may free up.
+        if !has_waited || said.contains("exceeded quota") {
+            return waiting(&reason);
+        }
+        self.give_up(job, Failure::new(FailureClass::Config, reason)).await
+    }
+
+    /// Ends a job that will never run. The reason is written on the Job first, for whoever looks next:
+    /// the pod takes its own words with it.
+    async fn give_up(&self, job: &JobRef, failure: Failure) -> Observation {
+        let ended = async {
+            self.calls.suspend(job, Some(&failure)).await?;
+            self.end_pods(job, StopMode::Kill).await
+        };
+        if let Err(error) = ended.await {
+            let message = format!("{}; {error}", failure.message);
+            return Observation::Waiting(message);
+        }
+        let mut left = GIVE_UP;
+        while !left.is_zero() {
+            if let Ok(Look::Seen(Observation::Gone(_))) = self.look(job).await {
+                return Observation::Gone(Some(failure));
+            }
+            tokio::time::sleep(GIVE_UP_PAUSE).await;
+            left = left.saturating_sub(GIVE_UP_PAUSE);
+        }
+        Observation::Waiting(failure.message)
+    }
+
+    async fn end_pods(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
+        for pod in self.calls.pods(job).await?.iter().filter(|pod| !pods::is_dead(pod)) {
+            let is_ending = pod.metadata.deletion_timestamp.is_some();
+            let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(i64::MAX);
+            match how {
+                // One that is being deleted has been asked.
+                StopMode::Graceful if is_ending => {}
+                StopMode::Graceful => self.calls.delete_pod(pod, None).await?,
+                StopMode::Kill if is_ending && grace <= i64::from(KILL_GRACE_SECONDS) => {}
+                StopMode::Kill => self.calls.delete_pod(pod, Some(KILL_GRACE_SECONDS)).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The reason of a death, with the runner's last words where the cluster has none.
+    async fn with_last_words(&self, job: &JobRef, mut failure: Failure) -> Failure {
+        if failure.class == FailureClass::Lost
+            && let Ok(output) = self.calls.last_output(job).await
+            && let Some(words) = output::last_words(&output)
+        {
+            failure.message = format!("{}; it last said: {words}", failure.message);
+        }
+        failure
+    }
+}
+
+#[async_trait]
+impl Dispatcher for KubernetesDispatcher {
+    async fn start(&self, launch: &Launch) -> Result<Started, DispatchError> {
+        let wanted = job::job(&self.target, self.image.as_deref(), launch)?;
+        let settings = job::settings(&self.target)?;
+        if settings.deny_metadata_access == Some(true) {
+            self.calls.refuse_metadata(&settings.namespace).await?;
+        }
+        let created = self.calls.create(&wanted, calls::Run::Real).await;
+        match created.map_err(|error| without_claim_code(error, launch))? {
+            calls::Created::Now => Ok(Started::Now(None)),
+            calls::Created::IsThere => self.compare(launch, &wanted).await,
+        }
+    }
+
+    async fn observe(&self, job: &JobRef) -> Observation {
+        match self.look(job).await {
+            Ok(Look::Seen(Observation::Gone(Some(failure)))) => {
+                Observation::Gone(Some(self.with_last_words(job, failure).await))
+            }
+            Ok(Look::Seen(observation)) => observation,
+            Ok(Look::NoPod { since }) => self.without_pod(job, since).await,
+            Ok(Look::Doomed(failure)) => self.give_up(job, failure).await,
+            Err(error) => Observation::Unknown(error.to_string()),
+        }
+    }
+
+    async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
+        let found = self.calls.job(job).await?;
+        let goes_on = found.as_ref().is_some_and(|job| {
+            let is_suspended = job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true);
+            pods::end_of(job).is_none() && !is_suspended
+        });
+        if goes_on {
+            self.calls.suspend(job, None).await?;
+        }
+        self.end_pods(job, how).await
+    }
+
+    async fn tail(
+        &self,
+        job: &JobRef,
+        stream: TailStream,
+        offset: u64,
+    ) -> Result<Vec<u8>, DispatchError> {
+        // Without its Job, what is left of the pod is being cleared away.
+        if self.calls.job(job).await?.is_none() {
+            return Ok(Vec::new());
+        }
+        let output = self.calls.output(job).await?;
+        Ok(output::part(&output, stream, offset))
+    }
+
+    async fn forget(&self, job: &JobRef) -> Remains {
+        let forgotten = async {
+            let (found, pods) = self.read(job).await?;
+            match pods::look(found.as_ref(), &pods, System.now()) {
+                Look::Seen(Observation::Gone(_)) => {}
+                Look::Seen(_) | Look::NoPod { .. } | Look::Doomed(_) => return Ok(Remains::Job),
+            }
+            match found {
+                Some(found) => self.calls.delete_job(&found).await.map(|()| Remains::Nothing),
+                None => Ok(Remains::Nothing),
+            }
+        };
+        forgotten.await.unwrap_or_else(|error: DispatchError| {
+            tracing::warn!(?job, %error, "cannot clear the job away");
+            // What was refused will be again.
+            if error.then == Then::End { Remains::Nothing } else { Remains::Job }
+        })
+    }
+
+    async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {
+        self.calls.all_jobs().await
+    }
+
+    async fn check(&self, steps: &Steps) {
+        check::check(&self.calls, &self.target, self.image.as_deref(), steps).await;
+    }
+}
+
+/// An admission of the cluster may quote the Job that it refuses.
+fn without_claim_code(mut error: DispatchError, launch: &Launch) -> DispatchError {
+    if let Some(code) = launch.environment.get("CANYON_CLAIM_CODE") {
+        error.failure.message = error.failure.message.replace(code.expose_secret(), "(claim code)");
+    }
+    error
+}

@@ -7,6 +7,7 @@
 //! The kind [`local`] runs a job as processes of the machine that Canyon itself runs on. It needs
 //! Linux (5.3 or newer), because it tells processes apart by `/proc` and by pidfd.
 
+mod check;
 mod dispatcher;
 #[cfg(feature = "ecs")]
 pub mod ecs;
@@ -18,6 +19,7 @@ pub mod local;
 mod pace;
 mod platform;
 
+pub use check::Steps;
 pub use dispatcher::{
     Dispatcher, JobRef, Launch, Remains, Started, StopMode, TAIL_LIMIT, TailStream,
 };

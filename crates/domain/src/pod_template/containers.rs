@@ -1,7 +1,7 @@
 //! Judging a merged template: containers.
 
 use super::{
-    API_TOKEN_DIRECTORY,
+    API_TOKEN_DIRECTORY, PLACE_TOKEN_DIRECTORY, WORK_DIRECTORY,
     judge::{Verdict, is_free_name},
     security,
 };
@@ -126,7 +126,7 @@ fn judge_mount(mount: &VolumeMount, path: &str, verdict: &mut Verdict) {
         sub_path_expr,
     } = mount;
     let at = |name: &str| format!("{path}.{name}");
-    let reserved = "use an absolute path that is not part of the system or of the API token's";
+    let reserved = "use an absolute path that is not part of the system, of the API token's or of Canyon's (/canyon)";
     verdict.require(at("mountPath"), is_free_mount(mount_path), reserved);
     let none = mount_propagation.as_deref().is_none_or(|mode| mode == "None");
     verdict.require(at("mountPropagation"), none, "mounts must not spread to or from the node");
@@ -140,7 +140,16 @@ fn judge_mount(mount: &VolumeMount, path: &str, verdict: &mut Verdict) {
 
 /// Absolute, without `.` or `..`, and neither at nor above nor below a reserved directory.
 fn is_free_mount(path: &str) -> bool {
-    let reserved = ["/proc", "/sys", "/dev", API_TOKEN_DIRECTORY, "/run/secrets/kubernetes.io"];
+    let reserved = [
+        "/proc",
+        "/sys",
+        "/dev",
+        API_TOKEN_DIRECTORY,
+        "/run/secrets/kubernetes.io",
+        PLACE_TOKEN_DIRECTORY,
+        "/run/secrets/canyon",
+        WORK_DIRECTORY,
+    ];
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let overlaps = |directory: &&str| {
         directory.split('/').filter(|part| !part.is_empty()).zip(&parts).all(|(a, b)| a == *b)

@@ -7,6 +7,7 @@ use super::{
     patterns::{EXTRA_HOST, IMAGE, PUBLIC_KEY, VALUE, VARIABLE},
     timeouts::TimeoutSettings,
 };
+use crate::job_identity::JobIdentity;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -55,6 +56,9 @@ pub struct DockerJob {
     /// Most memory, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<u32>,
+    /// Whom the job is at the clouds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<JobIdentity>,
     /// Limits of time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<TimeoutSettings>,
@@ -87,6 +91,7 @@ impl DockerAgent {
                 environment: job.text_map("environment", 200, &VARIABLE, &VALUE),
                 extra_hosts: job.texts("extra_hosts", &(0..=64), &EXTRA_HOST),
                 memory_limit: job.number("memory_limit", 64..=1_048_576),
+                identity: job.object("identity", JobIdentity::read),
                 timeouts: job.object("timeouts", TimeoutSettings::read),
             }),
         }

@@ -13,6 +13,7 @@ use super::{
     word::{UnknownWord, word_enum},
 };
 use crate::field_error::{FieldErrors, join};
+use crate::job_identity::JobIdentity;
 use serde::Serialize;
 use serde_json::Value;
 use std::str::FromStr;
@@ -124,6 +125,23 @@ impl RunnerConfiguration {
             Self::ServerlessEcs(_) | Self::EcsAgent(_) | Self::DockerAgent(_) | Self::Local(_) => {
                 None
             }
+        }
+    }
+
+    /// Whom its jobs are at the clouds.
+    pub fn job_identity(&self) -> Option<&JobIdentity> {
+        match self {
+            Self::Kubernetes(_)
+            | Self::Gke(_)
+            | Self::Eks(_)
+            | Self::Aks(_)
+            | Self::KubernetesAgent(_) => {
+                self.kubernetes_job().and_then(|job| job.identity.as_ref())
+            }
+            Self::ServerlessEcs(runner) => runner.job.identity.as_ref(),
+            Self::EcsAgent(runner) => runner.job.identity.as_ref(),
+            Self::DockerAgent(runner) => runner.job.as_ref().and_then(|job| job.identity.as_ref()),
+            Self::Local(runner) => runner.job.as_ref().and_then(|job| job.identity.as_ref()),
         }
     }
 

@@ -11,6 +11,7 @@ use super::{
     timeouts::TimeoutSettings,
     word::word_enum,
 };
+use crate::job_identity::JobIdentity;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -76,6 +77,9 @@ pub struct EcsJob {
     /// `CloudWatch` log group that the container writes to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_group: Option<String>,
+    /// Whom the job is at the clouds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<JobIdentity>,
     /// Limits of time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<TimeoutSettings>,
@@ -158,6 +162,7 @@ impl EcsJob {
             platform_version: fields.text("platform_version", &PLATFORM_VERSION),
             architecture: fields.word("architecture"),
             log_group: fields.text("log_group", &LOG_GROUP),
+            identity: fields.object("identity", JobIdentity::read),
             timeouts: fields.object("timeouts", TimeoutSettings::read),
         };
         job.check(fields);

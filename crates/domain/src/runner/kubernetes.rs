@@ -5,6 +5,7 @@ use super::{
     patterns::{BASE64, DNS_LABEL, DNS_NAME, HTTPS_URL, NAME, PROXY_URL, TOKEN},
     timeouts::TimeoutSettings,
 };
+use crate::job_identity::JobIdentity;
 use crate::pod_template;
 use secrecy::SecretString;
 use serde::Serialize;
@@ -20,9 +21,15 @@ pub struct KubernetesJob {
     /// What to change in the pod: merged into Canyon's own template, then judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_template: Option<Map<String, Value>>,
+    /// Whom the job is at the clouds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<JobIdentity>,
     /// Limits of time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<TimeoutSettings>,
+    /// Whether a `NetworkPolicy` keeps jobs from the metadata services of clouds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deny_metadata_access: Option<bool>,
 }
 
 impl KubernetesJob {
@@ -31,7 +38,9 @@ impl KubernetesJob {
             namespace: fields.required_text("namespace", &DNS_LABEL),
             service_account: fields.required_text("service_account", &DNS_NAME),
             pod_template: fields.free_object("pod_template"),
+            identity: fields.object("identity", JobIdentity::read),
             timeouts: fields.object("timeouts", TimeoutSettings::read),
+            deny_metadata_access: fields.flag("deny_metadata_access"),
         };
         if let Some(template) = &job.pod_template
             && let Err(faults) = pod_template::check(template, &job.service_account)

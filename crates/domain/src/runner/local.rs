@@ -6,6 +6,7 @@ use super::{
     timeouts::TimeoutSettings,
     word::word_enum,
 };
+use crate::job_identity::JobIdentity;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -26,6 +27,9 @@ pub struct LocalJob {
     /// Further environment variables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<BTreeMap<String, String>>,
+    /// Whom the job is at the clouds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<JobIdentity>,
     /// Limits of time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<TimeoutSettings>,
@@ -47,6 +51,7 @@ impl Local {
             job: fields.object("job", |job| LocalJob {
                 executable: job.word("executable"),
                 environment: job.text_map("environment", 200, &VARIABLE, &VALUE),
+                identity: job.object("identity", JobIdentity::read),
                 timeouts: job.object("timeouts", TimeoutSettings::read),
             }),
         }

@@ -15,13 +15,13 @@ pub(crate) enum Act {
     UntilAsked,
     /// Runs until it is killed. Notes each request.
     Stubborn,
-    /// Writes `0123456789` to both streams and ends.
+    /// Writes the line `012345678` to both streams and ends.
     Writes,
 }
 
 /// A kind under test.
 pub(crate) trait Platform: Sync {
-    type Kind: Dispatcher + 'static;
+    type Kind: Dispatcher + ?Sized + 'static;
     fn dispatcher(&self) -> Arc<Self::Kind>;
     fn launch(&self, job: JobRef, act: Act) -> Launch;
     /// How often the job noted `what`: `started` or `asked`.
@@ -34,12 +34,12 @@ pub(crate) fn new_job() -> JobRef {
 
 pub(crate) fn launch(job: JobRef, environment: BTreeMap<String, SecretString>) -> Launch {
     let (project, env) = ("shop/eu".parse().unwrap(), "staging".parse().unwrap());
-    Launch { job, environment, project, env }
+    Launch { job, environment, project, env, launched_at: jiff::Timestamp::now() }
 }
 
 /// Waits until `what` is so; how long that takes is not what is tested.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..2_000 {
+    for _ in 0..6_000 {
         if holds().await {
             return;
         }
@@ -48,7 +48,7 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     panic!("waited in vain until {what}");
 }
 
-pub(crate) async fn until_gone(kind: &impl Dispatcher, job: &JobRef) {
+pub(crate) async fn until_gone(kind: &(impl Dispatcher + ?Sized), job: &JobRef) {
     until("the job is gone", async || matches!(kind.observe(job).await, Observation::Gone(_)))
         .await;
 }
@@ -58,6 +58,11 @@ async fn running(platform: &impl Platform, act: Act) -> JobRef {
     let started = platform.dispatcher().start(&platform.launch(job.clone(), act)).await.unwrap();
     assert!(matches!(started, Started::Now(_)), "{started:?}");
     until("the job runs", async || platform.noted(&job, "started") == 1).await;
+    // A platform may know it later than the job itself.
+    let kind = platform.dispatcher();
+    if !matches!(act, Act::Writes) {
+        until("the job is seen", async || kind.observe(&job).await == Observation::Alive).await;
+    }
     job
 }
 
@@ -130,7 +135,7 @@ pub(crate) async fn what_a_dead_job_wrote_is_there_until_it_is_forgotten(platfor
     let job = running(platform, Act::Writes).await;
     until_gone(&*kind, &job).await;
     for stream in [TailStream::Log, TailStream::Events] {
-        for (offset, rest) in [(0, "0123456789"), (7, "789"), (10, ""), (99, "")] {
+        for (offset, rest) in [(0, "012345678\n"), (7, "78\n"), (10, ""), (99, "")] {
             assert_eq!(kind.tail(&job, stream, offset).await.unwrap(), rest.as_bytes());
         }
     }

@@ -18,8 +18,7 @@ const STUBBORN: &str =
     "trap 'echo x >> asked' TERM; echo x >> started; while :; do sleep 0.02; done";
 const UNTIL_ASKED: &str =
     "trap 'echo x >> asked; exit 0' TERM; echo x >> started; while :; do sleep 0.02; done";
-const WRITES: &str =
-    "printf 0123456789 > log.txt; printf 0123456789 > events.jsonl; echo x >> started";
+const WRITES: &str = "echo 012345678 > log.txt; echo 012345678 > events.jsonl; echo x >> started";
 /// A child that saves its state when asked, as OpenTofu does, below a runner; and below it a
 /// provider, which must not be asked while its parent needs it. (A shell gives what it starts with
 /// `&` an empty standard input; so descriptor 3 keeps the job's.) The stray has neither the lock nor

@@ -36,6 +36,8 @@ fn hostile() -> Vec<Value> {
         json!({ "mountPath": "/proc/sys" }),
         json!({ "mountPath": "/" }),
         json!({ "mountPath": "/var//run" }),
+        json!({ "mountPath": "/run/secrets/canyon/token" }),
+        json!({ "mountPath": "/canyon/.netrc" }),
         json!({ "mountPath": "/a", "subPath": "../b" }),
         json!({ "mountPath": "/a/../dev" }),
         json!({ "mountPath": "/a", "mountPropagation": "Bidirectional" }),

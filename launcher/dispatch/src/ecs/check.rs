@@ -1,0 +1,116 @@
+//! Tries what a launch needs, short of one. `RunTask` cannot be tried without a task.
+
+use super::EcsDispatcher;
+use super::definition::LOG_PREFIX;
+use super::session::Clients;
+use super::stopped;
+use crate::Steps;
+use aws_sdk_ecs::error::ProvideErrorMetadata;
+use canyon_domain::causes::Causes;
+use canyon_domain::runner_check::CheckStep;
+
+/// A task that is not there: whoever may ask about it is told so.
+const NO_TASK: &str = "00000000000000000000000000000000";
+
+impl EcsDispatcher {
+    pub(super) async fn check_steps(&self, steps: &Steps) {
+        let assertion = async {
+            self.session.assertion().await.map_err(|error| Causes(&error).to_string())?;
+            Ok::<_, String>(((), format!("signed for {}", self.session.audience())))
+        };
+        if steps.take(CheckStep::Assertion, assertion).await.is_none() {
+            return;
+        }
+        let exchange = async {
+            let clients = self.session.clients().await;
+            let clients = clients.map_err(|error| Causes(&error).to_string())?;
+            Ok::<_, String>((clients, format!("let in as {}", self.config.auth.role_arn)))
+        };
+        let Some(clients) = steps.take(CheckStep::Exchange, exchange).await else { return };
+        if steps.take(CheckStep::Cluster, self.check_cluster(&clients)).await.is_none() {
+            return;
+        }
+        if steps.take(CheckStep::Permissions, self.check_permissions(&clients)).await.is_none() {
+            return;
+        }
+        steps.take(CheckStep::DryRun, self.check_definition(&clients)).await;
+    }
+
+    async fn check_cluster(&self, clients: &Clients) -> Result<((), String), String> {
+        let name = &self.config.job.cluster;
+        let found =
+            clients.ecs.describe_clusters().clusters(name).send().await.map_err(|error| {
+                self.refusals().before_start("ecs:DescribeClusters", &error).to_string()
+            })?;
+        let place = self.place();
+        let cluster = found.clusters().first().filter(|one| one.status() == Some("ACTIVE"));
+        let cluster = cluster.ok_or_else(|| {
+            let (region, account) = (place.region, place.account);
+            format!("there is no active ECS cluster `{name}` in {region}, account {account}")
+        })?;
+        let has = cluster.capacity_providers();
+        for share in self.config.job.capacity_provider_strategy.iter().flatten() {
+            let wanted = share.capacity_provider.as_str();
+            if !has.iter().any(|provider| provider == wanted) {
+                return Err(format!(
+                    "cluster `{name}` has no capacity provider {wanted}; add it, or change \
+                     `job.capacity_provider_strategy`"
+                ));
+            }
+        }
+        Ok(((), cluster.cluster_arn().unwrap_or(name).to_owned()))
+    }
+
+    /// What a look, a stop and a tail need, on a task that is not there.
+    async fn check_permissions(&self, clients: &Clients) -> Result<((), String), String> {
+        let refusals = self.refusals();
+        let cluster = &self.config.job.cluster;
+        self.find(clients, "canyon-check").await.map_err(|error| error.to_string())?;
+        let call = clients.ecs.describe_tasks().cluster(cluster).tasks(NO_TASK);
+        if let Err(error) = call.send().await {
+            return Err(refusals.elsewhere("ecs:DescribeTasks", &error).to_string());
+        }
+        let call = clients.ecs.stop_task().cluster(cluster).task(NO_TASK);
+        if let Err(error) = call.send().await
+            && !stopped::is_unknown_task(&error)
+        {
+            return Err(refusals.elsewhere("ecs:StopTask", &error).to_string());
+        }
+        let mut found = "tasks may be listed, described and stopped".to_owned();
+        if let Some(group) = &self.config.job.log_group {
+            let stream = format!("{LOG_PREFIX}/check");
+            let call = clients.logs.get_log_events().log_group_name(group).log_stream_name(stream);
+            match call.send().await {
+                Err(error) if error.code() == Some("ResourceNotFoundException") => {
+                    let words = error.message().unwrap_or_default();
+                    if words.contains("log group") {
+                        return Err(format!(
+                            "there is no log group `{group}`; create it, or change `job.log_group`"
+                        ));
+                    }
+                }
+                Err(error) => {
+                    return Err(refusals.elsewhere("logs:GetLogEvents", &error).to_string());
+                }
+                Ok(_) => {}
+            }
+            found.push_str(", and their log read");
+        }
+        Ok(((), found))
+    }
+
+    /// A launch would register it too.
+    async fn check_definition(&self, clients: &Clients) -> Result<((), String), String> {
+        let definition = self.definition().map_err(|error| error.to_string())?;
+        let refusals = self.refusals();
+        let family = self.registration.family(clients, &definition, &refusals).await;
+        let family = family.map_err(|error| error.to_string())?;
+        Ok((
+            (),
+            format!(
+                "task definition `{family}` is registered; `ecs:RunTask`, the subnets and the \
+                 security groups are first tried by a launch"
+            ),
+        ))
+    }
+}

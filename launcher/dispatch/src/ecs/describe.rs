@@ -1,0 +1,199 @@
+//! Looking at tasks: many at once by name, one by what it was started for.
+
+use super::EcsDispatcher;
+use super::refusal::Refusals;
+use super::session::Clients;
+use super::stopped;
+use crate::{DispatchError, JobRef, StopMode};
+use aws_sdk_ecs::Client;
+use aws_sdk_ecs::types::{DesiredStatus, Task};
+use canyon_domain::causes::Causes;
+use canyon_domain::deadline::Observation;
+use jiff::{SignedDuration, Timestamp};
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long a look waits for others, to go with them in one call.
+const GATHER: Duration = Duration::from_millis(50);
+/// The most tasks of one call (API reference, `DescribeTasks`).
+const MAX_TASKS: usize = 100;
+/// ECS shows a stopped task for an hour at least. Before that a task which it does not show is one
+/// that it does not show yet.
+const STOPPED_SHOWN: SignedDuration = SignedDuration::from_hours(1);
+
+/// How long a task is not shown until it is gone. More than a list of ECS lags.
+const MISSING: SignedDuration = SignedDuration::from_mins(2);
+/// Nobody looks at a task for longer.
+const KEPT: SignedDuration = SignedDuration::from_hours(1);
+
+/// A task that somebody asks about.
+type Asked = (String, oneshot::Sender<Answer>);
+type Answer = Result<Option<Task>, String>;
+
+/// Joins looks at the tasks of one cluster.
+#[derive(Clone)]
+pub(super) struct Describer {
+    cluster: String,
+    waiting: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Describer {
+    pub(super) fn new(cluster: String) -> Self {
+        Self { cluster, waiting: Arc::default() }
+    }
+
+    /// The task with this ARN, `None` if ECS does not show it.
+    async fn task(&self, client: &Client, arn: &str) -> Answer {
+        let (sender, receiver) = oneshot::channel();
+        let is_first = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.push((arn.to_owned(), sender));
+            waiting.len() == 1
+        };
+        if is_first {
+            let (describer, client) = (self.clone(), client.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(GATHER).await;
+                describer.ask_for_all(&client).await;
+            });
+        }
+        receiver.await.unwrap_or_else(|_| Err("Canyon is stopping".to_owned()))
+    }
+
+    async fn ask_for_all(&self, client: &Client) {
+        let all = mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut all = all.into_iter().peekable();
+        while all.peek().is_some() {
+            let part: Vec<_> = all.by_ref().take(MAX_TASKS).collect();
+            let arns = part.iter().map(|(arn, _)| arn.clone()).collect();
+            let found = self.ask(client, arns).await;
+            for (arn, sender) in part {
+                let answer = found.as_ref().map(|tasks| tasks.get(&arn).cloned());
+                // Whoever asked may have gone.
+                let _ = sender.send(answer.map_err(Clone::clone));
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        client: &Client,
+        arns: Vec<String>,
+    ) -> Result<HashMap<String, Task>, String> {
+        let call = client.describe_tasks().cluster(&self.cluster).set_tasks(Some(arns));
+        let found = call.send().await.map_err(|error| Causes(&error).to_string())?;
+        let tasks = found.tasks.unwrap_or_default().into_iter();
+        Ok(tasks.filter_map(|task| Some((task.task_arn.clone()?, task))).collect())
+    }
+}
+
+/// Since when tasks are not shown any more.
+#[derive(Default)]
+pub(super) struct Missing(Mutex<HashMap<String, Timestamp>>);
+
+impl Missing {
+    /// ECS does not show this task, though it may have stopped long ago. It is gone once that has
+    /// been so for a while; one look alone may be mistaken.
+    fn observed(&self, arn: &str, now: Timestamp) -> Observation {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, since| now.duration_since(*since) < KEPT);
+        let since = *all.entry(arn.to_owned()).or_insert(now);
+        if now.duration_since(since) >= MISSING {
+            return Observation::Gone(None);
+        }
+        Observation::Unknown("ECS does not show the task".to_owned())
+    }
+}
+
+impl EcsDispatcher {
+    /// The task that was started under this name, among those that run or else have stopped.
+    pub(super) async fn find(
+        &self,
+        clients: &Clients,
+        name: &str,
+    ) -> Result<Option<String>, DispatchError> {
+        for status in [DesiredStatus::Running, DesiredStatus::Stopped] {
+            let call = clients
+                .ecs
+                .list_tasks()
+                .cluster(&self.config.job.cluster)
+                .started_by(name)
+                .desired_status(status);
+            let found = call.send().await;
+            let found =
+                found.map_err(|error| self.refusals().elsewhere("ecs:ListTasks", &error))?;
+            if let Some(arn) = found.task_arns().first() {
+                return Ok(Some(arn.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The task's ARN: as it was recorded, as this process remembers it, or as ECS lists it.
+    pub(super) async fn arn(
+        &self,
+        clients: &Clients,
+        job: &JobRef,
+    ) -> Result<Option<String>, DispatchError> {
+        match job.handle.clone().or_else(|| self.started.task(job)) {
+            Some(arn) => Ok(Some(arn)),
+            None => self.find(clients, &self.name(job)).await,
+        }
+    }
+
+    pub(super) async fn look(&self, job: &JobRef) -> Observation {
+        match self.try_look(job).await {
+            Ok(observation) => observation,
+            Err(reason) => Observation::Unknown(reason),
+        }
+    }
+
+    async fn try_look(&self, job: &JobRef) -> Result<Observation, String> {
+        let clients = self.session.clients().await.map_err(|error| Causes(&error).to_string())?;
+        let Some(arn) = self.arn(&clients, job).await.map_err(|error| error.to_string())? else {
+            return Ok(Observation::Gone(None));
+        };
+        Ok(match self.describer.task(&clients.ecs, &arn).await? {
+            Some(task) => stopped::observation(&task),
+            None => self.not_shown(job, &arn),
+        })
+    }
+
+    /// ECS has said this task's name, and does not show it: not yet, or no more.
+    fn not_shown(&self, job: &JobRef, arn: &str) -> Observation {
+        // The deployment's id says when it was accepted; its task started later.
+        let now = self.clock.now();
+        let accepted = job.deployment.0.get_timestamp().and_then(|at| {
+            let seconds = i64::try_from(at.to_unix().0).ok()?;
+            Timestamp::from_second(seconds).ok()
+        });
+        if accepted.is_some_and(|at| now.duration_since(at) < STOPPED_SHOWN) {
+            return Observation::Waiting("ECS does not show the task yet".to_owned());
+        }
+        self.missing.observed(arn, now)
+    }
+
+    pub(super) async fn stop_task(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
+        let refusals = self.refusals();
+        let clients = self.session.clients().await.map_err(|error| Refusals::not_let_in(&error))?;
+        let Some(arn) = self.arn(&clients, job).await? else { return Ok(()) };
+        if let Ok(Some(task)) = self.describer.task(&clients.ecs, &arn).await
+            && task.desired_status() == Some(DesiredStatus::Stopped.as_str())
+        {
+            return Ok(());
+        }
+        let reason = match how {
+            StopMode::Graceful => "Canyon asks the runner to stop",
+            StopMode::Kill => "Canyon ends the task",
+        };
+        let call = clients.ecs.stop_task().cluster(&self.config.job.cluster);
+        match call.task(arn).reason(reason).send().await {
+            Ok(_) => Ok(()),
+            Err(error) if stopped::is_unknown_task(&error) => Ok(()),
+            Err(error) => Err(refusals.elsewhere("ecs:StopTask", &error)),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What ECS says when it does not do what it was asked, and what follows.
+
+use super::request::Place;
+use crate::DispatchError;
+use aws_sdk_ecs::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_ecs::types::Failure as EcsFailure;
+use canyon_domain::causes::Causes;
+use canyon_domain::failure::FailureClass;
+use canyon_identity::federation::FederationError;
+use std::error::Error;
+use std::time::Duration;
+
+/// After ECS asked for fewer calls.
+const THROTTLED: Duration = Duration::from_secs(3);
+/// After an answer that did not come, where nothing was lost by it.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Turns answers of the services into errors that name the thing to change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusals<'a> {
+    pub(super) place: Place<'a>,
+}
+
+/// Whether the service may have done it all the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Silence {
+    /// It does not matter: nothing was started, and the same is asked again.
+    Harmless,
+    /// The task may run.
+    Counts,
+}
+
+impl Refusals<'_> {
+    /// A call before the task is asked for.
+    pub(super) fn before_start<E>(&self, action: &str, error: &SdkError<E>) -> DispatchError
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        self.judge(action, error, Silence::Harmless)
+    }
+
+    /// The call that starts the task.
+    pub(super) fn of_start<E>(&self, error: &SdkError<E>) -> DispatchError
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        self.judge("ecs:RunTask", error, Silence::Counts)
+    }
+
+    /// A call about a task that may run.
+    pub(super) fn elsewhere<E>(&self, action: &str, error: &SdkError<E>) -> DispatchError
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        self.judge(action, error, Silence::Counts)
+    }
+
+    /// Canyon has no credentials of the role.
+    pub(super) fn not_let_in(error: &FederationError) -> DispatchError {
+        let message = Causes(error).to_string();
+        match error {
+            FederationError::Refused(_) => DispatchError::refused(error.class(), message),
+            FederationError::Throttled(_) => {
+                DispatchError::later(error.class(), message, THROTTLED)
+            }
+            FederationError::Assertion(_) | FederationError::Unavailable(_) => {
+                DispatchError::later(error.class(), message, AGAIN)
+            }
+        }
+    }
+
+    fn judge<E>(&self, action: &str, error: &SdkError<E>, silence: Silence) -> DispatchError
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        if let SdkError::ServiceError(context) = error
+            && context.raw().status().as_u16() < 500
+        {
+            let said = context.err();
+            let (code, words) = (said.code().unwrap_or_default(), said.message());
+            return self.said_no(action, code, words.unwrap_or("it gave no reason"));
+        }
+        let Place { region, .. } = self.place;
+        let message = format!("no answer to `{action}` in {region}: {}", Causes(error));
+        match (error, silence) {
+            (SdkError::ConstructionFailure(_), _) => {
+                DispatchError::refused(FailureClass::Config, message)
+            }
+            (_, Silence::Harmless) => DispatchError::later(FailureClass::Lost, message, AGAIN),
+            (_, Silence::Counts) => DispatchError::unknown(FailureClass::Lost, message),
+        }
+    }
+
+    fn said_no(&self, action: &str, code: &str, words: &str) -> DispatchError {
+        let Place { region, account, cluster, role } = self.place;
+        let config = |message| DispatchError::refused(FailureClass::Config, message);
+        match code {
+            "ThrottlingException"
+            | "Throttling"
+            | "TooManyRequestsException"
+            | "RequestLimitExceeded" => {
+                let message =
+                    format!("AWS asks for fewer calls of `{action}` in {region}: {words}");
+                DispatchError::later(FailureClass::Throttled, message, THROTTLED)
+            }
+            "ClusterNotFoundException" => config(format!(
+                "there is no active ECS cluster `{cluster}` in {region}, account {account}; \
+                 create it, or change `job.cluster`: {words}"
+            )),
+            // An earlier start had other parameters; the lists say which task that made.
+            "ConflictException" => {
+                let message = format!("ECS has started this attempt before: {words}");
+                DispatchError::unknown(FailureClass::Lost, message)
+            }
+            _ if is_capacity(words) || code == "LimitExceededException" => {
+                DispatchError::refused(FailureClass::Capacity, format!("no capacity: {words}"))
+            }
+            _ if is_pass_role(words) => config(format!(
+                "role `{role}` may not hand the task its roles; allow it `iam:PassRole` for \
+                 `job.execution_role_arn` and `job.task_role_arn`, and let both trust \
+                 ecs-tasks.amazonaws.com: {words}"
+            )),
+            "AccessDeniedException" | "AccessDenied" => config(format!(
+                "role `{role}` may not do `{action}`; allow it in the role's policy: {words}"
+            )),
+            "UnrecognizedClientException"
+            | "InvalidSignatureException"
+            | "IncompleteSignatureException" => config(format!(
+                "{region} does not take the credentials of role `{role}`; is the region enabled \
+                 in account {account}? {words}"
+            )),
+            // They are fetched anew for the next call.
+            "ExpiredTokenException" | "ExpiredToken" => {
+                let message = format!("the credentials of role `{role}` have ended: {words}");
+                DispatchError::later(FailureClass::Lost, message, AGAIN)
+            }
+            _ => {
+                let hint = field_at_fault(words)
+                    .map_or(String::new(), |field| format!("; check `job.{field}` of the runner"));
+                config(format!("ECS refuses `{action}` ({code}): {words}{hint}"))
+            }
+        }
+    }
+
+    /// What `RunTask` says of a task that it did not start, in an answer that is no error.
+    pub(super) fn of_failures(&self, failures: &[EcsFailure]) -> DispatchError {
+        let Place { cluster, .. } = self.place;
+        let words: Vec<_> = failures.iter().map(words_of).collect();
+        let words = if words.is_empty() {
+            "ECS started no task and gave no reason".to_owned()
+        } else {
+            words.join("; ")
+        };
+        // Without a reason, nothing says that it would fail again.
+        let is_capacity = failures.is_empty() || failures.iter().any(is_capacity_failure);
+        let (class, what) = if is_capacity {
+            (FailureClass::Capacity, "there is no room for the task in")
+        } else {
+            (FailureClass::Config, "ECS does not start the task in")
+        };
+        DispatchError::refused(class, format!("{what} cluster `{cluster}`: {words}"))
+    }
+}
+
+fn words_of(failure: &EcsFailure) -> String {
+    let parts = [failure.reason(), failure.detail(), failure.arn()];
+    let parts: Vec<_> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    parts.join(", ")
+}
+
+/// The reasons of the developer guide's "API failure reasons" that pass.
+fn is_capacity_failure(failure: &EcsFailure) -> bool {
+    let reason = failure.reason().unwrap_or_default();
+    reason.starts_with("RESOURCE:")
+        || reason == "AGENT"
+        || is_capacity(reason)
+        || is_capacity(failure.detail().unwrap_or_default())
+}
+
+/// Whether the words are about room that may be there later, or in another subnet.
+pub(super) fn is_capacity(words: &str) -> bool {
+    const SIGNS: [&str; 8] = [
+        "capacity is unavailable",
+        "capacity is currently unavailable",
+        "you've reached the limit on the number of",
+        "insufficientfreeaddressesinsubnet",
+        "not enough free addresses",
+        "does not have enough free",
+        "insufficient capacity",
+        "network interface provisioning",
+    ];
+    let words = words.to_lowercase();
+    SIGNS.iter().any(|sign| words.contains(sign))
+}
+
+fn is_pass_role(words: &str) -> bool {
+    words.contains("iam:PassRole") || words.contains("unable to assume the role")
+}
+
+/// The field of the runner's `job` that the words are about.
+fn field_at_fault(words: &str) -> Option<&'static str> {
+    const FIELDS: [(&str, &str); 9] = [
+        ("security group", "security_groups"),
+        ("subnet", "subnets"),
+        ("capacity provider", "capacity_provider_strategy"),
+        ("platform version", "platform_version"),
+        ("log group", "log_group"),
+        ("secret", "secrets"),
+        ("memory", "memory"),
+        ("cpu", "cpu"),
+        ("image", "image"),
+    ];
+    let words = words.to_lowercase();
+    FIELDS.iter().find(|(sign, _)| words.contains(sign)).map(|(_, field)| *field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Then;
+
+    const PLACE: Place<'_> = Place {
+        account: "111122223333",
+        region: "eu-west-1",
+        cluster: "jobs",
+        role: "arn:aws:iam::111122223333:role/canyon",
+    };
+
+    fn said(code: &str, words: &str) -> DispatchError {
+        Refusals { place: PLACE }.said_no("ecs:RunTask", code, words)
+    }
+
+    /// The words are ECS's own (developer guide, troubleshooting).
+    #[test]
+    fn a_refusal_names_the_thing_to_change() {
+        let cases = [
+            (
+                "InvalidParameterException",
+                "Error retrieving subnet information for [subnet-1]: The subnet ID 'subnet-1' \
+                 does not exist (ErrorCode: InvalidSubnetID.NotFound)",
+                FailureClass::Config,
+                "`job.subnets`",
+            ),
+            (
+                "InvalidParameterException",
+                "Error retrieving security group information for [sg-1]: The security group \
+                 'sg-1' does not exist (ErrorCode: InvalidGroup.NotFound)",
+                FailureClass::Config,
+                "`job.security_groups`",
+            ),
+            ("ClusterNotFoundException", "Cluster not found.", FailureClass::Config, "`jobs`"),
+            (
+                "AccessDeniedException",
+                "User: x is not authorized to perform: iam:PassRole on resource: y",
+                FailureClass::Config,
+                "`iam:PassRole`",
+            ),
+            (
+                "AccessDeniedException",
+                "User: x is not authorized to perform: ecs:RunTask on resource: y",
+                FailureClass::Config,
+                "`ecs:RunTask`",
+            ),
+            (
+                "ClientException",
+                "Capacity is unavailable at this time. Please try again later or in a different \
+                 availability zone",
+                FailureClass::Capacity,
+                "Capacity is unavailable",
+            ),
+        ];
+        for (code, words, class, named) in cases {
+            let error = said(code, words);
+            assert_eq!((error.failure.class, error.then), (class, Then::End), "{error}");
+            assert!(error.failure.message.contains(named), "{error} does not name {named}");
+        }
+    }
+
+    #[test]
+    fn a_throttled_call_is_made_again_and_ends_no_attempt() {
+        let error = said("ThrottlingException", "Rate exceeded");
+        assert_eq!(error.then, Then::Again(THROTTLED));
+        assert_eq!(error.failure.class, FailureClass::Throttled);
+    }
+
+    #[test]
+    fn a_failure_in_an_answer_without_an_error_is_one_all_the_same() {
+        let of = |reason: &str| {
+            let failure = EcsFailure::builder().reason(reason).build();
+            Refusals { place: PLACE }.of_failures(&[failure]).failure.class
+        };
+        for reason in ["RESOURCE:ENI", "RESOURCE:MEMORY", "Capacity is unavailable at this time"] {
+            assert_eq!(of(reason), FailureClass::Capacity, "{reason}");
+        }
+        assert_eq!(of("MISSING"), FailureClass::Config);
+        let nothing = Refusals { place: PLACE }.of_failures(&[]);
+        assert_eq!(nothing.failure.class, FailureClass::Capacity);
+    }
+}

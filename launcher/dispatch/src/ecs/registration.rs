@@ -1,0 +1,74 @@
+//! A task definition is looked for, and registered if it is not there: once for each process and
+//! content.
+
+use super::definition::Definition;
+use super::refusal::Refusals;
+use super::session::Clients;
+use crate::DispatchError;
+use aws_sdk_ecs::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_ecs::types::TaskDefinitionStatus;
+use canyon_domain::failure::FailureClass;
+use tokio::sync::Mutex;
+
+/// The family that is known to be there. Whoever asks while it is being registered waits.
+#[derive(Default)]
+pub(super) struct Registration(Mutex<Option<String>>);
+
+impl Registration {
+    /// The family's name. What is run by it is its last revision, so that each start of an attempt
+    /// sends the same request, whoever registered what in between.
+    pub(super) async fn family(
+        &self,
+        clients: &Clients,
+        definition: &Definition,
+        refusals: &Refusals<'_>,
+    ) -> Result<String, DispatchError> {
+        let mut known = self.0.lock().await;
+        let family = definition.family();
+        if known.as_ref() == Some(&family) {
+            return Ok(family);
+        }
+        if !is_there(clients, definition, &family, refusals).await? {
+            register(clients, definition, refusals).await?;
+        }
+        Ok(known.insert(family).clone())
+    }
+
+    /// Somebody has removed it: it is looked for again.
+    pub(super) async fn forget(&self) {
+        *self.0.lock().await = None;
+    }
+}
+
+async fn is_there(
+    clients: &Clients,
+    definition: &Definition,
+    family: &str,
+    refusals: &Refusals<'_>,
+) -> Result<bool, DispatchError> {
+    match clients.ecs.describe_task_definition().task_definition(family).send().await {
+        Ok(found) => Ok(found.task_definition().is_some_and(|found| {
+            found.status() == Some(&TaskDefinitionStatus::Active) && definition.is(found)
+        })),
+        // ECS says so of a family without an active revision: "Unable to describe task definition."
+        Err(SdkError::ServiceError(context)) if context.err().code() == Some("ClientException") => {
+            Ok(false)
+        }
+        Err(error) => Err(refusals.before_start("ecs:DescribeTaskDefinition", &error)),
+    }
+}
+
+async fn register(
+    clients: &Clients,
+    definition: &Definition,
+    refusals: &Refusals<'_>,
+) -> Result<(), DispatchError> {
+    let request = definition.register(&clients.ecs).map_err(|error| {
+        let message = format!("cannot make a task definition of the runner's `job`: {error}");
+        DispatchError::refused(FailureClass::Config, message)
+    })?;
+    let registered = request.send().await;
+    registered
+        .map(drop)
+        .map_err(|error| refusals.before_start("ecs:RegisterTaskDefinition", &error))
+}

@@ -1,0 +1,178 @@
+//! Starting an attempt's task, once.
+
+use super::definition::Definition;
+use super::refusal::Refusals;
+use super::request::{Place, Request};
+use super::session::Clients;
+use super::started::Known;
+use super::{EcsDispatcher, TOKEN_HELD};
+use crate::{DispatchError, Launch, Rate, Started, Then, Turn};
+use aws_sdk_ecs::config::Builder;
+use aws_sdk_ecs::config::retry::RetryConfig;
+use aws_sdk_ecs::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_ecs::operation::run_task::RunTaskError;
+use aws_sdk_ecs::types::Task;
+use canyon_domain::failure::FailureClass;
+use jiff::SignedDuration;
+use std::time::Duration;
+
+/// AWS lets `RunTask` be called so often, for all clusters of an account in a region together
+/// (developer guide, "Request throttling"). Fargate's own limit, 20 launches a second after a burst
+/// of 100, on demand and Spot apart, is never reached before this one: each call launches one task.
+const CALLS_PER_SECOND: u32 = 20;
+const BURST: u32 = 20;
+/// The longest wait for a turn; who would wait longer comes again.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// When nobody can tell whose turn it is.
+const NO_TURN: Duration = Duration::from_secs(1);
+
+impl EcsDispatcher {
+    pub(super) fn refusals(&self) -> Refusals<'_> {
+        Refusals { place: self.place() }
+    }
+
+    pub(super) async fn start_task(&self, launch: &Launch) -> Result<Started, DispatchError> {
+        let entry = self.started.entry(&launch.job);
+        let mut known = entry.lock().await;
+        if let Some(task) = &known.task {
+            return Ok(Started::Already(Some(task.clone())));
+        }
+        let started = self.find_or_run(launch, &mut known).await?;
+        let (Started::Now(task) | Started::Already(task)) = &started;
+        known.task.clone_from(task);
+        Ok(started)
+    }
+
+    async fn find_or_run(
+        &self,
+        launch: &Launch,
+        known: &mut Known,
+    ) -> Result<Started, DispatchError> {
+        let name = self.name(&launch.job);
+        let definition = self.definition()?;
+        let request = Request::new(&self.target, &self.config.job, launch, name.clone())?;
+        let clients = self.session.clients().await.map_err(|error| Refusals::not_let_in(&error))?;
+        let is_late = self.clock.now().duration_since(launch.launched_at)
+            >= SignedDuration::try_from(TOKEN_HELD).unwrap_or(SignedDuration::MAX);
+        if (is_late || known.was_asked)
+            && let Some(task) = self.find(&clients, &name).await?
+        {
+            return Ok(Started::Already(Some(task)));
+        }
+        if is_late {
+            return Err(too_late());
+        }
+        self.run(&clients, &definition, &request, known).await
+    }
+
+    pub(super) fn definition(&self) -> Result<Definition, DispatchError> {
+        let Some(image) = &self.image else {
+            let message = "no image for the task: set `job.image` of the runner, or \
+                           CANYON_RUNNER_IMAGE where Canyon runs";
+            return Err(DispatchError::refused(FailureClass::Config, message));
+        };
+        Ok(Definition::new(&self.target, &self.config.job, image))
+    }
+
+    async fn run(
+        &self,
+        clients: &Clients,
+        definition: &Definition,
+        request: &Request<'_>,
+        known: &mut Known,
+    ) -> Result<Started, DispatchError> {
+        let refusals = self.refusals();
+        let mut may_register_again = true;
+        loop {
+            let family = self.registration.family(clients, definition, &refusals).await?;
+            self.wait_for_turn().await?;
+            let call = request.build(&clients.ecs, &family).map_err(|error| {
+                let message = format!("cannot make a request of the runner's `job`: {error}");
+                DispatchError::refused(FailureClass::Config, message)
+            })?;
+            // One call, one turn; and after silence, a look before the next call.
+            let once = Builder::default().retry_config(RetryConfig::disabled());
+            let error = match call.customize().config_override(once).send().await {
+                Ok(answer) => {
+                    return match answer.tasks() {
+                        [task, ..] => Ok(started(task)),
+                        [] => Err(refusals.of_failures(answer.failures())),
+                    };
+                }
+                Err(error) => error,
+            };
+            if let Some(task) = task_in_conflict(&error) {
+                return Ok(Started::Already(Some(task)));
+            }
+            if may_register_again && is_definition_gone(&error) {
+                may_register_again = false;
+                self.registration.forget().await;
+                continue;
+            }
+            let error = refusals.of_start(&error);
+            known.was_asked |= error.then == Then::Observe;
+            return Err(error);
+        }
+    }
+
+    async fn wait_for_turn(&self) -> Result<(), DispatchError> {
+        let Place { account, region, .. } = self.place();
+        let rate = Rate {
+            name: format!("ecs-run-task/{account}/{region}"),
+            burst: BURST,
+            per_second: CALLS_PER_SECOND,
+        };
+        let later =
+            |message, pause| Err(DispatchError::later(FailureClass::Throttled, message, pause));
+        match self.pace.turn(&rate, PATIENCE).await {
+            Ok(Turn::Taken(wait)) => {
+                tokio::time::sleep(wait).await;
+                Ok(())
+            }
+            Ok(Turn::Later(pause)) => {
+                let before = pause.as_millis() * u128::from(CALLS_PER_SECOND) / 1_000;
+                let message = format!(
+                    "AWS starts {CALLS_PER_SECOND} tasks a second in account {account}, {region}; \
+                     about {before} launches come first"
+                );
+                later(message, pause)
+            }
+            Err(error) => later(format!("cannot tell whose turn it is: {error}"), NO_TURN),
+        }
+    }
+}
+
+/// A task that has only just been made is that of this call. The answer to a repeat shows the first
+/// one's task as it is by now.
+fn started(task: &Task) -> Started {
+    let arn = task.task_arn().map(str::to_owned);
+    match task.last_status() {
+        Some("PROVISIONING") => Started::Now(arn),
+        _ => Started::Already(arn),
+    }
+}
+
+/// The task that an earlier start of the attempt made, with other parameters: the runner was changed
+/// in between.
+fn task_in_conflict(error: &SdkError<RunTaskError>) -> Option<String> {
+    match error.as_service_error()? {
+        RunTaskError::ConflictException(conflict) => conflict.resource_ids().first().cloned(),
+        _ => None,
+    }
+}
+
+/// Whether somebody has deregistered the task definition.
+fn is_definition_gone(error: &SdkError<RunTaskError>) -> bool {
+    let Some(error) = error.as_service_error() else { return false };
+    let words = error.message().unwrap_or_default();
+    words.contains("TaskDefinition") && (words.contains("inactive") || words.contains("not found"))
+}
+
+fn too_late() -> DispatchError {
+    let message = format!(
+        "the task was not started within {} minutes of its launch; ECS may have forgotten the \
+         attempt by now, so it is not started any more",
+        TOKEN_HELD.as_secs() / 60
+    );
+    DispatchError::refused(FailureClass::Lost, message)
+}

@@ -1,0 +1,210 @@
+//! What a task's state says about its job, and why a stopped one stopped.
+
+use super::CONTAINER;
+use super::refusal::is_capacity;
+use aws_sdk_ecs::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_ecs::operation::stop_task::StopTaskError;
+use aws_sdk_ecs::types::{Container, Task, TaskStopCode};
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::{Failure, FailureClass};
+
+/// SIGKILL ends a process with this code: 128 and the signal's number.
+const KILLED: i32 = 137;
+
+/// What the launcher is told of a task.
+///
+/// Source of the states: developer guide, "Amazon ECS task lifecycle".
+pub(super) fn observation(task: &Task) -> Observation {
+    match task.last_status().unwrap_or_default() {
+        status @ ("PROVISIONING" | "PENDING" | "ACTIVATING") => waiting(task, status),
+        "STOPPED" | "DELETED" => Observation::Gone(Some(failure(task))),
+        // Its process has ended; what ECS still does, such as detaching the network, takes a minute.
+        _ if has_exited(task) => Observation::Gone(Some(failure(task))),
+        _ => Observation::Alive,
+    }
+}
+
+fn container(task: &Task) -> Option<&Container> {
+    task.containers().iter().find(|container| container.name() == Some(CONTAINER))
+}
+
+fn has_exited(task: &Task) -> bool {
+    container(task).is_some_and(|container| {
+        container.last_status() == Some("STOPPED") && container.exit_code().is_some()
+    })
+}
+
+/// For people who watch: what ECS is doing, and whatever it says about it.
+fn waiting(task: &Task, status: &str) -> Observation {
+    let what = match status {
+        "PROVISIONING" => "ECS prepares the task's network",
+        "PENDING" => "ECS waits for room and pulls the image",
+        _ => "ECS makes the task ready",
+    };
+    let details = task.attachments().iter().filter_map(|attachment| {
+        let status = attachment.status().filter(|status| *status == "FAILED");
+        status.map(|_| "the network interface could not be attached".to_owned())
+    });
+    let reasons = [task.stopped_reason(), container(task).and_then(Container::reason)];
+    let reasons = reasons.into_iter().flatten().map(str::to_owned);
+    let said: Vec<_> = details.chain(reasons).collect();
+    let text = format!("{what} ({status})");
+    Observation::Waiting(if said.is_empty() {
+        text
+    } else {
+        format!("{text}: {}", said.join("; "))
+    })
+}
+
+/// Why a task that has left no result is dead.
+fn failure(task: &Task) -> Failure {
+    let container = container(task);
+    let words = words_of(task, container);
+    let exit = container.and_then(Container::exit_code);
+    let (class, what) = judge(task.stop_code(), &words, exit);
+    let exit = exit.map_or(String::new(), |code| format!(" (exit code {code})"));
+    let words = if words.is_empty() { String::new() } else { format!(": {words}") };
+    Failure::new(class, format!("{what}{exit}{words}"))
+}
+
+/// The reasons of the task and of its container, each once.
+fn words_of(task: &Task, container: Option<&Container>) -> String {
+    let task = task.stopped_reason().unwrap_or_default();
+    let container = container.and_then(Container::reason).unwrap_or_default();
+    match (task, container) {
+        (task, "") => task.to_owned(),
+        ("", container) => container.to_owned(),
+        (task, container) if task.contains(container) => task.to_owned(),
+        (task, container) => format!("{task}; {container}"),
+    }
+}
+
+/// The class and what happened, by ECS's code and words (developer guide, "Stopped tasks error
+/// messages").
+fn judge(
+    code: Option<&TaskStopCode>,
+    words: &str,
+    exit: Option<i32>,
+) -> (FailureClass, &'static str) {
+    use FailureClass as C;
+    let has = |sign: &str| words.contains(sign);
+    if has("CannotPull") {
+        return (C::ImagePull, "the runner image cannot be pulled; check `job.image`");
+    }
+    if has("OutOfMemory") {
+        return (C::Oom, "the task ran out of memory; give it more `job.memory`");
+    }
+    if is_capacity(words) || has("ephemeral storage provisioning") {
+        return (C::Capacity, "AWS has no room for the task now");
+    }
+    if has("ResourceInitializationError") {
+        return (
+            C::Config,
+            "the task could not be prepared; check roles, secrets, log group, network",
+        );
+    }
+    if has("CannotStartContainer") || has("CannotCreateContainer") {
+        return (C::Config, "the container cannot be started; check `job.image`");
+    }
+    match code {
+        Some(TaskStopCode::SpotInterruption) => (C::Spot, "AWS took back the Spot capacity"),
+        Some(TaskStopCode::TerminationNotice | TaskStopCode::InfrastructureHealth) => {
+            (C::Evicted, "AWS retires the host of the task")
+        }
+        Some(TaskStopCode::UserInitiated) => (C::Lost, "somebody stopped the task"),
+        Some(TaskStopCode::TaskFailedToStart) => (C::Lost, "the task failed to start"),
+        _ if exit == Some(KILLED) => (C::Lost, "the runner was killed"),
+        _ if exit.is_some() => (C::Lost, "the runner ended without a result"),
+        _ => (C::Lost, "the task stopped without a result"),
+    }
+}
+
+/// Whether ECS knows no such task: it stopped more than an hour ago.
+pub(super) fn is_unknown_task(error: &SdkError<StopTaskError>) -> bool {
+    let Some(error) = error.as_service_error() else { return false };
+    let words = error.message().unwrap_or_default().to_lowercase();
+    error.code() == Some("InvalidParameterException") && words.contains("task was not found")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aws_sdk_ecs::types::builders::TaskBuilder;
+
+    fn task(status: &str) -> TaskBuilder {
+        Task::builder().last_status(status)
+    }
+
+    fn stopped(code: &str, reason: &str, container: (&str, Option<i32>)) -> Failure {
+        let (said, exit) = container;
+        let container = Container::builder()
+            .name(CONTAINER)
+            .last_status("STOPPED")
+            .set_reason((!said.is_empty()).then(|| said.to_owned()))
+            .set_exit_code(exit);
+        let task = task("STOPPED")
+            .stop_code(TaskStopCode::from(code))
+            .stopped_reason(reason)
+            .containers(container.build());
+        match observation(&task.build()) {
+            Observation::Gone(Some(failure)) => failure,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The words are those that the developer guide shows.
+    #[test]
+    fn the_reason_of_a_stop_decides_the_class_and_is_repeated() {
+        let pull = "CannotPullContainerError: pull image manifest has been retried 1 time(s): \
+                    failed to resolve ref registry.example.com/runner:1: not found";
+        let exited = "Essential container in task exited";
+        let oom = "OutOfMemoryError: Container killed due to memory usage";
+        let secrets = "ResourceInitializationError: unable to pull secrets or registry auth: \
+                       AccessDeniedException: not authorized to perform: \
+                       secretsmanager:GetSecretValue";
+        let network = "Timeout waiting for network interface provisioning to complete.";
+        let spot = "Your Spot Task was interrupted.";
+        let none = "Capacity is unavailable at this time. Please try again later or in a \
+                    different availability zone";
+        let cases = [
+            ("TaskFailedToStart", pull, ("", None), FailureClass::ImagePull),
+            ("EssentialContainerExited", exited, (oom, Some(137)), FailureClass::Oom),
+            ("TaskFailedToStart", secrets, ("", None), FailureClass::Config),
+            ("TaskFailedToStart", network, ("", None), FailureClass::Capacity),
+            ("TaskFailedToStart", none, ("", None), FailureClass::Capacity),
+            ("SpotInterruption", spot, ("", Some(143)), FailureClass::Spot),
+            ("TerminationNotice", "maintenance", ("", Some(143)), FailureClass::Evicted),
+            ("EssentialContainerExited", exited, ("", Some(3)), FailureClass::Lost),
+            ("UserInitiated", "by hand", ("", Some(143)), FailureClass::Lost),
+        ];
+        for (code, reason, container, class) in cases {
+            let failure = stopped(code, reason, container);
+            assert_eq!(failure.class, class, "{failure:?}");
+            assert!(failure.message.contains(reason), "{failure:?}");
+            assert!(failure.message.contains(container.0), "{failure:?}");
+        }
+        let message = stopped("EssentialContainerExited", exited, ("", Some(3))).message;
+        assert!(message.contains("exit code 3"), "{message}");
+    }
+
+    #[test]
+    fn a_task_that_does_not_run_yet_waits_and_says_what_for() {
+        for status in ["PROVISIONING", "PENDING", "ACTIVATING"] {
+            let Observation::Waiting(reason) = observation(&task(status).build()) else {
+                panic!("{status}");
+            };
+            assert!(reason.contains(status), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_task_lives_until_its_container_has_exited() {
+        for status in ["RUNNING", "DEACTIVATING", "STOPPING", "DEPROVISIONING"] {
+            assert_eq!(observation(&task(status).build()), Observation::Alive, "{status}");
+        }
+        let exited =
+            Container::builder().name(CONTAINER).last_status("STOPPED").exit_code(0).build();
+        let leaving = task("DEPROVISIONING").containers(exited).build();
+        assert!(matches!(observation(&leaving), Observation::Gone(Some(_))));
+    }
+}

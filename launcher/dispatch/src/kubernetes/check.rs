@@ -1,0 +1,196 @@
+//! The check of a runner: each step that a launch needs.
+
+use super::calls::{Calls, Run};
+use super::connect::identity_of;
+use super::job;
+use crate::check::Steps;
+use crate::{DispatchError, JobRef, Launch, Target};
+use canyon_domain::failure::FailureClass;
+use canyon_domain::ids::DeploymentId;
+use canyon_domain::runner::RunnerConfiguration;
+use canyon_domain::runner::kubernetes::{KubernetesAuthKind, KubernetesJob};
+use canyon_domain::runner_check::CheckStep;
+use canyon_domain::seam::{Clock as _, Entropy as _};
+use canyon_domain::trust::kubernetes::{LAUNCHER, NETWORK_POLICIES, Rule};
+use canyon_identity::system::System;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::PostParams;
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Tries the steps until one fails.
+pub(super) async fn check(calls: &Calls, target: &Target, image: Option<&str>, steps: &Steps) {
+    let _ = Box::pin(try_all(calls, target, image, steps)).await;
+}
+
+async fn try_all(calls: &Calls, target: &Target, image: Option<&str>, steps: &Steps) -> Option<()> {
+    let configuration = &target.definition.configuration;
+    let settings = job::settings(target).ok()?;
+    let is_cloud = !matches!(configuration, RunnerConfiguration::Kubernetes(_));
+    if is_cloud || uses_oidc(configuration) {
+        steps.take(CheckStep::Assertion, assertion(calls, target)).await?;
+    }
+    if is_cloud {
+        steps.take(CheckStep::Exchange, exchange(calls, target)).await?;
+        steps.take(CheckStep::Cluster, cluster(calls, target)).await?;
+    } else {
+        calls.connector().drop_client(target);
+    }
+    steps.take(CheckStep::Connect, connect(calls)).await?;
+    steps.take(CheckStep::Permissions, permissions(calls, settings)).await?;
+    // On the heap: the Job is large.
+    steps.take(CheckStep::DryRun, Box::pin(dry_run(calls, target, settings, image))).await
+}
+
+fn uses_oidc(configuration: &RunnerConfiguration) -> bool {
+    matches!(configuration, RunnerConfiguration::Kubernetes(runner)
+        if runner.cluster.auth.kind() == KubernetesAuthKind::Oidc)
+}
+
+type Found<T> = Result<(T, String), DispatchError>;
+
+async fn assertion(calls: &Calls, target: &Target) -> Found<()> {
+    let federation = calls.connector().federation();
+    let who = identity_of(target);
+    // Any audience will do: each is signed by the same key.
+    let audience = match &target.definition.configuration {
+        RunnerConfiguration::Kubernetes(runner) => {
+            runner.cluster.auth.oidc.as_ref().map(|oidc| oidc.audience.clone())
+        }
+        _ => None,
+    };
+    let audience = audience.unwrap_or_else(|| federation.issuer_url().to_owned());
+    federation
+        .assertion(who, &audience)
+        .await
+        .map_err(|error| super::connect::of_federation(target, &error))?;
+    Ok(((), format!("{} signs for {}", federation.issuer_url(), who.subject())))
+}
+
+async fn exchange(calls: &Calls, target: &Target) -> Found<()> {
+    Ok(((), calls.connector().exchange(target).await?))
+}
+
+/// The description is asked for anew.
+async fn cluster(calls: &Calls, target: &Target) -> Found<()> {
+    calls.connector().drop_client(target);
+    let connection = calls.connector().connect(target).await?;
+    Ok(((), connection.place.server.clone()))
+}
+
+async fn connect(calls: &Calls) -> Found<()> {
+    let version =
+        calls
+            .call("ask for the version", TIMEOUT, |client| async move {
+                client.apiserver_version().await
+            })
+            .await?;
+    Ok(((), format!("Kubernetes {}", version.git_version)))
+}
+
+async fn permissions(calls: &Calls, settings: &KubernetesJob) -> Found<()> {
+    let mut rights = LAUNCHER.to_vec();
+    rights.extend((settings.deny_metadata_access == Some(true)).then_some(NETWORK_POLICIES));
+    let mut missing = Vec::new();
+    for Rule { group, resource, verbs } in rights {
+        for verb in verbs {
+            if !may(calls, &settings.namespace, group, resource, verb).await? {
+                let group = if group.is_empty() { "the core group" } else { group };
+                missing.push(format!("{verb} {resource} ({group})"));
+            }
+        }
+    }
+    let namespace = &settings.namespace;
+    if missing.is_empty() {
+        return Ok(((), format!("all that is needed in namespace `{namespace}`")));
+    }
+    let message = format!(
+        "in namespace `{namespace}` Canyon may not: {}. Give these verbs to it by a Role and a RoleBinding",
+        missing.join(", ")
+    );
+    Err(DispatchError::refused(FailureClass::Config, message))
+}
+
+async fn may(
+    calls: &Calls,
+    namespace: &str,
+    group: &str,
+    resource: &str,
+    verb: &str,
+) -> Result<bool, DispatchError> {
+    let (resource, subresource) = resource
+        .split_once('/')
+        .map_or((resource, None), |(resource, sub)| (resource, Some(sub.to_owned())));
+    let asked = ResourceAttributes {
+        namespace: Some(namespace.to_owned()),
+        group: Some(group.to_owned()),
+        resource: Some(resource.to_owned()),
+        subresource,
+        verb: Some(verb.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec {
+        resource_attributes: Some(asked),
+        ..SelfSubjectAccessReviewSpec::default()
+    };
+    let review = &SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let answer = calls
+        .call("ask for Canyon's rights", TIMEOUT, |client| async move {
+            Api::all(client).create(&PostParams::default(), review).await
+        })
+        .await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+async fn dry_run(
+    calls: &Calls,
+    target: &Target,
+    settings: &KubernetesJob,
+    image: Option<&str>,
+) -> Found<()> {
+    let launch = pretended().ok_or_else(|| {
+        DispatchError::refused(FailureClass::Config, "no Job can be made up for a trial")
+    })?;
+    let wanted = job::job(target, image, &launch)?;
+    calls.create(&wanted, Run::Dry).await?;
+    let account = &settings.service_account;
+    if is_missing(calls, settings).await {
+        let message = format!(
+            "namespace `{}` has no service account `{account}`: make it, or correct `job.service_account`",
+            settings.namespace
+        );
+        return Err(DispatchError::refused(FailureClass::Config, message));
+    }
+    let image = image_of(&wanted).unwrap_or_default();
+    Ok((
+        (),
+        format!("the Job of image `{image}` is accepted in namespace `{}`", settings.namespace),
+    ))
+}
+
+fn image_of(job: &k8s_openapi::api::batch::v1::Job) -> Option<&str> {
+    let pod = job.spec.as_ref()?.template.spec.as_ref()?;
+    pod.containers.first()?.image.as_deref()
+}
+
+/// Whether the service account is known not to be there; Canyon need not be allowed to look.
+async fn is_missing(calls: &Calls, settings: &KubernetesJob) -> bool {
+    let KubernetesJob { namespace, service_account, .. } = settings;
+    let found = calls.call("read the service account", TIMEOUT, |client| async move {
+        Api::<ServiceAccount>::namespaced(client, namespace).get_opt(service_account).await
+    });
+    matches!(found.await, Ok(None))
+}
+
+/// A launch of nothing, with an id that no deployment has.
+fn pretended() -> Option<Launch> {
+    let now = System.now();
+    let job = JobRef { deployment: DeploymentId(System.id(now)), attempt: 1, handle: None };
+    let (project, env) = ("canyon".parse().ok()?, "check".parse().ok()?);
+    Some(Launch { job, environment: [].into(), project, env, launched_at: now })
+}

@@ -1,0 +1,58 @@
+//! Reading what a cloud says about a cluster.
+
+use crate::{DispatchError, Target};
+use canyon_domain::failure::FailureClass;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_secs(5);
+/// The most that is quoted of an answer.
+const QUOTED: usize = 500;
+
+/// Sends `request`, which does `what`, and reads the answer.
+///
+/// # Errors
+///
+/// With the cloud's own words, which name the missing permission or thing. Nothing was started.
+pub(super) async fn read<T: DeserializeOwned>(
+    target: &Target,
+    what: &str,
+    request: reqwest::RequestBuilder,
+) -> Result<T, DispatchError> {
+    let doing = format!("runner `{}`: cannot {what}", target.runner_id);
+    let later =
+        |class, said: String| DispatchError::later(class, format!("{doing}: {said}"), AGAIN);
+    let lost = |error: reqwest::Error| {
+        // Without the address, which it repeats.
+        let mut said = error.without_url().to_string();
+        if said.is_empty() {
+            "no answer".clone_into(&mut said);
+        }
+        later(FailureClass::Lost, said)
+    };
+    let answer = request.timeout(TIMEOUT).send().await.map_err(lost)?;
+    let status = answer.status().as_u16();
+    let text = answer.text().await.map_err(lost)?;
+    match status {
+        200..=299 => serde_json::from_str(&text)
+            .map_err(|_| later(FailureClass::Lost, "the answer cannot be read".to_owned())),
+        429 => Err(later(FailureClass::Throttled, words(&text))),
+        408 | 500.. => Err(later(FailureClass::Lost, format!("{status}: {}", words(&text)))),
+        _ => {
+            let message = format!("{doing}: {status}: {}", words(&text));
+            Err(DispatchError::refused(FailureClass::Config, message))
+        }
+    }
+}
+
+/// What the cloud says: Google and Azure put it into `error.message`.
+fn words(text: &str) -> String {
+    let parsed: Option<Value> = serde_json::from_str(text).ok();
+    let said = parsed.as_ref().and_then(|answer| {
+        answer.pointer("/error/message").or_else(|| answer.pointer("/message"))?.as_str()
+    });
+    let said: String = said.unwrap_or(text).chars().filter(|c| !c.is_control()).collect();
+    said.chars().take(QUOTED).collect()
+}

@@ -1,0 +1,119 @@
+//! The Job of an attempt, from the runner's definition and the launch.
+
+use super::{names, template};
+use crate::{DispatchError, Launch, Target};
+use canyon_domain::failure::FailureClass;
+use canyon_domain::runner::kubernetes::KubernetesJob;
+use k8s_openapi::api::batch::v1::{
+    Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use secrecy::ExposeSecret;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// Room for what the limits of time leave out, as the wait for a stop.
+const MARGIN_SECONDS: i64 = 120;
+/// If nobody clears the Job away, the cluster does, a day after its end. Sooner, and the reason of its
+/// end would be gone before a Canyon that was down could read it.
+const KEEP_SECONDS: i32 = 2 * 86_400;
+
+/// The Job of `launch`.
+///
+/// # Errors
+///
+/// If the definition makes no pod: refused, with what to change.
+pub(super) fn job(
+    target: &Target,
+    image: Option<&str>,
+    launch: &Launch,
+) -> Result<Job, DispatchError> {
+    let settings = settings(target)?;
+    let spec = spec(target, settings, image, launch)?;
+    let annotations = [
+        (names::LAUNCH, launch_hash(launch)),
+        (names::SPEC, hash(&spec)),
+        ("canyon.dev/project", launch.project.to_string()),
+        ("canyon.dev/environment", launch.env.to_string()),
+        ("canyon.dev/runner-id", target.runner_id.to_string()),
+    ];
+    let metadata = ObjectMeta {
+        name: Some(names::job_name(&launch.job)),
+        namespace: Some(settings.namespace.clone()),
+        labels: Some(names::labels(target, &launch.job)),
+        annotations: Some(annotations.map(|(key, value)| (key.to_owned(), value)).into()),
+        ..ObjectMeta::default()
+    };
+    Ok(Job { metadata, spec: Some(spec), status: None })
+}
+
+/// What the runner's definition says about its jobs.
+pub(super) fn settings(target: &Target) -> Result<&KubernetesJob, DispatchError> {
+    target.definition.configuration.kubernetes_job().ok_or_else(|| {
+        let message = format!("runner `{}` is not of a Kubernetes type", target.runner_id);
+        DispatchError::refused(FailureClass::Config, message)
+    })
+}
+
+fn spec(
+    target: &Target,
+    settings: &KubernetesJob,
+    image: Option<&str>,
+    launch: &Launch,
+) -> Result<JobSpec, DispatchError> {
+    let limits = target.definition.timeouts();
+    let longest = (limits.start + limits.run + limits.stop).as_secs() + MARGIN_SECONDS;
+    let mut template = template::pod_template(target, settings, image, launch)?;
+    let spec = template.spec.get_or_insert_default();
+    // No longer than the stop's limit: a node that is waiting for the end of a grace does not let it be
+    // cut short (kubelet, `SyncTerminatingPod`).
+    let grace =
+        spec.termination_grace_period_seconds.unwrap_or(i64::MAX).min(limits.stop.as_secs());
+    spec.termination_grace_period_seconds = Some(grace);
+    let metadata = template.metadata.get_or_insert_default();
+    metadata.labels.get_or_insert_default().extend(names::labels(target, &launch.job));
+    Ok(JobSpec {
+        active_deadline_seconds: Some(longest),
+        backoff_limit: Some(0),
+        completions: Some(1),
+        parallelism: Some(1),
+        // Else a pod that is being deleted is replaced while it may still run.
+        pod_replacement_policy: Some("Failed".to_owned()),
+        pod_failure_policy: Some(told_of_disruptions()),
+        ttl_seconds_after_finished: Some(KEEP_SECONDS),
+        template,
+        ..JobSpec::default()
+    })
+}
+
+/// A pod that a drain or a preemption deletes takes its status with it. So the Job notes it: it fails
+/// with the reason `PodFailurePolicy`, and not because of an unnamed failure.
+fn told_of_disruptions() -> PodFailurePolicy {
+    let disrupted = PodFailurePolicyOnPodConditionsPattern {
+        type_: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+    };
+    PodFailurePolicy {
+        rules: vec![PodFailurePolicyRule {
+            action: "FailJob".to_owned(),
+            on_exit_codes: None,
+            on_pod_conditions: Some(vec![disrupted]),
+        }],
+    }
+}
+
+/// Tells whether two launches are the same one. The claim code is in it as nothing but this hash.
+pub(super) fn launch_hash(launch: &Launch) -> String {
+    let environment: BTreeMap<&str, &str> = launch
+        .environment
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.expose_secret()))
+        .collect();
+    hash(&(environment, launch.project.to_string(), launch.env.to_string()))
+}
+
+fn hash(value: &impl Serialize) -> String {
+    // Maps of Kubernetes types are sorted: equal values have one text.
+    hex::encode(Sha256::digest(serde_json::to_vec(value).unwrap_or_default()))
+}

@@ -1,0 +1,47 @@
+//! The output of a job's container, taken apart.
+
+use crate::{TAIL_LIMIT, TailStream};
+use canyon_domain::container_log::{Stream, Tail};
+
+/// What starts the lines that are not of the log.
+const OURS: &str = "~canyon ";
+const NOTE: &str = "note ";
+/// The most that is told of a runner's last words.
+const LAST_WORDS: usize = 500;
+
+/// What `output` has of `stream` from `offset` on, at most [`TAIL_LIMIT`] bytes.
+pub(super) fn part(output: &[u8], stream: TailStream, offset: u64) -> Vec<u8> {
+    let stream = match stream {
+        TailStream::Log => Stream::Log,
+        TailStream::Events => Stream::Events,
+    };
+    let mut found = Tail::read(output, stream, offset);
+    found.truncate(usize::try_from(TAIL_LIMIT).unwrap_or(usize::MAX));
+    found
+}
+
+/// The last line that says something, without control characters.
+pub(super) fn last_words(output: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(output);
+    text.lines().rev().find_map(|line| {
+        let words = match line.strip_prefix(OURS) {
+            Some(ours) => ours.strip_prefix(NOTE)?,
+            None => line,
+        };
+        let words: String = words.chars().filter(|c| !c.is_control()).take(LAST_WORDS).collect();
+        (!words.trim().is_empty()).then_some(words)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_are_for_people() {
+        let said =
+            last_words(b"first\n~canyon note the API refused the \x1b[31mclaim\n~canyon at 6\n\n");
+        assert_eq!(said.as_deref(), Some("the API refused the [31mclaim"));
+        assert_eq!(last_words(b"~canyon at 0\n"), None);
+    }
+}

@@ -1,0 +1,224 @@
+//! What a Job and its pods say about the attempt.
+//!
+//! A job is dead when nothing of it runs and nothing of it will: the Job is at its end, or suspended as
+//! its controller has confirmed, and of each pod it is proved that its containers have ended. A pod that
+//! is gone from the list has ended, because Canyon never deletes one without the node's consent (a grace
+//! of zero), and a node that fell silent keeps its pods in the list.
+
+use super::{deaths, names};
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::{Failure, FailureClass};
+use canyon_domain::pod_template::CONTAINER;
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use std::time::Duration;
+
+/// How long a pod may be without its image or its configuration before Canyon gives up.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long after the end of its grace a pod that is being deleted is thought to live: its node, which
+/// should have confirmed, does not answer.
+const OVERDUE: Duration = Duration::from_secs(30);
+
+/// What is to be made of a Job and its pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It is so.
+    Seen(Observation),
+    /// There is no pod yet: the events may say why.
+    NoPod {
+        /// Since when.
+        since: Option<Timestamp>,
+    },
+    /// It will never run: it is to be ended with this.
+    Doomed(Failure),
+}
+
+/// What is so. The Job must have been read before the pods: then no pod that its controller made before
+/// the Job's end is missing.
+pub(super) fn look(job: Option<&Job>, pods: &[Pod], now: Timestamp) -> Look {
+    let living: Vec<&Pod> = pods.iter().filter(|pod| !is_dead(pod)).collect();
+    if let Some(pod) = living.iter().find(|pod| is_running(pod)) {
+        return Look::Seen(of_running(pod, now));
+    }
+    if let Some(pod) = living.first() {
+        return match verdict(job) {
+            Some(failure) => Look::Seen(Observation::Waiting(failure.message)),
+            None => of_waiting(pod, now),
+        };
+    }
+    let Some(job) = job else { return Look::Seen(Observation::Gone(None)) };
+    if end_of(job).is_some() || is_suspended(job) {
+        let reason = verdict(Some(job)).unwrap_or_else(|| deaths::reason(job, pods));
+        return Look::Seen(Observation::Gone(Some(reason)));
+    }
+    if !pods.is_empty() {
+        let reason = "the pod has ended; the cluster has not yet closed the Job".to_owned();
+        return Look::Seen(Observation::Waiting(reason));
+    }
+    Look::NoPod { since: job.metadata.creation_timestamp.as_ref().map(|time| time.0) }
+}
+
+/// With what Canyon has given up on the Job.
+fn verdict(job: Option<&Job>) -> Option<Failure> {
+    let text = job?.metadata.annotations.as_ref()?.get(names::VERDICT)?;
+    serde_json::from_str(text).ok()
+}
+
+/// The condition that says that the Job is over.
+pub(super) fn end_of(job: &Job) -> Option<&k8s_openapi::api::batch::v1::JobCondition> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    let is_end = |kind: &str| kind == "Complete" || kind == "Failed";
+    conditions.iter().find(|condition| is_end(&condition.type_) && condition.status == "True")
+}
+
+/// Whether the Job's controller has seen that the Job is suspended: it makes no pod after that.
+fn is_suspended(job: &Job) -> bool {
+    let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let confirmed = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Suspended" && condition.status == "True");
+    job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true) && confirmed
+}
+
+/// Whether it is proved that no container of the pod runs or will.
+pub(super) fn is_dead(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let never_placed = pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none());
+    if never_placed && pod.metadata.deletion_timestamp.is_some() {
+        // The API server assigns no node to a pod that is being deleted.
+        return true;
+    }
+    let phase = status.and_then(|status| status.phase.as_deref());
+    if !matches!(phase, Some("Succeeded" | "Failed")) {
+        return false;
+    }
+    // Who collects pods of nodes that no longer exist cannot tell what became of the containers.
+    let node_is_gone = status.is_some_and(|status| disruption(status) == Some("DeletionByPodGC"));
+    node_is_gone || !containers(status).any(runs)
+}
+
+fn is_running(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    !matches!(phase, None | Some("Pending"))
+        || containers(status).any(|container| container.name == CONTAINER && runs(container))
+}
+
+/// A pod of which something may run.
+fn of_running(pod: &Pod, now: Timestamp) -> Observation {
+    let status = pod.status.as_ref();
+    let deleted_at = pod.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+    // The deletion's time is that of its end: with the grace (Kubernetes API, `ObjectMeta`).
+    let is_overdue = deleted_at.is_some_and(|at| now > at + OVERDUE);
+    let is_cut_off = status.is_some_and(|status| {
+        status.reason.as_deref() == Some("NodeLost")
+            || disruption(status) == Some("DeletionByTaintManager")
+    });
+    if is_overdue || is_cut_off {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or("?");
+        let reason = format!(
+            "node `{node}` does not answer; the pod may still run there until the node is back or deleted"
+        );
+        return Observation::Unknown(reason);
+    }
+    Observation::Alive
+}
+
+/// A pod of which nothing runs yet but perhaps init containers.
+fn of_waiting(pod: &Pod, now: Timestamp) -> Look {
+    let status = pod.status.as_ref();
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Look::Seen(Observation::Waiting("the pod is being deleted".to_owned()));
+    }
+    let since = status.and_then(|status| status.start_time.as_ref()).map(|time| time.0);
+    let has_waited = since.is_some_and(|since| now > since + PATIENCE);
+    for container in containers(status) {
+        let Some(waiting) = container.state.as_ref().and_then(|state| state.waiting.as_ref())
+        else {
+            continue;
+        };
+        let reason = waiting.reason.as_deref().unwrap_or_default();
+        let said = waiting.message.as_deref().unwrap_or(reason);
+        if let Some((class, at_once)) = hopeless(reason) {
+            let failure = Failure::new(class, words(container, reason, said));
+            return if has_waited || at_once {
+                Look::Doomed(failure)
+            } else {
+                Look::Seen(Observation::Waiting(failure.message))
+            };
+        }
+    }
+    Look::Seen(Observation::Waiting(why_not_placed(status).unwrap_or_else(|| {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        match node {
+            Some(node) => format!("the pod's containers are being made on node `{node}`"),
+            None => "the pod waits for a node".to_owned(),
+        }
+    })))
+}
+
+/// The class of a reason to wait that does not pass by itself, and whether not even time helps.
+fn hopeless(reason: &str) -> Option<(FailureClass, bool)> {
+    Some(match reason {
+        "ErrImagePull"
+        | "ImagePullBackOff"
+        | "ImageInspectError"
+        | "RegistryUnavailable"
+        | "SignatureValidationFailed" => (FailureClass::ImagePull, false),
+        "InvalidImageName" | "ErrImageNeverPull" => (FailureClass::ImagePull, true),
+        "CreateContainerConfigError"
+        | "CreateContainerError"
+        | "RunContainerError"
+        | "CrashLoopBackOff"
+        | "PreCreateHookError"
+        | "PreStartHookError"
+        | "PostStartHookError" => (FailureClass::Config, false),
+        _ => return None,
+    })
+}
+
+fn words(container: &ContainerStatus, reason: &str, said: &str) -> String {
+    let (name, image) = (&container.name, &container.image);
+    match hopeless(reason) {
+        Some((FailureClass::ImagePull, _)) => {
+            format!("image `{image}` of container `{name}` cannot be pulled: {said}")
+        }
+        _ => format!("container `{name}` cannot be made ({reason}): {said}"),
+    }
+}
+
+/// The scheduler's words.
+fn why_not_placed(status: Option<&PodStatus>) -> Option<String> {
+    let conditions = status?.conditions.as_ref()?;
+    let placed = conditions.iter().find(|condition| condition.type_ == "PodScheduled")?;
+    if placed.status == "True" {
+        return None;
+    }
+    let said = placed.message.as_deref().or(placed.reason.as_deref()).unwrap_or("no node yet");
+    Some(format!("no node takes the pod: {said}"))
+}
+
+pub(super) fn containers(status: Option<&PodStatus>) -> impl Iterator<Item = &ContainerStatus> {
+    let of = |list: fn(&PodStatus) -> Option<&Vec<ContainerStatus>>| {
+        status.and_then(list).into_iter().flatten()
+    };
+    of(|status| status.init_container_statuses.as_ref())
+        .chain(of(|status| status.container_statuses.as_ref()))
+}
+
+/// Why the cluster took the pod from its node, if it did.
+pub(super) fn disruption(status: &PodStatus) -> Option<&str> {
+    let conditions = status.conditions.as_ref()?;
+    let target = conditions.iter().find(|condition| condition.type_ == "DisruptionTarget")?;
+    (target.status == "True").then_some(target.reason.as_deref().unwrap_or_default())
+}
+
+fn runs(container: &ContainerStatus) -> bool {
+    container.state.as_ref().is_some_and(|state| state.running.is_some())
+}
+
+#[cfg(test)]
+#[path = "pods_tests.rs"]
+mod tests;

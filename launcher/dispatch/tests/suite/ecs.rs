@@ -1,0 +1,398 @@
+//! The kind `serverless-ecs`: against a strict ECS, with containers that really run, and with tasks
+//! that a test decides about.
+
+use crate::bed::{Facts, act_image};
+use crate::behaviour::{self, Act, Platform, launch, new_job, until, until_gone};
+use crate::ecs_bed::{Account, LOG_GROUP, started_by};
+use crate::notes::Notes;
+use canyon_dispatch::{
+    Dispatcher, JobRef, Launch, Platform as _, Remains, Started, StopMode, TailStream, Then,
+};
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::FailureClass;
+use serde_json::json;
+use std::sync::Arc;
+
+const CODE: &str = "cyc_canary-of-a-claim-code";
+
+fn simple(job: &JobRef) -> Launch {
+    launch(job.clone(), [("CANYON_CLAIM_CODE".to_owned(), CODE.into())].into())
+}
+
+/// An account whose tasks are containers on the node.
+struct Containers {
+    account: Account,
+    notes: Notes,
+}
+
+impl Containers {
+    async fn new() -> Self {
+        let facts = Facts::of_cluster();
+        tokio::task::spawn_blocking(|| act_image(facts)).await.unwrap();
+        // Two minutes of `stopTimeout` in three seconds.
+        let behaviour = json!({ "docker_host": facts.get("DOCKER_HOST"), "stop_scale": 0.025 });
+        let notes = Notes::at(facts.get("NODE_ADDRESS"));
+        Self { account: Account::new(&behaviour), notes }
+    }
+}
+
+impl Platform for Containers {
+    type Kind = dyn Dispatcher;
+
+    fn dispatcher(&self) -> Arc<dyn Dispatcher> {
+        self.account.dispatcher()
+    }
+
+    fn launch(&self, job: JobRef, act: Act) -> Launch {
+        let act = match act {
+            Act::UntilAsked => "until-asked",
+            Act::Stubborn => "stubborn",
+            Act::Writes => "writes",
+        };
+        self.acting(job, act)
+    }
+
+    fn noted(&self, job: &JobRef, what: &str) -> usize {
+        self.notes.count(&started_by(job), what)
+    }
+}
+
+impl Containers {
+    fn acting(&self, job: JobRef, act: &str) -> Launch {
+        let variables = [
+            ("CANYON_ACT", act.to_owned()),
+            ("CANYON_NOTES", self.notes.address.to_string()),
+            ("CANYON_NOTES_KEY", started_by(&job)),
+        ];
+        launch(job, variables.map(|(name, value)| (name.to_owned(), value.into())).into())
+    }
+
+    async fn ended(&self, act: &str) -> Observation {
+        let (kind, job) = (self.dispatcher(), new_job());
+        kind.start(&self.acting(job.clone(), act)).await.unwrap();
+        until_gone(&*kind, &job).await;
+        kind.observe(&job).await
+    }
+}
+
+macro_rules! behaves {
+    ($($rule:ident),* $(,)?) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $rule() {
+            behaviour::$rule(&Containers::new().await).await;
+        })*
+    };
+}
+
+behaves! {
+    a_job_that_was_never_started_is_gone_and_may_be_stopped,
+    a_second_start_finds_the_first_dead_or_alive,
+    of_many_starts_at_once_one_runs,
+    a_job_is_asked_once_and_lives_until_it_ends,
+    a_living_job_is_not_forgotten,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_task_wrote_is_read_from_its_log_group() {
+    let tasks = Containers::new().await;
+    let (kind, job) = (tasks.dispatcher(), new_job());
+    kind.start(&tasks.launch(job.clone(), Act::Writes)).await.unwrap();
+    until_gone(&*kind, &job).await;
+    for stream in [TailStream::Log, TailStream::Events] {
+        for (offset, rest) in [(0, "012345678\n"), (7, "78\n"), (10, ""), (99, "")] {
+            assert_eq!(kind.tail(&job, stream, offset).await.unwrap(), rest.as_bytes());
+        }
+    }
+    assert_eq!(kind.forget(&job).await, Remains::Nothing);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_exit_of_a_container_and_want_of_memory_are_told_apart() {
+    let tasks = Containers::new().await;
+    let Observation::Gone(Some(failed)) = tasks.ended("fails").await else { panic!() };
+    assert_eq!(failed.class, FailureClass::Lost);
+    assert!(failed.message.contains("exit code 3"), "{failed:?}");
+    let Observation::Gone(Some(killed)) = tasks.ended("memory").await else { panic!() };
+    assert_eq!(killed.class, FailureClass::Oom, "{killed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_cannot_be_pulled_ends_the_job_with_the_registrys_words() {
+    let tasks = Containers::new().await;
+    let image = "127.0.0.1:24500/nobody/has-this:1";
+    let (kind, job) = (tasks.account.runner(|job| job["image"] = image.into()), new_job());
+    kind.start(&tasks.launch(job.clone(), Act::Writes)).await.unwrap();
+    until_gone(&*kind, &job).await;
+    let Observation::Gone(Some(failure)) = kind.observe(&job).await else { panic!() };
+    assert_eq!(failure.class, FailureClass::ImagePull);
+    assert!(failure.message.contains("nobody/has-this"), "{failure:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_process_finds_the_task_by_the_same_request_though_it_is_dead() {
+    let account = Account::new(&json!({}));
+    let job = new_job();
+    let first = account.dispatcher().start(&simple(&job)).await.unwrap();
+    let Started::Now(Some(arn)) = first else { panic!("{first:?}") };
+    let task = json!({ "task": arn, "exit_code": 1 });
+    until("it runs", async || account.task(&job)["lastStatus"] == "RUNNING").await;
+    let another = account.another_canyon().dispatcher(&account.target(|_| {}));
+    assert_eq!(another.start(&simple(&job)).await.unwrap(), Started::Already(Some(arn.clone())));
+    account.tell("/end", &task);
+    until_gone(&*account.dispatcher(), &job).await;
+    let third = account.another_canyon().dispatcher(&account.target(|_| {}));
+    assert_eq!(third.start(&simple(&job)).await.unwrap(), Started::Already(Some(arn)));
+    assert_eq!(account.tasks(&job).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runner_that_was_changed_since_its_start_finds_the_task_too() {
+    let account = Account::new(&json!({}));
+    let job = new_job();
+    account.dispatcher().start(&simple(&job)).await.unwrap();
+    let arn = account.task(&job)["taskArn"].as_str().unwrap().to_owned();
+    let changed = account.runner(|job| job["subnets"] = json!(["subnet-0c"]));
+    assert_eq!(changed.start(&simple(&job)).await.unwrap(), Started::Already(Some(arn)));
+    assert_eq!(account.tasks(&job).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_whose_answer_was_lost_is_found_and_not_made_again() {
+    for drop in ["before", "after"] {
+        let account = Account::new(&json!({}));
+        account.faults(&json!([{ "action": "RunTask", "drop": drop }]));
+        let (kind, job) = (account.dispatcher(), new_job());
+        let error = kind.start(&simple(&job)).await.unwrap_err();
+        assert_eq!(error.then, Then::Observe, "{error}");
+        kind.start(&simple(&job)).await.unwrap();
+        assert_eq!(account.tasks(&job).len(), 1);
+        let sent = account.bodies("RunTask");
+        // What was started is found in the list; what was not is asked for with the same bytes.
+        assert_eq!(sent.len(), 1, "{drop}");
+        assert!(!account.bodies("ListTasks").is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_is_not_started_when_ecs_may_have_forgotten_it() {
+    let account = Account::new(&json!({ "outcome": { "exit_code": 1 } }));
+    let job = new_job();
+    let launch = simple(&job);
+    account.dispatcher().start(&launch).await.unwrap();
+    until_gone(&*account.dispatcher(), &job).await;
+    // The token is forgotten an hour after the task has stopped, and the task too.
+    account.time_passes(2 * 3_600);
+    let another = account.another_canyon().dispatcher(&account.target(|_| {}));
+    let error = another.start(&launch).await.unwrap_err();
+    assert_eq!((error.then, error.failure.class), (Then::End, FailureClass::Lost), "{error}");
+    assert_eq!(account.tasks(&job).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_room_ends_the_attempt_and_the_next_one_looks_elsewhere() {
+    let account = Account::new(&json!({ "no_capacity": ["FARGATE_SPOT"] }));
+    let strategy = json!([
+        { "capacity_provider": "FARGATE_SPOT", "weight": 3 },
+        { "capacity_provider": "FARGATE", "weight": 1 },
+    ]);
+    let kind = account.runner(|job| job["capacity_provider_strategy"] = strategy);
+    let job = new_job();
+    let error = kind.start(&simple(&job)).await.unwrap_err();
+    assert_eq!((error.then, error.failure.class), (Then::End, FailureClass::Capacity));
+    assert!(error.failure.message.contains("different availability zone"), "{error}");
+    let second = JobRef { attempt: 2, ..job };
+    kind.start(&simple(&second)).await.unwrap();
+    let sent = account.bodies("RunTask");
+    let subnets = |n: usize| {
+        sent[n]["networkConfiguration"]["awsvpcConfiguration"]["subnets"].as_array().unwrap().len()
+    };
+    assert_eq!((subnets(0), subnets(1)), (3, 2));
+    assert_eq!(sent[1]["capacityProviderStrategy"][0]["capacityProvider"], "FARGATE");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_missing_or_forbidden_is_named() {
+    let cases = [
+        ("subnets", json!(["subnet-0f"]), "subnet-0f"),
+        ("security_groups", json!(["sg-0f"]), "sg-0f"),
+        ("cluster", json!("elsewhere"), "`elsewhere`"),
+        ("task_role_arn", json!("arn:aws:iam::111122223333:role/other"), "iam:PassRole"),
+        ("region", json!("us-east-1"), ""),
+    ];
+    let account = Account::new(&json!({}));
+    for (field, value, named) in cases {
+        let kind = account.runner(|job| job[field] = value);
+        let job = new_job();
+        match kind.start(&simple(&job)).await {
+            // A region that is enabled has its own definitions and tasks.
+            Ok(_) => assert_eq!(field, "region"),
+            Err(error) => {
+                let class = (error.then, error.failure.class);
+                assert_eq!(class, (Then::End, FailureClass::Config), "{error}");
+                assert!(error.failure.message.contains(named), "{error}");
+            }
+        }
+    }
+    let long = "x".repeat(9_000).into();
+    let launch = launch(new_job(), [("CANYON_API_URL".to_owned(), long)].into());
+    let error = account.dispatcher().start(&launch).await.unwrap_err();
+    assert_eq!((error.then, error.failure.class), (Then::End, FailureClass::Config));
+    assert!(error.failure.message.contains("8192"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_may_not_run_tasks_is_told_which_permission_is_missing() {
+    for action in ["ecs:RunTask", "ecs:RegisterTaskDefinition", "ecs:DescribeTaskDefinition"] {
+        let account = Account::with(&json!({}), |state| {
+            let role = &mut state["aws"]["accounts"]["111122223333"]["roles"]["canyon"];
+            let statements = role["policies"][0]["Statement"].as_array_mut().unwrap();
+            statements.push(json!({ "Effect": "Deny", "Action": action, "Resource": "*" }));
+        });
+        let error = account.dispatcher().start(&simple(&new_job())).await.unwrap_err();
+        assert_eq!((error.then, error.failure.class), (Then::End, FailureClass::Config));
+        assert!(error.failure.message.contains(&format!("`{action}`")), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_ecs_does_not_show_yet_is_not_gone() {
+    let account = Account::new(&json!({ "lag_seconds": 6 }));
+    let (kind, mut job) = (account.dispatcher(), new_job());
+    let Started::Now(handle) = kind.start(&simple(&job)).await.unwrap() else { panic!() };
+    job.handle = handle;
+    let mut waited = 0;
+    for _ in 0..20 {
+        match kind.observe(&job).await {
+            Observation::Alive => {}
+            Observation::Waiting(_) => waited += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(waited > 0, "no read lagged");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_ecs_has_forgotten_is_gone_and_may_be_stopped() {
+    let account = Account::new(&json!({ "outcome": { "exit_code": 1 } }));
+    let kind = account.dispatcher();
+    let mut job = new_job();
+    let Started::Now(handle) = kind.start(&simple(&job)).await.unwrap() else { panic!() };
+    job.handle = handle;
+    until_gone(&*kind, &job).await;
+    account.time_passes(2 * 3_600);
+    // One look may be mistaken; a second one minutes later is not.
+    assert!(matches!(kind.observe(&job).await, Observation::Unknown(_)));
+    account.time_passes(180);
+    assert_eq!(kind.observe(&job).await, Observation::Gone(None));
+    kind.stop(&job, StopMode::Kill).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn looks_at_many_tasks_go_in_few_calls() {
+    let account =
+        Account::new(&json!({ "run_task_rate": [1_000, 1_000], "launch_rate": [1_000, 1_000] }));
+    let kind = account.dispatcher();
+    let mut looks = Vec::new();
+    for _ in 0..150 {
+        let mut job = new_job();
+        let Started::Now(handle) = kind.start(&simple(&job)).await.unwrap() else { panic!() };
+        job.handle = handle;
+        looks.push(job);
+    }
+    let looks = looks.into_iter().map(|job| {
+        let kind = kind.clone();
+        tokio::spawn(async move { kind.observe(&job).await })
+    });
+    for look in looks.collect::<Vec<_>>() {
+        assert!(!matches!(look.await.unwrap(), Observation::Gone(_) | Observation::Unknown(_)));
+    }
+    let calls = account.bodies("DescribeTasks").len();
+    assert!(calls <= 6, "{calls} calls");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_definition_serves_all_attempts_and_holds_nothing_of_them() {
+    let account = Account::new(&json!({}));
+    let secrets = json!({ "DB": "arn:aws:ssm:eu-west-1:111122223333:parameter/db" });
+    let change = |job: &mut serde_json::Value| {
+        job["secrets"] = secrets.clone();
+        job["environment"] = json!({ "TF_LOG": "info" });
+    };
+    for _ in 0..3 {
+        let canyon = account.another_canyon();
+        let kind = canyon.dispatcher(&account.target(change));
+        kind.start(&simple(&new_job())).await.unwrap();
+    }
+    let [definition] = &account.bodies("RegisterTaskDefinition")[..] else { panic!("not one") };
+    let container = &definition["containerDefinitions"][0];
+    assert_eq!(container["stopTimeout"], 120);
+    assert_eq!(container["secrets"][0]["valueFrom"], secrets["DB"]);
+    assert_eq!(container["logConfiguration"]["options"]["awslogs-group"], LOG_GROUP);
+    assert!(!definition.to_string().contains("CANYON_"), "{definition}");
+    for body in account.bodies("RunTask") {
+        let overrides = &body["overrides"]["containerOverrides"];
+        assert_eq!(overrides.as_array().unwrap().len(), 1);
+        let variables = overrides[0]["environment"].as_array().unwrap();
+        assert_eq!(variables.len(), 1, "{variables:?}");
+    }
+    // Another content, another definition.
+    account.dispatcher().start(&simple(&new_job())).await.unwrap();
+    assert_eq!(account.bodies("RegisterTaskDefinition").len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_somebody_removed_is_registered_again() {
+    let account = Account::new(&json!({}));
+    let kind = account.dispatcher();
+    kind.start(&simple(&new_job())).await.unwrap();
+    account.tell("/deregister", &json!({}));
+    let job = new_job();
+    kind.start(&simple(&job)).await.unwrap();
+    assert_eq!(account.tasks(&job).len(), 1);
+    assert_eq!(account.bodies("RegisterTaskDefinition").len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_throttled_start_may_be_made_again() {
+    let account = Account::new(&json!({ "run_task_rate": [1, 1] }));
+    let kind = account.dispatcher();
+    kind.start(&simple(&new_job())).await.unwrap();
+    let error = kind.start(&simple(&new_job())).await.unwrap_err();
+    assert!(matches!(error.then, Then::Again(_)), "{error:?}");
+    assert_eq!(error.failure.class, FailureClass::Throttled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spot_that_is_taken_back_and_a_stop_by_hand_have_their_reasons() {
+    let account = Account::new(&json!({}));
+    let kind = account.dispatcher();
+    let cases = [
+        ("SpotInterruption", "Your Spot Task was interrupted.", FailureClass::Spot),
+        ("UserInitiated", "by hand", FailureClass::Lost),
+    ];
+    for (code, reason, class) in cases {
+        let job = new_job();
+        let Started::Now(Some(arn)) = kind.start(&simple(&job)).await.unwrap() else { panic!() };
+        until("it runs", async || kind.observe(&job).await == Observation::Alive).await;
+        account.tell("/interrupt", &json!({ "task": arn, "stop_code": code, "reason": reason }));
+        until_gone(&*kind, &job).await;
+        let Observation::Gone(Some(failure)) = kind.observe(&job).await else { panic!() };
+        assert_eq!(failure.class, class, "{failure:?}");
+        assert!(failure.message.contains(reason), "{failure:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_jobs_of_the_organization_are_listed_and_no_others() {
+    let account = Account::new(&json!({}));
+    let kind = account.dispatcher();
+    let jobs = [new_job(), new_job()];
+    for job in &jobs {
+        kind.start(&simple(job)).await.unwrap();
+    }
+    let listed = kind.jobs().await.unwrap();
+    let mut names: Vec<_> = listed.iter().map(|job| job.deployment).collect();
+    names.sort();
+    assert_eq!(names, jobs.map(|job| job.deployment));
+    assert!(listed.iter().all(|job| job.handle.is_some()));
+}

@@ -1,0 +1,306 @@
+//! An account with a cluster, kept by `tests/strict/ecs`: a second implementation of what ECS does.
+
+use async_trait::async_trait;
+use canyon_dispatch::ecs::EcsPlatform;
+use canyon_dispatch::{Dispatcher, JobRef, Pace, Platform as _, Rate, Target, Turn};
+use canyon_domain::ids::{OrgUuid, RunnerUuid};
+use canyon_domain::runner::RunnerDefinition;
+use canyon_domain::seam::Clock;
+use canyon_identity::bearer::AttemptRef;
+use canyon_identity::federation::{Endpoints, Federation};
+use canyon_identity::file_signer::FileSigner;
+use canyon_identity::issuer::Issuer;
+use canyon_identity::job_name::job_name;
+use canyon_identity::system::System;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::error::Error;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+pub(crate) const ACCOUNT: &str = "111122223333";
+pub(crate) const REGION: &str = "eu-west-1";
+/// What `act.c` is built into.
+pub(crate) const IMAGE: &str = "canyon.test/act:1";
+pub(crate) const LOG_GROUP: &str = "/canyon/runner";
+pub(crate) const ORG: OrgUuid = OrgUuid(Uuid::from_u128(7));
+
+/// The service, for one test.
+pub(crate) struct Account {
+    folder: TempDir,
+    program: Child,
+    addresses: HashMap<String, String>,
+    runner: RunnerUuid,
+    clock: Arc<Ahead>,
+    pub(crate) platform: Arc<EcsPlatform>,
+}
+
+/// A clock that goes with that of the service.
+#[derive(Default)]
+pub(crate) struct Ahead(AtomicI64);
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        let ahead = Duration::from_secs(self.0.load(Ordering::Relaxed).unsigned_abs());
+        System.now() + ahead
+    }
+}
+
+struct NoPace;
+
+#[async_trait]
+impl Pace for NoPace {
+    async fn turn(&self, _: &Rate, _: Duration) -> Result<Turn, Box<dyn Error + Send + Sync>> {
+        Ok(Turn::Taken(Duration::ZERO))
+    }
+}
+
+impl Account {
+    /// An account in which everything is allowed that the documentation asks for. `behaviour` is
+    /// what `tests/strict/ecs/settings.py` names.
+    pub(crate) fn new(behaviour: &Value) -> Self {
+        Self::with(behaviour, |_| {})
+    }
+
+    /// The same with another state.
+    pub(crate) fn with(behaviour: &Value, change: impl FnOnce(&mut Value)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut state = state(behaviour);
+        change(&mut state);
+        let config = folder.path().join("state.json");
+        std::fs::write(&config, state.to_string()).unwrap();
+        let (program, addresses) = start(&config);
+        let clock = Arc::<Ahead>::default();
+        let platform = platform(folder.path(), &addresses, &clock, Arc::new(NoPace));
+        let runner = RunnerUuid(Uuid::now_v7());
+        Self { folder, program, addresses, runner, clock, platform }
+    }
+
+    /// Canyon as another process would be: it remembers nothing.
+    pub(crate) fn another_canyon(&self) -> Arc<EcsPlatform> {
+        self.canyon_at(Arc::new(NoPace))
+    }
+
+    /// One that shares the limits of the service with others.
+    pub(crate) fn canyon_at(&self, pace: Arc<dyn Pace>) -> Arc<EcsPlatform> {
+        platform(self.folder.path(), &self.addresses, &self.clock, pace)
+    }
+
+    pub(crate) fn dispatcher(&self) -> Arc<dyn Dispatcher> {
+        self.runner(|_| {})
+    }
+
+    /// Of a runner with another `job`.
+    pub(crate) fn runner(&self, change: impl FnOnce(&mut Value)) -> Arc<dyn Dispatcher> {
+        let target = self.target(change);
+        self.platform.dispatcher(&target)
+    }
+
+    pub(crate) fn target(&self, change: impl FnOnce(&mut Value)) -> Arc<Target> {
+        let mut job = job();
+        change(&mut job);
+        let definition = json!({
+            "runner_configuration": {
+                "type": "serverless-ecs",
+                "auth": { "role_arn": format!("arn:aws:iam::{ACCOUNT}:role/canyon") },
+                "job": job,
+            },
+            "state_storage_configuration": { "type": "s3", "bucket": "states", "path_prefix": "c" },
+        });
+        Arc::new(Target {
+            org: ORG,
+            org_id: "acme".parse().unwrap(),
+            runner: self.runner,
+            runner_id: "on-fargate".parse().unwrap(),
+            definition: RunnerDefinition::parse(definition).unwrap(),
+        })
+    }
+
+    pub(crate) fn faults(&self, faults: &Value) {
+        self.tell("/faults", faults);
+    }
+
+    /// The service's clock and Canyon's go on.
+    pub(crate) fn time_passes(&self, seconds: i64) {
+        self.clock.0.fetch_add(seconds, Ordering::Relaxed);
+        self.tell("/clock", &json!({ "seconds": seconds }));
+    }
+
+    pub(crate) fn tell(&self, path: &str, what: &Value) {
+        self.ask("ecs_control", "POST", path, what);
+    }
+
+    pub(crate) fn all_tasks(&self) -> Vec<Value> {
+        let all = self.ask("ecs_control", "GET", "/tasks", &Value::Null);
+        all.as_array().unwrap().clone()
+    }
+
+    /// The tasks that were started for this job.
+    pub(crate) fn tasks(&self, job: &JobRef) -> Vec<Value> {
+        let name = started_by(job);
+        let mut all = self.all_tasks();
+        all.retain(|task| task["startedBy"] == name.as_str());
+        all
+    }
+
+    /// How often ECS answered with this code.
+    #[allow(dead_code, reason = "for the test of a thousand launches")]
+    pub(crate) fn answers(&self, code: &str) -> usize {
+        let calls = self.ask("admin", "GET", "/calls", &Value::Null);
+        calls.as_array().unwrap().iter().filter(|call| call["code"] == code).count()
+    }
+
+    pub(crate) fn task(&self, job: &JobRef) -> Value {
+        let mut tasks = self.tasks(job);
+        assert_eq!(tasks.len(), 1, "{tasks:?}");
+        tasks.remove(0)
+    }
+
+    /// What Canyon sent, for all calls of this name.
+    pub(crate) fn bodies(&self, action: &str) -> Vec<Value> {
+        let all = self.ask("ecs_control", "GET", "/bodies", &Value::Null);
+        let all = all.as_array().unwrap().iter().filter(|call| call["action"] == action);
+        all.map(|call| serde_json::from_str(call["body"].as_str().unwrap()).unwrap()).collect()
+    }
+
+    fn ask(&self, service: &str, method: &str, path: &str, body: &Value) -> Value {
+        let address = self.addresses[service].trim_start_matches("http://");
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let mut connection = TcpStream::connect(address).unwrap();
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
+        write!(connection, "{head}content-length: {length}\r\n\r\n{body}").unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{method} {path}: {answer}");
+        serde_json::from_str(body).unwrap()
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        // It ends when its input does, and its containers with it.
+        drop(self.program.stdin.take());
+        let _ = self.program.wait();
+    }
+}
+
+pub(crate) fn started_by(job: &JobRef) -> String {
+    job_name(AttemptRef { org: ORG, deployment: job.deployment, number: job.attempt })
+}
+
+/// `job` of a runner.
+fn job() -> Value {
+    json!({
+        "region": REGION,
+        "cluster": "jobs",
+        "subnets": ["subnet-0a", "subnet-0b", "subnet-0c"],
+        "security_groups": ["sg-0a"],
+        "execution_role_arn": format!("arn:aws:iam::{ACCOUNT}:role/execution"),
+        "task_role_arn": format!("arn:aws:iam::{ACCOUNT}:role/task"),
+        "cpu": 256,
+        "memory": 512,
+        "log_group": LOG_GROUP,
+    })
+}
+
+fn state(behaviour: &Value) -> Value {
+    let allow = |actions: &[&str], resource: &str| json!({ "Effect": "Allow", "Action": actions, "Resource": resource });
+    let trust = json!({
+        "Version": "2012-10-17",
+        "Statement": {
+            "Effect": "Allow",
+            "Principal": { "Federated": format!("arn:aws:iam::{ACCOUNT}:oidc-provider/tests") },
+            "Action": "sts:AssumeRoleWithWebIdentity",
+        },
+    });
+    let policy = json!({
+        "Version": "2012-10-17",
+        "Statement": [
+            allow(&["ecs:RegisterTaskDefinition", "ecs:DescribeTaskDefinition", "ecs:ListTasks"], "*"),
+            allow(&["ecs:RunTask"], &format!("arn:aws:ecs:*:{ACCOUNT}:task-definition/canyon-*")),
+            allow(&["ecs:DescribeTasks", "ecs:StopTask"], &format!("arn:aws:ecs:*:{ACCOUNT}:task/jobs/*")),
+            allow(&["ecs:TagResource"], &format!("arn:aws:ecs:*:{ACCOUNT}:task*")),
+            allow(&["ecs:DescribeClusters"], &format!("arn:aws:ecs:*:{ACCOUNT}:cluster/jobs")),
+            allow(&["iam:PassRole"], &format!("arn:aws:iam::{ACCOUNT}:role/execution")),
+            allow(&["iam:PassRole"], &format!("arn:aws:iam::{ACCOUNT}:role/task")),
+            allow(&["logs:GetLogEvents"], &format!("arn:aws:logs:*:{ACCOUNT}:log-group:{LOG_GROUP}:*")),
+        ],
+    });
+    let account = json!({
+        "oidc_providers": [],
+        "roles": { "canyon": { "trust_policy": trust, "policies": [policy] } },
+        "ecs": {
+            "clusters": ["jobs"],
+            "subnets": {
+                "subnet-0a": { "az": "a" }, "subnet-0b": { "az": "b" }, "subnet-0c": { "az": "c" },
+            },
+            "security_groups": ["sg-0a"],
+            "log_groups": [LOG_GROUP],
+        },
+    });
+    json!({ "aws": { "accounts": { ACCOUNT: account }, "ecs": behaviour } })
+}
+
+fn start(config: &Path) -> (Child, HashMap<String, String>) {
+    let missing = "CANYON_TEST_AWS_PYTHON is not set; run ./scripts/setup aws-tools";
+    let python = std::env::var("CANYON_TEST_AWS_PYTHON").unwrap_or_else(|_| panic!("{missing}"));
+    let mut program = Command::new(python)
+        .args(["-m", "strict.ecs", "--believe", "--config"])
+        .arg(config)
+        .current_dir(tests_folder())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut addresses = HashMap::new();
+    for line in BufReader::new(program.stdout.take().unwrap()).lines() {
+        match line.unwrap().split_once('=') {
+            Some((name, address)) => addresses.insert(name.to_owned(), address.to_owned()),
+            None => return (program, addresses),
+        };
+    }
+    panic!("strict.ecs ended: {:?}", program.wait());
+}
+
+fn platform(
+    folder: &Path,
+    addresses: &HashMap<String, String>,
+    clock: &Arc<Ahead>,
+    pace: Arc<dyn Pace>,
+) -> Arc<EcsPlatform> {
+    let signer = Arc::new(FileSigner::new(&folder.join("issuer.pk8")));
+    let system = || Arc::new(System);
+    let issuer = Issuer::new("https://canyon.example", signer, vec![], system(), system());
+    let endpoints = Endpoints::from_variables(&|name| {
+        let service = match name {
+            "AWS_ENDPOINT_URL_STS" => "aws_sts",
+            "AWS_ENDPOINT_URL_ECS" => "aws_ecs",
+            "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS" => "aws_logs",
+            _ => return None,
+        };
+        addresses.get(service).cloned()
+    });
+    let federation = Federation::new(Arc::new(issuer), endpoints, system());
+    let image = Some(IMAGE.to_owned());
+    let platform = EcsPlatform::new(Arc::new(federation), pace, image);
+    Arc::new(platform.with_clock(clock.clone()))
+}
+
+/// From whichever crate this is built.
+fn tests_folder() -> std::path::PathBuf {
+    let mut folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    while !folder.join("Cargo.lock").exists() {
+        folder = folder.parent().unwrap();
+    }
+    folder.join("tests")
+}

@@ -1,0 +1,238 @@
+//! The Kubernetes kinds, on a real cluster with real pods.
+
+use crate::bed::Bed;
+use crate::behaviour::{self, Act, Platform, launch, new_job, until, until_gone};
+use canyon_dispatch::{Dispatcher, JobRef, Launch, Remains, Started, StopMode, Then};
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::FailureClass;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use secrecy::SecretString;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) const CODE: &str = "cyc_canary-of-a-claim-code";
+
+pub(crate) fn name_of(job: &JobRef) -> String {
+    format!("canyon-{}-{}", job.deployment.0.simple(), job.attempt)
+}
+
+pub(crate) fn acting(bed: &Bed, job: JobRef, act: &str) -> Launch {
+    let environment: [(&str, String); 5] = [
+        ("CANYON_ACT", act.to_owned()),
+        ("CANYON_NOTES", bed.notes.address.to_string()),
+        ("CANYON_NOTES_KEY", name_of(&job)),
+        ("CANYON_API_URL", "https://canyon.example".to_owned()),
+        ("CANYON_CLAIM_CODE", CODE.to_owned()),
+    ];
+    let environment: BTreeMap<String, SecretString> =
+        environment.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    launch(job, environment)
+}
+
+struct Cluster(Bed);
+
+impl Platform for Cluster {
+    type Kind = dyn Dispatcher;
+
+    fn dispatcher(&self) -> Arc<dyn Dispatcher> {
+        let mut configuration = self.0.configuration();
+        // A pod that has been asked keeps its grace, also when it is killed.
+        configuration["job"]["timeouts"] = json!({ "stop_seconds": 5 });
+        self.0.dispatcher(configuration)
+    }
+
+    fn launch(&self, job: JobRef, act: Act) -> Launch {
+        let act = match act {
+            Act::UntilAsked => "until-asked",
+            Act::Stubborn => "stubborn",
+            Act::Writes => "writes",
+        };
+        acting(&self.0, job, act)
+    }
+
+    fn noted(&self, job: &JobRef, what: &str) -> usize {
+        self.0.notes.count(&name_of(job), what)
+    }
+}
+
+macro_rules! behaves {
+    ($($rule:ident),* $(,)?) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $rule() {
+            behaviour::$rule(&Cluster(Bed::new().await)).await;
+        })*
+    };
+}
+
+behaves! {
+    a_job_that_was_never_started_is_gone_and_may_be_stopped,
+    a_second_start_finds_the_first_dead_or_alive,
+    of_many_starts_at_once_one_runs,
+    a_job_is_asked_once_and_lives_until_it_ends,
+    what_a_dead_job_wrote_is_there_until_it_is_forgotten,
+    a_living_job_is_not_forgotten,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_the_same_name_is_compared_and_never_taken_for_ours() {
+    let bed = Bed::new().await;
+    let kind = bed.dispatcher(bed.configuration());
+    let launch = acting(&bed, new_job(), "until-asked");
+    assert_eq!(kind.start(&launch).await.unwrap(), Started::Now(None));
+    // The runner was changed in between: still the same launch.
+    let mut changed = bed.configuration();
+    changed["job"]["timeouts"] = json!({ "run_seconds": 60 });
+    assert_eq!(bed.dispatcher(changed).start(&launch).await.unwrap(), Started::Already(None));
+
+    let jobs = bed.api::<Job>();
+    let name = name_of(&launch.job);
+    let spoil = async |change: serde_json::Value| {
+        jobs.patch(&name, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+        kind.start(&launch).await.unwrap_err()
+    };
+    let other = json!({ "metadata": { "annotations": { "canyon.dev/launch-sha256": "other" } } });
+    let error = spoil(other).await;
+    assert_eq!((error.failure.class, error.then), (FailureClass::Config, Then::End));
+    assert!(error.to_string().contains(&name), "{error}");
+    let mut other_code = launch.clone();
+    other_code.environment.insert("CANYON_CLAIM_CODE".into(), "cyc_another".to_owned().into());
+    assert_eq!(kind.start(&other_code).await.unwrap_err().then, Then::End);
+    kind.stop(&launch.job, StopMode::Kill).await.unwrap();
+    until_gone(&*kind, &launch.job).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_stopped_before_it_has_a_pod_never_gets_one() {
+    let bed = Bed::new().await;
+    let kind = bed.dispatcher(bed.configuration());
+    for how in [StopMode::Graceful, StopMode::Kill] {
+        let launch = acting(&bed, new_job(), "until-asked");
+        kind.start(&launch).await.unwrap();
+        kind.stop(&launch.job, how).await.unwrap();
+        until_gone(&*kind, &launch.job).await;
+        let Observation::Gone(_) = kind.observe(&launch.job).await else { panic!() };
+        assert_eq!(kind.forget(&launch.job).await, Remains::Nothing);
+        until("the pods are gone", async || {
+            bed.api::<Pod>().list(&ListParams::default()).await.unwrap().items.is_empty()
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_somebody_deleted_lives_as_long_as_its_pod() {
+    let bed = Bed::new().await;
+    let mut configuration = bed.configuration();
+    configuration["job"]["timeouts"] = json!({ "stop_seconds": 5 });
+    let kind = bed.dispatcher(configuration);
+    let launch = acting(&bed, new_job(), "stubborn");
+    kind.start(&launch).await.unwrap();
+    until("it runs", async || kind.observe(&launch.job).await == Observation::Alive).await;
+    let name = name_of(&launch.job);
+    bed.api::<Job>().delete(&name, &DeleteParams::background()).await.unwrap();
+    until("the Job is gone", async || bed.api::<Job>().get_opt(&name).await.unwrap().is_none())
+        .await;
+    assert_eq!(kind.observe(&launch.job).await, Observation::Alive);
+    assert_eq!(kind.forget(&launch.job).await, Remains::Job);
+    until_gone(&*kind, &launch.job).await;
+    assert_eq!(bed.notes.count(&name, "asked"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runner_that_fails_is_quoted() {
+    let bed = Bed::new().await;
+    let kind = bed.dispatcher(bed.configuration());
+    let launch = acting(&bed, new_job(), "fails");
+    kind.start(&launch).await.unwrap();
+    until_gone(&*kind, &launch.job).await;
+    let Observation::Gone(Some(failure)) = kind.observe(&launch.job).await else { panic!() };
+    assert_eq!(failure.class, FailureClass::Lost);
+    assert_eq!(
+        failure.message,
+        "the runner ended without a result (exit code 3); it last said: the API refused the claim"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pod_has_the_claim_code_alone_and_no_token_but_its_own() {
+    let bed = Bed::new().await;
+    let kind = bed.dispatcher(bed.configuration());
+    let launch = acting(&bed, new_job(), "until-asked");
+    kind.start(&launch).await.unwrap();
+    until("it runs", async || kind.observe(&launch.job).await == Observation::Alive).await;
+    let job = bed.api::<Job>().get(&name_of(&launch.job)).await.unwrap();
+    let pods = bed.api::<Pod>().list(&ListParams::default()).await.unwrap().items;
+    let texts = [serde_json::to_string(&job).unwrap(), serde_json::to_string(&pods[0]).unwrap()];
+    for text in &texts {
+        assert!(!text.contains(&bed.token), "Canyon's own token is in {text}");
+        assert_eq!(text.matches(CODE).count(), 1, "{text}");
+    }
+    let spec = json!(pods[0].spec);
+    assert_eq!(spec["automountServiceAccountToken"], false);
+    let sources = spec["volumes"].as_array().unwrap().iter().filter_map(|volume| {
+        let token = &volume["projected"]["sources"][0]["serviceAccountToken"];
+        (!token.is_null()).then(|| (volume["name"].as_str().unwrap(), token["audience"].as_str()))
+    });
+    let sources: Vec<_> = sources.collect();
+    // State in the cluster needs the API's token; Canyon's own is good for Canyon alone.
+    let expected =
+        [("canyon-api-token", None), ("canyon-place-token", Some("https://canyon.example"))];
+    assert_eq!(sources.len(), expected.len(), "{sources:?}");
+    assert!(expected.iter().all(|wanted| sources.contains(wanted)), "{sources:?}");
+    kind.stop(&launch.job, StopMode::Kill).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_jobs_of_a_runner_are_found_and_no_others() {
+    let bed = Bed::new().await;
+    let kind = bed.dispatcher(bed.configuration());
+    assert_eq!(kind.jobs().await.unwrap(), []);
+    let mut started: Vec<_> = vec![];
+    for _ in 0..2 {
+        let launch = acting(&bed, new_job(), "writes");
+        kind.start(&launch).await.unwrap();
+        started.push(launch.job);
+    }
+    // Of another runner, in the same namespace.
+    let jobs = bed.api::<Job>();
+    let mut other = jobs.get(&name_of(&started[0])).await.unwrap();
+    let mut launch = acting(&bed, new_job(), "writes");
+    launch.job.attempt = 2;
+    other.metadata = serde_json::from_value(json!({
+        "name": name_of(&launch.job),
+        "labels": { "canyon.dev/runner": "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000" },
+    }))
+    .unwrap();
+    let spec = other.spec.as_mut().unwrap();
+    (spec.selector, spec.template.metadata, other.status) = (None, None, None);
+    jobs.create(&kube::api::PostParams::default(), &other).await.unwrap();
+    let mut found = kind.jobs().await.unwrap();
+    found.sort_by_key(|job| job.deployment);
+    assert_eq!(found, started);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_policy_against_metadata_services_is_made_once_and_put_right() {
+    let bed = Bed::new().await;
+    let mut configuration = bed.configuration();
+    configuration["job"]["deny_metadata_access"] = json!(true);
+    let kind = bed.dispatcher(configuration);
+    let policies = bed.api::<NetworkPolicy>();
+    let read = async || policies.get("canyon-jobs-without-metadata").await.unwrap();
+    kind.start(&acting(&bed, new_job(), "writes")).await.unwrap();
+    let made = read().await;
+    let egress = json!(made.spec)["egress"].to_string();
+    for address in ["169.254.0.0/16", "fd00:ec2::254/128", "168.63.129.16/32"] {
+        assert!(egress.contains(address), "{egress}");
+    }
+    kind.start(&acting(&bed, new_job(), "writes")).await.unwrap();
+    assert_eq!(read().await.metadata.resource_version, made.metadata.resource_version);
+    let open = Patch::Merge(json!({ "spec": { "egress": [{}] } }));
+    policies.patch("canyon-jobs-without-metadata", &PatchParams::default(), &open).await.unwrap();
+    kind.start(&acting(&bed, new_job(), "writes")).await.unwrap();
+    assert_eq!(read().await.spec, made.spec);
+}

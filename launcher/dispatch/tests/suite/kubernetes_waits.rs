@@ -1,0 +1,143 @@
+//! What a pod waits for in vain, and what kills it: each ends with a class and words that name the thing.
+
+use crate::bed::{ACCOUNT, Bed};
+use crate::behaviour::{new_job, until};
+use crate::kubernetes::acting;
+use canyon_dispatch::{Dispatcher, JobRef, StopMode};
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::{Failure, FailureClass};
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota, ServiceAccount};
+use kube::api::{DeleteParams, EvictParams, ListParams};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Starts a job whose `canyon-runner` has the fields of `container` too.
+async fn start(bed: &Bed, act: &str, container: Value) -> (Arc<dyn Dispatcher>, JobRef) {
+    let mut container = container;
+    container["name"] = json!("canyon-runner");
+    let mut configuration = bed.configuration();
+    configuration["job"]["pod_template"] = json!({ "spec": { "containers": [container] } });
+    configuration["job"]["timeouts"] = json!({ "stop_seconds": 5 });
+    let kind = bed.dispatcher(configuration);
+    let launch = acting(bed, new_job(), act);
+    kind.start(&launch).await.unwrap();
+    (kind, launch.job)
+}
+
+/// How it ends, and the last reason to wait before that.
+async fn end(kind: &dyn Dispatcher, job: &JobRef) -> (Option<Failure>, String) {
+    let mut waited = String::new();
+    for _ in 0..600 {
+        match kind.observe(job).await {
+            Observation::Gone(reason) => return (reason, waited),
+            Observation::Waiting(reason) => waited = reason,
+            Observation::Alive | Observation::Unknown(_) => {}
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("it did not end; it last waited: {waited}");
+}
+
+async fn waits_for(kind: &dyn Dispatcher, job: &JobRef, what: &str) {
+    until(what, async || {
+        matches!(kind.observe(job).await, Observation::Waiting(reason) if reason.contains(what))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_cannot_be_pulled_ends_with_the_registrys_words() {
+    let bed = Bed::new().await;
+    let image = format!("{}/nobody/has-this:1", crate::bed::Facts::of_cluster().get("REGISTRY"));
+    let began = std::time::Instant::now();
+    let (kind, job) = start(&bed, "writes", json!({ "image": image })).await;
+    let (failure, waited) = end(&*kind, &job).await;
+    let failure = failure.unwrap();
+    assert_eq!(failure.class, FailureClass::ImagePull, "{failure:?}");
+    assert!(failure.message.contains(&image), "{failure:?}");
+    assert!(failure.message.contains("not found"), "{failure:?}");
+    assert!(waited.contains(&image), "{waited}");
+    assert!(began.elapsed() >= Duration::from_secs(30), "{:?}", began.elapsed());
+    // Whoever looks later learns the same, though the pod is gone.
+    let again = kind.observe(&job).await;
+    assert!(
+        matches!(&again, Observation::Gone(Some(told)) if told.class == FailureClass::ImagePull),
+        "{again:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_name_that_is_none_ends_at_once() {
+    let bed = Bed::new().await;
+    let began = std::time::Instant::now();
+    let (kind, job) = start(&bed, "writes", json!({ "image": "UPPER/CASE" })).await;
+    let (failure, _) = end(&*kind, &job).await;
+    assert_eq!(failure.unwrap().class, FailureClass::ImagePull);
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_is_missing_is_named() {
+    let bed = Bed::new().await;
+    let missing = json!({ "envFrom": [{ "secretRef": { "name": "cloud-login" } }] });
+    let (kind, job) = start(&bed, "writes", missing).await;
+    let failure = end(&*kind, &job).await.0.unwrap();
+    assert_eq!(failure.class, FailureClass::Config);
+    assert!(failure.message.contains(r#"secret "cloud-login" not found"#), "{failure:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_account_that_is_missing_is_named() {
+    let bed = Bed::new().await;
+    bed.api::<ServiceAccount>().delete(ACCOUNT, &DeleteParams::default()).await.unwrap();
+    let (kind, job) = start(&bed, "writes", json!({})).await;
+    let failure = end(&*kind, &job).await.0.unwrap();
+    assert_eq!(failure.class, FailureClass::Config);
+    assert!(failure.message.contains(r#"serviceaccount "canyon-runner" not found"#), "{failure:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_quota_is_waited_for() {
+    let bed = Bed::new().await;
+    bed.create::<ResourceQuota>(json!({
+        "metadata": { "name": "none" }, "spec": { "hard": { "pods": "0" } },
+    }))
+    .await;
+    let (kind, job) = start(&bed, "writes", json!({})).await;
+    waits_for(&*kind, &job, "exceeded quota").await;
+    kind.stop(&job, StopMode::Graceful).await.unwrap();
+    end(&*kind, &job).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_no_node_takes_waits_in_the_schedulers_words() {
+    let bed = Bed::new().await;
+    let huge = json!({ "resources": { "requests": { "cpu": "10000" } } });
+    let (kind, job) = start(&bed, "writes", huge).await;
+    waits_for(&*kind, &job, "Insufficient cpu").await;
+    kind.stop(&job, StopMode::Graceful).await.unwrap();
+    end(&*kind, &job).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_needs_too_much_memory_ends_as_oom() {
+    let bed = Bed::new().await;
+    let small = json!({ "resources": { "limits": { "memory": "16Mi" } } });
+    let (kind, job) = start(&bed, "memory", small).await;
+    let failure = end(&*kind, &job).await.0.unwrap();
+    assert_eq!(failure.class, FailureClass::Oom, "{failure:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_pod_ends_as_evicted() {
+    let bed = Bed::new().await;
+    let (kind, job) = start(&bed, "stubborn", json!({})).await;
+    until("it runs", async || kind.observe(&job).await == Observation::Alive).await;
+    let pods = bed.api::<Pod>();
+    let name =
+        pods.list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
+    pods.evict(&name, &EvictParams::default()).await.unwrap();
+    let failure = end(&*kind, &job).await.0.unwrap();
+    assert_eq!(failure.class, FailureClass::Evicted, "{failure:?}");
+}
