@@ -56,6 +56,12 @@ pub fn wrapped_key() -> Key {
     Key::new("system#master-key".to_owned(), "K")
 }
 
+/// How far ahead the calls of one rate are taken. Accounts of clouds may be shared by organizations,
+/// so it belongs to none.
+pub fn pace(rate: &str) -> Key {
+    Key::new(format!("pace#{rate}"), "P")
+}
+
 /// A token in its organization's list.
 pub fn token(of: OrgUuid, id: Uuid) -> Key {
     Key::new(tokens(of), id.to_string())
@@ -100,6 +106,21 @@ pub fn runner(of: OrgUuid, id: &RunnerId) -> Key {
 pub fn runners(of: OrgUuid) -> String {
     format!("{}#runners", org(of))
 }
+
+/// The last check of a runner.
+pub fn runner_check(of: OrgUuid, runner: &RunnerId) -> Key {
+    Key::new(format!("{}#checks", org(of)), runner.as_str())
+}
+
+/// Reads a [`runner_check`] key back.
+pub fn parse_runner_check(pk: &str, sk: &str) -> Option<(OrgUuid, RunnerId)> {
+    let of = pk.strip_suffix("#checks")?;
+    let bytes: [u8; 16] = URL_SAFE_NO_PAD.decode(of).ok()?.try_into().ok()?;
+    Some((OrgUuid(Uuid::from_bytes(bytes)), sk.parse().ok()?))
+}
+
+/// Partition, in `gsi2`, of the checks that no launcher has begun.
+pub const OPEN_CHECKS: &str = "checks";
 
 /// A runner rule.
 pub fn rule(of: OrgUuid, id: RuleId) -> Key {
@@ -241,6 +262,15 @@ mod tests {
     }
 
     #[test]
+    fn the_key_of_a_check_reads_back() {
+        let (of, runner) = (OrgUuid(Uuid::now_v7()), "my-runner".parse::<RunnerId>().unwrap());
+        let key = runner_check(of, &runner);
+        assert_eq!(parse_runner_check(&key.pk, &key.sk), Some((of, runner)));
+        let deployment = deployment(of, DeploymentId(Uuid::now_v7()));
+        assert_eq!(parse_runner_check(&deployment.pk, &deployment.sk), None);
+    }
+
+    #[test]
     fn two_organizations_share_no_key() {
         let keys = |of: OrgUuid| {
             let id = DeploymentId(Uuid::nil());
@@ -253,6 +283,7 @@ mod tests {
                 env_types(of),
                 projects(of),
                 runners(of),
+                runner_check(of, &"rr".parse().unwrap()).pk,
                 rules(of),
                 rule_scope(of, &Scope::default()).pk,
                 event_sources(of),
@@ -265,7 +296,7 @@ mod tests {
                 audit_month(of, Timestamp::UNIX_EPOCH),
             ]
         };
-        let mut all = HashSet::from([wrapped_key().pk]);
+        let mut all = HashSet::from([wrapped_key().pk, pace("r").pk]);
         for n in 0..3_u128 {
             for key in keys(OrgUuid(Uuid::from_u128(n))) {
                 assert!(all.insert(key.clone()), "{key}");

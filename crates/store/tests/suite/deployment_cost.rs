@@ -63,7 +63,7 @@ async fn one_life(
     let claimant = uuid::Uuid::new_v4().simple().to_string();
     let (code, token) = (hash("code"), hash("token"));
     let mut deployment = world.stored(deployment.id).await;
-    lifecycle::claim(&mut deployment, 1, &code, &claimant, token, (0, 0), at(3)).unwrap();
+    lifecycle::claim(&mut deployment, 1, &code, claimant.as_str(), token, (0, 0), at(3)).unwrap();
     steps.push((
         "claim",
         save(world, &mut deployment, meter).await,

@@ -32,8 +32,10 @@ mod isolation;
 mod items;
 mod metering;
 mod organizations;
+mod pace;
 mod pages;
 mod queries;
+mod runner_checks;
 mod runner_rules;
 #[cfg(feature = "s3")]
 mod signed_urls;

@@ -1,0 +1,97 @@
+//! Turns at a rate that many launchers share.
+
+use crate::world::at;
+use canyon_store::Table;
+use canyon_store::pace::{Bucket, Turn};
+use jiff::Timestamp;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+const BUCKET: Bucket = Bucket { burst: 20, per_second: 20 };
+const PATIENCE: Duration = Duration::from_secs(2);
+
+on_each_table!(
+    a_burst_is_taken_at_once_then_turns_come_at_the_rate_and_the_rest_comes_later,
+    of_many_at_once_no_two_have_the_same_turn,
+    all_of_a_thousand_have_their_turn_and_none_is_early,
+    a_bucket_that_was_left_alone_is_full_again_and_another_one_knows_nothing,
+);
+
+async fn turn(table: &Table, now: Timestamp) -> Turn {
+    table.take_turn("ecs-run-task/111122223333/eu-west-1", BUCKET, now, PATIENCE).await.unwrap()
+}
+
+fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+async fn a_burst_is_taken_at_once_then_turns_come_at_the_rate_and_the_rest_comes_later(
+    table: Table,
+) {
+    let now = at(0);
+    for _ in 0..20 {
+        assert_eq!(turn(&table, now).await, Turn::Taken(Duration::ZERO));
+    }
+    for n in 1..=40 {
+        assert_eq!(turn(&table, now).await, Turn::Taken(millis(50 * n)));
+    }
+    // Who is turned away comes back one after the other.
+    for n in 1..=5 {
+        assert_eq!(turn(&table, now).await, Turn::Later(millis(50 * (n + 1))), "{n}");
+    }
+}
+
+async fn of_many_at_once_no_two_have_the_same_turn(table: Table) {
+    let now = at(0);
+    let turns = (0..64).map(|_| {
+        let table = table.clone();
+        tokio::spawn(async move { turn(&table, now).await })
+    });
+    let mut waits = Vec::new();
+    for turn in turns.collect::<Vec<_>>() {
+        if let Turn::Taken(wait) = turn.await.unwrap() {
+            waits.push(wait);
+        }
+    }
+    waits.sort();
+    let at_once = waits.iter().take_while(|wait| wait.is_zero()).count();
+    assert!(at_once <= 20, "{at_once}");
+    assert!(waits.windows(2).skip(20).all(|two| two[0] < two[1]), "{waits:?}");
+    assert!(waits.len() > 30, "only {} had one", waits.len());
+}
+
+/// In the order of time, as launchers that all come when they were told to.
+async fn all_of_a_thousand_have_their_turn_and_none_is_early(table: Table) {
+    let mut waiting: BinaryHeap<_> = (0..1_000).map(|n| Reverse((at(0), n))).collect();
+    let (mut calls, mut asked) = (Vec::new(), 0);
+    while let Some(Reverse((now, n))) = waiting.pop() {
+        asked += 1;
+        match turn(&table, now).await {
+            Turn::Taken(wait) => calls.push(now + wait),
+            Turn::Later(pause) => waiting.push(Reverse((now + pause, n))),
+        }
+    }
+    calls.sort();
+    assert_eq!(calls.len(), 1_000);
+    // 20 at once, and then one more each 50 ms.
+    for (n, call) in calls.iter().enumerate().skip(20) {
+        let due = at(0) + millis(50 * (n as u64 - 19));
+        assert!(*call >= due, "call {n} is early");
+    }
+    let last = calls[999].duration_since(at(0)).as_secs();
+    assert!(last <= 55, "the last one waits {last} s");
+    assert!(asked <= 3_000, "{asked} were asked for");
+}
+
+async fn a_bucket_that_was_left_alone_is_full_again_and_another_one_knows_nothing(table: Table) {
+    for _ in 0..70 {
+        turn(&table, at(0)).await;
+    }
+    let other = table.take_turn("other", BUCKET, at(0), PATIENCE).await.unwrap();
+    assert_eq!(other, Turn::Taken(Duration::ZERO));
+    for _ in 0..20 {
+        assert_eq!(turn(&table, at(60_000)).await, Turn::Taken(Duration::ZERO));
+    }
+    assert_eq!(turn(&table, at(60_000)).await, Turn::Taken(millis(50)));
+}

@@ -1,0 +1,35 @@
+//! The pace of platforms, kept in the table for all launchers together.
+
+use async_trait::async_trait;
+use canyon_dispatch::{Pace, Rate, Turn};
+use canyon_domain::seam::Clock;
+use canyon_store::Table;
+use canyon_store::pace::{self, Bucket};
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Hands out turns by the table.
+#[derive(Clone)]
+pub struct TablePace {
+    /// Where the turns are counted.
+    pub table: Table,
+    /// What time it is. Clocks that differ by less than a burst's length do no harm.
+    pub clock: Arc<dyn Clock>,
+}
+
+#[async_trait]
+impl Pace for TablePace {
+    async fn turn(
+        &self,
+        rate: &Rate,
+        patience: Duration,
+    ) -> Result<Turn, Box<dyn Error + Send + Sync>> {
+        let bucket = Bucket { burst: rate.burst, per_second: rate.per_second };
+        let now = self.clock.now();
+        Ok(match self.table.take_turn(&rate.name, bucket, now, patience).await? {
+            pace::Turn::Taken(wait) => Turn::Taken(wait),
+            pace::Turn::Later(pause) => Turn::Later(pause),
+        })
+    }
+}
