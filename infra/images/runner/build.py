@@ -1,0 +1,122 @@
+"""Puts the runner image together; see docs/runner-image.md. Called by scripts/image, which builds what goes in."""
+
+import argparse
+import hashlib
+import json
+import sys
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+import archive
+import elf
+import rootfs
+import sbom
+from debian import Debian, Unavailable, read_lock
+from layer import Layer, Store, write
+
+FOLDER = Path(__file__).parent
+# Layers that nobody asked for so long are removed.
+KEEP_SECONDS = 14 * 24 * 3600
+
+
+def options():
+    parser = argparse.ArgumentParser()
+    for name in ("runner", "tofu", "store", "name", "output", "version", "crates"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--architecture", required=True, choices=("amd64", "arm64"))
+    parser.add_argument("--epoch", required=True, type=int)
+    parser.add_argument("--revision", default="")
+    parser.add_argument("--locked", type=Path)
+    parser.add_argument("--refresh", action="store_true")
+    parser.add_argument("--anew", action="store_true")
+    parser.add_argument("--fast", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    given = options()
+    store = Path(given.store)
+    created = datetime.fromtimestamp(given.epoch, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    packages = debian_packages(given, store)
+    for program in (given.tofu, given.runner):
+        if elf.machine(Path(program).read_bytes()) != elf.MACHINES[given.architecture]:
+            raise Unavailable(f"{program} is not for {given.architecture}")
+    layers = Store(store / "layers", given.anew)
+    system = layers.layer(*debian_layer(given, store, packages))
+    tofu = layers.layer(*program_layer(Path(given.tofu), "usr/bin/tofu", "opentofu"))
+
+    runner = Path(given.runner).read_bytes()
+    top = Layer()
+    top.file("usr/bin/canyon-runner", runner, 0o755, "canyon-runner")
+    lock = "".join(f"{package}\n" for package in packages).encode()
+    top.file(f"{sbom.FOLDER}/packages.lock", lock, 0o644, rootfs.OWN)
+    document = sbom.document(
+        given, created, packages, system["licences"],
+        [*system["files"], *tofu["files"], *top.files()],
+    )
+    top.file(f"{sbom.FOLDER}/sbom.spdx.json", document, 0o644, rootfs.OWN)
+    key = hashlib.sha256(top.pack()).hexdigest()
+    own = layers.layer(f"own-{key}-{given.fast}", lambda: top, level=1 if given.fast else 6)
+
+    parts = [("packages of Debian", system), ("OpenTofu", tofu), ("canyon-runner and the SBOM", own)]
+    configuration = archive.config(container(given), parts, given.architecture, created)
+    image, image_id, manifest = archive.pack(configuration, parts, layers.blob, given.name)
+    output = Path(given.output)
+    write(output, image)
+    write(output.with_suffix(".spdx.json"), document)
+    layers.forget(KEEP_SECONDS, time.time())
+    for name, part in parts:
+        print(f"image: {part['unpacked']:>11,} bytes, packed {part['size']:>10,}: {name}")
+    print(f"image: id {image_id}")
+    print(f"image: manifest {manifest}")
+    print(f"image: {given.name} is in {output}, {len(image):,} bytes")
+
+
+def debian_packages(given, store):
+    """Which packages: those of the lock file, or the newest ones."""
+    debian = Debian(store, given.architecture)
+    if given.locked:
+        packages = read_lock(given.locked.read_text())
+    else:
+        names = [name for name, *_ in rootfs.read_table(FOLDER / "packages.txt")]
+        packages = debian.newest(names, given.refresh)
+    debian.fetch(packages)
+    return packages
+
+
+def debian_layer(given, store, packages):
+    """What it is made from, as a key, and how."""
+    made_from = hashlib.sha256("".join(f"{package}\n" for package in packages).encode())
+    for path in sorted([*FOLDER.glob("*.txt"), *FOLDER.glob("*.py"), *FOLDER.glob("etc/*")]):
+        made_from.update(f"{path.relative_to(FOLDER)}\n".encode() + path.read_bytes())
+    debian = Debian(store, given.architecture)
+    return f"debian-{made_from.hexdigest()}", lambda: rootfs.build(debian, packages, FOLDER)
+
+
+def program_layer(file, path, component):
+    """A layer with one program in it."""
+    content = file.read_bytes()
+
+    def make():
+        layer = Layer()
+        layer.file(path, content, 0o755, component)
+        return layer
+
+    return f"{component}-{hashlib.sha256(content).hexdigest()}", make
+
+
+def container(given):
+    """How a container of the image starts."""
+    settings = json.loads((FOLDER / "config.json").read_text())
+    settings["Labels"]["org.opencontainers.image.version"] = given.version
+    if given.revision:
+        settings["Labels"]["org.opencontainers.image.revision"] = given.revision
+    return settings
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Unavailable as problem:
+        sys.exit(f"image: {problem}")

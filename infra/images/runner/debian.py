@@ -1,0 +1,146 @@
+"""Debian packages, as the machine's package sources offer them: which there are, and what is in them.
+
+Nothing is installed. apt works in a folder of its own, so it needs no root, fetches for another architecture too, and
+checks signatures and sums as always.
+"""
+
+import fnmatch
+import hashlib
+import io
+import os
+import re
+import subprocess
+import tarfile
+import time
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+
+# How long apt's lists count as new.
+LISTS_SECONDS = 24 * 3600
+
+
+class Unavailable(Exception):
+    """A package cannot be had; the text says which and what to do."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """One package in one version. As a line of text it is a line of a lock file."""
+
+    name: str
+    version: str
+    architecture: str
+    sha256: str
+
+    def __str__(self):
+        return f"{self.name} {self.version} {self.architecture} {self.sha256}"
+
+
+def read_lock(text):
+    """The packages of a lock file."""
+    return [Package(*line.split()) for line in text.splitlines() if line.strip()]
+
+
+class Debian:
+    """Packages for one architecture, kept in `folder`."""
+
+    def __init__(self, folder, architecture):
+        self.architecture = architecture
+        self.debs = folder / "debs"
+        self.apt = folder / f"apt-{architecture}"
+        for path in (self.debs, self.apt / "state/lists/partial", self.apt / "cache/archives/partial"):
+            path.mkdir(parents=True, exist_ok=True)
+        # Nothing is installed as far as this apt knows.
+        (self.apt / "status").touch()
+
+    def _apt(self, *arguments):
+        settings = {
+            "APT::Architecture": self.architecture,
+            "APT::Architectures": self.architecture,
+            "APT::Sandbox::User": "",
+            "Acquire::Languages": "none",
+            "Acquire::Retries": "3",
+            "Dir::State": self.apt / "state",
+            "Dir::State::status": self.apt / "status",
+            "Dir::Cache": self.apt / "cache",
+        }
+        options = [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
+        done = subprocess.run(
+            ["apt-get", "-qq", *options, *arguments],
+            cwd=self.debs, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+        if done.returncode:
+            raise Unavailable(f"apt-get {arguments[0]} failed:\n{done.stderr.strip()}")
+        return done.stdout
+
+    def _refresh(self, now):
+        stamp = self.apt / "updated"
+        if now or not stamp.exists() or time.time() - stamp.stat().st_mtime > LISTS_SECONDS:
+            self._apt("update")
+            stamp.touch()
+
+    def newest(self, names, refresh=False):
+        """The newest version of each package that the sources offer."""
+        self._refresh(refresh)
+        # apt takes a second to look, so what it found is kept for as long as its lists.
+        question = hashlib.sha256(" ".join(names).encode()).hexdigest()
+        answer = self.apt / f"newest-{question}"
+        if not answer.exists() or answer.stat().st_mtime < (self.apt / "updated").stat().st_mtime:
+            found = self._look(names)
+            answer.write_text("".join(f"{found[name]}\n" for name in sorted(names)))
+        return read_lock(answer.read_text())
+
+    def _look(self, names):
+        offers = self._apt("download", "--print-uris", *names)
+        found = {}
+        for file_name, sha256 in re.findall(r"^'\S+' (\S+) \d+ SHA256:(\w+)$", offers, re.MULTILINE):
+            name, version, architecture = urllib.parse.unquote(file_name.removesuffix(".deb")).split("_")
+            found[name] = Package(name, version, architecture, sha256)
+        if missing := sorted(set(names) - set(found)):
+            raise Unavailable(f"the machine's package sources have no {', '.join(missing)}; are they Debian 12's?")
+        return found
+
+    def path(self, package):
+        """Where a package that was fetched lies."""
+        return self.debs / f"{package.sha256}.deb"
+
+    def fetch(self, packages):
+        """Makes the packages lie at their paths, with exactly these sums."""
+        wanted = [package for package in packages if not self.path(package).exists()]
+        if not wanted:
+            return
+        self._refresh(False)
+        self._apt("download", *(f"{package.name}={package.version}" for package in wanted))
+        for package in wanted:
+            version = package.version.replace(":", "%3a")
+            file = self.debs / f"{package.name}_{version}_{package.architecture}.deb"
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()
+            if digest != package.sha256:
+                file.unlink()
+                raise Unavailable(f"{package.name} {package.version} has the sum {digest}, not {package.sha256}")
+            file.rename(self.path(package))
+
+    def control(self, package):
+        """The package's description of itself, as dpkg keeps it."""
+        return subprocess.check_output(["dpkg-deb", "--field", self.path(package)], text=True)
+
+    def members(self, package, patterns):
+        """The package's files and links that match: path, mode, content or link."""
+        packed = subprocess.check_output(["dpkg-deb", "--fsys-tarfile", self.path(package)])
+        unmatched = set(patterns)
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            for member in archive:
+                path = member.name.removeprefix("./")
+                hits = {pattern for pattern in patterns if fnmatch.fnmatchcase(path, pattern)}
+                if not hits or member.isdir():
+                    continue
+                unmatched -= hits
+                if member.issym():
+                    yield path, 0o777, member.linkname
+                else:
+                    yield path, member.mode & 0o755, archive.extractfile(member).read()
+        # A pattern may be for another architecture only.
+        if len(unmatched) == len(patterns):
+            raise Unavailable(f"{package.name} {package.version} has none of {', '.join(patterns)}")

@@ -1,0 +1,72 @@
+"""The layer that comes from Debian: what git, ssh and scripts need, and the CA bundle."""
+
+import elf
+import licences
+from debian import Unavailable
+from layer import Layer
+
+BUNDLE = "etc/ssl/certs/ca-certificates.crt"
+# The component that the files of this folder belong to.
+OWN = "canyon-runner-image"
+
+
+def read_table(path):
+    """The words of each line, without comments."""
+    lines = path.read_text().splitlines()
+    return [line.split() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def build(debian, packages, folder):
+    """The layer, from packages that were fetched and the tables in `folder`."""
+    patterns = {name: globs for name, *globs in read_table(folder / "packages.txt")}
+    layer = Layer()
+    certificates = {}
+    for package in packages:
+        _add_package(layer, certificates, debian, package, patterns[package.name])
+    bundle = b"".join(content for _, content in sorted(certificates.items()))
+    layer.file(BUNDLE, bundle, 0o644, "ca-certificates")
+    for source in sorted((folder / "etc").iterdir()):
+        layer.file(f"etc/{source.name}", source.read_bytes(), 0o644, OWN)
+    # One tree below /usr, as on an installed Debian 12.
+    for name in ("bin", "sbin", "lib", "lib64"):
+        layer.folder(f"usr/{name}")
+        layer.link(name, f"usr/{name}")
+    for (applet,) in read_table(folder / "applets.txt"):
+        layer.link(f"usr/bin/{applet}", "busybox")
+    # For any user: a platform may choose the id.
+    for path in ("tmp", "work"):
+        layer.folder(path, 0o1777)
+    for path in ("dev", "proc", "sys", "root"):
+        layer.folder(path)
+    _check(layer, debian.architecture)
+    return layer
+
+
+def _add_package(layer, certificates, debian, package, patterns):
+    copyright_file = f"usr/share/doc/{package.name}/copyright"
+    for path, mode, content in debian.members(package, [*patterns, copyright_file, f"usr/share/doc/{package.name}"]):
+        if path.endswith(".crt"):
+            certificates[path] = content if content.endswith(b"\n") else content + b"\n"
+            continue
+        if path.split("/")[0] in ("bin", "sbin", "lib", "lib64"):
+            path = f"usr/{path}"
+        if isinstance(content, str):
+            layer.link(path, content)
+        else:
+            layer.file(path, content, mode, package.name)
+    status = f"var/lib/dpkg/status.d/{package.name}"
+    layer.file(status, debian.control(package).encode(), 0o644, package.name)
+    _, copyright_text, _ = layer.entries.get(copyright_file, (None, b"", None))
+    layer.licences[package.name] = licences.declared(copyright_file, copyright_text)
+
+
+def _check(layer, architecture):
+    """Every program must be for this machine, and find its libraries."""
+    names = {path.rsplit("/", 1)[-1] for path in layer.entries}
+    for path, (_, content, _) in layer.entries.items():
+        if not isinstance(content, bytes) or not content.startswith(b"\x7fELF"):
+            continue
+        if elf.machine(content) != elf.MACHINES[architecture]:
+            raise Unavailable(f"{path} is not for {architecture}")
+        if missing := [name for name in elf.needed(content) if name not in names]:
+            raise Unavailable(f"{path} needs {', '.join(missing)}; add the package to packages.txt")
