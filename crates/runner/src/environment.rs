@@ -3,8 +3,9 @@
 //! Both begin empty. A variable of the runner's own environment goes on only if it is known to be
 //! meant for the program: the claim code is in that environment too.
 
-use crate::{settings::Settings, workspace::Workspace};
-use std::collections::BTreeMap;
+use crate::{identity, identity::files::Files, settings::Settings, workspace::Workspace};
+use canyon_domain::job::Job;
+use canyon_domain::job_identity::TokenPhase;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -36,12 +37,12 @@ fn inherited(settings: &Settings, wanted: impl Fn(&str) -> bool) -> Variables {
     inherited.filter(|(name, _)| name.to_str().is_some_and(&wanted)).cloned().collect()
 }
 
-/// The environment of OpenTofu or Terraform; `job` are the variables that the runner's
-/// configuration sets.
+/// The environment of OpenTofu or Terraform in `phase`.
 pub fn of_tofu(
     settings: &Settings,
     workspace: &Workspace,
-    job: &BTreeMap<String, String>,
+    job: &Job,
+    phase: TokenPhase,
 ) -> Variables {
     let mut variables = inherited(settings, |name| {
         COMMON.contains(&name)
@@ -52,8 +53,18 @@ pub fn of_tofu(
     variables.retain(|(name, value)| name != "TF_CLI_CONFIG_FILE" || Path::new(value).exists());
     // Ours come last: of two of a name, the last one counts.
     let set = |name: &str, value: &OsStr| (OsString::from(name), value.to_owned());
+    if let Some(of) = &job.identity {
+        let against = |name: &OsStr| {
+            name.to_str().is_some_and(|name| identity::environment::stands_against(of, name))
+        };
+        variables.retain(|(name, _)| !against(name));
+        let (files, session) = (Files::new(workspace.identity()), job.deployment_id.to_string());
+        let identity = identity::environment::variables(of, &files, phase, &session);
+        variables.extend(identity.iter().map(|(name, value)| set(name, value.as_ref())));
+    }
     variables.extend(
-        job.iter()
+        job.environment
+            .iter()
             .filter(|(name, _)| may_be_set(name))
             .map(|(name, value)| set(name, value.as_ref())),
     );

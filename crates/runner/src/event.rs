@@ -170,3 +170,26 @@ pub fn reduced(event: &Event) -> Option<Value> {
         _ => None,
     }
 }
+
+/// The part of a line that tells, after a kill, what may have been created: the lines that the
+/// launcher's `orphans` reads, and of them what it reads. No messages, and of values only ids.
+pub fn begun(event: &Event) -> Option<Value> {
+    match event.kind.as_str() {
+        "apply_start" | "apply_complete" | "apply_errored" => event.hook.as_ref().map(|hook| {
+            serde_json::json!({
+                "type": event.kind,
+                "hook": {
+                    "resource": {"addr": hook.resource.addr},
+                    "action": hook.action,
+                    "id_value": hook.id_value,
+                },
+            })
+        }),
+        "change_summary" => Some(serde_json::json!({"type": event.kind, "changes": event.changes})),
+        "diagnostic" => {
+            let severity = &event.diagnostic.as_ref()?.severity;
+            Some(serde_json::json!({"type": event.kind, "@level": severity}))
+        }
+        _ => None,
+    }
+}

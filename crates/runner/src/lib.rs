@@ -10,13 +10,17 @@
 //! reads [`workspace::LOG`] and [`workspace::EVENTS`] when a runner died before it could ship them.
 
 pub mod backoff;
+pub mod container_log;
 pub mod environment;
 pub mod event;
 pub mod executable;
 pub mod exit;
 pub mod facts;
+pub mod identity;
+pub mod lock;
 pub mod log;
 pub mod mask;
+pub mod neighbours;
 pub mod oom;
 pub mod orphans;
 pub mod outputs;

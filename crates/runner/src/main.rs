@@ -1,11 +1,21 @@
 //! Reads the settings once, serves one attempt, exits with a code of [`canyon_runner::exit`].
 
-use canyon_runner::{exit::Exit, settings::Settings, workspace::Workspace};
+use canyon_runner::{
+    container_log, exit::Exit, settings, settings::Settings, workspace::Workspace,
+};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let in_container = settings::is_in_container();
+    if in_container {
+        container_log::take_over_output();
+    }
     let exit = serve();
     if let Some(message) = exit.message() {
+        if in_container {
+            container_log::say(&format!("canyon-runner: {message}"));
+            return exit.into();
+        }
         #[expect(clippy::print_stderr, reason = "the only line that the platform's own log gets")]
         {
             eprintln!("canyon-runner: {message}");

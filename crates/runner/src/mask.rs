@@ -5,6 +5,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Shorter values are words that stand everywhere: masking `true` would hide nothing and spoil all.
 const SHORTEST: usize = 6;
@@ -18,6 +19,8 @@ const SECRET_WORDS: [&str; 8] =
 pub struct Mask {
     /// Longest first, so that a secret inside another is not all that is masked of it.
     forms: Vec<Vec<u8>>,
+    /// The same of secrets that come and go while the run lasts.
+    passing: Arc<RwLock<Vec<Vec<u8>>>>,
 }
 
 impl std::fmt::Debug for Mask {
@@ -39,25 +42,27 @@ impl Mask {
         environment: &'a BTreeMap<String, String>,
     ) -> Self {
         let named = environment.iter().filter(|(name, _)| is_secret_name(name));
-        let mut forms: Vec<Vec<u8>> = secrets
-            .into_iter()
-            .chain(named.map(|(_, value)| value.as_str()))
-            .flat_map(forms_of)
-            .filter(|form| form.len() >= SHORTEST)
-            .collect();
-        forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        forms.dedup();
-        Self { forms }
+        let secrets = secrets.into_iter().chain(named.map(|(_, value)| value.as_str()));
+        Self { forms: forms_of_all(secrets), passing: Arc::default() }
+    }
+
+    /// Masks `secrets` too from now on, here and in every clone, and those of before no more.
+    pub fn set_passing<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) {
+        let forms = forms_of_all(secrets);
+        *self.passing.write().unwrap_or_else(PoisonError::into_inner) = forms;
     }
 
     /// The length of the longest form: as far as a cut through one reaches.
     pub fn reach(&self) -> usize {
-        self.forms.first().map_or(0, Vec::len)
+        let passing = self.passing.read().unwrap_or_else(PoisonError::into_inner);
+        let longest = [self.forms.first(), passing.first()];
+        longest.into_iter().flatten().map(Vec::len).max().unwrap_or(0)
     }
 
     /// Masks every secret that is whole in `bytes`.
     pub fn apply(&self, bytes: &mut [u8]) {
-        for form in &self.forms {
+        let passing = self.passing.read().unwrap_or_else(PoisonError::into_inner);
+        for form in self.forms.iter().chain(passing.iter()) {
             let mut from = 0;
             while let Some(at) = find(&bytes[from..], form) {
                 let begin = from + at;
@@ -74,6 +79,14 @@ impl Mask {
         // Forms are whole UTF-8 strings, so what is left is one too.
         String::from_utf8_lossy(&bytes).into_owned()
     }
+}
+
+fn forms_of_all<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Vec<Vec<u8>> {
+    let forms = secrets.into_iter().flat_map(forms_of);
+    let mut forms: Vec<_> = forms.filter(|form| form.len() >= SHORTEST).collect();
+    forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    forms.dedup();
+    forms
 }
 
 /// As it is, its long lines, inside a JSON string (once, and twice as in an echoed line), in base64.

@@ -1,21 +1,27 @@
 //! The run: fetch, init, plan, apply, result.
 
 use crate::{
-    environment, executable, exit::Exit, log::Log, mask::Mask, oom, orphans, outputs, result,
-    result::Outcome, seal::Seal, session::Session, settings::Settings, shipper::Progress,
-    shipper::Shipper, source, stop::Stop, stop::Wish, streams::Streams, tofu::Ended, tofu::Tofu,
-    transcript::Transcript, verdict, verdict::Command, workspace, workspace::Workspace,
+    container_log::ContainerLog, environment, executable, exit::Exit, identity::Identity,
+    identity::files::Files, lock, lock::Bench, lock::Locks, log::Log, mask::Mask, oom, orphans,
+    outputs, result, result::Outcome, seal::Seal, session::Line, session::Session,
+    settings::Settings, shipper::Progress, shipper::Shipper, source, stop::Stop, stop::Wish,
+    streams::Streams, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict, verdict::Command,
+    workspace, workspace::Workspace,
 };
 use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job::Job;
+use canyon_domain::job_identity::TokenPhase;
 use secrecy::ExposeSecret;
+use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Exit code of `plan -detailed-exitcode` when there is something to change.
 const CHANGES: i32 = 2;
+/// Stands for how long OpenTofu waits for a lock.
+const LOCK_TIMEOUT: &str = "-lock-timeout";
 
 /// Everything that one run needs.
 struct Run {
@@ -26,6 +32,8 @@ struct Run {
     progress: Progress,
     transcript: Transcript,
     seal: Option<Seal>,
+    container_log: Option<ContainerLog>,
+    identity: Option<Identity>,
     /// Processes killed for want of memory before this run.
     oom_kills: u64,
 }
@@ -45,12 +53,17 @@ pub async fn serve(session: Session, settings: Settings, workspace: Workspace, s
     run.close(&outcome);
     run.progress.end();
     let chunks = shipping.await.unwrap_or_default();
-    if stop.wish() == Wish::Leave {
-        return Exit::Over("the attempt is over; what ran was stopped".to_owned());
+    let exit = if stop.wish() == Wish::Leave {
+        Exit::Over("the attempt is over; what ran was stopped".to_owned())
+    } else {
+        let mut body = outcome.into_body(tofu_ran.then_some(&run.transcript.facts));
+        body.chunks = chunks;
+        result::deliver(&line, &body).await
+    };
+    if let Some(container_log) = run.container_log {
+        container_log.end();
     }
-    let mut body = outcome.into_body(tofu_ran.then_some(&run.transcript.facts));
-    body.chunks = chunks;
-    result::deliver(&line, &body).await
+    exit
 }
 
 impl Run {
@@ -73,33 +86,55 @@ impl Run {
         let open = || -> io::Result<_> {
             workspace.prepare(offsets)?;
             let streams = Streams::open(&workspace, offsets, mask.clone())?;
+            let greeting =
+                format!("canyon-runner: deployment {}, attempt {}", job.deployment_id, job.attempt);
+            let container_log = settings
+                .log_to_stdout
+                .then(|| ContainerLog::start(&workspace, mask.clone(), sealed, &greeting))
+                .transpose()?;
+            let identity = job.identity.clone().map(|of| {
+                let files = Files::new(workspace.identity());
+                Identity::new(of, files, line.clone(), mask.clone())
+            });
             let log =
                 Log::new(workspace.append(workspace::LOG)?, mask, log_seal, job.bundle.log_level);
             let reduced = sealed.then(|| workspace.append(workspace::EVENTS)).transpose()?;
-            Ok((streams, Transcript::new(log, reduced)))
+            Ok((streams, Transcript::new(log, reduced), container_log, identity))
         };
-        let (streams, mut transcript) = open().map_err(|error| unusable(&error))?;
+        let (streams, mut transcript, container_log, identity) =
+            open().map_err(|error| unusable(&error))?;
         transcript
             .log
             .step(&format!("attempt {} fetches {}", job.attempt, job.bundle.module.source));
         let (shipper, progress) = Shipper::new(line, streams, stop.clone(), report_every);
         let oom_kills = oom::kills();
-        let run = Self { job, settings, workspace, stop, progress, transcript, seal, oom_kills };
+        let run = Self {
+            job,
+            settings,
+            workspace,
+            stop,
+            progress,
+            transcript,
+            seal,
+            container_log,
+            identity,
+            oom_kills,
+        };
         Ok((run, shipper))
     }
 
     /// The whole run, and whether OpenTofu has planned, so that there is something to count.
-    async fn execute(&mut self, line: &crate::session::Line) -> (Outcome, bool) {
+    async fn execute(&mut self, line: &Line) -> (Outcome, bool) {
         let mut tofu = match self.fetch(line).await {
             Ok(tofu) => tofu,
             Err(failure) => return (failure.into(), false),
         };
-        let planned = match self.init_and_plan(&mut tofu).await {
+        let planned = match self.init_and_plan(&mut tofu, line).await {
             Ok(has_changes) => has_changes,
             Err(failure) => return (failure.into(), false),
         };
         if planned && !self.job.plan_only {
-            if let Err(outcome) = self.apply(&mut tofu).await {
+            if let Err(outcome) = self.apply(&mut tofu, line).await {
                 return (outcome, true);
             }
         } else if !planned {
@@ -108,7 +143,7 @@ impl Run {
         (self.finish(&tofu, planned && self.job.plan_only).await, true)
     }
 
-    async fn fetch(&mut self, line: &crate::session::Line) -> Result<Tofu, Failure> {
+    async fn fetch(&mut self, line: &Line) -> Result<Tofu, Failure> {
         let begun = Instant::now();
         let folder = self.workspace.source();
         let fetching = source::fetch(&self.job.bundle.module, &folder, line, &self.settings);
@@ -127,8 +162,7 @@ impl Run {
             self.transcript.log.warn(&text);
         }
         let program = executable::find(self.job.executable, &self.settings)?;
-        let environment =
-            environment::of_tofu(&self.settings, &self.workspace, &self.job.environment);
+        let environment = self.environment(TokenPhase::Plan);
         let sealed = self.transcript.is_sealed();
         // What is left of the time is for the state's last write, the result and the log.
         let time = Duration::from_secs(self.job.stop_seconds.into());
@@ -138,10 +172,26 @@ impl Run {
         tofu.map_err(|error| unusable(&error))
     }
 
+    fn environment(&self, phase: TokenPhase) -> Vec<(OsString, OsString)> {
+        environment::of_tofu(&self.settings, &self.workspace, &self.job, phase)
+    }
+
+    /// From here on the job is at the clouds who it is in `phase`.
+    async fn identify(&mut self, tofu: &mut Tofu, phase: TokenPhase) -> Result<(), Failure> {
+        let Some(identity) = &mut self.identity else { return Ok(()) };
+        if let Err(failure) = identity.enter(phase, &self.stop).await {
+            let stopped = self.stop.wish() != Wish::Run;
+            return Err(if stopped { verdict::cancelled(Phase::Plan, false) } else { failure });
+        }
+        tofu.set_environment(self.environment(phase));
+        Ok(())
+    }
+
     /// Returns whether there is something to change.
-    async fn init_and_plan(&mut self, tofu: &mut Tofu) -> Result<bool, Failure> {
+    async fn init_and_plan(&mut self, tofu: &mut Tofu, line: &Line) -> Result<bool, Failure> {
         const INIT: [&str; 5] = ["init", "-input=false", "-no-color", "-reconfigure", "-json"];
-        let mut ended = self.step(tofu, Phase::Init, &INIT).await?;
+        self.identify(tofu, TokenPhase::Plan).await?;
+        let mut ended = self.step_past_locks(tofu, line, Phase::Init, &INIT).await?;
         if ended == Ended::Exited(1) && self.transcript.refused_an_option() {
             // Before OpenTofu 1.8 and Terraform 1.9, `init` spoke to people alone.
             ended = self.step(tofu, Phase::Init, &INIT[..4]).await?;
@@ -150,26 +200,26 @@ impl Run {
         let plan_file = self.workspace.path(workspace::PLAN);
         let out = format!("-out={}", plan_file.display());
         let inputs = format!("-var-file={}", workspace::INPUTS);
-        let mut plan =
-            vec!["plan", "-json", "-detailed-exitcode", "-input=false", "-lock-timeout=60s"];
+        let mut plan = vec!["plan", "-json", "-detailed-exitcode", "-input=false", LOCK_TIMEOUT];
         // The file is read in any case; named here, it wins over what the module brings.
         plan.extend([inputs.as_str(), out.as_str()]);
         if self.job.mode == Mode::Destroy {
             plan.push("-destroy");
         }
-        let ended = self.step(tofu, Phase::Plan, &plan).await?;
+        let ended = self.step_past_locks(tofu, line, Phase::Plan, &plan).await?;
         self.expect(tofu, Phase::Plan, ended, &[0, CHANGES])?;
         Ok(ended == Ended::Exited(CHANGES))
     }
 
-    async fn apply(&mut self, tofu: &mut Tofu) -> Result<(), Outcome> {
+    async fn apply(&mut self, tofu: &mut Tofu, line: &Line) -> Result<(), Outcome> {
         // From here on the world may change, so Canyon must know before.
         if !self.progress.ask(Phase::Apply, &self.stop).await {
             return Err(verdict::cancelled(Phase::Plan, false).into());
         }
+        self.identify(tofu, TokenPhase::Apply).await?;
         let plan_file = self.workspace.path(workspace::PLAN).display().to_string();
-        let arguments = ["apply", "-json", "-input=false", "-lock-timeout=60s", &plan_file];
-        let ended = self.step(tofu, Phase::Apply, &arguments).await?;
+        let arguments = ["apply", "-json", "-input=false", LOCK_TIMEOUT, &plan_file];
+        let ended = self.step_past_locks(tofu, line, Phase::Apply, &arguments).await?;
         let saved = orphans::push_errored_state(tofu, &mut self.transcript).await;
         let Err(mut failure) = self.expect(tofu, Phase::Apply, ended, &[0]) else { return Ok(()) };
         if let Some(saved) = saved {
@@ -180,6 +230,34 @@ impl Run {
             Ended::Exited(_) | Ended::NotStarted => Vec::new(),
         };
         Err(Outcome { orphans, ..failure.into() })
+    }
+
+    /// One process of OpenTofu, again after each lock that was in its way. It has done nothing then.
+    async fn step_past_locks(
+        &mut self,
+        tofu: &mut Tofu,
+        line: &Line,
+        phase: Phase,
+        arguments: &[&str],
+    ) -> Result<Ended, Failure> {
+        let mut locks = Locks::default();
+        loop {
+            let timeout = locks.timeout();
+            let mut arguments = arguments.to_vec();
+            arguments.iter_mut().filter(|it| **it == LOCK_TIMEOUT).for_each(|it| *it = timeout);
+            let ended = self.step(tofu, phase, &arguments).await?;
+            let error = self.transcript.facts.error.as_ref();
+            let lock = error.filter(|_| ended == Ended::Exited(1)).and_then(lock::in_error);
+            let Some(lock) = lock else { return Ok(ended) };
+            let bench = Bench {
+                line,
+                tofu,
+                workspace: &self.workspace,
+                environment: self.job.env_uuid,
+                stop: &self.stop,
+            };
+            locks.pass(&lock, bench, &mut self.transcript.log).await?;
+        }
     }
 
     /// One process of OpenTofu.
@@ -202,6 +280,9 @@ impl Run {
                     format!("cannot start `{}`: {error}", tofu.name()),
                 )
             })?;
+        if let Some(trouble) = self.identity.as_ref().and_then(Identity::trouble) {
+            self.transcript.log.warn(&format!("{trouble}; the last one may have ended"));
+        }
         self.done(&format!("{command} ended"), begun);
         Ok(ended)
     }

@@ -1,9 +1,12 @@
 //! The claim: of all runners that were started for an attempt, one goes on.
 
 use crate::{backoff::Backoff, exit::Exit, settings::Settings, stop::Stop, stop::Wish};
-use canyon_api::attempt::DeploymentResultsUpdateBody;
-use canyon_api::attempt::{ClaimBody, Offsets, ReportAnswer, ReportBody};
+use canyon_api::attempt::{
+    ClaimBody, DeploymentResultsUpdateBody, JudgeLockAnswer, JudgeLockBody, Offsets, ReportAnswer,
+    ReportBody,
+};
 use canyon_api::client::{Client, ClientError};
+use canyon_api::job_token::{IssueTokenBody, IssuedToken};
 use canyon_domain::job::Job;
 use secrecy::SecretString;
 use std::time::Duration;
@@ -47,6 +50,24 @@ impl Line {
         self.client.report(&self.deployment, self.attempt, body).await
     }
 
+    /// Asks what is to be done about a lock that is in the way.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::judge_lock`].
+    pub async fn judge_lock(&self, lock: &JudgeLockBody) -> Result<JudgeLockAnswer, ClientError> {
+        self.client.judge_lock(&self.deployment, self.attempt, lock).await
+    }
+
+    /// Gets a token of the job.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::issue_token`].
+    pub async fn issue_token(&self, body: &IssueTokenBody) -> Result<IssuedToken, ClientError> {
+        self.client.issue_token(&self.deployment, self.attempt, body).await
+    }
+
     /// Says how the run ended.
     ///
     /// # Errors
@@ -80,6 +101,13 @@ pub fn is_over(error: &ClientError) -> bool {
     matches!(error.status(), Some(401 | 403 | 404 | 409))
 }
 
+/// What the machine calls itself: in a pod or a task, the name of that.
+fn host() -> Option<String> {
+    let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    (!name.is_empty() && name.len() <= 253 && name.bytes().all(plain)).then_some(name)
+}
+
 /// Claims the attempt.
 ///
 /// # Errors
@@ -91,7 +119,7 @@ pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
     let client = Client::new(&settings.api_url, &settings.org, settings.claim_code.clone())
         .map_err(|error| Exit::undelivered(error.to_string()))?;
     // Drawn once: so a claim whose answer was lost may be repeated, by this process alone.
-    let body = ClaimBody { claimant: Uuid::new_v4().simple().to_string() };
+    let body = ClaimBody { claimant: Uuid::new_v4().simple().to_string(), host: host() };
     let deadline = Instant::now() + CLAIM_TIME;
     let mut backoff = Backoff::default();
     loop {

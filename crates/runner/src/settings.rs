@@ -14,6 +14,8 @@ const ORG: &str = "CANYON_ORG";
 const DEPLOYMENT_ID: &str = "CANYON_DEPLOYMENT_ID";
 /// Which attempt of it, from 1.
 const ATTEMPT: &str = "CANYON_ATTEMPT";
+/// `1` in a container: what the run says goes to standard output too.
+const LOG_TO_STDOUT: &str = "CANYON_LOG_TO_STDOUT";
 /// The code that is good for one claim.
 const CLAIM_CODE: &str = "CANYON_CLAIM_CODE";
 
@@ -30,6 +32,8 @@ pub struct Settings {
     pub attempt: u32,
     /// The code that is good for one claim.
     pub claim_code: SecretString,
+    /// Whether what the run says goes to standard output too; see [`crate::container_log`].
+    pub log_to_stdout: bool,
     /// Where `tofu`, `terraform` and `git` are looked for.
     pub search_path: OsString,
     /// The rest of the environment, of which OpenTofu gets a part; see [`crate::environment`].
@@ -86,6 +90,7 @@ impl Settings {
                 .map_err(|_| wrong(DEPLOYMENT_ID, "is not a uuid")())?,
             attempt: attempt.ok_or_else(wrong(ATTEMPT, "is not a number from 1"))?,
             claim_code: text(CLAIM_CODE)?.to_owned().into(),
+            log_to_stdout: text(LOG_TO_STDOUT).is_ok_and(|value| value == "1"),
             search_path: text("PATH")?.into(),
             inherited: variables,
         })
@@ -100,6 +105,11 @@ impl Settings {
                 rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
             })
     }
+}
+
+/// Whether the platform keeps nothing of this process but its output.
+pub fn is_in_container() -> bool {
+    std::env::var_os(LOG_TO_STDOUT).is_some_and(|value| value == "1")
 }
 
 #[cfg(test)]

@@ -89,6 +89,11 @@ impl Tofu {
         self.program.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
+    /// From here on it runs in `environment`.
+    pub fn set_environment(&mut self, environment: Vec<(OsString, OsString)>) {
+        self.environment = environment;
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command

@@ -12,6 +12,7 @@
 //! output.jsonl            only when the log is encrypted: what OpenTofu really said
 //! stderr.txt              OpenTofu's standard error
 //! plan.bin                the plan
+//! identity/               the job's tokens for clouds
 //! ```
 
 use canyon_api::attempt::Offsets;
@@ -79,6 +80,11 @@ impl Workspace {
     /// `TF_DATA_DIR`: beside the module, so that it cannot bring its own.
     pub fn data(&self) -> PathBuf {
         self.path("data")
+    }
+
+    /// The job's tokens for clouds.
+    pub fn identity(&self) -> PathBuf {
+        self.path("identity")
     }
 
     /// `TMPDIR`.

@@ -7,7 +7,7 @@
 //! CVE-2024-3817), as have submodules (git CVE-2024-32002, CVE-2025-48384).
 
 use super::SourceError;
-use crate::{environment, settings::Settings};
+use crate::{environment, reaper::Own, settings::Settings};
 use canyon_domain::module_source::GitSource;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -142,9 +142,13 @@ impl Git<'_> {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        match tokio::time::timeout(TIME, command.output()).await {
+        let child = command
+            .spawn()
+            .map_err(|error| SourceError::Unusable(format!("cannot start git: {error}")))?;
+        let _own = Own::child(child.id());
+        match tokio::time::timeout(TIME, child.wait_with_output()).await {
             Ok(Ok(output)) => Ok(output),
-            Ok(Err(error)) => Err(SourceError::Unusable(format!("cannot start git: {error}"))),
+            Ok(Err(error)) => Err(SourceError::Unusable(format!("cannot wait for git: {error}"))),
             Err(_) => Err(SourceError::Unusable(format!(
                 "`git {}` took longer than {} s; can the job reach the repository?",
                 arguments.first().copied().unwrap_or_default(),

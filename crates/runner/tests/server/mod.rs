@@ -2,7 +2,8 @@
 
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -35,6 +36,12 @@ pub(crate) struct Plane {
     /// So many reports and results are taken in and then answered with 503.
     pub(crate) failures: usize,
     pub(crate) wrong_offsets: usize,
+    /// Seconds that a job's token is good; 600 if 0.
+    pub(crate) token_life: u32,
+    /// No token is given, with this status.
+    pub(crate) no_tokens: Option<u16>,
+    /// The tokens that were given: audience, phase, token.
+    pub(crate) tokens: Vec<(String, String, String)>,
 }
 
 impl Plane {
@@ -111,6 +118,7 @@ impl Server {
         let router = Router::new()
             .route(&format!("{base}/attempts/{{number}}/claim"), post(claim))
             .route(&format!("{base}/attempts/{{number}}/report"), post(report))
+            .route(&format!("{base}/attempts/{{number}}/actions/issue-token"), post(issue_token))
             .route(&format!("{base}/results"), post(results))
             .with_state(self.plane.clone());
         runtime.spawn(async move { axum::serve(listener, router).await });
@@ -169,6 +177,30 @@ async fn report(
         return refused(StatusCode::SERVICE_UNAVAILABLE);
     }
     Json(json!({"stop": plane.stop, "offsets": plane.offsets()})).into_response()
+}
+
+async fn issue_token(
+    State(plane): State<Shared>,
+    Path(_): Path<u32>,
+    headers: HeaderMap,
+    Json(body): Json<Value>,
+) -> Response {
+    let mut plane = plane.lock().unwrap();
+    let good = headers[AUTHORIZATION] == format!("Bearer {TOKEN}");
+    let text = |name: &str| body[name].as_str().unwrap().to_owned();
+    let (audience, phase) = (text("audience"), text("phase"));
+    if !good || plane.over || phase == "apply" && !plane.phases.contains(&Phase::Apply) {
+        return refused(StatusCode::CONFLICT);
+    }
+    if let Some(status) = plane.no_tokens {
+        return refused(StatusCode::from_u16(status).unwrap());
+    }
+    let number = plane.tokens.len();
+    let token = format!("header.{phase}-{number}.signature-{number:030}");
+    plane.tokens.push((audience, phase, token.clone()));
+    let life = if plane.token_life == 0 { 600 } else { plane.token_life };
+    let answer = json!({"token": token, "expires_in": life, "expires_at": "2026-01-01T00:00:00Z"});
+    Json(answer).into_response()
 }
 
 async fn results(
@@ -236,6 +268,11 @@ impl Home {
 
     /// Starts the runner in a new folder.
     pub(crate) fn start(&self, server: &Server) -> Child {
+        self.command(server).spawn().unwrap()
+    }
+
+    /// The runner in a new folder.
+    pub(crate) fn command(&self, server: &Server) -> Command {
         let folder = tempfile::tempdir_in(self.folder.path()).unwrap().keep();
         let tofu = std::env::var("CANYON_TEST_TOFU").expect(
             "set CANYON_TEST_TOFU to the path of OpenTofu's `tofu`; scripts/setup installs it",
@@ -243,7 +280,8 @@ impl Home {
         let bin = folder.join("bin");
         std::fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(tofu, bin.join("tofu")).unwrap();
-        Command::new(env!("CARGO_BIN_EXE_canyon-runner"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_canyon-runner"));
+        command
             .env_clear()
             .env("CANYON_API_URL", server.url())
             .env("CANYON_ORG", "local")
@@ -253,9 +291,8 @@ impl Home {
             .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))
             .env("HOME", &folder)
             .current_dir(&folder)
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap()
+            .stdin(Stdio::null());
+        command
     }
 }
 

@@ -1,0 +1,385 @@
+//! Whom a job is at the clouds: tokens of Canyon's own issuer, in files that the clouds' libraries read.
+//!
+//! The subject of such a token says where the job deploys to and how far it is. So a cloud can let a
+//! plan read, and only an apply write: [`TokenPhase`] is part of what it trusts.
+
+use crate::deployment::Mode;
+use crate::failure::Phase;
+use crate::ids::{
+    DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, ProjectId, RunnerId, RunnerUuid,
+};
+use crate::runner::eks::check_partition;
+use crate::runner::fields::{Fields, Shape};
+use crate::runner::patterns::{
+    GCP_AUDIENCE, GCP_PROJECT, GCP_SERVICE_ACCOUNT, NAME, REGION, ROLE_ARN, UUID,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use uuid::Uuid;
+
+/// The audience of tokens for AWS: what an IAM identity provider lists as its client id (IAM User
+/// Guide, "Create an OpenID Connect (OIDC) identity provider in IAM").
+pub const AWS_AUDIENCE: &str = "sts.amazonaws.com";
+/// The audience of tokens for Azure (Microsoft Entra, "Workload identity federation").
+pub const AZURE_AUDIENCE: &str = "api://AzureADTokenExchange";
+/// The most tokens of one's own.
+const MAX_TOKENS: usize = 10;
+
+const TOKEN_NAME: Shape = Shape {
+    rule: "at most 30 lower case letters, digits, `-` and `_`, starting with a letter",
+    max: 30,
+    fits: |text| {
+        text.starts_with(|c: char| c.is_ascii_lowercase())
+            && text
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c))
+    },
+};
+
+/// `job.identity`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobIdentity {
+    /// At AWS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aws: Option<AwsIdentity>,
+    /// At Google Cloud.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gcp: Option<GcpIdentity>,
+    /// At Azure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub azure: Option<AzureIdentity>,
+    /// Tokens for anybody else who trusts Canyon's issuer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Vec<NamedToken>>,
+}
+
+/// `job.identity.aws`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwsIdentity {
+    /// Role of the job.
+    pub role_arn: String,
+    /// Role until the apply begins; `role_arn` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_role_arn: Option<String>,
+    /// Region, as `AWS_REGION`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+}
+
+/// `job.identity.gcp`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GcpIdentity {
+    /// The workload identity provider that trusts Canyon's issuer.
+    pub audience: String,
+    /// Service account to act as; without one, the job acts as the federated identity itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<String>,
+    /// Service account until the apply begins; `service_account` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_service_account: Option<String>,
+    /// Project, as `GOOGLE_PROJECT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
+}
+
+/// `job.identity.azure`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AzureIdentity {
+    /// Entra tenant.
+    pub tenant_id: String,
+    /// Application, or managed identity, that trusts Canyon's issuer.
+    pub client_id: String,
+    /// The one until the apply begins; `client_id` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_client_id: Option<String>,
+    /// Subscription, as `ARM_SUBSCRIPTION_ID`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscription_id: Option<String>,
+}
+
+/// An entry of `job.identity.tokens`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedToken {
+    /// Names its file, and the variable with the file's path.
+    pub name: String,
+    /// For whom it is.
+    pub audience: String,
+}
+
+impl NamedToken {
+    /// The variable that holds the path of the file.
+    pub fn variable(&self) -> String {
+        format!("CANYON_TOKEN_FILE_{}", self.name.to_ascii_uppercase().replace('-', "_"))
+    }
+}
+
+/// How far a job is, as far as clouds care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenPhase {
+    /// It may look.
+    Plan,
+    /// It changes the world.
+    Apply,
+}
+
+impl TokenPhase {
+    /// The name in tokens.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Apply => "apply",
+        }
+    }
+
+    /// Whether an attempt that has come to `reached` may have a token of this phase. That it begins to
+    /// apply is recorded before it does.
+    pub fn is_reached(self, reached: Phase, plan_only: bool) -> bool {
+        match self {
+            Self::Plan => true,
+            Self::Apply => !plan_only && reached >= Phase::Apply,
+        }
+    }
+}
+
+impl AwsIdentity {
+    /// The role in `phase`.
+    pub fn role(&self, phase: TokenPhase) -> &str {
+        pick(phase, self.plan_role_arn.as_deref(), &self.role_arn)
+    }
+}
+
+impl GcpIdentity {
+    /// The service account in `phase`.
+    pub fn account(&self, phase: TokenPhase) -> Option<&str> {
+        let account = self.service_account.as_deref();
+        match phase {
+            TokenPhase::Plan => self.plan_service_account.as_deref().or(account),
+            TokenPhase::Apply => account,
+        }
+    }
+}
+
+impl AzureIdentity {
+    /// The application in `phase`.
+    pub fn client(&self, phase: TokenPhase) -> &str {
+        pick(phase, self.plan_client_id.as_deref(), &self.client_id)
+    }
+}
+
+fn pick<'a>(phase: TokenPhase, plan: Option<&'a str>, apply: &'a str) -> &'a str {
+    match phase {
+        TokenPhase::Plan => plan.unwrap_or(apply),
+        TokenPhase::Apply => apply,
+    }
+}
+
+impl JobIdentity {
+    /// For whom there are tokens.
+    pub fn audiences(&self) -> BTreeSet<&str> {
+        let named = self.tokens.iter().flatten().map(|token| token.audience.as_str());
+        let gcp = self.gcp.as_ref().map(|gcp| gcp.audience.as_str());
+        let aws = self.aws.as_ref().map(|_| AWS_AUDIENCE);
+        let azure = self.azure.as_ref().map(|_| AZURE_AUDIENCE);
+        named.chain(gcp).chain(aws).chain(azure).collect()
+    }
+
+    pub(crate) fn read(fields: &mut Fields) -> Self {
+        let identity = Self {
+            aws: fields.object("aws", |aws| {
+                let read = AwsIdentity {
+                    role_arn: aws.required_text("role_arn", &ROLE_ARN),
+                    plan_role_arn: aws.text("plan_role_arn", &ROLE_ARN),
+                    region: aws.text("region", &REGION),
+                };
+                let region = read.region.as_deref().unwrap_or_default();
+                check_partition(aws, "role_arn", &read.role_arn, region);
+                check_partition(
+                    aws,
+                    "plan_role_arn",
+                    read.plan_role_arn.as_deref().unwrap_or_default(),
+                    region,
+                );
+                read
+            }),
+            gcp: fields.object("gcp", |gcp| GcpIdentity {
+                audience: gcp.required_text("audience", &GCP_AUDIENCE),
+                service_account: gcp.text("service_account", &GCP_SERVICE_ACCOUNT),
+                plan_service_account: gcp.text("plan_service_account", &GCP_SERVICE_ACCOUNT),
+                project_id: gcp.text("project_id", &GCP_PROJECT),
+            }),
+            azure: fields.object("azure", |azure| AzureIdentity {
+                tenant_id: azure.required_text("tenant_id", &UUID),
+                client_id: azure.required_text("client_id", &UUID),
+                plan_client_id: azure.text("plan_client_id", &UUID),
+                subscription_id: azure.text("subscription_id", &UUID),
+            }),
+            tokens: fields.objects("tokens", &(0..=MAX_TOKENS), |token| NamedToken {
+                name: token.required_text("name", &TOKEN_NAME),
+                audience: token.required_text("audience", &NAME),
+            }),
+        };
+        let mut variables = BTreeSet::new();
+        for (index, token) in identity.tokens.iter().flatten().enumerate() {
+            if !variables.insert(token.variable()) {
+                let reason = format!("another one is `{}` too", token.variable());
+                fields.fault(&format!("tokens[{index}].name"), reason);
+            }
+        }
+        identity
+    }
+}
+
+/// What a token says about a job.
+#[derive(Clone, Copy, Debug)]
+pub struct JobStatement<'a> {
+    /// The organization.
+    pub org_id: &'a OrgId,
+    /// This life of it.
+    pub org: OrgUuid,
+    /// The project.
+    pub project: &'a ProjectId,
+    /// This life of it.
+    pub project_uuid: Uuid,
+    /// The type of the environment.
+    pub env_type: &'a EnvTypeId,
+    /// The environment.
+    pub env: &'a EnvId,
+    /// This life of it.
+    pub env_uuid: EnvUuid,
+    /// The runner.
+    pub runner: &'a RunnerId,
+    /// This life of it.
+    pub runner_uuid: RunnerUuid,
+    /// The deployment.
+    pub deployment: DeploymentId,
+    /// The attempt's number.
+    pub attempt: u32,
+    /// What it does.
+    pub mode: Mode,
+    /// How far it is.
+    pub phase: TokenPhase,
+}
+
+impl JobStatement<'_> {
+    /// The `sub`. No id has a colon in it, so no two places have the same one.
+    pub fn subject(&self) -> String {
+        format!(
+            "org:{}:project:{}:env_type:{}:env:{}:phase:{}",
+            self.org_id,
+            self.project,
+            self.env_type,
+            self.env,
+            self.phase.as_str(),
+        )
+    }
+
+    /// The further claims, for those who map attributes. Google takes at most 127 bytes as a subject:
+    /// `env_uuid` and `phase` are short.
+    pub fn claims(&self) -> Map<String, Value> {
+        let claims = json!({
+            "org": self.org_id,
+            "org_uuid": self.org,
+            "project": self.project,
+            "project_uuid": self.project_uuid,
+            "env_type": self.env_type,
+            "env": self.env,
+            "env_uuid": self.env_uuid,
+            "runner": self.runner,
+            "runner_uuid": self.runner_uuid,
+            "deployment": self.deployment,
+            "attempt": self.attempt,
+            "mode": self.mode,
+            "phase": self.phase,
+        });
+        match claims {
+            Value::Object(claims) => claims,
+            _ => Map::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field_error::FieldErrors;
+
+    fn read(value: Value) -> Result<JobIdentity, Vec<String>> {
+        let mut errors = FieldErrors::default();
+        let identity = Fields::read(value, "identity", &mut errors, JobIdentity::read);
+        let faults: Vec<_> = errors.iter().map(|error| error.path.clone()).collect();
+        if faults.is_empty() { Ok(identity.unwrap()) } else { Err(faults) }
+    }
+
+    #[test]
+    fn an_identity_comes_back_as_it_was_given() {
+        let given = json!({
+            "aws": {
+                "role_arn": "arn:aws:iam::123456789012:role/apply",
+                "plan_role_arn": "arn:aws:iam::123456789012:role/plan", "region": "eu-west-1",
+            },
+            "gcp": {
+                "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/a/providers/b",
+                "service_account": "apply@p.iam.gserviceaccount.com",
+            },
+            "azure": {
+                "tenant_id": "00000000-0000-7000-8000-000000000001",
+                "client_id": "00000000-0000-7000-8000-000000000002",
+            },
+            "tokens": [{ "name": "vault-eu", "audience": "https://vault.example.com" }],
+        });
+        let identity = read(given.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&identity).unwrap(), given);
+        assert_eq!(serde_json::from_value::<JobIdentity>(given).unwrap(), identity);
+        assert_eq!(identity.audiences().len(), 4);
+        let aws = identity.aws.unwrap();
+        assert!(aws.role(TokenPhase::Plan).ends_with("/plan"));
+        assert!(aws.role(TokenPhase::Apply).ends_with("/apply"));
+        assert_eq!(
+            identity.gcp.unwrap().account(TokenPhase::Plan),
+            Some("apply@p.iam.gserviceaccount.com")
+        );
+        assert_eq!(identity.tokens.unwrap()[0].variable(), "CANYON_TOKEN_FILE_VAULT_EU");
+    }
+
+    #[test]
+    fn what_cannot_work_is_named() {
+        let faults = read(json!({
+            "aws": { "role_arn": "arn:aws-cn:iam::123456789012:role/a", "region": "eu-west-1" },
+            "gcp": { "audience": "sts" },
+            "azure": { "tenant_id": "common" },
+            "tokens": [
+                { "name": "a-b", "audience": "x" }, { "name": "a_b", "audience": "y" },
+                { "name": "../a", "audience": "" },
+            ],
+            "oracle": {},
+        }))
+        .unwrap_err();
+        let expected = [
+            "identity.aws.role_arn",
+            "identity.gcp.audience",
+            "identity.azure.tenant_id",
+            "identity.azure.client_id",
+            "identity.tokens[2].name",
+            "identity.tokens[2].audience",
+            "identity.tokens[1].name",
+            "identity.oracle",
+        ];
+        assert_eq!(faults, expected);
+    }
+
+    #[test]
+    fn a_plan_never_has_a_token_of_an_apply() {
+        use Phase as P;
+        for (reached, plan_only, expected) in [
+            (P::Launch, false, false),
+            (P::Plan, false, false),
+            (P::Apply, false, true),
+            (P::Apply, true, false),
+        ] {
+            assert_eq!(TokenPhase::Apply.is_reached(reached, plan_only), expected, "{reached:?}");
+            assert!(TokenPhase::Plan.is_reached(reached, plan_only));
+        }
+    }
+}
