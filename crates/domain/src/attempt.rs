@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Phase};
 use crate::runner::Timeouts;
+use crate::state_lock::MetLock;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -46,6 +47,12 @@ pub struct Attempt {
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
+    /// Since when its job is proved gone: the platform has said so. Its end alone proves nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_gone_at: Option<Timestamp>,
+    /// The lock on the state that was last in its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<MetLock>,
 }
 
 fn launch() -> Phase {
@@ -109,6 +116,10 @@ pub struct Claim {
     pub token_hash: SecretHash,
     /// The last sign of life that was written.
     pub heartbeat_at: Timestamp,
+    /// The name of the host that it runs on (a pod's name, a container's id), as OpenTofu writes it
+    /// into the locks that it makes. The runner says it, and nobody has verified it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Bytes that earlier attempts had written to the log and to the events.
     #[serde(default, skip_serializing_if = "is_start")]
     pub streams_from: (u64, u64),

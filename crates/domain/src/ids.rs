@@ -210,6 +210,10 @@ uuid_id!(
     RunnerUuid
 );
 uuid_id!(
+    /// One check of a runner.
+    RunnerCheckId
+);
+uuid_id!(
     /// One life of an environment; names its state.
     EnvUuid
 );

@@ -2,6 +2,7 @@
 
 use crate::deployment::Mode;
 use crate::ids::{DeploymentId, EnvId, EnvUuid, ProjectId};
+use crate::job_identity::JobIdentity;
 use crate::module_source::ModuleSource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -79,6 +80,9 @@ pub struct Job {
     /// Variables to set for it.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub environment: std::collections::BTreeMap<String, String>,
+    /// Whom it is at the clouds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<JobIdentity>,
     /// Seconds that it may take to stop.
     pub stop_seconds: u32,
 }

@@ -24,6 +24,22 @@ pub const LEASE: Duration = Duration::from_mins(1);
 pub const TOKEN_LIFE: Duration = Duration::from_mins(10);
 /// After a launch whose outcome was not recorded, the same start is repeated this much later.
 pub const START_AGAIN: Duration = Duration::from_secs(10);
+
+/// The runner that claims an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimant<'a> {
+    /// The number that it drew for itself.
+    pub drawn: &'a str,
+    /// The name of the machine, pod or task that it runs in. Nobody has verified it.
+    pub host: Option<&'a str>,
+}
+
+impl<'a> From<&'a str> for Claimant<'a> {
+    fn from(drawn: &'a str) -> Self {
+        Self { drawn, host: None }
+    }
+}
+
 /// Why an event was refused. The runner that hears it must exit at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -88,6 +104,8 @@ pub fn launch(
         waiting: None,
         stop: None,
         ended: None,
+        job_gone_at: None,
+        lock: None,
     });
     deployment.status = Status::Launching;
     deployment.message.clear();
@@ -111,15 +129,16 @@ pub fn started(deployment: &mut Deployment, number: u32, handle: String) -> Resu
 /// # Errors
 ///
 /// Any [`Refused`]; the runner exits then without having read anything.
-pub fn claim(
+pub fn claim<'a>(
     deployment: &mut Deployment,
     number: u32,
     code: &SecretHash,
-    claimant: &str,
+    claimant: impl Into<Claimant<'a>>,
     token_hash: SecretHash,
     streams_from: (u64, u64),
     now: Timestamp,
 ) -> Result<(), Refused> {
+    let claimant = claimant.into();
     // The code first: whoever guesses one learns nothing, not even whether there is such an attempt.
     let given = deployment.attempts.iter().find(|attempt| attempt.number == number);
     if given.is_none_or(|attempt| attempt.claim_hash != *code) {
@@ -130,7 +149,7 @@ pub fn claim(
     }
     let attempt = open(deployment, number)?;
     match &attempt.claim {
-        Some(winner) if winner.claimant != claimant => return Err(Refused::ClaimedByAnother),
+        Some(winner) if winner.claimant != claimant.drawn => return Err(Refused::ClaimedByAnother),
         Some(winner) if now.duration_since(winner.at) > LEASE.try_into().unwrap_or_default() => {
             return Err(Refused::Superseded);
         }
@@ -139,10 +158,11 @@ pub fn claim(
     // A repeated claim is the first one still: its time was told, and limits the run.
     let at = attempt.claim.as_ref().map_or(now, |first| first.at);
     attempt.claim = Some(Claim {
-        claimant: claimant.to_owned(),
+        claimant: claimant.drawn.to_owned(),
         at,
         token_hash,
         heartbeat_at: now,
+        host: claimant.host.map(str::to_owned),
         streams_from,
     });
     attempt.phase = attempt.phase.max(Phase::Fetch);
@@ -154,6 +174,18 @@ pub fn claim(
         deployment.due_at = Some(due_at);
     }
     Ok(())
+}
+
+/// The platform has said that the job of attempt `number`, which is over, is gone. Returns whether
+/// that was not known before.
+pub fn job_gone(deployment: &mut Deployment, number: u32, now: Timestamp) -> bool {
+    let ended = |attempt: &&mut Attempt| attempt.number == number && attempt.ended.is_some();
+    let Some(attempt) = deployment.attempts.iter_mut().find(ended) else { return false };
+    if attempt.job_gone_at.is_some() {
+        return false;
+    }
+    attempt.job_gone_at = Some(now);
+    true
 }
 
 /// The runner lives and has come to `phase`. Returns whether that must be written: a sign of life

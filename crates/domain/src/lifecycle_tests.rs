@@ -313,7 +313,7 @@ proptest! {
                     let _ = launch(&mut deployment, fence, hash("code"), LIMITS, now);
                 }
                 Event::Claim(n, who) => {
-                    let _ = claim(&mut deployment, n, &hash("code"), &who.to_string(), hash("t"), (0, 0), now);
+                    let _ = claim(&mut deployment, n, &hash("code"), who.to_string().as_str(), hash("t"), (0, 0), now);
                 }
                 Event::Report(n, phase) => { let _ = report(&mut deployment, n, phase, now); }
                 Event::End(n, outcome) => { let _ = end(&mut deployment, n, outcome, now); }

@@ -1,0 +1,277 @@
+//! A check of a runner: what is tried, in which order, and how each step went.
+//!
+//! Nothing is started and nothing is left behind, so a check can be asked for at any time. Whoever
+//! tries reports the steps that he came to; [`RunnerCheck::end`] says of the rest why they were left
+//! out.
+
+use crate::ids::{RunnerCheckId, RunnerId};
+use crate::runner::kubernetes::KubernetesAuthKind;
+use crate::runner::word::word_enum;
+use crate::runner::{RunnerConfiguration, RunnerDefinition};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// How long a check may take, from the request to its end: somebody waits for it.
+pub const DEADLINE: SignedDuration = SignedDuration::from_mins(2);
+
+/// The most characters that are kept of one message.
+const MAX_MESSAGE: usize = 2_000;
+
+word_enum! {
+    /// What is tried. The words are part of the API.
+    CheckStep {
+        /// The stored definition can be read, and its secrets opened.
+        Definition = "definition",
+        /// Canyon signs a token about the runner.
+        Assertion = "assertion",
+        /// The cloud takes that token and gives one of its own.
+        Exchange = "exchange",
+        /// The cloud knows the cluster and says where it is.
+        Cluster = "cluster",
+        /// The cluster's API answers, over TLS that its own authority vouches for, and knows Canyon.
+        Connect = "connect",
+        /// Everything that a launch, a look, a stop and a tail need is allowed.
+        Permissions = "permissions",
+        /// The job as it would be started is accepted, without being started.
+        DryRun = "dry_run",
+    }
+}
+
+word_enum! {
+    /// How a step went. The words are part of the API.
+    StepResult {
+        /// It works.
+        Ok = "ok",
+        /// It does not.
+        Failed = "failed",
+        /// It was not tried, because an earlier one failed.
+        Skipped = "skipped",
+    }
+}
+
+/// A step and how it went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// The step.
+    pub step: CheckStep,
+    /// How it went.
+    pub result: StepResult,
+    /// What was found; of a failure, what is missing and what to change. Never a secret.
+    pub message: String,
+}
+
+/// The steps that a check of this runner has, in order. None where an agent launches the jobs, but
+/// for the definition: only the agent can try the rest.
+pub fn steps_of(definition: &RunnerDefinition) -> Vec<CheckStep> {
+    use CheckStep as S;
+    let rest: &[S] = match &definition.configuration {
+        RunnerConfiguration::Kubernetes(runner) => match runner.cluster.auth.kind() {
+            KubernetesAuthKind::Oidc => &[S::Assertion, S::Connect, S::Permissions, S::DryRun],
+            KubernetesAuthKind::ClientCertificate | KubernetesAuthKind::ServiceAccountToken => {
+                &[S::Connect, S::Permissions, S::DryRun]
+            }
+        },
+        RunnerConfiguration::Gke(_) | RunnerConfiguration::Eks(_) | RunnerConfiguration::Aks(_) => {
+            &[S::Assertion, S::Exchange, S::Cluster, S::Connect, S::Permissions, S::DryRun]
+        }
+        RunnerConfiguration::ServerlessEcs(_) => {
+            &[S::Assertion, S::Exchange, S::Cluster, S::Permissions, S::DryRun]
+        }
+        RunnerConfiguration::KubernetesAgent(_)
+        | RunnerConfiguration::EcsAgent(_)
+        | RunnerConfiguration::DockerAgent(_)
+        | RunnerConfiguration::Local(_) => &[],
+    };
+    std::iter::once(S::Definition).chain(rest.iter().copied()).collect()
+}
+
+word_enum! {
+    /// How far a check is. The words are part of the API.
+    CheckStatus {
+        /// No launcher has begun yet.
+        Waiting = "waiting",
+        /// A launcher is at it.
+        Running = "running",
+        /// Every step has its result.
+        Done = "done",
+        /// Two minutes are over, and no launcher has said how it went.
+        Expired = "expired",
+    }
+}
+
+/// The last check of a runner. There is one at a time: whoever asks meanwhile gets that one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunnerCheck {
+    /// Its id.
+    pub id: RunnerCheckId,
+    /// The runner.
+    pub runner: RunnerId,
+    /// When it was asked for.
+    pub asked_at: Timestamp,
+    /// When a launcher began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_at: Option<Timestamp>,
+    /// When every step had its result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// What is known so far, in the order in which it was tried.
+    #[serde(default)]
+    pub steps: Vec<StepReport>,
+    /// Grows with each change.
+    pub version: u64,
+}
+
+impl RunnerCheck {
+    /// A check that is asked for now.
+    pub fn new(id: RunnerCheckId, runner: RunnerId, now: Timestamp) -> Self {
+        let (begun_at, ended_at, steps) = (None, None, Vec::new());
+        Self { id, runner, asked_at: now, begun_at, ended_at, steps, version: 1 }
+    }
+
+    /// How far it is.
+    pub fn status(&self, now: Timestamp) -> CheckStatus {
+        if self.ended_at.is_some() {
+            CheckStatus::Done
+        } else if now >= self.asked_at + DEADLINE {
+            CheckStatus::Expired
+        } else if self.begun_at.is_some() {
+            CheckStatus::Running
+        } else {
+            CheckStatus::Waiting
+        }
+    }
+
+    /// Whether somebody who asks now should get this one, instead of another.
+    pub fn is_open(&self, now: Timestamp) -> bool {
+        matches!(self.status(now), CheckStatus::Waiting | CheckStatus::Running)
+    }
+
+    /// Whether all went well; `None` while that is not known.
+    pub fn succeeded(&self) -> Option<bool> {
+        self.ended_at?;
+        Some(self.steps.iter().all(|step| step.result == StepResult::Ok))
+    }
+
+    /// A launcher begins. `false` if another one has, or nobody waits any more.
+    #[must_use]
+    pub fn begin(&mut self, now: Timestamp) -> bool {
+        let first = self.status(now) == CheckStatus::Waiting;
+        if first {
+            self.begun_at = Some(now);
+        }
+        first
+    }
+
+    /// A step was tried. One step has one result, the first. What a cloud says about it may be long.
+    pub fn found(&mut self, mut report: StepReport) {
+        if self.steps.iter().any(|known| known.step == report.step) {
+            return;
+        }
+        if let Some((end, _)) = report.message.char_indices().nth(MAX_MESSAGE) {
+            report.message.truncate(end);
+            report.message.push_str(" ...");
+        }
+        self.steps.push(report);
+    }
+
+    /// Nothing further will be tried. Of the steps in `planned` that nobody reported, all are skipped
+    /// because of the failure before them; where nothing has failed, the first has for `reason`.
+    pub fn end(&mut self, planned: &[CheckStep], reason: &str, now: Timestamp) {
+        let failed = |steps: &[StepReport]| {
+            steps.iter().find(|step| step.result == StepResult::Failed).map(|step| step.step)
+        };
+        let known: Vec<_> = self.steps.iter().map(|report| report.step).collect();
+        for step in planned.iter().copied().filter(|step| !known.contains(step)) {
+            let (result, message) = match failed(&self.steps) {
+                Some(before) => (StepResult::Skipped, format!("`{before}` failed")),
+                None => (StepResult::Failed, reason.to_owned()),
+            };
+            self.steps.push(StepReport { step, result, message });
+        }
+        self.ended_at = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    fn check() -> RunnerCheck {
+        RunnerCheck::new(RunnerCheckId(uuid::Uuid::nil()), "ab".parse().unwrap(), at(0))
+    }
+
+    fn report(step: CheckStep, result: StepResult) -> StepReport {
+        StepReport { step, result, message: String::new() }
+    }
+
+    #[test]
+    fn what_builds_on_a_failed_step_is_skipped_because_of_it() {
+        let mut check = check();
+        assert!(check.begin(at(1)));
+        check.found(report(CheckStep::Definition, StepResult::Ok));
+        check.found(report(CheckStep::Assertion, StepResult::Ok));
+        check.found(report(CheckStep::Exchange, StepResult::Failed));
+        check.found(report(CheckStep::Exchange, StepResult::Ok));
+        assert_eq!(check.succeeded(), None);
+        check.end(&[CheckStep::Exchange, CheckStep::Cluster, CheckStep::DryRun], "late", at(2));
+        let said: Vec<_> = check
+            .steps
+            .iter()
+            .map(|s| format!("{} {} {}", s.step, s.result.as_str(), s.message))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "definition ok ",
+                "assertion ok ",
+                "exchange failed ",
+                "cluster skipped `exchange` failed",
+                "dry_run skipped `exchange` failed",
+            ]
+        );
+        assert_eq!((check.status(at(900)), check.succeeded()), (CheckStatus::Done, Some(false)));
+    }
+
+    #[test]
+    fn a_step_that_never_answers_fails_and_the_rest_is_skipped() {
+        let mut check = check();
+        check.end(&[CheckStep::Connect, CheckStep::DryRun], "late", at(1));
+        let results: Vec<_> = check.steps.iter().map(|step| step.result).collect();
+        assert_eq!(results, [StepResult::Failed, StepResult::Skipped]);
+    }
+
+    #[test]
+    fn one_launcher_begins_and_after_two_minutes_none_does() {
+        let mut first = check();
+        assert!(first.begin(at(1)) && !first.begin(at(2)));
+        assert_eq!(first.status(at(119)), CheckStatus::Running);
+        assert_eq!(first.status(at(120)), CheckStatus::Expired);
+        let mut late = check();
+        assert!(late.is_open(at(119)) && !late.is_open(at(120)) && !late.begin(at(120)));
+    }
+
+    #[test]
+    fn a_stored_secret_needs_no_assertion_and_an_agent_has_steps_of_its_own() {
+        let job = json!({ "namespace": "ns", "service_account": "sa" });
+        let data = json!({ "server": "https://a", "certificate_authority_data": "Y2E=" });
+        let steps = |configuration: serde_json::Value| {
+            let storage = json!({ "type": "kubernetes", "namespace": "ns" });
+            let value = json!({ "runner_configuration": configuration, "state_storage_configuration": storage });
+            steps_of(&RunnerDefinition::parse(value).unwrap())
+        };
+        let kubernetes = |auth: serde_json::Value| {
+            steps(
+                json!({ "type": "kubernetes", "job": job, "cluster": { "cluster_data": data, "auth": auth } }),
+            )
+        };
+        assert!(kubernetes(json!({ "oidc": { "audience": "a" } })).contains(&CheckStep::Assertion));
+        assert!(
+            !kubernetes(json!({ "service_account_token": "t" })).contains(&CheckStep::Assertion)
+        );
+    }
+}

@@ -1,0 +1,252 @@
+//! No lock is broken without proof.
+
+use super::*;
+use crate::attempt::{Limits, Outcome, SecretHash};
+use crate::deployment::{Kept, Mode, Status};
+use crate::failure::{Failure, FailureClass};
+use crate::ids::{EnvUuid, PrincipalId};
+use crate::lifecycle::{self, Claimant};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+const LIMITS: Limits = Limits { start: 300, run: 1_800, stop: 30 };
+const SKEW: i64 = 120;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).unwrap()
+}
+
+fn queued(id: u128, environment: u128) -> Deployment {
+    Deployment {
+        id: DeploymentId(Uuid::from_u128(id)),
+        project: "shop".parse().unwrap(),
+        env: "dev".parse().unwrap(),
+        env_uuid: EnvUuid(Uuid::from_u128(environment)),
+        runner: "laptop".parse().unwrap(),
+        mode: Mode::Deploy,
+        plan_only: false,
+        rollback_to: None,
+        created_at: at(0),
+        created_by: PrincipalId(Uuid::from_u128(9)),
+        status: Status::Queued,
+        message: String::new(),
+        due_at: Some(at(0)),
+        attempts: Vec::new(),
+        cancel: None,
+        counts: None,
+        kept: Kept::default(),
+        completed_at: None,
+        version: 1,
+    }
+}
+
+/// The next attempt of a deployment runs on `host` from `from` on.
+fn run(deployment: &mut Deployment, host: &str, from: i64) -> u32 {
+    let code = SecretHash("code".to_owned());
+    lifecycle::launch(deployment, 1, code.clone(), LIMITS, at(from)).unwrap();
+    let number = deployment.attempts.last().unwrap().number;
+    let claimant = Claimant { drawn: "me", host: Some(host) };
+    let token = SecretHash("token".to_owned());
+    lifecycle::claim(deployment, number, &code, claimant, token, (0, 0), at(from)).unwrap();
+    number
+}
+
+fn lost() -> Outcome {
+    Outcome::Failed(Failure::new(FailureClass::Lost, "it vanished"))
+}
+
+/// Attempt 1 of deployment 1, which ran on `pod-1` from 100 to 200 and is not proved dead.
+fn ended() -> Deployment {
+    let mut deployment = queued(1, 1);
+    let number = run(&mut deployment, "pod-1", 100);
+    lifecycle::end(&mut deployment, number, lost(), at(200)).unwrap();
+    deployment
+}
+
+fn asker() -> Deployment {
+    let mut deployment = queued(2, 1);
+    run(&mut deployment, "pod-2", 1_000);
+    deployment
+}
+
+fn lock(who: &str, created: i64) -> StateLock {
+    let operation = "OperationTypeApply".to_owned();
+    let (id, who) = ("1-2-3".to_owned(), who.to_owned());
+    StateLock { id, who, created: at(created), operation, neighbour: None }
+}
+
+const HOLDER: Holder = Holder { deployment: DeploymentId(Uuid::from_u128(1)), attempt: 1 };
+
+#[test]
+fn an_end_is_no_proof_and_the_word_of_the_platform_is() {
+    let mut dead = ended();
+    let lock = lock("@pod-1", 150);
+    assert_eq!(judge(&lock, &asker(), 1, &[dead.clone()]), Verdict::Wait(HOLDER));
+    assert!(lifecycle::job_gone(&mut dead, 1, at(230)));
+    assert!(!lifecycle::job_gone(&mut dead, 1, at(240)), "the first proof stays");
+    let proof = Proof { holder: HOLDER, gone_at: at(230) };
+    assert_eq!(judge(&lock, &asker(), 1, &[dead]), Verdict::Break(proof));
+    let mut runs = asker();
+    assert!(!lifecycle::job_gone(&mut runs, 1, at(1_001)), "what runs cannot be gone");
+}
+
+#[test]
+fn only_a_lock_of_the_host_and_the_time_of_the_dead_is_theirs() {
+    let mut dead = ended();
+    lifecycle::job_gone(&mut dead, 1, at(230));
+    let judged = |who: &str, created| judge(&lock(who, created), &asker(), 1, &[dead.clone()]);
+    assert!(matches!(judged("root@pod-1", 100 - SKEW), Verdict::Break(_)));
+    assert!(matches!(judged("a@b@pod-1", 200 + SKEW), Verdict::Break(_)));
+    assert_eq!(judged("root@pod-1", 99 - SKEW), Verdict::Keep(Reason::Stranger));
+    assert_eq!(judged("root@pod-1", 201 + SKEW), Verdict::Keep(Reason::Stranger));
+    for who in ["root@pod-11", "root@pod", "pod-1@laptop", "root@POD-1"] {
+        assert_eq!(judged(who, 150), Verdict::Keep(Reason::Stranger), "{who}");
+    }
+    for who in ["", "root", "root@"] {
+        assert_eq!(judged(who, 150), Verdict::Keep(Reason::NoHost), "{who}");
+    }
+    // The same in another environment, whose state is another one.
+    let mut elsewhere = asker();
+    elsewhere.env_uuid = EnvUuid(Uuid::from_u128(2));
+    let verdict = judge(&lock("root@pod-1", 150), &elsewhere, 1, &[dead]);
+    assert_eq!(verdict, Verdict::Keep(Reason::Stranger));
+}
+
+#[test]
+fn a_living_neighbour_of_the_dead_keeps_the_lock() {
+    let mut dead = ended();
+    lifecycle::job_gone(&mut dead, 1, at(230));
+    let lock = StateLock { neighbour: Some(77), ..lock("root@pod-1", 150) };
+    assert_eq!(judge(&lock, &asker(), 1, &[dead]), Verdict::Keep(Reason::Neighbour(77)));
+}
+
+#[test]
+fn of_several_that_may_have_made_it_all_must_be_dead() {
+    let mut dead = ended();
+    lifecycle::job_gone(&mut dead, 1, at(230));
+    let mut other = queued(3, 1);
+    run(&mut other, "pod-1", 160);
+    let lock = lock("@pod-1", 150);
+    let holder = Holder { deployment: other.id, attempt: 1 };
+    let judged = |other: &Deployment| judge(&lock, &asker(), 1, &[dead.clone(), other.clone()]);
+    assert_eq!(judged(&other), Verdict::Wait(holder), "it still runs");
+    lifecycle::end(&mut other, 1, lost(), at(300)).unwrap();
+    assert_eq!(judged(&other), Verdict::Wait(holder));
+    lifecycle::job_gone(&mut other, 1, at(310));
+    let likeliest = Proof { holder: HOLDER, gone_at: at(230) };
+    assert_eq!(judged(&other), Verdict::Break(likeliest));
+    // One that succeeded has freed its locks, and does not count.
+    let mut good = queued(3, 1);
+    run(&mut good, "pod-1", 100);
+    lifecycle::end(&mut good, 1, Outcome::Succeeded, at(200)).unwrap();
+    assert_eq!(judged(&good), Verdict::Break(likeliest));
+    assert_eq!(judge(&lock, &asker(), 1, &[good]), Verdict::Keep(Reason::Stranger));
+}
+
+#[test]
+fn an_earlier_attempt_of_the_same_deployment_counts_and_the_asker_does_not() {
+    let mut asker = queued(2, 1);
+    run(&mut asker, "pod-1", 100);
+    lifecycle::end(&mut asker, 1, lost(), at(200)).unwrap();
+    lifecycle::job_gone(&mut asker, 1, at(200));
+    run(&mut asker, "pod-2", 210);
+    let holder = Holder { deployment: asker.id, attempt: 1 };
+    let proof = Proof { holder, gone_at: at(200) };
+    assert_eq!(judge(&lock("@pod-1", 150), &asker, 2, &[]), Verdict::Break(proof));
+    let own = judge(&lock("@pod-2", 250), &asker, 2, &[asker.clone()]);
+    assert_eq!(own, Verdict::Keep(Reason::Stranger));
+}
+
+#[test]
+fn a_wait_is_shown_and_makes_the_launcher_look_and_ends_with_the_proof() {
+    let (lock, mut asker) = (lock("@pod-1", 150), asker());
+    let wait = Verdict::Wait(HOLDER);
+    assert!(judged(&mut asker, &lock, &wait, at(1_005)));
+    assert!(asker.message.contains("attempt 1 of deployment"), "{}", asker.message);
+    assert_eq!(awaited(&asker, at(1_005)), Some(HOLDER));
+    looked(&mut asker, Some("its job still lives".to_owned()), at(1_020));
+    assert_eq!(awaited(&asker, at(1_006)), None, "not before it asks again");
+    assert!(judged(&mut asker, &lock, &wait, at(1_010)));
+    let said = |asker: &Deployment| asker.open_attempt().unwrap().lock.clone().unwrap().said;
+    assert_eq!(said(&asker).as_deref(), Some("its job still lives"));
+    looked(&mut asker, None, at(1_025));
+    assert_eq!(awaited(&asker, at(1_030)), None);
+    let verdict = Verdict::Break(Proof { holder: HOLDER, gone_at: at(1_010) });
+    assert!(judged(&mut asker, &lock, &verdict, at(1_011)));
+    assert!(!judged(&mut asker, &lock, &verdict, at(1_012)), "the same again changes nothing");
+    assert_eq!(asker.message, "");
+}
+
+/// A deployment of a few attempts on few hosts, in one of two environments, each proved dead or not.
+fn history(id: u128) -> impl Strategy<Value = Deployment> {
+    let attempt = (0_usize..3, 0_i64..600, 1_i64..600, any::<bool>(), any::<bool>());
+    (1_u128..3, prop::collection::vec(attempt, 0..4)).prop_map(move |(environment, attempts)| {
+        let mut deployment = queued(id, environment);
+        let mut now = 0;
+        for (host, pause, length, ends, proved) in attempts {
+            if deployment.open_attempt().is_some() || deployment.status.is_terminal() {
+                break;
+            }
+            now += pause;
+            let number = run(&mut deployment, ["pod-1", "pod-2", "pod-3"][host], now);
+            now += length;
+            if ends {
+                lifecycle::end(&mut deployment, number, lost(), at(now)).unwrap();
+            }
+            if proved {
+                lifecycle::job_gone(&mut deployment, number, at(now));
+            }
+        }
+        deployment
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
+    #[test]
+    fn no_lock_is_broken_whose_holder_may_live(
+        others in (history(1), history(3), history(4)),
+        mine in history(2),
+        host in 0_usize..4,
+        created in -300_i64..3_000,
+    ) {
+        let mut mine = mine;
+        if mine.open_attempt().is_none() {
+            prop_assume!(mine.attempts.len() < 5 && !mine.status.is_terminal());
+            run(&mut mine, "pod-3", 2_500);
+        }
+        let number = mine.attempts.last().unwrap().number;
+        let host = ["pod-1", "pod-2", "pod-3", "laptop"][host];
+        let lock = lock(&format!("root@{host}"), created);
+        let others = [others.0, others.1, others.2];
+        let verdict = judge(&lock, &mine, number, &others);
+
+        // By other means: each attempt of this environment but the asker's own, and whether the
+        // lock is of its host and lies in its life, which goes on while it has not ended.
+        let all = others.iter().chain([&mine]).filter(|other| other.env_uuid == mine.env_uuid);
+        let mut suspects = Vec::new();
+        for other in all {
+            for attempt in &other.attempts {
+                let own = other.id == mine.id && attempt.number == number;
+                let claim = attempt.claim.as_ref().unwrap();
+                let end = attempt.ended.as_ref().map_or(i64::MAX, |ended| ended.at.as_second() + SKEW);
+                let lived = claim.at.as_second() - SKEW <= at(created).as_second()
+                    && at(created).as_second() <= end;
+                if !own && claim.host.as_deref() == Some(host) && lived {
+                    suspects.push(attempt.ended.is_some() && attempt.job_gone_at.is_some());
+                }
+            }
+        }
+        match verdict {
+            Verdict::Break(proof) => {
+                prop_assert!(!suspects.is_empty() && suspects.iter().all(|dead| *dead));
+                let of = others.iter().chain([&mine]).find(|other| other.id == proof.holder.deployment);
+                let attempt = &of.unwrap().attempts[proof.holder.attempt as usize - 1];
+                prop_assert_eq!(attempt.job_gone_at, Some(proof.gone_at));
+                prop_assert!(attempt.ended.is_some());
+            }
+            Verdict::Wait(_) => prop_assert!(suspects.iter().any(|dead| !dead)),
+            Verdict::Keep(_) => prop_assert!(suspects.is_empty()),
+        }
+    }
+}

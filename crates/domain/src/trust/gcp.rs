@@ -1,0 +1,78 @@
+//! Google Cloud: a workload identity pool trusts Canyon's issuer, and one service account lets one
+//! runner act as it.
+
+use super::kubernetes::{User, cluster_documents};
+use super::{Document, Party};
+use crate::runner::gke::Gke;
+use crate::state_storage::StateStorage;
+use serde_json::json;
+
+/// The parts of a provider's name,
+/// `//iam.googleapis.com/projects/N/locations/L/workloadIdentityPools/POOL/providers/PROVIDER`.
+struct Provider<'a> {
+    project: &'a str,
+    location: &'a str,
+    pool: &'a str,
+    name: &'a str,
+}
+
+impl<'a> Provider<'a> {
+    fn of(audience: &'a str) -> Self {
+        let path = audience.split("//iam.googleapis.com/").nth(1).unwrap_or_default();
+        let part = |n| path.split('/').nth(n).unwrap_or_default();
+        Self { project: part(1), location: part(3), pool: part(5), name: part(7) }
+    }
+}
+
+pub(super) fn documents(party: &Party, runner: &Gke, storage: &StateStorage) -> Vec<Document> {
+    let (cluster, auth) = (&runner.cluster, &runner.cluster.auth);
+    let provider = Provider::of(&auth.gcp_audience);
+    let (pool, location) = (provider.pool, provider.location);
+    let pool_path =
+        format!("projects/{}/locations/{location}/workloadIdentityPools/{pool}", provider.project);
+    let member = format!("principal://iam.googleapis.com/{pool_path}/subject/{}", party.subject);
+    let account = &auth.gcp_service_account;
+    // Both forms of a provider's own name are taken where no audiences are listed.
+    let mut documents = vec![
+        Document::json(
+            "Workload identity provider",
+            format!(
+                "project {}, once for all runners there: gcloud iam workload-identity-pools create \
+                 {pool} --location={location}; gcloud iam workload-identity-pools providers \
+                 create-oidc {} --workload-identity-pool={pool} --location={location} \
+                 --issuer-uri={} --attribute-mapping=google.subject=assertion.sub",
+                provider.project, provider.name, party.issuer
+            ),
+            &json!({
+                "name": format!("{pool_path}/providers/{}", provider.name),
+                "attributeMapping": { "google.subject": "assertion.sub" },
+                "oidc": { "issuerUri": party.issuer },
+            }),
+        ),
+        Document::json(
+            "Binding of the service account",
+            format!(
+                "gcloud iam service-accounts add-iam-policy-binding {account} \
+                 --role=roles/iam.workloadIdentityUser --member={member}"
+            ),
+            &json!({
+                "role": "roles/iam.workloadIdentityUser",
+                "members": [member],
+            }),
+        ),
+        Document::json(
+            "Binding of the project",
+            format!(
+                "gcloud projects add-iam-policy-binding {} --role=roles/container.clusterViewer \
+                 --member=serviceAccount:{account}",
+                cluster.project_id
+            ),
+            &json!({
+                "role": "roles/container.clusterViewer",
+                "members": [format!("serviceAccount:{account}")],
+            }),
+        ),
+    ];
+    documents.extend(cluster_documents(&runner.job, storage, &User::Named(account.clone())));
+    documents
+}
