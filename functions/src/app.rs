@@ -8,14 +8,17 @@ mod env_types;
 pub(crate) mod environments;
 pub(crate) mod event_sources;
 mod job_hints;
+pub mod job_tokens;
 mod modules;
 mod organizations;
 mod projects;
 mod results;
+mod runner_checks;
 mod runner_rules;
 mod runners;
 mod runs;
 mod sources;
+mod state_locks;
 mod streams;
 pub(crate) mod tokens;
 mod users;
@@ -34,6 +37,7 @@ use canyon_store::Table;
 use canyon_store::blobs::Blobs;
 use jiff::Timestamp;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Everything that a use case needs. Cheap to clone.
 #[derive(Clone)]
@@ -52,6 +56,8 @@ pub struct App {
     pub issuer: Arc<Issuer>,
     /// The hash of the token that may make organizations and nothing else, if there is one.
     pub operator: Option<SecretHash>,
+    /// How long a job's token for a cloud is good.
+    pub job_token_life: Duration,
     /// Hints for whoever waits.
     pub changes: Changes,
     /// Who has shown a good token in the last seconds.

@@ -9,14 +9,12 @@ use crate::changes::Changes;
 use crate::http::{HttpSettings, InvalidOrigin};
 use canyon_aws::clients::Clients;
 use canyon_aws::event_bus::EventBus;
-use canyon_aws::kms_signer::KmsSigner;
+use canyon_aws::issuer::issuer;
 use canyon_aws::master_key::KmsMasterKey;
 use canyon_aws::settings::{SettingError, Settings};
 use canyon_domain::attempt::SecretHash;
-use canyon_identity::issuer::Issuer;
 use canyon_identity::job_name::parse_job_name;
 use canyon_identity::master_keys::MasterKeys;
-use canyon_identity::signer::Signer;
 use canyon_identity::system::System;
 use canyon_store::Table;
 use canyon_store::error::BoxError;
@@ -51,17 +49,9 @@ pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> 
         changes: Changes::new(LOOK_AGAIN),
         authenticated: Recent::default(),
         up_since: Timestamp::MIN,
+        job_token_life: crate::app::job_tokens::LIFE,
         serves_local_runners: settings.local_jobs.is_some(),
     })
-}
-
-/// The first of the signing keys signs; the others stay published for what they have signed.
-fn issuer(settings: &Settings, kms: &aws_sdk_kms::Client) -> Issuer {
-    let signer = |key: &String| Arc::new(KmsSigner::new(kms.clone(), key)) as Arc<dyn Signer>;
-    let mut signers = settings.signing_keys.iter().map(signer);
-    // The function `events` has no signing key, and publishes none.
-    let active = signers.next().unwrap_or_else(|| signer(&String::new()));
-    Issuer::new(&settings.issuer_url, active, signers.collect(), Arc::new(System), Arc::new(System))
 }
 
 /// What callers in browsers may do, as the settings say.

@@ -15,6 +15,7 @@ mod environments;
 pub mod error;
 mod event_sources;
 mod fields;
+mod job_tokens;
 pub(crate) mod order;
 mod organizations;
 mod paging;
@@ -22,9 +23,11 @@ mod projects;
 mod refusals;
 mod render;
 mod request_id;
+mod runner_checks;
 mod runner_rules;
 mod runners;
 mod runs;
+mod state_locks;
 mod tokens;
 mod well_known;
 
@@ -78,6 +81,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(projects::routes())
         .merge(environments::routes())
         .merge(runners::routes())
+        .merge(runner_checks::routes())
         .merge(runner_rules::routes())
         .merge(event_sources::routes())
         .merge(tokens::routes())
@@ -86,6 +90,8 @@ fn routes() -> OpenApiRouter<App> {
         .merge(archives::routes())
         .merge(artifacts::routes())
         .merge(runs::routes())
+        .merge(job_tokens::routes())
+        .merge(state_locks::routes())
 }
 
 /// The OpenAPI 3.1 document of the API, generated from its handlers.

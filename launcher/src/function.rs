@@ -1,15 +1,18 @@
 //! The launcher as a Lambda function: of the table's stream, or of the clock.
 
+use crate::pace::TablePace;
 use crate::publish::Publish;
-use crate::{LaunchError, Launcher, Sweeper};
+use crate::{LaunchError, Launcher, Sweeper, platforms};
 use async_trait::async_trait;
 use canyon_aws::clients::Clients;
 use canyon_aws::event_bus::EventBus;
+use canyon_aws::issuer::issuer;
 use canyon_aws::master_key::KmsMasterKey;
 use canyon_aws::settings::{Function, SettingError, Settings};
 use canyon_dispatch::Platform;
 use canyon_domain::events::DeploymentEvent;
 use canyon_domain::runner::RunnerType;
+use canyon_identity::federation::{Endpoints, Federation};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
 use canyon_store::Table;
@@ -17,7 +20,7 @@ use canyon_store::deployment_lists::Due;
 use canyon_store::error::BoxError;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -51,6 +54,12 @@ pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
     let table = Table::new(clients.dynamodb(), &settings.table).telling_ends();
     let master_key =
         KmsMasterKey::new(clients.kms(), &settings.master_key, table.clone(), Arc::new(System));
+    let issuer = Arc::new(issuer(&settings, &clients.kms()));
+    let endpoints = Endpoints::from_variables(&|name| std::env::var(name).ok());
+    let federation = Arc::new(Federation::new(issuer, endpoints, Arc::new(System)));
+    let pace = Arc::new(TablePace { table: table.clone(), clock: Arc::new(System) });
+    let mut platforms = platforms::direct(&federation, pace, settings.runner_image.as_deref());
+    platforms.extend(local_jobs()?.map(|local| (RunnerType::Local, local)));
     Ok(Launcher {
         blobs: clients.blobs(&settings.bucket)?,
         table,
@@ -60,16 +69,17 @@ pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
         up_since: Timestamp::MIN,
         api_url: settings.api_url.clone(),
         organizations: Arc::default(),
-        platforms: platforms()?,
+        platforms,
+        last_looks: Arc::default(),
         publisher: Some(Arc::new(EventBus::new(clients.eventbridge(), &settings.event_bus))),
     })
 }
 
 /// Jobs as processes beside the function: for tests and development.
 #[cfg(feature = "local-jobs")]
-fn platforms() -> Result<HashMap<RunnerType, Arc<dyn Platform>>, SettingError> {
+fn local_jobs() -> Result<Option<Arc<dyn Platform>>, SettingError> {
     use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
-    let Some(jobs) = std::env::var_os("CANYON_LOCAL_JOBS") else { return Ok(HashMap::new()) };
+    let Some(jobs) = std::env::var_os("CANYON_LOCAL_JOBS") else { return Ok(None) };
     let runner = std::env::var_os("CANYON_RUNNER_PROGRAM").ok_or_else(|| {
         SettingError::new("CANYON_RUNNER_PROGRAM", "CANYON_LOCAL_JOBS needs it: the program to run")
     })?;
@@ -81,16 +91,16 @@ fn platforms() -> Result<HashMap<RunnerType, Arc<dyn Platform>>, SettingError> {
     };
     // The function may be frozen when a job ends: others tell of that.
     let local = Arc::new(LocalDispatcher::new(settings, |_| {}));
-    Ok(HashMap::from([(RunnerType::Local, Arc::new(local) as _)]))
+    Ok(Some(Arc::new(local)))
 }
 
 #[cfg(not(feature = "local-jobs"))]
-fn platforms() -> Result<HashMap<RunnerType, Arc<dyn Platform>>, SettingError> {
+fn local_jobs() -> Result<Option<Arc<dyn Platform>>, SettingError> {
     if std::env::var_os("CANYON_LOCAL_JOBS").is_some() {
         let reason = "this build runs no jobs beside the function; it is for tests alone";
         return Err(SettingError::new("CANYON_LOCAL_JOBS", reason));
     }
-    Ok(HashMap::new())
+    Ok(None)
 }
 
 /// What an invocation has come to.

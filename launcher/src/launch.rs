@@ -9,7 +9,7 @@ use canyon_domain::deadline::{self, QUEUE_CHECK};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::{OrgId, OrgUuid};
-use canyon_domain::lifecycle;
+use canyon_domain::lifecycle::{self, START_AGAIN};
 use canyon_identity::bearer::{self, AttemptRef};
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
@@ -75,6 +75,7 @@ impl Launcher {
     ) -> Result<Done, LaunchError> {
         let Some(attempt) = deployment.open_attempt() else { return Ok(Done::Again) };
         let (number, fence) = (attempt.number, attempt.fence);
+        let launched_at = attempt.launched_at;
         let dispatcher = match &site.dispatcher {
             Ok(dispatcher) => dispatcher,
             Err(reason) => {
@@ -85,7 +86,8 @@ impl Launcher {
         let environment = self.job_environment(due, number, fence).await?;
         let job = JobRef { deployment: due.id, attempt: number, handle: None };
         let (project, env) = (deployment.project.clone(), deployment.env.clone());
-        match dispatcher.start(&Launch { job, environment, project, env }).await {
+        let launch = Launch { job, environment, project, env, launched_at };
+        match dispatcher.start(&launch).await {
             Ok(Started::Now(None)) => Ok(Done::Enough),
             Ok(Started::Now(Some(handle))) => {
                 match lifecycle::started(&mut deployment, number, handle) {
@@ -116,7 +118,9 @@ impl Launcher {
             Then::End => self.fail(due, deployment, number, error.failure).await,
             Then::Observe => {
                 tracing::warn!(%error, deployment = %due.id, "cannot tell whether the job started");
-                Ok(Done::Enough)
+                let until = self.clock.now() + START_AGAIN;
+                deadline::postponed(&mut deployment, error.failure.message, until);
+                self.save(due, deployment).await
             }
             Then::Again(pause) => {
                 let until = self.clock.now() + pause;

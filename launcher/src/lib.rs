@@ -8,13 +8,18 @@
 //! What calls it is only a hint: a stream record, a committed write, the death of a process.
 //! [`Sweeper::pass`] finds in the table what is due, and alone suffices.
 
+mod checks;
 #[cfg(feature = "lambda")]
 pub mod function;
+mod holders;
 mod launch;
 mod orphans;
+pub mod pace;
+pub mod platforms;
 pub mod publish;
 mod salvage;
 mod site;
+mod strays;
 #[cfg(feature = "lambda")]
 pub mod stream;
 mod sweep;
@@ -88,6 +93,8 @@ pub struct Launcher {
     pub organizations: Arc<Mutex<HashMap<OrgUuid, OrgId>>>,
     /// What starts the jobs of each type of runner.
     pub platforms: HashMap<RunnerType, Arc<dyn Platform>>,
+    /// When the jobs of each runner were last looked through for strays.
+    pub last_looks: Arc<LastLooks>,
     /// Where events are published, if anywhere.
     pub publisher: Option<Arc<dyn Publish>>,
 }
@@ -102,5 +109,6 @@ fn last_job(deployment: &Deployment) -> Option<JobRef> {
     })
 }
 
+pub use strays::LastLooks;
 pub use sweep::{Pass, Sweeper};
 pub use tend::Why;

@@ -72,7 +72,8 @@ impl Launcher {
         Ok(chunks.last().and_then(|(key, size)| Some(key.chunk_offset()? + size)).unwrap_or(0))
     }
 
-    /// The events of this attempt, as the platform still has them, or else as they were sent.
+    /// The events of this attempt: as they were sent, and then as the platform still has them. What
+    /// is in both does no harm, since `orphans` comes to the same end when it hears them again.
     async fn events(
         &self,
         due: Due,
@@ -81,21 +82,24 @@ impl Launcher {
         from: u64,
     ) -> Result<Vec<u8>, LaunchError> {
         let mut events = Vec::new();
-        while (events.len() as u64) < MAX_SALVAGE {
-            match dispatcher.tail(job, TailStream::Events, events.len() as u64).await {
-                Ok(tail) if !tail.is_empty() => events.extend(tail),
-                Ok(_) | Err(_) => break,
-            }
-        }
-        if !events.is_empty() {
-            return Ok(events);
-        }
         let prefix = BlobPrefix::chunks(due.org, due.id, Stream::Events);
         for (key, _) in self.blobs.list(&prefix, None).await? {
             if key.chunk_offset().is_some_and(|offset| offset >= from)
                 && let Some(bytes) = self.blobs.get(&key).await?
             {
                 events.extend_from_slice(&bytes);
+            }
+        }
+        // The last line that was sent may be the begin of one.
+        events.push(b'\n');
+        let mut position = 0;
+        while position < MAX_SALVAGE {
+            match dispatcher.tail(job, TailStream::Events, position).await {
+                Ok(tail) if !tail.is_empty() => {
+                    position += tail.len() as u64;
+                    events.extend(tail);
+                }
+                Ok(_) | Err(_) => break,
             }
         }
         Ok(events)

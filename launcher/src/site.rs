@@ -3,10 +3,11 @@
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{Dispatcher, Target};
 use canyon_domain::deployment::Deployment;
-use canyon_domain::ids::OrgUuid;
+use canyon_domain::ids::{OrgUuid, RunnerId};
 use canyon_domain::runner::{RunnerDefinition, RunnerType, Timeouts, timeouts::TimeoutSettings};
 use canyon_store::deployment_lists::Due;
 use canyon_store::inventory::RunnerRecord;
+use jiff::Timestamp;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +16,17 @@ pub(crate) struct Site {
     pub(crate) timeouts: Timeouts,
     /// What starts its jobs, or why nothing does.
     pub(crate) dispatcher: Result<Arc<dyn Dispatcher>, String>,
+    /// When the runner was last changed, if it is there.
+    pub(crate) changed_at: Option<Timestamp>,
 }
 
 impl Site {
     fn closed(reason: String) -> Self {
-        Self { timeouts: (&TimeoutSettings::default()).into(), dispatcher: Err(reason) }
+        Self {
+            timeouts: (&TimeoutSettings::default()).into(),
+            dispatcher: Err(reason),
+            changed_at: None,
+        }
     }
 }
 
@@ -29,8 +36,12 @@ impl Launcher {
         due: Due,
         deployment: &Deployment,
     ) -> Result<Site, LaunchError> {
-        let id = &deployment.runner;
-        let Some(runner) = self.table.runner(due.org, id).await? else {
+        self.site_of(due.org, &deployment.runner).await
+    }
+
+    /// The runner `id` as it is now.
+    pub(crate) async fn site_of(&self, org: OrgUuid, id: &RunnerId) -> Result<Site, LaunchError> {
+        let Some(runner) = self.table.runner(org, id).await? else {
             return Ok(Site::closed(format!("runner `{id}` was deleted")));
         };
         let Some(definition) = stored_definition(&runner) else {
@@ -40,20 +51,21 @@ impl Launcher {
             return Ok(Site::closed(reason));
         };
         let timeouts = definition.timeouts();
+        let changed_at = Some(runner.updated_at);
         let Some(platform) = self.platforms.get(&definition.runner_type()) else {
             let dispatcher = Err(self.cannot_launch(definition.runner_type()));
-            return Ok(Site { timeouts, dispatcher });
+            return Ok(Site { timeouts, dispatcher, changed_at });
         };
-        let definition = match self.with_secrets(due.org, &runner, definition).await? {
+        let definition = match self.with_secrets(org, &runner, definition).await? {
             Ok(definition) => definition,
-            Err(reason) => return Ok(Site { timeouts, dispatcher: Err(reason) }),
+            Err(reason) => return Ok(Site { timeouts, dispatcher: Err(reason), changed_at }),
         };
-        let Some(org_id) = self.organization(due.org).await? else {
+        let Some(org_id) = self.organization(org).await? else {
             return Ok(Site::closed("its organization was deleted".to_owned()));
         };
-        let target =
-            Target { org: due.org, org_id, runner: runner.uuid, runner_id: runner.id, definition };
-        Ok(Site { timeouts, dispatcher: Ok(platform.dispatcher(&Arc::new(target))) })
+        let target = Target { org, org_id, runner: runner.uuid, runner_id: runner.id, definition };
+        let dispatcher = Ok(platform.dispatcher(&Arc::new(target)));
+        Ok(Site { timeouts, dispatcher, changed_at })
     }
 
     async fn with_secrets(
@@ -88,7 +100,7 @@ impl Launcher {
     }
 }
 
-fn stored_definition(runner: &RunnerRecord) -> Option<RunnerDefinition> {
+pub(crate) fn stored_definition(runner: &RunnerRecord) -> Option<RunnerDefinition> {
     let value = serde_json::from_str(&runner.definition).ok()?;
     RunnerDefinition::parse_stored(value).ok()
 }

@@ -1,5 +1,6 @@
-//! Records of the table's stream: each says that a deployment was written. What it says is told to
-//! the world; what is to be done then, the table says.
+//! Records of the table's stream: each says that a deployment was written, or that somebody asks for a
+//! check of a runner. What a deployment says is told to the world; what is to be done then, the table
+//! says.
 //!
 //! The mapping delivers a record at least once, in order for one deployment. One that cannot be
 //! served now is reported, and with all that follow it in its shard it comes again (AWS Lambda
@@ -15,6 +16,7 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_store::deployment_item::from_stream_image;
 use canyon_store::deployment_lists::Due;
+use canyon_store::runner_checks::OpenCheck;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -30,7 +32,13 @@ pub struct Batch {
     pub records: Vec<Value>,
 }
 
-/// A record that could be read.
+/// What a record is about.
+enum Record {
+    Deployment(Box<Write>),
+    Check(OpenCheck),
+}
+
+/// A write of a deployment.
 struct Write {
     sequence: String,
     org: OrgUuid,
@@ -41,9 +49,16 @@ struct Write {
 pub async fn serve(launcher: &Launcher, batch: Batch) -> DynamoDbEventResponse {
     let mut failed = Vec::new();
     let mut by_deployment: BTreeMap<DeploymentId, Vec<Write>> = BTreeMap::new();
+    let mut checks = JoinSet::new();
     for record in batch.records {
         match read(&record) {
-            Ok(Some(write)) => by_deployment.entry(write.image.id).or_default().push(write),
+            Ok(Some(Record::Deployment(write))) => {
+                by_deployment.entry(write.image.id).or_default().push(*write);
+            }
+            Ok(Some(Record::Check(check))) => {
+                let launcher = launcher.clone();
+                checks.spawn(async move { serve_check(&launcher, &check).await });
+            }
             Ok(None) => {}
             Err(error) => {
                 let sequence = sequence(&record);
@@ -61,6 +76,7 @@ pub async fn serve(launcher: &Launcher, batch: Batch) -> DynamoDbEventResponse {
         // A panic is a defect: the sweeper finds what it left.
         failed.extend(ended.ok().flatten());
     }
+    while checks.join_next().await.is_some() {}
     let failure = |sequence| {
         let mut failure = DynamoDbBatchItemFailure::default();
         failure.item_identifier = Some(sequence);
@@ -69,6 +85,15 @@ pub async fn serve(launcher: &Launcher, batch: Batch) -> DynamoDbEventResponse {
     let mut answer = DynamoDbEventResponse::default();
     answer.batch_item_failures = failed.into_iter().map(failure).collect();
     answer
+}
+
+/// A check is not delivered again: somebody waits for it, the sweeper looks too, and it may be asked for
+/// once more.
+async fn serve_check(launcher: &Launcher, check: &OpenCheck) {
+    if let Err(error) = launcher.check(check).await {
+        let error = Causes(&error);
+        tracing::warn!(%error, runner = %check.runner, "cannot check the runner now");
+    }
 }
 
 /// Tells of each write in order, then does what the last of them asks for. Returns the record to begin
@@ -108,15 +133,19 @@ fn warn(error: &LaunchError, deployment: DeploymentId) {
     tracing::warn!(error = %Causes(error), %deployment, "cannot serve the record now");
 }
 
-/// The write that a record is about; `None` for a deletion, which says nothing to anybody.
-fn read(record: &Value) -> Result<Option<Write>, Box<dyn Error>> {
+/// What a record is about; `None` for a deletion, which says nothing to anybody.
+fn read(record: &Value) -> Result<Option<Record>, Box<dyn Error>> {
     let record = EventRecord::deserialize(record)?;
     if record.event_name == "REMOVE" {
         return Ok(None);
     }
     let sequence = record.change.sequence_number.ok_or("it has no sequence number")?;
-    let (org, image) = from_stream_image(record.change.new_image)?;
-    Ok(Some(Write { sequence, org, image }))
+    let image = record.change.new_image;
+    if let Some(check) = OpenCheck::from_stream_image(image.clone()) {
+        return Ok(Some(Record::Check(check)));
+    }
+    let (org, image) = from_stream_image(image)?;
+    Ok(Some(Record::Deployment(Box::new(Write { sequence, org, image }))))
 }
 
 /// The name of a record that cannot be read. Without one the whole batch comes again.

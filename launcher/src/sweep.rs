@@ -15,6 +15,8 @@ use tokio::task::JoinSet;
 const MAX_DUE: i32 = 1_000;
 /// The most deployments that are tended at once: one that hangs holds up no other.
 const MAX_AT_ONCE: usize = 32;
+/// Between two looks for checks of runners. People ask for those; passes follow every write.
+const CHECKS_PAUSE: SignedDuration = SignedDuration::from_millis(500);
 
 /// What a look at the index found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,12 +33,18 @@ pub struct Sweeper {
     launcher: Launcher,
     busy: Arc<Mutex<HashSet<Due>>>,
     places: Arc<Semaphore>,
+    looked_for_checks: Arc<Mutex<Timestamp>>,
 }
 
 impl Sweeper {
     /// A sweeper for `launcher`.
     pub fn new(launcher: Launcher) -> Self {
-        Self { launcher, busy: Arc::default(), places: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
+        Self {
+            launcher,
+            busy: Arc::default(),
+            places: Arc::new(Semaphore::new(MAX_AT_ONCE)),
+            looked_for_checks: Arc::new(Mutex::new(Timestamp::MIN)),
+        }
     }
 
     /// Begins to tend everything that is due now, and returns before that is done. A deployment
@@ -52,6 +60,9 @@ impl Sweeper {
         let due: Vec<_> = due.into_iter().map(|(_, due)| due).collect();
         for due in &due {
             self.begin(*due, Why::Due, tasks);
+        }
+        if self.is_time_for_checks(now) {
+            self.begin_checks(now, tasks).await;
         }
         while tasks.try_join_next().is_some() {}
         Ok(Pass { due, oldest })
@@ -80,6 +91,37 @@ impl Sweeper {
             self.begin(due, Why::JobGone, tasks);
         }
         Ok(due.is_some())
+    }
+
+    fn is_time_for_checks(&self, now: Timestamp) -> bool {
+        let mut looked = self.looked_for_checks.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = now.duration_since(*looked) >= CHECKS_PAUSE;
+        if is_time {
+            *looked = now;
+        }
+        is_time
+    }
+
+    /// Begins the checks of runners that somebody waits for. Whoever is first does one.
+    async fn begin_checks(&self, now: Timestamp, tasks: &mut JoinSet<()>) {
+        let open = match self.launcher.table.open_checks(now).await {
+            Ok(open) => open,
+            Err(error) => {
+                tracing::warn!(error = %Causes(&error), "cannot look for checks of runners");
+                return;
+            }
+        };
+        for check in open {
+            let sweeper = self.clone();
+            tasks.spawn(async move {
+                // The semaphore is never closed.
+                let _place = sweeper.places.acquire().await;
+                if let Err(error) = sweeper.launcher.check(&check).await {
+                    let error = Causes(&error);
+                    tracing::warn!(%error, runner = %check.runner, "cannot check the runner now");
+                }
+            });
+        }
     }
 
     fn begin(&self, due: Due, why: Why, tasks: &mut JoinSet<()>) {

@@ -1,12 +1,14 @@
 //! One deployment: what is to be done now, and doing it.
 
+use crate::holders::is_proof;
 use crate::site::Site;
 use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::{Remains, StopMode};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deadline::{self, Observation, Step, next_step};
-use canyon_domain::deployment::Deployment;
+use canyon_domain::deployment::{Deployment, Status};
 use canyon_domain::lifecycle;
+use canyon_domain::state_lock;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
@@ -51,12 +53,19 @@ impl Launcher {
     /// [`LaunchError`]; the deployment stays due, so it is looked at again.
     pub async fn tend(&self, due: Due, why: Why) -> Result<(), LaunchError> {
         let mut why = why;
+        let mut looked = false;
         for _ in 0..MAX_TRIES {
             let Some(deployment) = self.table.deployment(due.org, due.id).await? else {
                 return Ok(());
             };
             if deployment.status.is_terminal() {
                 return self.close(due, &deployment, why).await;
+            }
+            let awaited = state_lock::awaited(&deployment, self.clock.now());
+            if let Some(holder) = awaited.filter(|_| !looked) {
+                looked = true;
+                self.look_at_holder(due, deployment, holder).await?;
+                continue;
             }
             let site = self.site(due, &deployment).await?;
             match self.act(due, deployment, &site, why).await? {
@@ -139,7 +148,14 @@ impl Launcher {
         {
             self.salvage(due, &mut deployment, dispatcher).await?;
         }
-        deadline::observed(&mut deployment, observation, self.clock.now());
+        let now = self.clock.now();
+        let open = deployment.open_attempt();
+        let proved = open.filter(|attempt| is_proof(&observation, attempt, site));
+        let proved = proved.map(|attempt| attempt.number);
+        deadline::observed(&mut deployment, observation, now);
+        if let Some(number) = proved {
+            lifecycle::job_gone(&mut deployment, number, now);
+        }
         self.save(due, deployment).await
     }
 
@@ -200,10 +216,13 @@ impl Launcher {
         patience: Duration,
     ) -> Result<Remains, LaunchError> {
         let Some(job) = last_job(deployment) else { return Ok(Remains::Nothing) };
+        let site = self.site(due, deployment).await?;
+        self.prove_end(due, deployment, &site).await?;
         // Without it, nobody could clear away what is left.
-        let Ok(dispatcher) = self.site(due, deployment).await?.dispatcher else {
-            return Ok(Remains::Nothing);
-        };
+        let Ok(dispatcher) = site.dispatcher else { return Ok(Remains::Nothing) };
+        if deployment.status != Status::Succeeded {
+            self.end_strays(due.org, &deployment.runner, &dispatcher).await?;
+        }
         let mut left = patience;
         loop {
             let remains = dispatcher.forget(&job).await;

@@ -8,6 +8,7 @@ use crate::deployment::{Orphan, Output};
 use crate::error::ErrorBody;
 use canyon_domain::failure::{Failure, Phase};
 use canyon_domain::job::Job;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -25,6 +26,10 @@ pub struct ClaimBody {
     /// answer was lost.
     #[schema(min_length = 16, max_length = 64)]
     pub claimant: String,
+    /// The name of the machine, pod or task that it runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 253)]
+    pub host: Option<String>,
 }
 
 /// What the winner gets.
@@ -101,6 +106,50 @@ pub struct ReportAnswer {
     pub stop: bool,
     /// Where each stream goes on now.
     pub offsets: Offsets,
+}
+
+/// A lock on the state that is in the run's way, as OpenTofu describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JudgeLockBody {
+    /// The lock's id.
+    #[schema(min_length = 1, max_length = 255)]
+    pub id: String,
+    /// Who holds it: `user@host`.
+    #[schema(max_length = 511)]
+    pub who: String,
+    /// Since when, by its holder's clock.
+    #[schema(value_type = String, format = DateTime)]
+    pub created: Timestamp,
+    /// What for, such as `OperationTypeApply`.
+    #[serde(default)]
+    #[schema(max_length = 255)]
+    pub operation: String,
+    /// The id of a living process on the holder's host that is no job's and may hold the lock, if
+    /// the runner is on that host and sees one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbour: Option<u32>,
+}
+
+/// What is to be done about a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JudgeLockAnswer {
+    /// The verdict.
+    pub verdict: LockVerdict,
+    /// Why, in words; with `break`, the proof that the holder is dead.
+    pub reason: String,
+}
+
+/// What is to be done about a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LockVerdict {
+    /// Its holder is proved dead: free it, by its id.
+    Break,
+    /// Canyon's own attempt may hold it, and is not proved dead yet: ask again.
+    Wait,
+    /// It is somebody else's: leave it.
+    Keep,
 }
 
 /// How a run ended.

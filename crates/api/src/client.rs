@@ -5,6 +5,7 @@ mod deployments;
 mod error;
 mod inventory;
 mod organizations;
+mod runner_checks;
 mod runs;
 
 pub use deployments::LogPart;

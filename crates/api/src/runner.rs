@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
 
 /// A runner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -13,6 +14,8 @@ pub struct Runner {
     /// Its id, unique in the organization.
     #[schema(example = "my-gke-runner")]
     pub id: String,
+    /// This life of the runner, which clouds trust. A later runner of the same name has another one.
+    pub uuid: Uuid,
     /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,

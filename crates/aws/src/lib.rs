@@ -1,6 +1,7 @@
 //! Canyon's wiring on AWS: settings, clients, keys in KMS, the event bus.
 pub mod clients;
 pub mod event_bus;
+pub mod issuer;
 mod kms_failure;
 pub mod kms_signer;
 pub mod logging;

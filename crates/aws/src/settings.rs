@@ -19,8 +19,9 @@ pub enum Function {
 }
 
 impl Function {
-    fn publishes_keys(self) -> bool {
-        self == Self::Api
+    /// The API signs for jobs, the other two for runners.
+    fn signs(self) -> bool {
+        self != Self::Events
     }
 
     fn seals(self) -> bool {
@@ -53,6 +54,8 @@ pub struct Settings {
     pub cors_origins: Vec<String>,
     /// `CANYON_OPERATOR_TOKEN_HASH`: whoever shows the token with this hash may make organizations.
     pub operator_token_hash: Option<String>,
+    /// `CANYON_RUNNER_IMAGE`: the image of jobs, where a runner names no other.
+    pub runner_image: Option<String>,
     /// `CANYON_LOCAL_JOBS`: the folder of jobs that run as processes beside the functions. For tests
     /// and development.
     pub local_jobs: Option<String>,
@@ -224,8 +227,7 @@ impl Settings {
             Some(text) => Variables::url("CANYON_ISSUER_URL", &text)?,
             None => api_url.clone(),
         };
-        let signing_keys =
-            if function.publishes_keys() { variables.signing_keys()? } else { Vec::new() };
+        let signing_keys = if function.signs() { variables.signing_keys()? } else { Vec::new() };
         let master_key =
             if function.seals() { variables.required("CANYON_MASTER_KEY")? } else { String::new() };
         if signing_keys.contains(&master_key) {
@@ -246,6 +248,7 @@ impl Settings {
             },
             cors_origins: variables.list("CANYON_CORS_ORIGINS"),
             operator_token_hash: variables.operator_token_hash()?,
+            runner_image: variables.optional("CANYON_RUNNER_IMAGE"),
             local_jobs: variables.optional("CANYON_LOCAL_JOBS"),
             aws: variables.account()?,
         })

@@ -1,8 +1,8 @@
 //! What may be typed.
 
 use crate::commands::{
-    cancel, completion, create, delete, deploy, get, list, login, logs, outputs, refresh_runner,
-    token, update,
+    cancel, completion, create, delete, deploy, doctor, get, list, login, logs, outputs,
+    refresh_runner, token, update,
 };
 use crate::exit;
 use crate::output::Format;
@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Cancel(cancel::Arguments),
     /// Link an environment to the runner that the rules choose now
     RefreshRunner(refresh_runner::Arguments),
+    /// Say what is to be configured for a runner, and try whether it works
+    Doctor(doctor::Arguments),
     /// Remember address, organization and token
     Login(login::Arguments),
     /// Make a token without a server

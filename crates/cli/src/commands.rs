@@ -5,6 +5,7 @@ pub(crate) mod completion;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod deploy;
+pub(crate) mod doctor;
 pub(crate) mod get;
 pub(crate) mod list;
 #[cfg(feature = "local")]
@@ -65,6 +66,7 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         Command::Outputs(arguments) => outputs::run(arguments, &client, output).await,
         Command::Cancel(arguments) => cancel::run(arguments, &client, output).await,
         Command::RefreshRunner(arguments) => refresh_runner::run(arguments, &client, output).await,
+        Command::Doctor(arguments) => doctor::run(arguments, &client, output).await,
         // Served above.
         Command::Login(_) | Command::Completion(_) | Command::Token(_) | Command::Version => {
             Ok(Exit::Ok)

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// It did what was asked.
     Ok = 0,
-    /// The deployment failed or was cancelled, or did not end within `--timeout`.
+    /// The deployment failed or was cancelled, or did not end within `--timeout`; or `doctor` found
+    /// something that does not work.
     DeploymentFailed = 1,
     /// Wrong flags, settings or files; nothing was sent.
     Usage = 2,
@@ -32,7 +33,8 @@ impl From<Exit> for ExitCode {
 pub(crate) const HELP: &str = "\
 Exit codes:
     0  done
-    1  the deployment failed, was cancelled, or did not end within --timeout
+    1  the deployment failed, was cancelled, or did not end within --timeout;
+       doctor found something that does not work
     2  wrong flags, settings or files; nothing was sent
     3  cannot reach Canyon
     4  Canyon refused (4xx)

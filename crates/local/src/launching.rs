@@ -1,11 +1,13 @@
 //! The launcher of a laptop: woken by committed writes and by deaths of jobs, and by the clock.
 
 use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
-use canyon_dispatch::{Dispatcher, JobRef};
+use canyon_dispatch::{Dispatcher, JobRef, Platform};
 use canyon_domain::causes::Causes;
 use canyon_domain::runner::RunnerType;
 use canyon_functions::App;
-use canyon_launcher::{LaunchError, Launcher, Sweeper};
+use canyon_identity::federation::{Endpoints, Federation};
+use canyon_launcher::pace::TablePace;
+use canyon_launcher::{LaunchError, Launcher, Sweeper, platforms};
 use canyon_store::embedded::Embedded;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -31,18 +33,33 @@ pub(crate) fn runner_program() -> Option<PathBuf> {
     beside.into_iter().chain(on_path).find(|program| program.is_file())
 }
 
+/// Where jobs run, and where they reach Canyon.
+pub(crate) struct Place {
+    /// Where jobs reach the API.
+    pub(crate) api_url: String,
+    /// The program of jobs on this machine.
+    pub(crate) runner: PathBuf,
+    /// The image of other jobs, where a runner names no other.
+    pub(crate) runner_image: Option<String>,
+    /// Where everything is kept.
+    pub(crate) data_dir: PathBuf,
+}
+
+/// What starts the jobs of other places than this machine.
+fn direct(app: &App, place: &Place) -> HashMap<RunnerType, Arc<dyn Platform>> {
+    let endpoints = Endpoints::from_variables(&|name| std::env::var(name).ok());
+    let federation = Federation::new(app.issuer.clone(), endpoints, app.clock.clone());
+    let turns = Arc::new(TablePace { table: app.table.clone(), clock: app.clock.clone() });
+    platforms::direct(&Arc::new(federation), turns, place.runner_image.as_deref())
+}
+
 /// Tends deployments until it is dropped.
-pub(crate) async fn run(
-    app: App,
-    embedded: Embedded,
-    api_url: String,
-    runner: PathBuf,
-    data_dir: PathBuf,
-) {
+pub(crate) async fn run(app: App, embedded: Embedded, place: Place) {
     let (gone, mut deaths) = mpsc::unbounded_channel::<JobRef>();
+    let mut platforms = direct(&app, &place);
     let settings = LocalSettings {
-        runner,
-        jobs: data_dir.join("jobs"),
+        runner: place.runner,
+        jobs: place.data_dir.join("jobs"),
         path: std::env::var_os("PATH").unwrap_or_default(),
         inherited: inherited_environment(),
     };
@@ -53,6 +70,7 @@ pub(crate) async fn run(
     if let Err(error) = local.adopt() {
         tracing::error!(%error, "cannot look for the jobs of an earlier run");
     }
+    platforms.insert(RunnerType::Local, Arc::new(local.clone()));
     let mut hints = app.changes.subscribe();
     let sweeper = Sweeper::new(Launcher {
         table: app.table,
@@ -62,8 +80,9 @@ pub(crate) async fn run(
         master_keys: app.master_keys,
         up_since: app.up_since,
         organizations: Arc::default(),
-        api_url,
-        platforms: HashMap::from([(RunnerType::Local, Arc::new(local.clone()) as _)]),
+        api_url: place.api_url,
+        platforms,
+        last_looks: Arc::default(),
         publisher: None,
     });
     let mut tasks = JoinSet::new();

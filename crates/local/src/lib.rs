@@ -45,6 +45,8 @@ pub struct Settings {
     pub advertise_url: Option<String>,
     /// Canyon's name as an OIDC issuer; where it listens, without it, which no cloud will trust.
     pub issuer_url: Option<String>,
+    /// The image of jobs in clusters and on ECS whose runner names no other.
+    pub runner_image: Option<String>,
 }
 
 /// What to tell whoever started it.
@@ -141,12 +143,18 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         changes,
         authenticated: Recent::default(),
         up_since: canyon_domain::seam::Clock::now(&System),
+        job_token_life: canyon_functions::app::job_tokens::LIFE,
         serves_local_runners: true,
     };
     let environment_file = data_dir.join("env");
     bootstrap::organization(&app, &url, &environment_file).await?;
-    let job_url = settings.advertise_url.unwrap_or_else(|| url.clone());
-    let launching = tokio::spawn(launching::run(app.clone(), embedded, job_url, runner, data_dir));
+    let place = launching::Place {
+        api_url: settings.advertise_url.unwrap_or_else(|| url.clone()),
+        runner,
+        runner_image: settings.runner_image,
+        data_dir,
+    };
+    let launching = tokio::spawn(launching::run(app.clone(), embedded, place));
     let server =
         axum::serve(listener, canyon_functions::http::router(app, &HttpSettings::default()));
     // Registered once, before anyone is told to connect: a signal that comes now must be heard.

@@ -180,7 +180,7 @@ impl App {
     }
 }
 
-fn stored_definition(runner: &RunnerRecord) -> Result<RunnerDefinition, ApiError> {
+pub(super) fn stored_definition(runner: &RunnerRecord) -> Result<RunnerDefinition, ApiError> {
     let value = serde_json::from_str(&runner.definition);
     let value = value.map_err(|error| broken(&runner.id, &error))?;
     RunnerDefinition::parse_stored(value).map_err(|error| broken(&runner.id, &error))

@@ -12,7 +12,7 @@ use canyon_domain::attempt::{Attempt, SecretHash};
 use canyon_domain::backend::backend_file;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::job::{Bundle, Executable, Job};
-use canyon_domain::lifecycle::{self, Refused, TOKEN_LIFE};
+use canyon_domain::lifecycle::{self, Claimant, Refused, TOKEN_LIFE};
 use canyon_domain::runner::local::Executable as Program;
 use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition};
 use canyon_identity::bearer::{self, AttemptRef};
@@ -74,7 +74,7 @@ impl App {
         &self,
         of: AttemptRef,
         code: &SecretHash,
-        claimant: &str,
+        claimant: Claimant<'_>,
     ) -> Result<Claimed, ApiError> {
         for _ in 0..MAX_TRIES {
             let found = self.table.deployment(of.org, of.deployment).await?;
@@ -130,6 +130,7 @@ impl App {
             backend: backend_file(&definition.state_storage, deployment.env_uuid),
             executable,
             environment,
+            identity: definition.configuration.job_identity().cloned(),
             stop_seconds: attempt.limits.stop,
         })
     }

@@ -171,6 +171,7 @@ fn render(org: &OrgId, of: RunnerRecord) -> Result<Runner, ApiError> {
     Ok(Runner {
         org_id: org.to_string(),
         id: of.id.into(),
+        uuid: of.uuid.0,
         description: definition.description,
         runner_configuration: definition.runner_configuration,
         state_storage_configuration: definition.state_storage_configuration,

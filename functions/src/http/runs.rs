@@ -17,6 +17,7 @@ use canyon_api::attempt::{
 use canyon_api::error::ErrorBody;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::ids::DeploymentId;
+use canyon_domain::lifecycle::Claimant;
 use canyon_identity::bearer::{AttemptRef, Presented};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -35,8 +36,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// A runner that shows the token of an attempt; whether it is good is asked with the deployment.
 pub(super) struct Run {
-    of: AttemptRef,
-    token: SecretHash,
+    pub(super) of: AttemptRef,
+    pub(super) token: SecretHash,
 }
 
 impl FromRequestParts<App> for Run {
@@ -51,7 +52,11 @@ impl FromRequestParts<App> for Run {
 
 impl Run {
     /// The path must name what the token is for.
-    fn is_for(&self, deployment: DeploymentId, number: Option<u32>) -> Result<(), ApiError> {
+    pub(super) fn is_for(
+        &self,
+        deployment: DeploymentId,
+        number: Option<u32>,
+    ) -> Result<(), ApiError> {
         if self.of.deployment == deployment && number.is_none_or(|n| n == self.of.number) {
             Ok(())
         } else {
@@ -108,7 +113,12 @@ async fn claim(
     if !(16..=64).contains(&claimant.len()) || !claimant.bytes().all(plain) {
         return Err(ApiError::field("claimant", "16 to 64 letters, digits, `-` and `_`"));
     }
-    app.claim(code.of, &code.hash, claimant).await.map(Json)
+    let host = body.value.host.as_deref();
+    let in_name = |b: u8| plain(b) || b == b'.';
+    if host.is_some_and(|host| !(1..=253).contains(&host.len()) || !host.bytes().all(in_name)) {
+        return Err(ApiError::field("host", "1 to 253 letters, digits, `-`, `_` and `.`"));
+    }
+    app.claim(code.of, &code.hash, Claimant { drawn: claimant, host }).await.map(Json)
 }
 
 /// Say that the run lives, and ship what was written.

@@ -99,6 +99,7 @@ impl Api {
             changes: Changes::new(Duration::from_millis(200)),
             authenticated: Recent::default(),
             up_since: jiff::Timestamp::MIN,
+            job_token_life: canyon_functions::app::job_tokens::LIFE,
             serves_local_runners,
         };
         let router = http::router(app.clone(), &HttpSettings::default());

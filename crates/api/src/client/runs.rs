@@ -1,7 +1,11 @@
 //! What a runner calls.
 
 use super::{Client, ClientError};
-use crate::attempt::{ClaimBody, Claimed, DeploymentResultsUpdateBody, ReportAnswer, ReportBody};
+use crate::attempt::{
+    ClaimBody, Claimed, DeploymentResultsUpdateBody, JudgeLockAnswer, JudgeLockBody, ReportAnswer,
+    ReportBody,
+};
+use crate::job_token::{IssueTokenBody, IssuedToken};
 use reqwest::Method;
 
 impl Client {
@@ -35,6 +39,39 @@ impl Client {
         let number = number.to_string();
         self.write(Method::POST, &["deployments", deployment, "attempts", &number, "report"], body)
             .await
+    }
+
+    /// Asks what is to be done about a lock that is in the run's way.
+    ///
+    /// # Errors
+    ///
+    /// 409 when the attempt is over.
+    pub async fn judge_lock(
+        &self,
+        deployment: &str,
+        number: u32,
+        body: &JudgeLockBody,
+    ) -> Result<JudgeLockAnswer, ClientError> {
+        let number = number.to_string();
+        let path = ["deployments", deployment, "attempts", &number, "actions", "judge-lock"];
+        self.write(Method::POST, &path, body).await
+    }
+
+    /// Gets a token of the job, for a cloud that trusts Canyon's issuer.
+    ///
+    /// # Errors
+    ///
+    /// 403 when the runner's definition names no such audience, or the deployment only plans. 409 when
+    /// the attempt is over, or has not begun to apply.
+    pub async fn issue_token(
+        &self,
+        deployment: &str,
+        number: u32,
+        body: &IssueTokenBody,
+    ) -> Result<IssuedToken, ClientError> {
+        let number = number.to_string();
+        let path = ["deployments", deployment, "attempts", &number, "actions", "issue-token"];
+        self.write(Method::POST, &path, body).await
     }
 
     /// Says how the run ended.

@@ -23,6 +23,9 @@ pub(crate) struct Arguments {
     /// Canyon's name as an OIDC issuer: an https address at which clouds and clusters find this API
     #[arg(long, value_name = "URL")]
     issuer_url: Option<String>,
+    /// Image of jobs in clusters and on ECS whose runner names no other
+    #[arg(long, value_name = "IMAGE", env = "CANYON_RUNNER_IMAGE")]
+    runner_image: Option<String>,
 }
 
 pub(crate) fn run(arguments: Arguments, output: Output) -> Result<Exit, CliError> {
@@ -34,6 +37,7 @@ pub(crate) fn run(arguments: Arguments, output: Output) -> Result<Exit, CliError
         data_dir,
         advertise_url: arguments.advertise_url,
         issuer_url: arguments.issuer_url,
+        runner_image: arguments.runner_image,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime

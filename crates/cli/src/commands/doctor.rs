@@ -1,0 +1,176 @@
+//! `canyon doctor`: what is to be configured for a runner, and whether it works.
+
+mod trial;
+
+use super::json;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::{Format, Output};
+use crate::resource::{Kind, Resource};
+use crate::table;
+use canyon_api::client::{Client, ClientError};
+use canyon_api::runner_check::{CheckQuery, RunnerCheck, RunnerCheckStep, RunnerTrust};
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The server answers a long poll after this at the latest.
+const POLL_SECONDS: u32 = 25;
+/// The server calls a check expired after two minutes; this is for one that does not.
+const GIVE_UP: Duration = Duration::from_mins(3);
+/// Between two questions to a server that does not wait.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// What to look at.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// A runner: what to configure for it, and whether a job could start
+    #[command(visible_alias = "runners")]
+    Runner(RunnerArguments),
+}
+
+/// Which runner, and how far to go.
+#[derive(Debug, clap::Args)]
+struct RunnerArguments {
+    /// Its id
+    id: String,
+    /// Only print what to configure
+    #[arg(long)]
+    print_only: bool,
+    /// Only try, without printing what to configure
+    #[arg(long, conflicts_with = "print_only")]
+    check_only: bool,
+    /// Then run a job: a plan of an empty module, in a project of its own that is deleted again.
+    /// Needs the role `admin`
+    #[arg(long, conflicts_with = "print_only")]
+    run: bool,
+}
+
+pub(crate) async fn run(
+    arguments: Arguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let What::Runner(arguments) = arguments.what;
+    let resource = Resource::new(Kind::Runner, arguments.id.clone());
+    match doctor(&arguments, client, output).await {
+        Err(CliError::Client(error)) => Err(resource.explain(client, error).await),
+        other => other,
+    }
+}
+
+async fn doctor(
+    arguments: &RunnerArguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let runner = &arguments.id;
+    let for_people = output.format == Format::Table;
+    let mut found = Map::new();
+    if !arguments.check_only {
+        let trust = client.runner_trust(runner).await?;
+        if for_people {
+            output.text(&trust_text(&trust))?;
+        }
+        found.insert("trust".to_owned(), json(&trust)?);
+    }
+    let mut works = true;
+    if !arguments.print_only {
+        let check = follow(client, runner, output).await?;
+        works = check.succeeded == Some(true);
+        found.insert("check".to_owned(), json(&check)?);
+    }
+    if arguments.run && works {
+        let steps = trial::run(client, runner, output).await?;
+        works = steps.iter().all(|step| step.result == "ok");
+        if for_people {
+            for step in &steps {
+                output.text(&line(step))?;
+            }
+        }
+        found.insert("run".to_owned(), json(&steps)?);
+    }
+    if !for_people {
+        output.value(&Value::Object(found))?;
+    }
+    Ok(if works { Exit::Ok } else { Exit::DeploymentFailed })
+}
+
+/// Asks for a check and shows each step as soon as it is known.
+async fn follow(client: &Client, runner: &str, output: Output) -> Result<RunnerCheck, CliError> {
+    let begun = Instant::now();
+    let mut check = client.check_runner(runner).await?;
+    let id = check.id.to_string();
+    let mut shown = 0;
+    loop {
+        if output.format == Format::Table {
+            for step in check.steps.iter().skip(shown) {
+                output.text(&line(step))?;
+            }
+        }
+        shown = check.steps.len();
+        let is_open = matches!(check.status.as_str(), "waiting" | "running");
+        if !is_open || begun.elapsed() > GIVE_UP {
+            break;
+        }
+        let query = CheckQuery {
+            after_steps: Some(u32::try_from(shown).unwrap_or(u32::MAX)),
+            wait_seconds: Some(POLL_SECONDS),
+        };
+        let asked = Instant::now();
+        check = match client.runner_check(runner, &id, &query).await {
+            Ok(check) => check,
+            Err(ClientError::Unreachable { .. }) if begun.elapsed() < GIVE_UP => check,
+            Err(error) => return Err(error.into()),
+        };
+        if asked.elapsed() < PAUSE {
+            sleep(PAUSE).await;
+        }
+    }
+    if check.status != "done" {
+        output.notice(
+            "no launcher has said how it went within two minutes; on AWS look at the logs of the \
+             functions `launcher` and `sweep`, on a laptop at what `canyon local` says, and check again",
+        );
+    }
+    Ok(check)
+}
+
+/// One line for a step; what a cloud says may have more.
+fn line(step: &RunnerCheckStep) -> String {
+    let message = step.message.trim().replace('\n', "\n                       ");
+    let message = table::printable(&message);
+    format!(
+        "{:<8} {:<13} {message}\n",
+        table::printable(&step.result),
+        table::printable(&step.step)
+    )
+}
+
+fn trust_text(trust: &RunnerTrust) -> String {
+    let mut text = format!("issuer    {}\nsubject   {}\n", trust.issuer, trust.subject);
+    if let Some(audience) = &trust.audience {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "audience  {audience}");
+    }
+    if trust.documents.is_empty() {
+        text.push_str("\nNothing needs to be configured for this type of runner.\n");
+    }
+    for (number, document) in (1..).zip(&trust.documents) {
+        let number: u32 = number;
+        let _ = write!(
+            text,
+            "\n{number}. {}\n   {}\n\n{}",
+            document.title, document.place, document.text
+        );
+    }
+    text.push('\n');
+    table::printable(&text)
+}

@@ -1,0 +1,134 @@
+//! Tokens of a job, for the clouds that trust Canyon's issuer.
+//!
+//! A runner gets them with the token of its attempt, so they end with it: what it got is good for
+//! [`LIFE`] at most. Which ones there are, the runner's definition says as it is now.
+
+use super::App;
+use super::runners::stored_definition;
+use super::runs::Proved;
+use crate::http::error::ApiError;
+use axum::http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use canyon_api::job_token::IssuedToken;
+use canyon_domain::attempt::SecretHash;
+use canyon_domain::causes::Causes;
+use canyon_domain::deployment::Deployment;
+use canyon_domain::job_identity::{JobStatement, TokenPhase};
+use canyon_domain::lifecycle::Refused;
+use canyon_identity::assertion::Statement;
+use canyon_identity::bearer::AttemptRef;
+use canyon_store::inventory::RunnerRecord;
+use jiff::Timestamp;
+use secrecy::ExposeSecret as _;
+use std::time::Duration;
+
+/// How long a job's token is good. Clouds give out credentials of an hour for it, so a run in which no
+/// new one can be had for some minutes goes on.
+pub const LIFE: Duration = Duration::from_mins(10);
+
+impl App {
+    /// A token of the job for `audience`.
+    ///
+    /// # Errors
+    ///
+    /// 401 when the attempt's token is not good. 403 when the runner's definition names no such
+    /// audience, or the deployment only plans. 409 when the attempt is over, or it has not come so far.
+    pub(crate) async fn issue_token(
+        &self,
+        of: AttemptRef,
+        token: &SecretHash,
+        audience: &str,
+        phase: TokenPhase,
+    ) -> Result<IssuedToken, ApiError> {
+        let Proved { deployment, over } = self.prove(of, token).await?;
+        let attempt = deployment.open_attempt().filter(|open| !over && open.number == of.number);
+        let attempt = attempt.ok_or(Refused::Superseded)?;
+        if !phase.is_reached(attempt.phase, deployment.plan_only) {
+            return Err(too_early(&deployment));
+        }
+        let runner = self.table.runner(of.org, &deployment.runner).await?;
+        let runner = runner.ok_or_else(|| gone("runner", &deployment.runner))?;
+        let definition = stored_definition(&runner)?;
+        let identity = definition.configuration.job_identity();
+        if !identity.is_some_and(|identity| identity.audiences().contains(audience)) {
+            let message = format!(
+                "`job.identity` of runner `{}` names no audience `{}`; update the runner with it",
+                runner.id,
+                crate::http::caller::shown(audience),
+            );
+            return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+        }
+        let statement = self.statement(of, &deployment, &runner, audience, phase).await?;
+        let signed = self.issuer.lasting_assertion(&statement, statement.life / 2).await;
+        let signed = signed.map_err(|error| {
+            tracing::error!(error = %Causes(&error), "no token for a job");
+            let message = "the key that signs tokens does not answer; try again";
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        })?;
+        let token = signed.expose_secret().to_owned();
+        let expires_at = end_of(&token).ok_or_else(ApiError::internal)?;
+        let left = expires_at.duration_since(self.now()).as_secs().max(0);
+        let expires_in = u32::try_from(left).unwrap_or(u32::MAX);
+        Ok(IssuedToken { token, expires_in, expires_at })
+    }
+
+    async fn statement(
+        &self,
+        of: AttemptRef,
+        deployment: &Deployment,
+        runner: &RunnerRecord,
+        audience: &str,
+        phase: TokenPhase,
+    ) -> Result<Statement, ApiError> {
+        let organization = self.table.organization(of.org).await?;
+        let organization = organization.ok_or_else(ApiError::unauthorized)?;
+        let environment =
+            self.table.environment(of.org, &deployment.project, &deployment.env).await?;
+        let environment = environment
+            .filter(|environment| environment.uuid == deployment.env_uuid)
+            .ok_or_else(|| gone("environment", &deployment.env))?;
+        let job = JobStatement {
+            org_id: &organization.id,
+            org: of.org,
+            project: &deployment.project,
+            project_uuid: environment.project_uuid,
+            env_type: &environment.env_type_id,
+            env: &deployment.env,
+            env_uuid: deployment.env_uuid,
+            runner: &runner.id,
+            runner_uuid: runner.uuid,
+            deployment: deployment.id,
+            attempt: of.number,
+            mode: deployment.mode,
+            phase,
+        };
+        Ok(Statement {
+            subject: job.subject(),
+            audience: audience.to_owned(),
+            claims: job.claims(),
+            life: self.job_token_life,
+        })
+    }
+}
+
+fn gone(kind: &str, id: &impl std::fmt::Display) -> ApiError {
+    ApiError::conflict(format!("{kind} `{id}` is gone"))
+}
+
+fn too_early(deployment: &Deployment) -> ApiError {
+    if deployment.plan_only {
+        let message = "this deployment only plans: there is no token of phase `apply` for it";
+        return ApiError::new(StatusCode::FORBIDDEN, message);
+    }
+    ApiError::conflict(
+        "the attempt has not begun to apply: report the phase `apply` first, and ask again then",
+    )
+}
+
+/// When a token that was just signed ends. It may be one that another request was given before.
+fn end_of(token: &str) -> Option<Timestamp> {
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    let claims: serde_json::Value = serde_json::from_slice(&claims).ok()?;
+    Timestamp::from_second(claims["exp"].as_i64()?).ok()
+}

@@ -1,0 +1,85 @@
+//! Asking for a check of a runner, and what clouds must be told to trust it. Only the launcher calls a
+//! platform: here a check is written down, and read again.
+
+use super::App;
+use super::runners::stored_definition;
+use crate::http::error::ApiError;
+use canyon_domain::ids::{RunnerCheckId, RunnerId};
+use canyon_domain::principal::Principal;
+use canyon_domain::runner_check::RunnerCheck;
+use canyon_domain::trust::{self, Identity, Trust};
+use canyon_store::outcome::Saved;
+use std::time::Duration;
+
+/// How often a request is tried again when others ask at the same time.
+const MAX_TRIES: u32 = 10;
+
+impl App {
+    /// Asks for a check. While one is open, that is it.
+    pub(crate) async fn ask_for_check(
+        &self,
+        by: &Principal,
+        id: &RunnerId,
+    ) -> Result<RunnerCheck, ApiError> {
+        let runner = self.runner(by, id).await?;
+        if stored_definition(&runner)?.needs_agent() {
+            return Err(ApiError::conflict(format!(
+                "the jobs of runner `{id}` are launched by an agent, so Canyon itself can try nothing; \
+                 look at the agent's own log"
+            )));
+        }
+        for _ in 0..MAX_TRIES {
+            let last = self.table.runner_check(by.org, id).await?;
+            let now = self.now();
+            if let Some(open) = last.as_ref().filter(|last| last.is_open(now)) {
+                return Ok(open.clone());
+            }
+            let record = self.record(by, "runner.check", format!("runners/{id}"));
+            let check_id = RunnerCheckId(self.entropy.id(now));
+            let check = RunnerCheck::new(check_id, id.clone(), now);
+            let saved = self.table.ask_for_check(by.org, last.as_ref(), &check, &record).await?;
+            if saved == Saved::Yes {
+                return Ok(check);
+            }
+        }
+        Err(ApiError::contended(id))
+    }
+
+    /// A check, as soon as it has more than `after` steps or is over; after `wait` as it is then.
+    pub(crate) async fn check(
+        &self,
+        by: &Principal,
+        id: &RunnerId,
+        check: RunnerCheckId,
+        after: usize,
+        wait: Duration,
+    ) -> Result<RunnerCheck, ApiError> {
+        let read = async || -> Result<RunnerCheck, ApiError> {
+            let found = self.table.runner_check(by.org, id).await?;
+            found
+                .filter(|found| found.id == check)
+                .ok_or_else(|| ApiError::not_found("check", format!("{check}` of runner `{id}")))
+        };
+        let look = async || -> Result<Option<RunnerCheck>, ApiError> {
+            let found = read().await?;
+            let is_news = found.steps.len() > after || !found.is_open(self.now());
+            Ok(is_news.then_some(found))
+        };
+        match self.changes.until(wait, look).await? {
+            Some(found) => Ok(found),
+            None => read().await,
+        }
+    }
+
+    /// Whom a cloud is to trust for a runner, and what to configure.
+    pub(crate) async fn runner_trust(
+        &self,
+        by: &Principal,
+        id: &RunnerId,
+    ) -> Result<Trust, ApiError> {
+        let runner = self.runner(by, id).await?;
+        let definition = stored_definition(&runner)?;
+        let who = Identity { issuer: self.issuer.url(), org: by.org, uuid: runner.uuid, id };
+        Ok(trust::of_runner(who, &definition))
+    }
+}

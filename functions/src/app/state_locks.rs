@@ -1,0 +1,105 @@
+//! A runner asks about a lock on its state: may it be broken?
+
+use super::App;
+use super::runs::Proved;
+use crate::http::error::ApiError;
+use canyon_api::attempt::{JudgeLockAnswer, LockVerdict};
+use canyon_domain::attempt::SecretHash;
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::PrincipalId;
+use canyon_domain::lifecycle::Refused;
+use canyon_domain::state_lock::{self, Proof, StateLock, Verdict};
+use canyon_identity::bearer::AttemptRef;
+use canyon_store::deployment_item::Wake;
+use canyon_store::deployment_lists::DeploymentFilter;
+use canyon_store::outcome::Saved;
+use canyon_store::page::PageRequest;
+use uuid::Uuid;
+
+/// How often a lock is judged again when the deployment has changed meanwhile.
+const MAX_TRIES: u32 = 20;
+/// How many of the environment's newest deployments may have left a lock. Each of them would have
+/// met the lock of one before it.
+const LOOK_BACK: u32 = 50;
+
+impl App {
+    /// Judges a lock that is in an attempt's way. A verdict to break it is recorded before it is
+    /// given; the same one again changes nothing. While the runner is to wait, the launcher looks
+    /// whether the holder's job is gone.
+    ///
+    /// # Errors
+    ///
+    /// 401 when the token is not the attempt's; 409 when the attempt is over.
+    pub(crate) async fn judge_lock(
+        &self,
+        of: AttemptRef,
+        token: &SecretHash,
+        lock: &StateLock,
+    ) -> Result<JudgeLockAnswer, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let Proved { mut deployment, over } = self.prove(of, token).await?;
+            if over {
+                return Err(Refused::Superseded.into());
+            }
+            let newest = PageRequest { limit: LOOK_BACK, after: None };
+            let filter = DeploymentFilter::Environment(deployment.env_uuid);
+            let others = self.table.deployments(of.org, &filter, &newest).await?.items;
+            let verdict = state_lock::judge(lock, &deployment, of.number, &others);
+            let changed = state_lock::judged(&mut deployment, lock, &verdict, self.now());
+            let answer = answer(&verdict, &deployment);
+            if !changed {
+                return Ok(answer);
+            }
+            deployment.version += 1;
+            let saved = match &verdict {
+                Verdict::Break(proof) => {
+                    let record = self.record_of_break(lock, proof, &deployment);
+                    self.table.save_deployment_with(of.org, &deployment, &record).await?
+                }
+                Verdict::Wait(_) => {
+                    self.table.save_deployment(of.org, &deployment, Wake::Launcher).await?
+                }
+                Verdict::Keep(_) => {
+                    self.table.save_deployment(of.org, &deployment, Wake::Nobody).await?
+                }
+            };
+            if saved == Saved::Yes {
+                return Ok(answer);
+            }
+        }
+        Err(ApiError::contended(of.deployment))
+    }
+
+    /// By what right a lock is broken: by the proof.
+    fn record_of_break(
+        &self,
+        lock: &StateLock,
+        proof: &Proof,
+        deployment: &Deployment,
+    ) -> AuditRecord {
+        let at = self.now();
+        AuditRecord {
+            id: self.entropy.id(at),
+            at,
+            by: PrincipalId(Uuid::nil()),
+            action: "state_lock.break".to_owned(),
+            subject: format!("{}/state-locks/{}", deployment.path(), lock.id),
+            by_right: proof.to_string(),
+        }
+    }
+}
+
+fn answer(verdict: &Verdict, asker: &Deployment) -> JudgeLockAnswer {
+    let (verdict, reason) = match verdict {
+        Verdict::Break(proof) => (LockVerdict::Break, proof.to_string()),
+        Verdict::Keep(reason) => (LockVerdict::Keep, reason.to_string()),
+        Verdict::Wait(holder) => {
+            let met = asker.open_attempt().and_then(|attempt| attempt.lock.as_ref());
+            let said = met.and_then(|met| met.said.as_deref());
+            let said = said.map_or_else(String::new, |said| format!(" ({said})"));
+            (LockVerdict::Wait, format!("{}{said}", state_lock::waiting(*holder)))
+        }
+    };
+    JudgeLockAnswer { verdict, reason }
+}

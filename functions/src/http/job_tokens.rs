@@ -1,0 +1,55 @@
+//! The tokens with which a job proves to clouds who it is.
+
+use super::body::Body;
+use super::caller::Ids;
+use super::error::ApiError;
+use super::runs::Run;
+use crate::App;
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CACHE_CONTROL;
+use axum::response::{IntoResponse, Response};
+use canyon_api::error::ErrorBody;
+use canyon_api::job_token::{IssueTokenBody, IssuedToken};
+use canyon_domain::ids::DeploymentId;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(issue_token))
+}
+
+/// Get a token of the job, for a cloud that trusts Canyon's issuer. It is good for 10 minutes at most.
+#[utoipa::path(post,
+    path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/actions/issue-token",
+    tag = "Run", operation_id = "issueJobToken",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+        ("number" = u32, Path, description = "The attempt."),
+    ),
+    request_body = IssueTokenBody,
+    responses(
+        (status = 200, description = "The token.", body = IssuedToken),
+        (status = 400, description = "A field is at fault.", body = ErrorBody),
+        (status = 401, description = "The attempt's token is not good.", body = ErrorBody),
+        (status = 403, description = "The runner's `job.identity` does not name the audience, or \
+                                      the deployment only plans.", body = ErrorBody),
+        (status = 404, description = "The token is not for this path.", body = ErrorBody),
+        (status = 409, description = "The attempt is over, or has not begun to apply.",
+         body = ErrorBody),
+        (status = 413, description = "The body is too large.", body = ErrorBody),
+        (status = 415, description = "The body is not JSON.", body = ErrorBody),
+        (status = 503, description = "The signing key does not answer.", body = ErrorBody),
+    ))]
+async fn issue_token(
+    State(app): State<App>,
+    run: Run,
+    Ids((_, id, number)): Ids<(String, DeploymentId, u32)>,
+    body: Body<IssueTokenBody>,
+) -> Result<Response, ApiError> {
+    run.is_for(id, Some(number))?;
+    let IssueTokenBody { audience, phase } = &body.value;
+    let issued = app.issue_token(run.of, &run.token, audience, *phase).await?;
+    Ok(([(CACHE_CONTROL, "no-store")], Json(issued)).into_response())
+}

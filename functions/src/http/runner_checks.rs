@@ -1,0 +1,125 @@
+//! Checks of runners, and what clouds must be told to trust one.
+
+use super::body::Params;
+use super::caller::{Deployer, Ids, Viewer};
+use super::deployments::MAX_WAIT;
+use super::error::ApiError;
+use super::refusals::{OfAction, OfList, OfRead};
+use crate::App;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use canyon_api::runner_check::{
+    CheckQuery, RunnerCheck, RunnerCheckStep, RunnerTrust, TrustDocument,
+};
+use canyon_domain::ids::{OrgId, RunnerCheckId, RunnerId};
+use canyon_domain::runner_check;
+use jiff::Timestamp;
+use std::time::Duration;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(ask)).routes(routes!(get)).routes(routes!(trust))
+}
+
+/// No check has so many steps.
+const MAX_STEPS: u32 = 100;
+
+/// Check a runner: try each step that a launch needs, without starting a job. One check runs at a
+/// time; whoever asks meanwhile gets that one.
+#[utoipa::path(post, path = "/orgs/{orgId}/runners/{runnerId}/actions/check", tag = "Runner",
+    operation_id = "checkRunner",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("runnerId" = String, Path, description = "The runner."),
+    ),
+    responses(
+        (status = 202, description = "A launcher will try it; follow it by its id.", body = RunnerCheck),
+        OfAction,
+    ))]
+async fn ask(
+    State(app): State<App>,
+    caller: Deployer,
+    Ids((_, id)): Ids<(String, RunnerId)>,
+) -> Result<(StatusCode, Json<RunnerCheck>), ApiError> {
+    let check = app.ask_for_check(&caller, &id).await?;
+    Ok((StatusCode::ACCEPTED, Json(render(&caller.org_id, check, app.now()))))
+}
+
+/// Read a check, or wait for news of it. It can be read for a day, or until the runner's next one.
+#[utoipa::path(get, path = "/orgs/{orgId}/runners/{runnerId}/checks/{checkId}", tag = "Runner",
+    operation_id = "getRunnerCheck",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("runnerId" = String, Path, description = "The runner."),
+        ("checkId" = String, Path, description = "The check."),
+        CheckQuery,
+    ),
+    responses((status = 200, description = "The check.", body = RunnerCheck), OfList))]
+async fn get(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id, check)): Ids<(String, RunnerId, RunnerCheckId)>,
+    Params(query): Params<CheckQuery>,
+) -> Result<Json<RunnerCheck>, ApiError> {
+    let wait = query.wait_seconds.unwrap_or(0);
+    if wait > MAX_WAIT {
+        return Err(ApiError::field("wait_seconds", "at most 25"));
+    }
+    let wait = Duration::from_secs(wait.into());
+    let after = query.after_steps.unwrap_or(0);
+    if after > MAX_STEPS {
+        return Err(ApiError::field("after_steps", "at most 100"));
+    }
+    let after = usize::try_from(after).unwrap_or(usize::MAX);
+    let found = app.check(&caller, &id, check, after, wait).await?;
+    Ok(Json(render(&caller.org_id, found, app.now())))
+}
+
+/// Read what to configure so that clouds trust a runner.
+#[utoipa::path(get, path = "/orgs/{orgId}/runners/{runnerId}/trust", tag = "Runner",
+    operation_id = "getRunnerTrust",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("runnerId" = String, Path, description = "The runner."),
+    ),
+    responses((status = 200, description = "What to configure.", body = RunnerTrust), OfRead))]
+async fn trust(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, RunnerId)>,
+) -> Result<Json<RunnerTrust>, ApiError> {
+    let trust = app.runner_trust(&caller, &id).await?;
+    let document = |of: canyon_domain::trust::Document| TrustDocument {
+        title: of.title,
+        place: of.place,
+        text: of.text,
+    };
+    Ok(Json(RunnerTrust {
+        org_id: caller.org_id.to_string(),
+        runner_id: id.into(),
+        issuer: trust.issuer,
+        subject: trust.subject,
+        audience: trust.audience,
+        documents: trust.documents.into_iter().map(document).collect(),
+    }))
+}
+
+fn render(org: &OrgId, of: runner_check::RunnerCheck, now: Timestamp) -> RunnerCheck {
+    let step = |of: runner_check::StepReport| RunnerCheckStep {
+        step: of.step.to_string(),
+        result: of.result.to_string(),
+        message: of.message,
+    };
+    RunnerCheck {
+        org_id: org.to_string(),
+        id: of.id.0,
+        status: of.status(now).to_string(),
+        succeeded: of.succeeded(),
+        asked_at: of.asked_at,
+        ended_at: of.ended_at,
+        runner_id: of.runner.into(),
+        steps: of.steps.into_iter().map(step).collect(),
+    }
+}

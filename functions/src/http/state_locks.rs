@@ -1,0 +1,60 @@
+//! What a runner asks about a lock on its state.
+
+use super::body::Body;
+use super::caller::Ids;
+use super::error::ApiError;
+use super::runs::Run;
+use crate::App;
+use axum::Json;
+use axum::extract::State;
+use canyon_api::attempt::{JudgeLockAnswer, JudgeLockBody};
+use canyon_api::error::ErrorBody;
+use canyon_domain::ids::DeploymentId;
+use canyon_domain::state_lock::StateLock;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(judge_lock))
+}
+
+/// Ask what is to be done about a lock that is in the run's way: whether its holder is proved dead.
+#[utoipa::path(post,
+    path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/actions/judge-lock",
+    tag = "Run", operation_id = "judgeStateLock",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("deploymentId" = String, Path, description = "The deployment."),
+        ("number" = u32, Path, description = "The attempt."),
+    ),
+    request_body = JudgeLockBody,
+    responses(
+        (status = 200, description = "Judged.", body = JudgeLockAnswer),
+        (status = 400, description = "A field is at fault.", body = ErrorBody),
+        (status = 401, description = "The token is not good.", body = ErrorBody),
+        (status = 404, description = "The token is not for this path.", body = ErrorBody),
+        (status = 409, description = "The attempt is over: exit.", body = ErrorBody),
+        (status = 413, description = "The body is too large.", body = ErrorBody),
+        (status = 415, description = "The body is not JSON.", body = ErrorBody),
+    ))]
+async fn judge_lock(
+    State(app): State<App>,
+    run: Run,
+    Ids((_, id, number)): Ids<(String, DeploymentId, u32)>,
+    body: Body<JudgeLockBody>,
+) -> Result<Json<JudgeLockAnswer>, ApiError> {
+    run.is_for(id, Some(number))?;
+    let JudgeLockBody { id, who, created, operation, neighbour } = body.value;
+    for (field, value, most) in
+        [("id", &id, 255), ("who", &who, 511), ("operation", &operation, 255)]
+    {
+        let least = usize::from(field == "id");
+        let length = value.chars().count();
+        if !(least..=most).contains(&length) || value.chars().any(char::is_control) {
+            let reason = format!("{least} to {most} characters, and no control characters");
+            return Err(ApiError::field(field, reason));
+        }
+    }
+    let lock = StateLock { id, who, created, operation, neighbour };
+    app.judge_lock(run.of, &run.token, &lock).await.map(Json)
+}

@@ -1,0 +1,145 @@
+//! The tokens with which a job proves to clouds who it is.
+
+use crate::harness::{Answer, Api, message};
+use crate::job::{Job, claim, deploy, launch, order, stored};
+use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use canyon_domain::failure::Phase;
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const GCP: &str =
+    "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/a/providers/b";
+
+/// An API whose runner gives its jobs an identity.
+async fn with_identity() -> Api {
+    let api = crate::job::furnished().await;
+    let identity = json!({
+        "aws": { "role_arn": "arn:aws:iam::123456789012:role/deploy" },
+        "gcp": { "audience": GCP },
+        "tokens": [{ "name": "vault", "audience": "https://vault.example.com" }],
+    });
+    let configuration = json!({ "type": "local", "job": { "identity": identity } });
+    let changed = api.patch("/runners/shared", json!({ "runner_configuration": configuration }));
+    assert_eq!(changed.await.0, 200);
+    api
+}
+
+impl Job {
+    async fn token(&self, api: &Api, audience: &str, phase: &str) -> Answer {
+        let path = format!("/deployments/{}/attempts/{}/actions/issue-token", self.id, self.number);
+        let body = json!({ "audience": audience, "phase": phase });
+        api.call_as(&self.token, Method::POST, &path, Some(&body)).await
+    }
+}
+
+/// What a token says, if the issuer's published key has signed it.
+async fn verified(api: &Api, token: &str) -> Value {
+    let (signed, signature) = token.rsplit_once('.').unwrap();
+    let part = |n: usize| URL_SAFE_NO_PAD.decode(token.split('.').nth(n).unwrap()).unwrap();
+    let header: Value = serde_json::from_slice(&part(0)).unwrap();
+    let (_, keys) = api.send(Method::GET, "/.well-known/jwks", None, None).await;
+    let key = keys["keys"].as_array().unwrap().iter().find(|key| key["kid"] == header["kid"]);
+    let number = |name: &str| URL_SAFE_NO_PAD.decode(key.unwrap()[name].as_str().unwrap()).unwrap();
+    RsaPublicKeyComponents { n: number("n"), e: number("e") }
+        .verify(
+            &RSA_PKCS1_2048_8192_SHA256,
+            signed.as_bytes(),
+            &URL_SAFE_NO_PAD.decode(signature).unwrap(),
+        )
+        .unwrap();
+    serde_json::from_slice(&part(1)).unwrap()
+}
+
+#[tokio::test]
+async fn a_token_says_where_the_job_deploys_to_and_how_far_it_is() {
+    let api = with_identity().await;
+    let job = Job::start(&api).await;
+    let (status, answer) = job.token(&api, "sts.amazonaws.com", "plan").await;
+    assert_eq!(status, 200, "{answer}");
+    let says = verified(&api, answer["token"].as_str().unwrap()).await;
+    let deployment = stored(&api, &job.id).await;
+    let expected = json!({
+        "iss": api.url, "aud": "sts.amazonaws.com",
+        "sub": "org:our-org:project:shop:env_type:dev:env:main:phase:plan",
+        "org": "our-org", "org_uuid": api.ours.uuid, "project": "shop", "env_type": "dev",
+        "env": "main", "env_uuid": deployment.env_uuid, "runner": "shared", "phase": "plan",
+        "deployment": job.id, "attempt": 1, "mode": "deploy",
+    });
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(says[name], *value, "{name}");
+    }
+    assert_eq!(says["exp"].as_i64().unwrap() - says["iat"].as_i64().unwrap(), 600);
+    let end: jiff::Timestamp = answer["expires_at"].as_str().unwrap().parse().unwrap();
+    assert_eq!(end.as_second(), says["exp"].as_i64().unwrap());
+    for audience in [GCP, "https://vault.example.com"] {
+        let (_, answer) = job.token(&api, audience, "plan").await;
+        assert_eq!(verified(&api, answer["token"].as_str().unwrap()).await["aud"], audience);
+    }
+
+    // Whoever asks at half of its life has a new one.
+    assert_eq!(job.token(&api, "sts.amazonaws.com", "plan").await.1, answer, "one is remembered");
+    api.clock.advance(Duration::from_mins(5));
+    let (_, later) = job.token(&api, "sts.amazonaws.com", "plan").await;
+    assert_ne!(later["token"], answer["token"]);
+}
+
+#[tokio::test]
+async fn a_token_of_an_apply_is_for_an_apply_that_is_recorded() {
+    let api = with_identity().await;
+    let job = Job::start(&api).await;
+    for phase in ["init", "plan"] {
+        job.report(&api, phase, json!([])).await;
+        let refused = job.token(&api, "sts.amazonaws.com", "apply").await;
+        assert_eq!(refused.0, 409);
+        assert!(message(&refused).contains("has not begun to apply"), "{refused:?}");
+    }
+    job.report(&api, "apply", json!([])).await;
+    assert_eq!(stored(&api, &job.id).await.open_attempt().unwrap().phase, Phase::Apply);
+    let (status, answer) = job.token(&api, "sts.amazonaws.com", "apply").await;
+    let says = verified(&api, answer["token"].as_str().unwrap()).await;
+    assert_eq!((status, &says["phase"]), (200, &json!("apply")));
+    assert!(says["sub"].as_str().unwrap().ends_with(":env:main:phase:apply"), "{says}");
+
+    // One that only plans has none, whatever it reports.
+    let api = with_identity().await;
+    let mut only = order();
+    only["plan_only"] = json!(true);
+    let id = api.make("/deployments", only).await["id"].as_str().unwrap().to_owned();
+    let code = launch(&api, &id).await;
+    let (_, claimed) = claim(&api, &id, 1, &code, "claimant-number-one").await;
+    let job = Job { id, number: 1, token: claimed["token"].as_str().unwrap().to_owned() };
+    job.report(&api, "apply", json!([])).await;
+    let refused = job.token(&api, "sts.amazonaws.com", "apply").await;
+    assert_eq!(refused.0, 403);
+    assert!(message(&refused).contains("only plans"), "{refused:?}");
+    assert_eq!(job.token(&api, "sts.amazonaws.com", "plan").await.0, 200);
+}
+
+#[tokio::test]
+async fn nobody_else_has_one_and_none_is_for_another_audience() {
+    let api = with_identity().await;
+    let job = Job::start(&api).await;
+    for audience in ["", "api://AzureADTokenExchange", "https://vault.example.com/", "x\ny"] {
+        let refused = job.token(&api, audience, "plan").await;
+        assert_eq!(refused.0, 403, "{audience}");
+        assert!(message(&refused).contains("of runner `shared` names no audience"), "{refused:?}");
+    }
+    assert_eq!(job.token(&api, "sts.amazonaws.com", "destroy").await.0, 400);
+    for token in [&api.ours.admin, &api.theirs.admin] {
+        let foreign = Job { id: job.id.clone(), number: 1, token: token.clone() };
+        assert_eq!(foreign.token(&api, "sts.amazonaws.com", "plan").await.0, 401);
+    }
+    let other = deploy(&api).await;
+    let elsewhere = Job { id: other, number: 1, token: job.token.clone() };
+    assert_eq!(elsewhere.token(&api, "sts.amazonaws.com", "plan").await.0, 404);
+
+    // What the definition no longer names is over at once, and so is the end of the attempt.
+    let configuration = json!({ "type": "local", "job": { "identity": null } });
+    api.patch("/runners/shared", json!({ "runner_configuration": configuration })).await;
+    assert_eq!(job.token(&api, "sts.amazonaws.com", "plan").await.0, 403);
+    crate::job::lose(&api, &job.id).await;
+    assert_eq!(job.token(&api, "sts.amazonaws.com", "plan").await.0, 409);
+}

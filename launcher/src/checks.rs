@@ -1,0 +1,106 @@
+//! A check of a runner: what a launch needs is tried, and each result written down as it comes.
+
+use crate::site::stored_definition;
+use crate::{LaunchError, Launcher};
+use canyon_dispatch::{Dispatcher, Steps};
+use canyon_domain::ids::OrgUuid;
+use canyon_domain::runner_check::{CheckStep, RunnerCheck, StepReport, StepResult, steps_of};
+use canyon_store::outcome::Saved;
+use canyon_store::runner_checks::OpenCheck;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::unbounded_channel;
+
+/// How long all steps together may take. A function that is asked to check has a minute.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Why a step has no result where none before it failed.
+const LATE: &str = "it did not answer in time; check again";
+const NOT_TRIED: &str = "this installation does not try it";
+
+/// How far the steps of a dispatcher came.
+enum Tried {
+    /// To their end.
+    All,
+    /// Until their time was over.
+    InPart,
+    /// Until another check took the place of this one.
+    ForNobody,
+}
+
+impl Launcher {
+    /// Does a check that nobody has begun. If this process dies in between, the check expires, and may
+    /// be asked for again.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`] when the table or the master key is not there.
+    pub async fn check(&self, open: &OpenCheck) -> Result<(), LaunchError> {
+        let Some(mut check) = self.table.runner_check(open.org, &open.runner).await? else {
+            return Ok(());
+        };
+        if !check.begin(self.clock.now()) || self.put(open.org, &mut check).await? == Saved::Lost {
+            return Ok(());
+        }
+        let planned = self.planned(open).await?;
+        let site = self.site_of(open.org, &open.runner).await?;
+        let (result, message) = match &site.dispatcher {
+            Ok(_) => (StepResult::Ok, "it can be read, and its secrets can be opened".to_owned()),
+            Err(reason) => (StepResult::Failed, reason.clone()),
+        };
+        check.found(StepReport { step: CheckStep::Definition, result, message });
+        if self.put(open.org, &mut check).await? == Saved::Lost {
+            return Ok(());
+        }
+        let mut reason = NOT_TRIED;
+        if let Ok(dispatcher) = &site.dispatcher {
+            match self.try_steps(open.org, &mut check, dispatcher).await? {
+                Tried::All => {}
+                Tried::InPart => reason = LATE,
+                Tried::ForNobody => return Ok(()),
+            }
+        }
+        check.end(&planned, reason, self.clock.now());
+        self.put(open.org, &mut check).await?;
+        Ok(())
+    }
+
+    async fn try_steps(
+        &self,
+        org: OrgUuid,
+        check: &mut RunnerCheck,
+        dispatcher: &Arc<dyn Dispatcher>,
+    ) -> Result<Tried, LaunchError> {
+        let (sender, mut reports) = unbounded_channel();
+        let dispatcher = dispatcher.clone();
+        let steps = Steps::new(sender);
+        // With its end, in time or not, the sender goes, and with it the loop below.
+        let tries = tokio::time::timeout(PATIENCE, async move { dispatcher.check(&steps).await });
+        let keep = async {
+            while let Some(report) = reports.recv().await {
+                check.found(report);
+                if self.put(org, check).await? == Saved::Lost {
+                    return Ok(Saved::Lost);
+                }
+            }
+            Ok(Saved::Yes)
+        };
+        Ok(match tokio::join!(tries, keep) {
+            (_, Err(error)) => return Err(error),
+            (_, Ok(Saved::Lost)) => Tried::ForNobody,
+            (Ok(()), Ok(Saved::Yes)) => Tried::All,
+            (Err(_), Ok(Saved::Yes)) => Tried::InPart,
+        })
+    }
+
+    async fn planned(&self, open: &OpenCheck) -> Result<Vec<CheckStep>, LaunchError> {
+        let runner = self.table.runner(open.org, &open.runner).await?;
+        let definition = runner.as_ref().and_then(stored_definition);
+        Ok(definition.map_or_else(Vec::new, |definition| steps_of(&definition)))
+    }
+
+    async fn put(&self, org: OrgUuid, check: &mut RunnerCheck) -> Result<Saved, LaunchError> {
+        check.version += 1;
+        Ok(self.table.save_check(org, check).await?)
+    }
+}

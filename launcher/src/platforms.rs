@@ -1,0 +1,27 @@
+//! The kinds of compute that Canyon reaches itself, from anywhere.
+
+use canyon_dispatch::ecs::EcsPlatform;
+use canyon_dispatch::kubernetes::KubernetesPlatform;
+use canyon_dispatch::{Pace, Platform};
+use canyon_domain::runner::RunnerType;
+use canyon_identity::federation::Federation;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Kubernetes and ECS, by what `federation` exchanges. `image` is that of jobs whose runner names no
+/// other.
+pub fn direct(
+    federation: &Arc<Federation>,
+    pace: Arc<dyn Pace>,
+    image: Option<&str>,
+) -> HashMap<RunnerType, Arc<dyn Platform>> {
+    let image = image.map(str::to_owned);
+    let kubernetes = Arc::new(KubernetesPlatform::new(federation.clone(), image.clone()));
+    let ecs = Arc::new(EcsPlatform::new(federation.clone(), pace, image));
+    let kubernetes_types =
+        [RunnerType::Kubernetes, RunnerType::Gke, RunnerType::Eks, RunnerType::Aks];
+    let mut platforms: HashMap<RunnerType, Arc<dyn Platform>> = HashMap::new();
+    platforms.extend(kubernetes_types.map(|kind| (kind, Arc::new(kubernetes.clone()) as _)));
+    platforms.insert(RunnerType::ServerlessEcs, Arc::new(ecs));
+    platforms
+}

@@ -1,0 +1,75 @@
+//! Jobs that outlived what was known of them.
+//!
+//! A start whose answer was lost, after which Canyon ended the attempt by a deadline, may have made a
+//! job all the same, minutes later. Its runner can claim nothing; but it costs money until it ends.
+
+use crate::{LaunchError, Launcher};
+use canyon_dispatch::{Dispatcher, JobRef, StopMode};
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::{OrgUuid, RunnerId};
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Between two looks at the jobs of one runner, by one process: a list costs its platform something.
+const PAUSE: Duration = Duration::from_mins(10);
+
+/// When each runner's jobs were last looked through.
+#[derive(Debug, Default)]
+pub struct LastLooks(Mutex<HashMap<(OrgUuid, RunnerId), Timestamp>>);
+
+impl LastLooks {
+    /// Whether it is time again; if so, it has been looked now.
+    fn begin(&self, runner: (OrgUuid, RunnerId), now: Timestamp) -> bool {
+        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = looks.get(&runner).copied().unwrap_or(Timestamp::MIN);
+        let begins = now >= last.checked_add(PAUSE).unwrap_or(Timestamp::MAX);
+        if begins {
+            looks.insert(runner, now);
+        }
+        begins
+    }
+}
+
+impl Launcher {
+    /// Ends the jobs that the runner's platform still has for attempts that are over. Called after an
+    /// end that may have left one.
+    pub(crate) async fn end_strays(
+        &self,
+        org: OrgUuid,
+        runner: &RunnerId,
+        dispatcher: &Arc<dyn Dispatcher>,
+    ) -> Result<(), LaunchError> {
+        if !self.last_looks.begin((org, runner.clone()), self.clock.now()) {
+            return Ok(());
+        }
+        let jobs = match dispatcher.jobs().await {
+            Ok(jobs) => jobs,
+            Err(error) => {
+                tracing::warn!(%error, %runner, "cannot look through the runner's jobs");
+                return Ok(());
+            }
+        };
+        for job in jobs {
+            // Jobs of deployments that the table does not know are another installation's.
+            let Some(deployment) = self.table.deployment(org, job.deployment).await? else {
+                continue;
+            };
+            if is_over(&deployment, &job) {
+                tracing::warn!(?job, "ending a job whose attempt is over");
+                if let Err(error) = dispatcher.stop(&job, StopMode::Kill).await {
+                    tracing::warn!(%error, ?job, "cannot end it");
+                }
+                dispatcher.forget(&job).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether nobody waits for this job any more.
+fn is_over(deployment: &Deployment, job: &JobRef) -> bool {
+    let open = deployment.open_attempt().map(|attempt| attempt.number);
+    deployment.status.is_terminal() || open.is_some_and(|number| number > job.attempt)
+}
