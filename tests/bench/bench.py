@@ -10,6 +10,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
+import cluster
 import rows
 import serverless
 
@@ -70,7 +71,7 @@ KEPT = ("\n## The functions\n", "\n## Where a budget is missed\n")
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW",
-                        help=", ".join([*rows.ALL, "serverless", *serverless.ALL]))
+                        help=", ".join([*rows.ALL, *cluster.ALL, "serverless", *serverless.ALL]))
     parser.add_argument("--programs", type=Path, required=True)
     parser.add_argument("--tofu", required=True)
     parser.add_argument("--published", type=Path, help="the folder of `cargo lambda build`")
@@ -78,7 +79,7 @@ def main():
     parser.add_argument("--size", type=int, default=100_000, help="deployments in the table")
     bench = parser.parse_args()
     bench.root = Path(__file__).parents[2]
-    known = rows.ALL | serverless.ALL
+    known = rows.ALL | cluster.ALL | serverless.ALL
     named = [] if bench.rows == ["serverless"] else bench.rows
     unknown = set(named) - set(known)
     if unknown:

@@ -39,6 +39,7 @@ class Server:
         path = f"{bin_folder}:{self.programs}:/usr/bin:/bin"
         self.environment = {"PATH": path, "HOME": str(self.folder), "CANYON_LOG": "warn"}
         self.address = "127.0.0.1:0"
+        self.arguments = []
         self.process = None
 
     def __enter__(self):
@@ -59,7 +60,7 @@ class Server:
         begun = time.perf_counter()
         self.process = subprocess.Popen(
             [self.programs / "canyon", "local", "--listen", self.address,
-             "--data-dir", self.folder / "data"],
+             "--data-dir", self.folder / "data", *self.arguments],
             env=self.environment, stderr=subprocess.PIPE, text=True)
         line = self.process.stderr.readline()
         took = time.perf_counter() - begun

@@ -107,6 +107,7 @@ impl Bench {
             operator: None,
             changes,
             authenticated: Recent::default(),
+            job_token_life: canyon_functions::app::job_tokens::LIFE,
             serves_local_runners: true,
             up_since: System.now(),
         };
@@ -228,6 +229,7 @@ fn launcher(app: &App, url: &str, folder: &Path, tofu: &Path) -> Result<Launcher
         master_keys: Arc::clone(&app.master_keys),
         api_url: url.to_owned(),
         up_since: app.up_since,
+        last_looks: Arc::default(),
         platforms: HashMap::from([(RunnerType::Local, Arc::new(dispatcher) as _)]),
         publisher: None,
     })

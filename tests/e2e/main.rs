@@ -11,12 +11,16 @@
 
 mod arrows;
 mod cancel;
+mod doctor;
 mod duplicates;
 mod harness;
+mod job_identity;
 mod kills;
 mod main_job;
 mod openapi;
 mod order;
+mod runner_pages;
 mod seed;
 mod sources;
+mod states;
 mod withheld;

@@ -12,6 +12,8 @@
 #[path = "../e2e/cancel.rs"]
 mod cancel;
 mod disorder;
+#[path = "../e2e/doctor.rs"]
+mod doctor;
 #[path = "../e2e/duplicates.rs"]
 mod duplicates;
 mod faults;
@@ -32,11 +34,13 @@ mod withheld;
 
 mod bus;
 mod bus_down;
+mod cluster;
 mod deploying;
 mod gateway;
 mod harness;
 mod hints;
 mod permissions;
+mod runner_stack;
 mod samples;
 mod settings;
 mod stack;

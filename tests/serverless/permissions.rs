@@ -2,13 +2,16 @@
 //! policies before each call; here everything that a function can do is done once.
 
 use crate::bus::{self, SOON};
-use crate::harness::deployments::{assert_succeeded, destruction};
+use crate::harness::deployments::{assert_succeeded, destruction, request};
 use crate::harness::module::{THIRTY, from, inline};
 use crate::harness::programs;
+use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, Site};
 use crate::hints;
 use crate::sources::archive;
-use canyon_api::deployment::DeploymentQuery;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use canyon_api::deployment::{DeploymentCreateBody, DeploymentQuery};
 use canyon_api::page::PageQuery;
 use canyon_cloud::cloud::FUNCTIONS;
 use canyon_cloud::front::{Outcome, Policy};
@@ -67,7 +70,9 @@ async fn a_role_grants_what_its_function_does_and_nothing_more() {
 
 /// The API is the first to need the master key; then all that people and pipelines ask for.
 async fn api_first() -> Site {
-    let mut site = Site::new().await;
+    // Its jobs ask for tokens, which the API signs.
+    let job = json!({ "identity": { "tokens": [{ "name": "vault", "audience": "vault" }] } });
+    let mut site = Site::on(Server::start().await, &job).await;
     site.make(&["runners"], &cluster()).await;
     // Other processes find the key that this one has made.
     site.server.kill();
@@ -141,6 +146,7 @@ fn noise() -> String {
 async fn launcher_first() -> Site {
     let site = Site::new().await;
     salvaged(&site).await;
+    refused_by_a_cluster(&site).await;
     site
 }
 
@@ -150,10 +156,36 @@ async fn sweep_alone() -> Site {
     let off = Disturbance { off: true, ..Default::default() };
     site.server.cloud().stream.disturb(off);
     salvaged(&site).await;
+    refused_by_a_cluster(&site).await;
     site.server.kill();
     site.server.restart().await;
     site.deploy(inline("")).await;
     site
+}
+
+/// A launch that the function signs for, to a cluster that nobody reaches.
+async fn refused_by_a_cluster(site: &Site) {
+    let authority = STANDARD.encode(include_bytes!("far-ca.pem"));
+    let data = json!({ "server": "https://127.0.0.1:1", "certificate_authority_data": authority });
+    let cluster = json!({ "cluster_data": data, "auth": { "oidc": { "audience": "far" } } });
+    let container = json!({ "name": "canyon-runner", "image": "registry.test/runner:1" });
+    let template = json!({ "spec": { "containers": [container] } });
+    let job =
+        json!({ "namespace": "canyon", "service_account": "canyon", "pod_template": template });
+    let runner = json!({
+        "id": "far",
+        "runner_configuration": { "type": "kubernetes", "cluster": cluster, "job": job },
+        "state_storage_configuration": { "type": "kubernetes", "namespace": "canyon" },
+    });
+    site.make(&["runners"], &runner).await;
+    site.make(&["projects"], &json!({ "id": "far" })).await;
+    site.make(&["runner-rules"], &json!({ "runner_id": "far", "project_id": "far" })).await;
+    let environment = json!({ "id": ENV, "env_type_id": "development" });
+    site.make(&["projects", "far", "envs"], &environment).await;
+    let body = DeploymentCreateBody { project_id: "far".into(), ..request(ENV, Some(inline(""))) };
+    let ended = site.run(&body).await;
+    assert_eq!(ended.status, "failed");
+    assert!(ended.status_message.contains("agent"), "{}", ended.status_message);
 }
 
 /// A job that is killed while it applies, and whose file of events is lost with it: what it had sent is read.

@@ -1,7 +1,9 @@
-//! Real programs that stand in for services of AWS. Each listens on loopback only, and ends with
+//! Real programs that stand in for services of AWS, and for the storage of others. Each listens on loopback only, and ends with
 //! its value.
 
+pub mod azurite;
 pub mod dynamodb_local;
+pub mod fake_gcs;
 pub mod minio;
 pub mod moto;
 

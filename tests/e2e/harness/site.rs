@@ -27,6 +27,12 @@ impl Site {
 
     /// On `server`, with a `job` in the runner's configuration.
     pub(crate) async fn on(server: Server, job: &Value) -> Self {
+        let states = json!({ "type": "local", "path": server.path("states") });
+        Self::keeping(server, job, &states).await
+    }
+
+    /// The same, with states kept in this storage.
+    pub(crate) async fn keeping(server: Server, job: &Value, storage: &Value) -> Self {
         let client = server.client();
         let site = Self { server, client };
         let mut configuration = json!({ "type": "local" });
@@ -36,7 +42,7 @@ impl Site {
         let runner = json!({
             "id": RUNNER,
             "runner_configuration": configuration,
-            "state_storage_configuration": { "type": "local", "path": site.states() },
+            "state_storage_configuration": storage,
         });
         site.make(&["runners"], &runner).await;
         site.make(&["runner-rules"], &json!({ "runner_id": RUNNER })).await;

@@ -1,5 +1,8 @@
 //! What the tests start: the parts of the laptop's harness, with an installation in the place of its server.
 
+#[path = "../../clusters/harness/bed.rs"]
+#[allow(dead_code, reason = "the tests of clusters use more of it")]
+pub(crate) mod bed;
 #[path = "../../e2e/harness/cli.rs"]
 pub(crate) mod cli;
 #[path = "../../e2e/harness/deployments.rs"]

@@ -20,10 +20,18 @@ impl Minio {
     /// # Panics
     /// If it does not come up.
     pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// The same, with further settings.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub async fn start_with(settings: &[(&str, &str)]) -> Self {
         let address = format!("127.0.0.1:{}", free_port());
         let user = format!("admin{}", &Uuid::new_v4().simple().to_string()[..8]);
         let password = Uuid::new_v4().simple().to_string();
-        let variables = [
+        let mut variables = vec![
             ("MINIO_ROOT_USER", user.as_str()),
             ("MINIO_ROOT_PASSWORD", &password),
             ("MINIO_REGION", "us-east-1"),
@@ -32,6 +40,7 @@ impl Minio {
             ("MINIO_UPDATE", "off"),
             ("MINIO_CALLHOME_ENABLE", "off"),
         ];
+        variables.extend_from_slice(settings);
         let arguments = |folder: &Path| {
             let data = folder.join("data").display().to_string();
             vec!["server".to_owned(), data, "--address".to_owned(), address.clone()]
@@ -65,6 +74,11 @@ impl Minio {
     /// The administrator's secret key.
     pub fn secret_access_key(&self) -> &str {
         &self.password
+    }
+
+    /// `kill -9`: it is away from here on. What it has acknowledged is on its disk.
+    pub async fn kill(&mut self) {
+        self.part.process.kill().await;
     }
 
     /// Everything that it wrote so far.

@@ -1,0 +1,19 @@
+//! What the tests start: the parts of the laptop's harness, with a cluster for the jobs.
+
+pub(crate) mod bed;
+pub(crate) mod clouds;
+#[path = "../../e2e/harness/deployments.rs"]
+pub(crate) mod deployments;
+pub(crate) mod kinds;
+#[path = "../../e2e/harness/module.rs"]
+#[allow(dead_code, reason = "the other tests use more of it")]
+pub(crate) mod module;
+pub(crate) mod pods;
+#[path = "../../e2e/harness/processes.rs"]
+#[allow(dead_code, reason = "the other tests use more of it")]
+pub(crate) mod processes;
+#[path = "../../e2e/harness/programs.rs"]
+#[allow(dead_code, reason = "the other tests use more of it")]
+pub(crate) mod programs;
+pub(crate) mod server;
+pub(crate) mod site;

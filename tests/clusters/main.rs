@@ -1,0 +1,19 @@
+//! Deployments to a real cluster: the API server judges who comes and what they ask for, and the jobs are pods with the
+//! runner's image.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a harness may panic, and says what a failing server said"
+)]
+
+mod cancel;
+mod harness;
+mod image;
+mod kills;
+mod life;
+mod refusals;
+mod states;
+mod trust;
+mod withheld;

@@ -1,0 +1,156 @@
+//! Whom a job is at a cloud: a state in a bucket that only the job's own identity opens. MinIO judges the
+//! tokens, by Canyon's discovery document and keys.
+
+use crate::harness::deployments::{assert_succeeded, counts, failure, request};
+use crate::harness::module::inline;
+use crate::harness::server::Server;
+use crate::harness::site::{ENV, Site};
+use canyon_api::deployment::DeploymentCreateBody;
+use canyon_cloud::parts::minio::Minio;
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const BUCKET: &str = "states";
+const ONE: &str = "resource \"terraform_data\" \"a\" { input = 1 }";
+
+/// Where Python with AWS's own library is.
+fn python() -> String {
+    std::env::var("CANYON_TEST_AWS_PYTHON")
+        .expect("set CANYON_TEST_AWS_PYTHON; scripts/test does, scripts/setup installs it")
+}
+
+fn script(name: &str) -> String {
+    format!("{}/e2e/job_identity/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A cloud: a bucket, and who gives out roles for it.
+struct Cloud {
+    minio: Minio,
+    sts: Child,
+    sts_url: String,
+}
+
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        let _ = self.sts.kill();
+        let _ = self.sts.wait();
+    }
+}
+
+impl Cloud {
+    /// One that trusts `issuer`.
+    async fn trusting(issuer: &str, log: &Path) -> Self {
+        let discovery = format!("{issuer}/.well-known/openid-configuration");
+        let minio = Minio::start_with(&[
+            ("MINIO_IDENTITY_OPENID_CONFIG_URL", discovery.as_str()),
+            ("MINIO_IDENTITY_OPENID_CLIENT_ID", "sts.amazonaws.com"),
+            ("MINIO_IDENTITY_OPENID_CLAIM_NAME", "phase"),
+        ])
+        .await;
+        minio.create_bucket(BUCKET);
+        let mut sts = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--", &python(), "-B", &script("sts.py"), minio.url()])
+            .args([minio.access_key_id(), minio.secret_access_key(), BUCKET])
+            .stdout(Stdio::piped())
+            .stderr(File::create(log).unwrap())
+            .spawn()
+            .unwrap();
+        let mut port = String::new();
+        BufReader::new(sts.stdout.take().unwrap()).read_line(&mut port).unwrap();
+        assert!(!port.is_empty(), "{}\n{}", fs::read_to_string(log).unwrap(), minio.log());
+        Self { minio, sts, sts_url: format!("http://127.0.0.1:{}", port.trim()) }
+    }
+
+    /// A site whose jobs have nothing but their identity.
+    async fn site(&self, server: Server, identity: Value) -> Site {
+        let environment = json!({
+            "AWS_ENDPOINT_URL_S3": self.minio.url(),
+            "AWS_ENDPOINT_URL_STS": self.sts_url,
+            "THIEF_NOTES": server.path("notes"),
+        });
+        let job = json!({ "identity": identity, "environment": environment });
+        Site::keeping(server, &job, &json!({ "type": "s3", "bucket": BUCKET })).await
+    }
+}
+
+fn role(name: &str) -> String {
+    format!("arn:aws:iam::123456789012:role/{name}")
+}
+
+/// A module in whose plan a program of its own runs.
+fn hostile() -> String {
+    let (python, thief) = (python(), script("thief.py"));
+    format!(
+        r#"terraform {{
+          encryption {{
+            key_provider "external" "thief" {{ command = ["{python}", "-B", "{thief}"] }}
+            method "aes_gcm" "it" {{ keys = key_provider.external.thief }}
+            plan {{ method = method.aes_gcm.it }}
+          }}
+        }}
+        {ONE}"#
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_is_opened_by_the_jobs_identity_and_written_by_its_apply_alone() {
+    let server = Server::start().await;
+    let log = server.path("sts.log");
+    let cloud = Cloud::trusting(&server.url(), &log).await;
+    let identity = json!({ "aws": {
+        "role_arn": role("apply"), "plan_role_arn": role("plan"), "region": "us-east-1",
+    }});
+    let site = cloud.site(server, identity).await;
+    let said = || fs::read_to_string(&log).unwrap();
+
+    let plan =
+        DeploymentCreateBody { plan_only: Some(true), ..request(ENV, Some(inline(hostile()))) };
+    let planned = site.run(&plan).await;
+    assert_succeeded(&planned);
+    let notes = fs::read_to_string(site.server.path("notes")).unwrap();
+    assert!(!notes.is_empty(), "it did try");
+    for line in notes.lines() {
+        assert_eq!(line, "plan as plan: AccessDenied, as apply: AccessDenied");
+    }
+    let refused = |line: &str| line.contains("role/apply") && line.ends_with(" thief False");
+    assert!(said().lines().any(refused), "{}", said());
+
+    let first = site.deploy(inline(ONE)).await;
+    assert_eq!(counts(&first), (1, 0, 0), "{}", said());
+    let again = site.deploy(inline(ONE)).await;
+    assert_eq!(counts(&again), (0, 0, 0), "the second sees the first's state");
+    let session = format!("{} True", first.id);
+    for phase in ["plan", "apply"] {
+        let line = format!(
+            "{} org:{}:project:shop:env_type:development:env:dev:phase:{phase} {session}",
+            role(phase),
+            site.server.org(),
+        );
+        assert!(said().contains(&line), "{line}\n{}", said());
+    }
+
+    // Its apply may write, and so may what it runs.
+    let hostile = site.deploy(inline(hostile().replace("input = 1", "input = 2"))).await;
+    assert_eq!(counts(&hostile), (0, 1, 0));
+    let notes = fs::read_to_string(site.server.path("notes")).unwrap();
+    assert!(notes.contains("apply as plan: AccessDenied, as apply: wrote"), "{notes}");
+    assert!(!notes.contains("plan as plan: wrote") && !notes.contains("plan as apply"), "{notes}");
+    let log = site.log(&hostile.id.to_string()).await;
+    assert!(!log.contains("eyJ"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_does_not_trust_the_job_ends_it_by_name() {
+    let server = Server::start().await;
+    let log = server.path("sts.log");
+    let cloud = Cloud::trusting(&server.url(), &log).await;
+    let identity = json!({ "aws": { "role_arn": role("other"), "region": "us-east-1" } });
+    let site = cloud.site(server, identity).await;
+    let ended = site.run(&request(ENV, Some(inline(ONE)))).await;
+    let (_, message) = failure(&ended);
+    assert!(message.contains("AssumeRoleWithWebIdentity"), "{message}");
+    assert!(message.contains("AccessDenied"), "{message}");
+}
