@@ -4,6 +4,7 @@ use crate::holders::is_proof;
 use crate::site::Site;
 use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::{Remains, StopMode};
+use canyon_domain::attempt::Attempt;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deadline::{self, Observation, Step, next_step};
 use canyon_domain::deployment::{Deployment, Status};
@@ -143,6 +144,10 @@ impl Launcher {
             (Err(reason), Some(_)) => Observation::Unknown(reason.clone()),
             (_, None) => Observation::Gone(None),
         };
+        let observation = match deployment.open_attempt() {
+            Some(attempt) => believed(observation, attempt, site),
+            None => observation,
+        };
         if let Observation::Gone(_) = observation
             && let Ok(dispatcher) = &site.dispatcher
         {
@@ -232,5 +237,48 @@ impl Launcher {
             tokio::time::sleep(FAREWELL_PAUSE).await;
             left = left.saturating_sub(FAREWELL_PAUSE);
         }
+    }
+}
+
+/// A runner that was changed after the launch may look in another place than where the job runs. That
+/// it finds nothing there ends no run: the runner's own silence will.
+fn believed(observation: Observation, attempt: &Attempt, site: &Site) -> Observation {
+    let is_gone = matches!(observation, Observation::Gone(_));
+    if is_gone && attempt.claim.is_some() && !is_proof(&observation, attempt, site) {
+        let reason = "its runner was changed after the launch; the job may run where it was";
+        return Observation::Unknown(reason.to_owned());
+    }
+    observation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use canyon_domain::runner::{Timeouts, timeouts::TimeoutSettings};
+    use serde_json::json;
+
+    #[test]
+    fn a_runner_that_was_changed_after_the_launch_and_finds_nothing_ends_no_run() {
+        let attempt: Attempt = serde_json::from_value(json!({
+            "number": 1, "fence": 1, "launched_at": "2026-01-01T00:00:10Z", "claim_hash": "",
+            "limits": { "start": 1, "run": 1, "stop": 1 },
+            "claim": {
+                "claimant": "one", "at": "2026-01-01T00:00:11Z", "token_hash": "",
+                "heartbeat_at": "2026-01-01T00:00:11Z",
+            },
+        }))
+        .unwrap();
+        let site = |changed_at: &str| Site {
+            timeouts: Timeouts::from(&TimeoutSettings::default()),
+            dispatcher: Err(String::new()),
+            changed_at: Some(changed_at.parse().unwrap()),
+        };
+        let (before, after) = (site("2026-01-01T00:00:00Z"), site("2026-01-01T00:01:00Z"));
+        let nothing = || Observation::Gone(None);
+        assert_eq!(believed(nothing(), &attempt, &before), nothing());
+        assert!(matches!(believed(nothing(), &attempt, &after), Observation::Unknown(_)));
+        assert_eq!(believed(Observation::Alive, &attempt, &after), Observation::Alive);
+        let unclaimed = Attempt { claim: None, ..attempt };
+        assert_eq!(believed(nothing(), &unclaimed, &after), nothing());
     }
 }

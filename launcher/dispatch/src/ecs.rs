@@ -1,13 +1,13 @@
 //! The kind `serverless-ecs`: a job is a task on AWS Fargate.
 //!
 //! Nothing of an attempt is in the task definition, which is registered once for each content
-//! ([`definition`]). What differs between attempts is in the request that starts the task: five
-//! variables, and a token that follows from the attempt ([`request`]). A repeat of the same request
+//! (`definition`). What differs between attempts is in the request that starts the task: five
+//! variables, and a token that follows from the attempt (`request`). A repeat of the same request
 //! finds the task of the first one, as long as ECS remembers the token.
 //!
 //! ECS forgets: a token an hour after its task has stopped, a stopped task after an hour too
 //! (Amazon ECS API reference, "Ensuring idempotency"; developer guide, "Stopped tasks error
-//! messages"). So no start is repeated later than [`TOKEN_HELD`] after its launch. And its lists lag
+//! messages"). So no start is repeated later than `TOKEN_HELD` after its launch. And its lists lag
 //! behind: a task that is not there a moment after its start is not gone.
 
 mod check;

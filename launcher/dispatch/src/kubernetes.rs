@@ -1,5 +1,5 @@
 //! The kinds whose job is a Kubernetes Job: `kubernetes`, `kubernetes-gke`, `kubernetes-eks`,
-//! `kubernetes-aks`. They differ in how the cluster is found and lets Canyon in ([`connect`]).
+//! `kubernetes-aks`. They differ in how the cluster is found and lets Canyon in (`connect`).
 //!
 //! | step | what is called |
 //! |---|---|
