@@ -9,6 +9,7 @@
 )]
 
 mod cancel;
+mod ecs;
 mod harness;
 mod image;
 mod kills;

@@ -2,7 +2,7 @@
 
 #[path = "../e2e/states/hand.rs"]
 #[allow(dead_code, reason = "the tests of other storage use more of it")]
-mod hand;
+pub(crate) mod hand;
 
 use crate::cancel::accept_slow;
 use crate::harness::bed::bed;

@@ -69,7 +69,7 @@ fn the_files_for_a_cluster_allow_jobs_and_nothing_that_leads_further() {
     assert!(refused.unwrap_err().contains("violates PodSecurity"), "the namespace is restricted");
 }
 
-async fn check(site: &Site) -> RunnerCheck {
+pub(crate) async fn check(site: &Site) -> RunnerCheck {
     let begun = Instant::now();
     let mut check = site.client.check_runner(RUNNER).await.unwrap();
     while check.status != "done" {
@@ -83,7 +83,7 @@ async fn check(site: &Site) -> RunnerCheck {
     check
 }
 
-fn result<'a>(check: &'a RunnerCheck, step: &str) -> (&'a str, &'a str) {
+pub(crate) fn result<'a>(check: &'a RunnerCheck, step: &str) -> (&'a str, &'a str) {
     let found = check.steps.iter().find(|found| found.step == step);
     let found = found.unwrap_or_else(|| panic!("no step {step}: {check:#?}"));
     (&found.result, &found.message)

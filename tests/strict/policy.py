@@ -7,7 +7,7 @@ matches, else no. What is not understood here is refused when the state is set, 
 import fnmatch
 import re
 
-OPERATORS = ("StringEquals", "StringNotEquals", "StringLike", "StringNotLike")
+OPERATORS = tuple(kind + test for kind in ("String", "Arn") for test in ("Equals", "NotEquals", "Like", "NotLike"))
 
 
 def as_list(value):
@@ -36,10 +36,22 @@ def matches(pattern, text):
     return re.match(fnmatch.translate(escaped), text) is not None
 
 
+def matches_arn(pattern, text):
+    """Each of the six parts by itself; ArnEquals and ArnLike are the same ("Condition operators")."""
+    wanted, given = pattern.split(":", 5), text.split(":", 5)
+    return len(wanted) == len(given) == 6 and all(map(matches, wanted, given))
+
+
+def comparison(operator):
+    if operator.startswith("Arn"):
+        return matches_arn
+    return matches if "Like" in operator else str.__eq__
+
+
 def holds(condition, context):
     """Every operator, every key of it, and one of the values of the key."""
     for operator, tests in condition.items():
-        like, negated = "Like" in operator, "Not" in operator
+        test, negated = comparison(operator), "Not" in operator
         for key, wanted in tests.items():
             given = {name.lower(): value for name, value in context.items()}.get(key.lower())
             if given is None:
@@ -47,7 +59,6 @@ def holds(condition, context):
                 if negated:
                     continue
                 return False
-            test = matches if like else (lambda pattern, text: pattern == text)
             if any(test(value, given) for value in as_list(wanted)) == negated:
                 return False
     return True

@@ -99,7 +99,7 @@ pub(crate) fn yaml(path: &str) -> Value {
 }
 
 /// The content of a document that Canyon wants configured.
-fn document(trust: &Value, title: &str) -> Value {
+pub(crate) fn document(trust: &Value, title: &str) -> Value {
     let documents = trust["documents"].as_array().unwrap();
     let found = documents.iter().find(|document| document["title"] == title);
     let found = found.unwrap_or_else(|| panic!("no `{title}` in {trust:#}"));

@@ -1,5 +1,6 @@
-//! The kinds of runner that end in a cluster, each with what lets it in there.
+//! The kinds of runner, each with what lets it in where its jobs are to run.
 
+use super::account::{self, Account};
 use super::bed::{Bed, bed};
 use super::clouds::{self, Clouds, OBJECT_ID};
 use super::server::Variables;
@@ -24,6 +25,8 @@ pub(crate) enum Kind {
     Eks,
     /// `kubernetes-aks`.
     Aks,
+    /// `serverless-ecs`, with states in a bucket.
+    Ecs,
 }
 
 /// The cluster as a runner of one kind sees it.
@@ -34,13 +37,14 @@ pub(crate) struct Place {
     user: String,
     auth: Value,
     clouds: Option<Clouds>,
+    account: Option<Account>,
 }
 
 impl Place {
     /// Makes the credential, and starts what stands in for a cloud.
-    pub(crate) fn prepare(kind: Kind, namespace: &str) -> Self {
-        let mut place =
-            Self { kind, user: Bed::unique("launcher"), auth: Value::Null, clouds: None };
+    pub(crate) async fn prepare(kind: Kind, namespace: &str) -> Self {
+        let user = Bed::unique("launcher");
+        let mut place = Self { kind, user, auth: Value::Null, clouds: None, account: None };
         match kind {
             Kind::Oidc => {
                 place.auth = json!({ "oidc": { "audience": bed().get("OIDC_AUDIENCE") } });
@@ -60,6 +64,7 @@ impl Place {
                 });
             }
             Kind::Gke | Kind::Eks | Kind::Aks => place.clouds = Some(Clouds::start()),
+            Kind::Ecs => place.account = Some(Account::start().await),
         }
         if kind == Kind::Aks {
             OBJECT_ID.clone_into(&mut place.user);
@@ -74,7 +79,8 @@ impl Place {
 
     /// The server's settings for it.
     pub(crate) fn variables(&self) -> Variables {
-        self.clouds.as_ref().map(Clouds::variables).unwrap_or_default()
+        let clouds = self.clouds.as_ref().map(Clouds::variables);
+        clouds.or_else(|| self.account.as_ref().map(Account::variables)).unwrap_or_default()
     }
 
     /// What stands in for a cloud.
@@ -82,8 +88,16 @@ impl Place {
         self.clouds.as_ref().expect("this kind has a cloud")
     }
 
-    /// A runner that keeps its states in the cluster.
+    /// The account of a runner for ECS.
+    pub(crate) fn account(&self) -> &Account {
+        self.account.as_ref().expect("this kind has an account")
+    }
+
+    /// A runner that keeps its states where its jobs are.
     pub(crate) fn definition(&self, namespace: &str) -> Value {
+        if let Some(account) = &self.account {
+            return account.definition();
+        }
         let mut runner = self.configuration();
         runner["job"] = json!({ "namespace": namespace, "service_account": ACCOUNT });
         json!({
@@ -128,6 +142,7 @@ impl Place {
                     },
                 },
             }),
+            Kind::Ecs => self.account().definition()["runner_configuration"].clone(),
         }
     }
 
@@ -151,6 +166,7 @@ impl Place {
             Kind::Gke => clouds::google(trust, cluster),
             Kind::Eks => clouds::amazon(trust, cluster),
             Kind::Aks => clouds::microsoft(trust, cluster),
+            Kind::Ecs => return self.account().configure(account::trusting(trust)).await,
         };
         self.clouds().configure(state).await;
     }

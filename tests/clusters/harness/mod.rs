@@ -1,5 +1,6 @@
 //! What the tests start: the parts of the laptop's harness, with a cluster for the jobs.
 
+pub(crate) mod account;
 pub(crate) mod bed;
 pub(crate) mod clouds;
 #[path = "../../e2e/harness/deployments.rs"]

@@ -40,7 +40,7 @@ impl Site {
     /// Before anybody has let Canyon in.
     pub(crate) async fn untrusted(kind: Kind, change: impl FnOnce(&mut Value)) -> Self {
         let namespace = Namespace(Bed::unique("canyon"));
-        let place = Place::prepare(kind, &namespace.0);
+        let place = Place::prepare(kind, &namespace.0).await;
         let server = Server::start_with(place.variables()).await;
         let client = server.client();
         let site = Self { server, client, namespace, place };

@@ -97,6 +97,10 @@ class Call:
                 service = {"iam:PassedToService": "ecs-tasks.amazonaws.com"}
                 self.allow("iam:PassRole", definition[name], **service)
 
+    def task_arn(self, cluster, name):
+        """Who may do something with a task is decided before anybody looks whether there is one."""
+        return name if name.startswith("arn:") else self.arn("task", f"{cluster}/{name}")
+
     def cluster(self):
         name = self.body.get("cluster", "default").rsplit("/", 1)[-1]
         if name not in self.account["clusters"]:
@@ -107,7 +111,8 @@ class Call:
         with self.ecs.lock:
             self.allow("ecs:RegisterTaskDefinition", "*")
             if self.body.get("tags"):
-                self.allow("ecs:TagResource", self.arn("task-definition", f"{self.body.get('family')}:1"))
+                made = {"ecs:CreateAction": "RegisterTaskDefinition"}
+                self.allow("ecs:TagResource", self.arn("task-definition", f"{self.body.get('family')}:1"), **made)
             self.allow_roles(self.body)
             made = self.ecs.definitions.register(self.account_id, self.region, self.partition, self.body)
         return {"taskDefinition": made["definition"], "tags": made["tags"]}
@@ -129,7 +134,7 @@ class Call:
             definition = found["definition"]
             self.allow("ecs:RunTask", definition["taskDefinitionArn"], **context)
             if self.body.get("tags") or self.body.get("propagateTags"):
-                self.allow("ecs:TagResource", self.arn("task", f"{name}/*"))
+                self.allow("ecs:TagResource", self.arn("task", f"{name}/*"), **{"ecs:CreateAction": "RunTask"})
             self.allow_roles(definition)
             self.throttle(f"run-task/{self.account_id}/{self.region}", self.ecs.settings["run_task_rate"])
             run_task.check(self.body, self.account, definition)
@@ -194,11 +199,12 @@ class Call:
         return answer
 
     def describe(self):
-        _, cluster_arn = self.cluster()
+        cluster, cluster_arn = self.cluster()
         names = self.body["tasks"]
         if not 1 <= len(names) <= 100:
             raise invalid("Tasks can have 1 to 100 items.")
-        self.allow("ecs:DescribeTasks", names[0], **{"ecs:cluster": cluster_arn})
+        for name in names:
+            self.allow("ecs:DescribeTasks", self.task_arn(cluster, name), **{"ecs:cluster": cluster_arn})
         at, found, failures = self.ecs.tasks.lagged(), [], []
         for name in names:
             task = self.ecs.tasks.find(cluster_arn, name)
@@ -210,11 +216,11 @@ class Call:
         return {"tasks": found, "failures": failures}
 
     def stop(self):
-        _, cluster_arn = self.cluster()
+        cluster, cluster_arn = self.cluster()
+        self.allow("ecs:StopTask", self.task_arn(cluster, self.body["task"]), **{"ecs:cluster": cluster_arn})
         task = self.ecs.tasks.find(cluster_arn, self.body["task"])
         if task is None or task.seen(self.ecs.clock.now()) is None:
             raise invalid("The referenced task was not found.")
-        self.allow("ecs:StopTask", task.arn, **{"ecs:cluster": cluster_arn})
         self.ecs.fargate.stop(task, "UserInitiated", self.body.get("reason", "Task stopped by user"))
         return {"task": task.seen(self.ecs.clock.now())}
 

@@ -11,6 +11,7 @@ def trust(condition, effect="Allow", principal="provider"):
 class TrustPolicies(unittest.TestCase):
     def test_a_condition_must_hold_for_every_key_of_every_operator(self):
         context = {"host:sub": "org:1:runner:2", "host:aud": "sts.amazonaws.com"}
+        context["aws:arn"] = "arn:aws:ecs:a:1:cluster/c"
         cases = [
             ({"StringEquals": {"host:sub": "org:1:runner:2", "host:aud": "sts.amazonaws.com"}}, True),
             ({"StringEquals": {"HOST:SUB": "org:1:runner:2"}}, True),
@@ -25,6 +26,11 @@ class TrustPolicies(unittest.TestCase):
             ({"StringLike": {"host:sub": "org:*"}, "StringEquals": {"host:aud": "other"}}, False),
             ({"StringNotEquals": {"host:sub": "org:1:runner:2"}}, False),
             ({"StringNotEquals": {"other:sub": "x"}}, True),
+            ({"ArnEquals": {"aws:arn": "arn:aws:ecs:a:1:cluster/c"}}, True),
+            ({"ArnEquals": {"aws:arn": "arn:aws:ecs:*:1:cluster/?"}}, True),
+            ({"ArnLike": {"aws:arn": "arn:aws:*:cluster/c"}}, False),
+            ({"ArnNotEquals": {"aws:arn": "arn:aws:ecs:a:1:cluster/c"}}, False),
+            ({"ArnEquals": {"aws:arn": "arn:aws:ecs:a:1:cluster/d"}}, False),
             ({}, True),
         ]
         for condition, expected in cases:

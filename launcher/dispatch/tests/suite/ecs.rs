@@ -29,8 +29,8 @@ impl Containers {
     async fn new() -> Self {
         let facts = Facts::of_cluster();
         tokio::task::spawn_blocking(|| act_image(facts)).await.unwrap();
-        // Two minutes of `stopTimeout` in three seconds.
-        let behaviour = json!({ "docker_host": facts.get("DOCKER_HOST"), "stop_scale": 0.025 });
+        // Two minutes of `stopTimeout` in ten seconds.
+        let behaviour = json!({ "docker_host": facts.get("DOCKER_HOST"), "stop_scale": 0.08 });
         let notes = Notes::at(facts.get("NODE_ADDRESS"));
         Self { account: Account::new(&behaviour), notes }
     }

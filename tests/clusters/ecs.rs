@@ -1,0 +1,213 @@
+//! Deployments to ECS: each job is a task, whose container really runs, with its state in a bucket.
+
+use crate::cancel::accept_slow;
+use crate::harness::account::{self, Account};
+use crate::harness::bed::bed;
+use crate::harness::deployments::{LIMIT, assert_succeeded, counts, destruction, failure, request};
+use crate::harness::kinds::Kind;
+use crate::harness::module::{THIRTY, inline, with};
+use crate::harness::site::{ENV, PROJECT, RUNNER, Site};
+use crate::states::hand::Hand;
+use crate::trust::{check, result};
+use canyon_domain::failure::FailureClass;
+use serde_json::{Value, json};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+fn docker(arguments: &[&str]) -> String {
+    let output = Command::new("timeout")
+        .args(["30", "docker", "--host", bed().get("DOCKER_HOST")])
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The one task of a deployment, and the name of its container.
+async fn task(site: &Site, id: &str) -> (Value, String) {
+    let mut tasks = site.place.account().tasks(id).await;
+    assert_eq!(tasks.len(), 1, "one attempt has one task: {tasks:#?}");
+    let task = tasks.remove(0);
+    let name = task["taskArn"].as_str().unwrap().rsplit('/').next().unwrap();
+    let name = format!("ecs-{name}");
+    (task, name)
+}
+
+/// Its containers, also those that have ended.
+fn containers(name: &str) -> Vec<String> {
+    let filter = format!("name={name}");
+    let listed = docker(&["ps", "--all", "--filter", &filter, "--format", "{{.Image}}"]);
+    listed.lines().map(str::to_owned).collect()
+}
+
+/// Waits until a deployment's task has stopped and its container is gone; gives the task.
+async fn is_gone(site: &Site, id: &str) -> Value {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let (task, name) = task(site, id).await;
+        let left = containers(&name);
+        if task["lastStatus"] == "STOPPED" && left.is_empty() {
+            return task;
+        }
+        assert!(Instant::now() < deadline, "{left:?} are left of {task:#}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Somebody who works on the environment's state in the bucket.
+async fn hand(site: &Site) -> Hand {
+    let environment = site.client.get(&["projects", PROJECT, "envs", ENV]).await.unwrap();
+    let backend = Account::backend(environment["uuid"].as_str().unwrap());
+    Hand::with(&backend, site.place.account().bucket_variables())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_environment_comes_and_goes_in_tasks_of_ecs() {
+    let site = Site::new(Kind::Ecs).await;
+    let first = site.deploy(inline(THIRTY)).await;
+    let id = first.id.to_string();
+    assert_eq!(counts(&first), (30, 0, 0));
+    let outputs = site.client.outputs(&id).await.unwrap();
+    assert_eq!(outputs["first"].value, Some(json!("hello 0")));
+    assert_eq!(outputs["count"].value, Some(json!(30)));
+    let log = site.log(&id).await;
+    assert!(log.contains("tofu apply"), "its log came: {log}");
+    let task = is_gone(&site, &id).await;
+    assert_eq!(task["containers"][0]["exitCode"], 0, "{task:#}");
+    assert!(task["containers"][0]["runtimeId"].is_string(), "Docker ran it: {task:#}");
+
+    let hand = hand(&site).await;
+    assert_eq!(hand.state().instances, 30, "the state is in the bucket");
+    assert_eq!(hand.lock(), None);
+
+    let second = site.deploy(with(inline(THIRTY), "greeting", "good day")).await;
+    assert_eq!(counts(&second), (0, 30, 0), "the second deployment knows what the first one made");
+    let destroyed = site.run(&destruction(ENV)).await;
+    assert_succeeded(&destroyed);
+    assert_eq!(counts(&destroyed), (0, 0, 30));
+    is_gone(&site, &destroyed.id.to_string()).await;
+    assert_eq!(hand.state().instances, 0);
+    let registered = site.place.account().bodies("RegisterTaskDefinition").await;
+    assert_eq!(registered.len(), 1, "one runner, one definition: {registered:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_lets_in_the_runner_that_it_trusts_and_no_other() {
+    let site = Site::untrusted(Kind::Ecs, |_| {}).await;
+    let trust = site.client.get(&["runners", RUNNER, "trust"]).await.unwrap();
+    let subject = trust["subject"].as_str().unwrap();
+    let other = subject.replace(":runner:", ":runner:0");
+    let others = serde_json::from_str(&trust.to_string().replace(subject, &other)).unwrap();
+    site.place.account().configure(account::trusting(&others)).await;
+    let ended = site.run(&request(ENV, Some(inline(THIRTY)))).await;
+    let (class, message) = failure(&ended);
+    assert_eq!(class, FailureClass::Config, "{message}");
+    assert!(message.contains(subject), "{message}");
+    let before = check(&site).await;
+    assert_eq!(result(&before, "exchange").0, "failed", "{before:#?}");
+    assert_eq!(site.place.account().bodies("RunTask").await, [""; 0], "it never came so far");
+
+    site.trust().await;
+    // A refusal is the answer for ten seconds, for whoever asks.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let after = check(&site).await;
+        if after.succeeded == Some(true) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{after:#?}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let id = site.deploy(inline(THIRTY)).await.id.to_string();
+    is_gone(&site, &id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_ends_the_task() {
+    let site = Site::new(Kind::Ecs).await;
+    let id = accept_slow(&site).await;
+    let (running, name) = task(&site, &id).await;
+    assert_eq!(running["lastStatus"], "RUNNING", "{running:#}");
+    assert_eq!(containers(&name), [bed().get("RUNNER_IMAGE")]);
+    let asked = Instant::now();
+    assert_eq!(site.client.cancel(&id).await.unwrap().status, "cancelling");
+    let ended = site.end(&id).await;
+    assert_eq!(ended.status, "cancelled", "{ended:#?}");
+    assert!(asked.elapsed() < Duration::from_secs(30), "{:?}: {ended:#?}", asked.elapsed());
+    is_gone(&site, &id).await;
+    assert_eq!(hand(&site).await.lock(), None);
+    let next = site.deploy(inline(THIRTY)).await;
+    assert_eq!(counts(&next), (30, 0, 2), "what was made is known: {next:#?}");
+    is_gone(&site, &next.id.to_string()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_is_killed_during_the_apply_ends_once_and_its_lock_is_broken_with_proof() {
+    let site = Site::new(Kind::Ecs).await;
+    let id = accept_slow(&site).await;
+    let (_, name) = task(&site, &id).await;
+    docker(&["kill", "--signal", "KILL", &name]);
+    let ended = site.end(&id).await;
+    assert_eq!(ended.status, "failed", "{ended:#?}");
+    assert_eq!(ended.attempts.len(), 1, "what began to apply is not repeated: {ended:#?}");
+    let (class, message) = failure(&ended);
+    assert_eq!(class, FailureClass::Lost, "{message}");
+    assert_eq!(is_gone(&site, &id).await["containers"][0]["exitCode"], 137);
+    let left = hand(&site).await.lock().expect("what was killed has left its lock");
+
+    let next = site.deploy(inline(THIRTY)).await;
+    let log = site.log(&next.id.to_string()).await;
+    let proof = format!("the job of attempt 1 of deployment {id} is gone since");
+    let broken = log.lines().find(|line| line.contains(&format!("breaking the lock {left} of")));
+    assert!(broken.is_some_and(|line| line.contains(&proof)), "{log}");
+    is_gone(&site, &next.id.to_string()).await;
+    assert_eq!(hand(&site).await.lock(), None);
+    let records = site.client.list(&["audit-records"], &[]).await.unwrap();
+    let breaks: Vec<_> =
+        records.iter().filter(|record| record["action"] == "state_lock.break").collect();
+    assert_eq!(breaks.len(), 1, "{breaks:#?}");
+    assert!(breaks[0]["by_right"].as_str().unwrap().starts_with(&proof), "{breaks:#?}");
+    assert_eq!(&site.client.deployment(&id).await.unwrap(), &ended, "an end never changes");
+}
+
+/// A module with a canary in its text, its input and its output.
+const CANARIES: &str = r#"
+variable "secret" {
+  type      = string
+  sensitive = true
+}
+
+resource "terraform_data" "canary" {
+  input = "canary-in-the-module"
+}
+
+output "shown" { value = "canary-in-the-output" }
+
+output "secret" {
+  value     = "out-${var.secret}"
+  sensitive = true
+}
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_ecs_is_told_shows_a_token_or_a_payload() {
+    let site = Site::new(Kind::Ecs).await;
+    let module = with(inline(CANARIES), "secret", "canary-in-the-input");
+    let id = site.deploy(module).await.id.to_string();
+    is_gone(&site, &id).await;
+    let account = site.place.account();
+    let mut told = account.bodies("RegisterTaskDefinition").await;
+    let registered = told.len();
+    told.extend(account.bodies("RunTask").await);
+    assert!(registered > 0 && told.len() > registered, "both were called: {told:#?}");
+    let given = account.secrets().await;
+    assert!(!given.is_empty(), "the account gave out credentials");
+    // `cya_` and `cyj_` begin the tokens of people and of jobs; `eyJ` any token in the form of a JWT.
+    let mut secrets = vec!["canary-in-", site.server.token(), "cya_", "cyj_", "eyJ"];
+    secrets.extend(given.iter().map(String::as_str));
+    for body in &told {
+        let found = secrets.iter().find(|secret| body.contains(**secret));
+        assert_eq!(found, None, "in {body}");
+    }
+}

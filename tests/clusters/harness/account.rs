@@ -1,0 +1,214 @@
+//! An account of Amazon's for a runner of the type `serverless-ecs`: strict servers judge Canyon's tokens and calls by what
+//! Canyon says is to be configured, tasks are containers that really run, and states lie in a real bucket.
+
+use super::bed::bed;
+use super::clouds::document;
+use super::programs;
+use super::server::Variables;
+use canyon_cloud::parts::minio::Minio;
+use canyon_cloud::parts::moto::Moto;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+
+const NUMBER: &str = "123456789012";
+const ROLE: &str = "canyon-runner";
+const CLUSTER: &str = "jobs";
+const SUBNET: &str = "subnet-0a1b2c3d";
+const SECURITY_GROUP: &str = "sg-0a1b2c3d";
+const LOG_GROUP: &str = "/canyon/jobs";
+/// Where states lie.
+const BUCKET: &str = "states";
+
+/// The account. It ends with this value, and its containers do.
+#[derive(Debug)]
+pub(crate) struct Account {
+    process: Child,
+    addresses: BTreeMap<String, String>,
+    _config: TempDir,
+    minio: Minio,
+    /// `OpenTofu` asks it who it is before it goes to the bucket.
+    _moto: Moto,
+    /// Where containers reach those two.
+    bucket: String,
+    identity: String,
+}
+
+impl Account {
+    pub(crate) async fn start() -> Self {
+        let (minio, moto) = tokio::join!(Minio::start(), Moto::start());
+        minio.create_bucket(BUCKET);
+        let config = tempfile::tempdir().unwrap();
+        let state = config.path().join("state.json");
+        std::fs::write(&state, json!({ "aws": { "ecs": behaviour() } }).to_string()).unwrap();
+        let mut process = Command::new(programs::given("CANYON_TEST_AWS_PYTHON"))
+            .args(["-B", "-m", "strict.ecs", "--config"])
+            .arg(&state)
+            .env("PYTHONPATH", env!("CARGO_MANIFEST_DIR"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut addresses = BTreeMap::new();
+        for line in BufReader::new(process.stdout.take().unwrap()).lines() {
+            let line = line.unwrap();
+            let Some((name, address)) = line.split_once('=') else { break };
+            addresses.insert(name.to_owned(), address.to_owned());
+        }
+        assert!(addresses.contains_key("aws_ecs"), "the strict servers start");
+        let (bucket, identity) = (carried(minio.url()).await, carried(moto.url()).await);
+        Self { process, addresses, _config: config, minio, _moto: moto, bucket, identity }
+    }
+
+    /// Where the server finds it.
+    pub(crate) fn variables(&self) -> Variables {
+        [
+            ("AWS_ENDPOINT_URL_STS", "aws_sts"),
+            ("AWS_ENDPOINT_URL_ECS", "aws_ecs"),
+            ("AWS_ENDPOINT_URL_CLOUDWATCH_LOGS", "aws_logs"),
+        ]
+        .map(|(variable, name)| (variable.to_owned(), self.addresses[name].clone()))
+        .into()
+    }
+
+    /// What `OpenTofu` must know to reach the bucket.
+    pub(crate) fn bucket_variables(&self) -> Variables {
+        [
+            ("AWS_ENDPOINT_URL_S3", self.bucket.as_str()),
+            ("AWS_ENDPOINT_URL_STS", &self.identity),
+            ("AWS_ACCESS_KEY_ID", self.minio.access_key_id()),
+            ("AWS_SECRET_ACCESS_KEY", self.minio.secret_access_key()),
+            ("AWS_REGION", "us-east-1"),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+    }
+
+    /// The backend of an environment.
+    pub(crate) fn backend(environment: &str) -> Value {
+        let key = format!("of/tests/{environment}.tfstate");
+        let s3 = json!({ "bucket": BUCKET, "key": key, "use_lockfile": true });
+        json!({ "terraform": { "backend": { "s3": s3 } } })
+    }
+
+    /// A runner whose jobs are tasks, with states in the bucket.
+    pub(crate) fn definition(&self) -> Value {
+        json!({
+            "runner_configuration": {
+                "type": "serverless-ecs",
+                "auth": { "role_arn": role(ROLE) },
+                "job": {
+                    "region": "eu-central-1",
+                    "cluster": CLUSTER,
+                    "subnets": [SUBNET],
+                    "security_groups": [SECURITY_GROUP],
+                    "execution_role_arn": role("execution"),
+                    "task_role_arn": role("task"),
+                    "log_group": LOG_GROUP,
+                    "environment": self.bucket_variables(),
+                },
+            },
+            "state_storage_configuration": {
+                "type": "s3", "bucket": BUCKET, "path_prefix": "of/tests",
+            },
+        })
+    }
+
+    /// Configures it with `state`, and with the issuer that everybody believes.
+    pub(crate) async fn configure(&self, mut state: Value) {
+        state["issuers"] =
+            json!([{ "url": bed().get("ISSUER_URL"), "ca_file": bed().get("ISSUER_CA_FILE") }]);
+        let address = format!("{}/state", self.addresses["admin"]);
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let answer = http.put(address).body(state.to_string()).send().await.unwrap();
+        assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
+    }
+
+    /// The tasks that were started for a deployment, as ECS has them.
+    pub(crate) async fn tasks(&self, deployment: &str) -> Vec<Value> {
+        let tag = json!({ "key": "canyon:deployment", "value": deployment });
+        let mut tasks = self.ask("ecs_control", "tasks").await;
+        tasks.retain(|task| task["tags"].as_array().unwrap().contains(&tag));
+        tasks
+    }
+
+    /// The bodies of the calls of this name.
+    pub(crate) async fn bodies(&self, action: &str) -> Vec<String> {
+        let mut calls = self.ask("ecs_control", "bodies").await;
+        calls.retain(|call| call["action"] == action);
+        calls.iter().map(|call| call["body"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Every secret that it gave out.
+    pub(crate) async fn secrets(&self) -> Vec<String> {
+        let secrets = self.ask("admin", "secrets").await;
+        secrets.iter().map(|secret| secret.as_str().unwrap().to_owned()).collect()
+    }
+
+    async fn ask(&self, service: &str, what: &str) -> Vec<Value> {
+        let address = format!("{}/{what}", self.addresses[service]);
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let text = http.get(address).send().await.unwrap().text().await.unwrap();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        // It ends, and its containers do, when its input does.
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
+fn role(name: &str) -> String {
+    format!("arn:aws:iam::{NUMBER}:role/{name}")
+}
+
+fn behaviour() -> Value {
+    json!({ "docker_host": bed().get("DOCKER_HOST") })
+}
+
+/// The account with what Canyon says is to be configured for a runner.
+pub(crate) fn trusting(trust: &Value) -> Value {
+    let provider = document(trust, "OpenID Connect provider");
+    json!({ "aws": {
+        "accounts": { NUMBER: {
+            "oidc_providers": [{ "url": provider["Url"], "client_ids": provider["ClientIDList"] }],
+            "roles": { ROLE: {
+                "trust_policy": document(trust, "Trust policy of the role"),
+                "policies": [document(trust, "Permissions of the role")],
+            } },
+            "ecs": {
+                "clusters": [CLUSTER],
+                "subnets": { SUBNET: { "az": "a" } },
+                "security_groups": [SECURITY_GROUP],
+                "log_groups": [LOG_GROUP],
+            },
+        } },
+        "ecs": behaviour(),
+    } })
+}
+
+/// An address that containers reach, for a part that listens on loopback only.
+async fn carried(url: &str) -> String {
+    let part = url.trim_start_matches("http://").to_owned();
+    let listener = TcpListener::bind((bed().get("NODE_ADDRESS"), 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // It ends with the runtime of its test.
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let part = part.clone();
+            tokio::spawn(async move {
+                let Ok(mut server) = TcpStream::connect(part).await else { return };
+                let _ = copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    format!("http://{address}")
+}
