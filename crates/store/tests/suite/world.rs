@@ -83,7 +83,7 @@ pub(crate) fn project(name: &str) -> Project {
 
 pub(crate) fn runner(name: &str, runner_type: &str) -> RunnerRecord {
     RunnerRecord {
-        uuid: RunnerUuid(Uuid::now_v7()),
+        uuid: RunnerUuid(Uuid::from_u128(7)),
         id: id(name),
         runner_type: runner_type.to_owned(),
         definition: format!(r#"{{"type":"{runner_type}"}}"#),
