@@ -116,11 +116,7 @@ fn outcome_of(ended: &canyon_domain::attempt::Ended) -> &Outcome {
 }
 
 /// Whether what the platform said proves that the attempt's job is gone. A runner that was changed
-/// since may look in another place, where nobody has ever known the job.
+/// since may look in another place, where there is another job of that name, or none.
 pub(crate) fn is_proof(observation: &Observation, attempt: &Attempt, site: &Site) -> bool {
-    match observation {
-        Observation::Gone(Some(_)) => true,
-        Observation::Gone(None) => site.changed_at.is_some_and(|at| at <= attempt.launched_at),
-        Observation::Alive | Observation::Waiting(_) | Observation::Unknown(_) => false,
-    }
+    matches!(observation, Observation::Gone(_)) && site.launched(attempt)
 }

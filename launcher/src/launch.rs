@@ -50,6 +50,9 @@ impl Launcher {
         if lifecycle::launch(&mut deployment, fence, hash, limits, now).is_err() {
             return Ok(Done::Again);
         }
+        if let Some(attempt) = deployment.attempts.last_mut() {
+            attempt.runner_version = site.version;
+        }
         environment.launching(&deployment);
         deployment.version += 1;
         environment.version += 1;
@@ -75,6 +78,12 @@ impl Launcher {
     ) -> Result<Done, LaunchError> {
         let Some(attempt) = deployment.open_attempt() else { return Ok(Done::Again) };
         let (number, fence) = (attempt.number, attempt.fence);
+        // In another place it would be a second job, with the code of the first.
+        if site.dispatcher.is_ok() && !site.launched(attempt) {
+            let reason = "its runner was changed after the launch; the job may start where it was";
+            deadline::postponed(&mut deployment, reason.to_owned(), self.clock.now() + START_AGAIN);
+            return self.save(due, deployment).await;
+        }
         let launched_at = attempt.launched_at;
         let dispatcher = match &site.dispatcher {
             Ok(dispatcher) => dispatcher,

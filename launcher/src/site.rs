@@ -2,12 +2,12 @@
 
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{Dispatcher, Target};
+use canyon_domain::attempt::Attempt;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{OrgUuid, RunnerId};
 use canyon_domain::runner::{RunnerDefinition, RunnerType, Timeouts, timeouts::TimeoutSettings};
 use canyon_store::deployment_lists::Due;
 use canyon_store::inventory::RunnerRecord;
-use jiff::Timestamp;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,16 +16,21 @@ pub(crate) struct Site {
     pub(crate) timeouts: Timeouts,
     /// What starts its jobs, or why nothing does.
     pub(crate) dispatcher: Result<Arc<dyn Dispatcher>, String>,
-    /// When the runner was last changed, if it is there.
-    pub(crate) changed_at: Option<Timestamp>,
+    /// The version of the runner, if it is there.
+    pub(crate) version: Option<u64>,
 }
 
 impl Site {
+    /// Whether the runner is what the attempt was launched by, so that it looks where the job is.
+    pub(crate) fn launched(&self, attempt: &Attempt) -> bool {
+        self.version.is_some() && self.version == attempt.runner_version
+    }
+
     fn closed(reason: String) -> Self {
         Self {
             timeouts: (&TimeoutSettings::default()).into(),
             dispatcher: Err(reason),
-            changed_at: None,
+            version: None,
         }
     }
 }
@@ -51,21 +56,21 @@ impl Launcher {
             return Ok(Site::closed(reason));
         };
         let timeouts = definition.timeouts();
-        let changed_at = Some(runner.updated_at);
+        let version = Some(runner.version);
         let Some(platform) = self.platforms.get(&definition.runner_type()) else {
             let dispatcher = Err(self.cannot_launch(definition.runner_type()));
-            return Ok(Site { timeouts, dispatcher, changed_at });
+            return Ok(Site { timeouts, dispatcher, version });
         };
         let definition = match self.with_secrets(org, &runner, definition).await? {
             Ok(definition) => definition,
-            Err(reason) => return Ok(Site { timeouts, dispatcher: Err(reason), changed_at }),
+            Err(reason) => return Ok(Site { timeouts, dispatcher: Err(reason), version }),
         };
         let Some(org_id) = self.organization(org).await? else {
             return Ok(Site::closed("its organization was deleted".to_owned()));
         };
         let target = Target { org, org_id, runner: runner.uuid, runner_id: runner.id, definition };
         let dispatcher = Ok(platform.dispatcher(&Arc::new(target)));
-        Ok(Site { timeouts, dispatcher, changed_at })
+        Ok(Site { timeouts, dispatcher, version })
     }
 
     async fn with_secrets(

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Between two looks at the jobs of one runner, by one process: a list costs its platform something.
 const PAUSE: Duration = Duration::from_mins(10);
 
+/// For the list. Whoever holds up one look must not hold up the others.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// When each runner's jobs were last looked through.
 #[derive(Debug, Default)]
 pub struct LastLooks(Mutex<HashMap<(OrgUuid, RunnerId), Timestamp>>);
@@ -44,7 +47,11 @@ impl Launcher {
         if !self.last_looks.begin((org, runner.clone()), self.clock.now()) {
             return Ok(());
         }
-        let jobs = match dispatcher.jobs().await {
+        let Ok(found) = tokio::time::timeout(PATIENCE, dispatcher.jobs()).await else {
+            tracing::warn!(%runner, "a list of the runner's jobs takes too long");
+            return Ok(());
+        };
+        let jobs = match found {
             Ok(jobs) => jobs,
             Err(error) => {
                 tracing::warn!(%error, %runner, "cannot look through the runner's jobs");

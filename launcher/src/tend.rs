@@ -21,6 +21,9 @@ const MAX_TRIES: u32 = 20;
 /// After an end, how long one call waits for the job to be gone: it ends a moment after its result.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_PAUSE: Duration = Duration::from_millis(100);
+/// Where nobody comes back: five minutes of looks.
+const STAY_LOOKS: u32 = 60;
+const STAY_PAUSE: Duration = Duration::from_secs(5);
 /// How long after an end somebody comes back for a job that still lives. Its stop was tried before.
 const COME_BACK: Duration = Duration::from_mins(15);
 
@@ -206,12 +209,31 @@ impl Launcher {
         }
         let patience = if why == Why::Told { FAREWELL } else { Duration::ZERO };
         let remains = self.forget(due, deployment, patience).await?;
+        if remains == Remains::Job && deployment.due_at.is_none() {
+            self.stay(due, deployment.clone());
+        }
         let too_late = deployment.completed_at.is_none_or(|end| now >= end + COME_BACK);
         let told = overdue || why == Why::Told;
         if told && deployment.due_at.is_some() && (remains == Remains::Nothing || too_late) {
             self.table.end_told(due.org, due.id).await?;
         }
         Ok(())
+    }
+
+    /// Nobody comes back for a deployment that is not due any more, as on a laptop none is after its
+    /// end: this process stays until its job can be cleared away.
+    fn stay(&self, due: Due, deployment: Deployment) {
+        let launcher = self.clone();
+        tokio::spawn(async move {
+            for _ in 0..STAY_LOOKS {
+                tokio::time::sleep(STAY_PAUSE).await;
+                if let Ok(Remains::Nothing) =
+                    launcher.forget(due, &deployment, Duration::ZERO).await
+                {
+                    return;
+                }
+            }
+        });
     }
 
     async fn forget(
@@ -261,6 +283,7 @@ mod tests {
     fn a_runner_that_was_changed_after_the_launch_and_finds_nothing_ends_no_run() {
         let attempt: Attempt = serde_json::from_value(json!({
             "number": 1, "fence": 1, "launched_at": "2026-01-01T00:00:10Z", "claim_hash": "",
+            "runner_version": 3,
             "limits": { "start": 1, "run": 1, "stop": 1 },
             "claim": {
                 "claimant": "one", "at": "2026-01-01T00:00:11Z", "token_hash": "",
@@ -268,12 +291,12 @@ mod tests {
             },
         }))
         .unwrap();
-        let site = |changed_at: &str| Site {
+        let site = |version| Site {
             timeouts: Timeouts::from(&TimeoutSettings::default()),
             dispatcher: Err(String::new()),
-            changed_at: Some(changed_at.parse().unwrap()),
+            version: Some(version),
         };
-        let (before, after) = (site("2026-01-01T00:00:00Z"), site("2026-01-01T00:01:00Z"));
+        let (before, after) = (site(3), site(4));
         let nothing = || Observation::Gone(None);
         assert_eq!(believed(nothing(), &attempt, &before), nothing());
         assert!(matches!(believed(nothing(), &attempt, &after), Observation::Unknown(_)));

@@ -24,6 +24,10 @@ pub struct Attempt {
     /// The runner's limits as they were then: a later change does not move a running job's
     /// deadlines.
     pub limits: Limits,
+    /// Which version of the runner's definition it was launched by: after a change, the runner may look
+    /// in another place than where the job is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner_version: Option<u64>,
     /// Hash of the code with which the runner claims it, once.
     pub claim_hash: SecretHash,
     /// How the platform names the job, where that does not follow from the attempt.

@@ -6,7 +6,7 @@
 
 use crate::attempt::{Attempt, Claim, Outcome, Stop, StopReason};
 use crate::deployment::Deployment;
-use crate::failure::{Failure, FailureClass, Phase};
+use crate::failure::{Failure, FailureClass, Phase, shortened};
 use crate::lifecycle::{self, LEASE, START_AGAIN, end, outcome_of_stop};
 use jiff::Timestamp;
 use std::time::Duration;
@@ -141,7 +141,7 @@ pub fn observed(deployment: &mut Deployment, observation: Observation, now: Time
     deployment.due_at = Some(look_again(&attempt, now));
     if let Some(attempt) = deployment.attempts.last_mut() {
         attempt.suspected = false;
-        attempt.waiting = waiting.filter(|_| attempt.claim.is_none());
+        attempt.waiting = waiting.filter(|_| attempt.claim.is_none()).map(shortened);
     }
 }
 
@@ -151,7 +151,7 @@ pub fn postponed(deployment: &mut Deployment, reason: String, until: Timestamp) 
     else {
         return;
     };
-    attempt.waiting = Some(reason);
+    attempt.waiting = Some(shortened(reason));
     deployment.due_at = Some(until);
 }
 

@@ -86,8 +86,21 @@ pub struct Failure {
 impl Failure {
     /// A failure of `class` with `message`.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into() }
+        Self { class, message: shortened(message.into()) }
     }
+}
+
+/// The most characters of a platform's words that are kept: what quotes it is stored with the
+/// deployment, which has a limit.
+pub const MAX_WORDS: usize = 2_000;
+
+/// The text, cut after [`MAX_WORDS`].
+pub fn shortened(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_WORDS) {
+        text.truncate(end);
+        text.push_str(" ...");
+    }
+    text
 }
 
 /// How far an attempt had come when it ended. Later is greater.

@@ -96,6 +96,7 @@ pub fn launch(
         fence,
         launched_at: now,
         limits,
+        runner_version: None,
         claim_hash,
         handle: None,
         claim: None,

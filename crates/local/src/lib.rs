@@ -101,6 +101,9 @@ pub enum LocalError {
         "there is no `canyon-runner` beside `canyon` or on the PATH; install both programs in the same folder"
     )]
     NoRunner,
+    /// What launches jobs has stopped.
+    #[error("the launcher stopped; its last words are in the log above. Start Canyon again")]
+    Launcher,
     /// The server stopped by itself.
     #[error("the server stopped")]
     Serve(#[source] std::io::Error),
@@ -154,7 +157,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         runner_image: settings.runner_image,
         data_dir,
     };
-    let launching = tokio::spawn(launching::run(app.clone(), embedded, place));
+    let mut launching = tokio::spawn(launching::run(app.clone(), embedded, place));
     let server =
         axum::serve(listener, canyon_functions::http::router(app, &HttpSettings::default()));
     // Registered once, before anyone is told to connect: a signal that comes now must be heard.
@@ -166,9 +169,15 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     };
     let server = tokio::spawn(server.with_graceful_shutdown(drain).into_future());
     on_ready(&Ready { url, environment_file });
-    asked_to_end(signals).await;
+    let is_asked = tokio::select! {
+        () = asked_to_end(signals) => true,
+        _ = &mut launching => false,
+    };
     drop(ending);
     launching.abort();
+    if !is_asked {
+        return Err(LocalError::Launcher);
+    }
     match tokio::time::timeout(DRAIN, server).await {
         Ok(Ok(result)) => result.map_err(LocalError::Serve),
         // Long polls are cut: their callers ask again.

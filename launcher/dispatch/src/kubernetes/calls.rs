@@ -25,6 +25,8 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_mins(1);
 const OUTPUT_LIMIT: u64 = 64 * 1024 * 1024;
 /// Jobs of one page of a list.
 const PAGE: u32 = 500;
+/// The most pages of one look: the server says whether there is another.
+const MAX_PAGES: u32 = 10;
 
 /// Whether something is done, or only tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +127,7 @@ impl Calls {
         let namespace = self.namespace()?;
         let mut which = ListParams::default().labels(&names::jobs_of(&self.target)).limit(PAGE);
         let mut found = Vec::new();
-        loop {
+        for _ in 0..MAX_PAGES {
             let this = &which;
             let page = self
                 .call("list the runner's Jobs", TIMEOUT, |client| async move {
@@ -135,9 +137,10 @@ impl Calls {
             found.extend(page.items.iter().filter_map(names::job_of));
             match page.metadata.continue_.filter(|next| !next.is_empty()) {
                 Some(next) => which.continue_token = Some(next),
-                None => return Ok(found),
+                None => break,
             }
         }
+        Ok(found)
     }
 
     /// Lets the Job make no pod any more, and notes the reason if there is one.

@@ -10,6 +10,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(5);
 /// The most that is quoted of an answer.
 const QUOTED: usize = 500;
+/// The most bytes of an answer: a cluster's description has some tens of thousands.
+const MAX_BODY: usize = 1024 * 1024;
 
 /// Sends `request`, which does `what`, and reads the answer.
 ///
@@ -32,9 +34,16 @@ pub(super) async fn read<T: DeserializeOwned>(
         }
         later(FailureClass::Lost, said)
     };
-    let answer = request.timeout(TIMEOUT).send().await.map_err(lost)?;
+    let mut answer = request.timeout(TIMEOUT).send().await.map_err(lost)?;
     let status = answer.status().as_u16();
-    let text = answer.text().await.map_err(lost)?;
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(lost)? {
+        if body.len() + chunk.len() > MAX_BODY {
+            return Err(later(FailureClass::Lost, "the answer is too long".to_owned()));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    let text = String::from_utf8_lossy(&body);
     match status {
         200..=299 => serde_json::from_str(&text)
             .map_err(|_| later(FailureClass::Lost, "the answer cannot be read".to_owned())),

@@ -11,6 +11,7 @@ mod gke;
 
 use super::errors::Place;
 use crate::{DispatchError, Target};
+use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::RunnerConfiguration;
 use canyon_domain::seam::Clock;
@@ -26,7 +27,7 @@ use kube::{Client, Config};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The longest that a client is used.
@@ -80,13 +81,26 @@ type Slot = Arc<tokio::sync::Mutex<Option<Connection>>>;
 pub(super) struct Connector {
     federation: Arc<Federation>,
     clock: System,
-    http: reqwest::Client,
+    http: OnceLock<reqwest::Client>,
     slots: Mutex<HashMap<[u8; 32], Slot>>,
 }
 
 impl Connector {
     pub(super) fn new(federation: Arc<Federation>) -> Self {
-        Self { federation, clock: System, http: reqwest::Client::new(), slots: Mutex::default() }
+        Self { federation, clock: System, http: OnceLock::new(), slots: Mutex::default() }
+    }
+
+    /// For the clouds. Made on first use: a machine without certificates can still run local jobs.
+    fn http(&self) -> Result<&reqwest::Client, DispatchError> {
+        if let Some(client) = self.http.get() {
+            return Ok(client);
+        }
+        let made = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
+        let client = made.map_err(|error| {
+            let message = format!("cannot make an HTTP client: {}", Causes(&error));
+            DispatchError::refused(FailureClass::Config, message)
+        })?;
+        Ok(self.http.get_or_init(|| client))
     }
 
     /// The client of the runner's cluster.

@@ -63,7 +63,7 @@ pub(super) async fn access(
         Microsoft.ContainerService/managedClusters/{name}/listClusterUserCredential"
     );
     let request = connector
-        .http
+        .http()?
         .post(url)
         .query(&[("api-version", API_VERSION), ("format", "exec")])
         .header(http::header::CONTENT_LENGTH, 0)

@@ -72,7 +72,7 @@ pub(super) async fn access(
         "{}/v1/projects/{project_id}/locations/{location}/clusters/{name}",
         connector.federation.endpoints().gke
     );
-    let request = connector.http.get(url).bearer_auth(token.secret.expose_secret());
+    let request = connector.http()?.get(url).bearer_auth(token.secret.expose_secret());
     let what = format!("describe GKE cluster `{name}` of project `{project_id}` in `{location}`");
     let described: Described = cloud_answer::read(target, &what, request).await?;
     let (server, authority) = endpoint(cluster, &described).ok_or_else(|| {
