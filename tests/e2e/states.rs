@@ -169,7 +169,8 @@ async fn the_lock_of_one_whose_job_may_live_is_kept_until_it_is_proved_dead() {
     let next = site.end(&next).await;
     assert_succeeded(&next);
     let log = site.log(&next.id.to_string()).await;
-    assert!(log.contains("its job still lives") && log.contains("breaking the lock"), "{log}");
+    // What it waited for may have been another process of this machine first.
+    assert!(log.contains("waiting for") && log.contains("breaking the lock"), "{log}");
     assert_eq!(records_of_breaks(&site, &lock).await.len(), 1);
 }
 

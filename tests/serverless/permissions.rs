@@ -11,7 +11,7 @@ use crate::hints;
 use crate::sources::archive;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use canyon_api::deployment::{DeploymentCreateBody, DeploymentQuery};
+use canyon_api::deployment::{Deployment, DeploymentCreateBody, DeploymentQuery};
 use canyon_api::page::PageQuery;
 use canyon_cloud::cloud::FUNCTIONS;
 use canyon_cloud::front::{Outcome, Policy};
@@ -163,7 +163,7 @@ async fn sweep_alone() -> Site {
     site
 }
 
-/// A launch that the function signs for, to a cluster that nobody reaches.
+/// A launch that the function signs for, to a cluster that nobody reaches. It is tried again and again.
 async fn refused_by_a_cluster(site: &Site) {
     let authority = STANDARD.encode(include_bytes!("far-ca.pem"));
     let data = json!({ "server": "https://127.0.0.1:1", "certificate_authority_data": authority });
@@ -183,9 +183,11 @@ async fn refused_by_a_cluster(site: &Site) {
     let environment = json!({ "id": ENV, "env_type_id": "development" });
     site.make(&["projects", "far", "envs"], &environment).await;
     let body = DeploymentCreateBody { project_id: "far".into(), ..request(ENV, Some(inline(""))) };
-    let ended = site.run(&body).await;
-    assert_eq!(ended.status, "failed");
-    assert!(ended.status_message.contains("agent"), "{}", ended.status_message);
+    let id = site.accept(&body).await;
+    let says_why = |found: &Deployment| {
+        found.waiting.as_ref().is_some_and(|waiting| waiting.reason.contains("agent"))
+    };
+    site.until(&id, "the reason", says_why).await;
 }
 
 /// A job that is killed while it applies, and whose file of events is lost with it: what it had sent is read.
