@@ -155,6 +155,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_platforms_words_are_cut_before_they_fill_the_deployment() {
+        let long = "é".repeat(1024 * 1024);
+        let failure = Failure::new(FailureClass::Config, long);
+        assert_eq!(failure.message.chars().count(), MAX_WORDS + " ...".len());
+        let whole = "é".repeat(MAX_WORDS);
+        assert_eq!(Failure::new(FailureClass::Config, whole.clone()).message, whole);
+    }
+
+    #[test]
     fn nothing_is_repeated_once_it_began_to_apply() {
         for class in FailureClass::ALL {
             assert_eq!(retry_after(class, Phase::Apply, 1), None, "{class}");

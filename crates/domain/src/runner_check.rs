@@ -4,6 +4,7 @@
 //! tries reports the steps that he came to; [`RunnerCheck::end`] says of the rest why they were left
 //! out.
 
+use crate::failure::shortened;
 use crate::ids::{RunnerCheckId, RunnerId};
 use crate::runner::kubernetes::KubernetesAuthKind;
 use crate::runner::word::word_enum;
@@ -13,9 +14,6 @@ use serde::{Deserialize, Serialize};
 
 /// How long a check may take, from the request to its end: somebody waits for it.
 pub const DEADLINE: SignedDuration = SignedDuration::from_mins(2);
-
-/// The most characters that are kept of one message.
-const MAX_MESSAGE: usize = 2_000;
 
 word_enum! {
     /// What is tried. The words are part of the API.
@@ -167,10 +165,7 @@ impl RunnerCheck {
         if self.steps.iter().any(|known| known.step == report.step) {
             return;
         }
-        if let Some((end, _)) = report.message.char_indices().nth(MAX_MESSAGE) {
-            report.message.truncate(end);
-            report.message.push_str(" ...");
-        }
+        report.message = shortened(report.message);
         self.steps.push(report);
     }
 
