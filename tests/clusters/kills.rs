@@ -26,6 +26,15 @@ resource "terraform_data" "step" {
 }
 "#;
 
+/// Long enough to be seen as running, and to outlast a kubelet's absence.
+const LONG: &str = r#"
+resource "terraform_data" "step" {
+  provisioner "local-exec" {
+    command = "sleep 12"
+  }
+}
+"#;
+
 /// It stays as it ended, and the environment goes on.
 async fn ended_once(site: &Site, ended: &Deployment) {
     let id = ended.id.to_string();
@@ -100,7 +109,7 @@ async fn a_runner_that_is_killed_during_the_apply_ends_the_deployment_once_and_f
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kubelet_that_is_away_for_a_while_ends_nothing() {
     let site = Site::new(Kind::Oidc).await;
-    let running = site.accept(&request(ENV, Some(inline(STEPS)))).await;
+    let running = site.accept(&request(ENV, Some(inline(LONG)))).await;
     site.pod(&running, "that runs", has_begun).await;
     Bed::kubelet("stop");
     sleep(Duration::from_secs(6)).await;

@@ -9,6 +9,7 @@ import base64
 import http.server
 import json
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -29,6 +30,9 @@ POLICIES = {"plan": READ, "apply": [*READ, WRITE]}
 # Of each role, the end of the subjects that it trusts (`StringLike` on `sub`).
 TRUST = {f"arn:aws:iam::123456789012:role/{phase}": f":env:dev:phase:{phase}" for phase in POLICIES}
 
+# The longest that MinIO may take until it knows its users, in seconds.
+START = 60
+
 
 def make_policy(name, statements):
     url = f"{MINIO}/minio/admin/v3/add-canned-policy?name={name}"
@@ -36,7 +40,24 @@ def make_policy(name, statements):
     request = AWSRequest(method="PUT", url=url, data=body)
     S3SigV4Auth(Credentials(KEY, SECRET), "s3", "us-east-1").add_auth(request)
     signed = urllib.request.Request(url, body.encode(), dict(request.headers), method="PUT")
-    urllib.request.urlopen(signed, timeout=10).close()
+    deadline = time.monotonic() + START
+    while not is_taken(signed):
+        if time.monotonic() > deadline:
+            sys.exit(f"MinIO does not know its users after {START} s")
+        time.sleep(0.05)
+
+
+def is_taken(call):
+    """MinIO refuses strangers at once. What is about users it answers with 503 until it has fetched the keys
+    of the issuer, which makes them only when somebody asks."""
+    try:
+        urllib.request.urlopen(call, timeout=10).close()
+    except urllib.error.HTTPError as refused:
+        said = refused.fp.read().decode()
+        if refused.code == 503:
+            return False
+        sys.exit(f"MinIO takes no policy: {refused.code} {said}")
+    return True
 
 
 def subject(token):
