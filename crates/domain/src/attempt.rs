@@ -1,5 +1,6 @@
 //! An attempt: one launch of a deployment, and the runner that claimed it.
 
+use crate::concurrency::Place;
 use crate::failure::{Failure, Phase};
 use crate::runner::Timeouts;
 use crate::state_lock::MetLock;
@@ -42,6 +43,12 @@ pub struct Attempt {
     /// The platform has hinted that its job is gone: whoever is the next to look asks the platform.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspected: bool,
+    /// Nobody has taken its job up yet: the time to start has not begun.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub queued: bool,
+    /// When its job was taken up, after it had been queued. The time to start began then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_up_at: Option<Timestamp>,
     /// Why its job does not run yet, in the platform's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<String>,
@@ -54,6 +61,9 @@ pub struct Attempt {
     /// Since when its job is proved gone: the platform has said so. Its end alone proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_gone_at: Option<Timestamp>,
+    /// The places that it holds while it is open; those of a past one are given back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<Place>,
     /// The lock on the state that was last in its way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<MetLock>,
@@ -148,6 +158,8 @@ pub struct Stop {
 pub enum StopReason {
     /// Somebody cancelled the deployment.
     Cancel,
+    /// Nobody took the job up in time.
+    QueueDeadline,
     /// No runner claimed the attempt in time.
     StartDeadline,
     /// The run took longer than allowed.

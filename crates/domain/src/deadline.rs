@@ -9,6 +9,7 @@ use crate::deployment::Deployment;
 use crate::failure::{Failure, FailureClass, Phase, shortened};
 use crate::lifecycle::{self, LEASE, START_AGAIN, end, outcome_of_stop};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Silence of a living job after which it is stopped.
@@ -18,8 +19,14 @@ pub const STOP_CHECK: Duration = Duration::from_secs(2);
 /// After the grace of a stop, how long Canyon tries to prove the job dead before it ends the
 /// deployment anyway and says so.
 pub const STOP_PROOF: Duration = Duration::from_mins(2);
+/// Longer than any pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_mins(5);
 /// A deployment that waits for its turn is woken by the one before it; this is the backstop.
 pub const QUEUE_CHECK: Duration = Duration::from_mins(5);
+
+/// A deployment that may not be launched now, although it has the turn, is looked at again this much
+/// later: whoever lets it go tells nobody.
+pub const HELD_CHECK: Duration = Duration::from_secs(30);
 
 /// What the launcher does with a deployment that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +50,12 @@ pub enum Step {
 }
 
 /// What the platform says about a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", content = "reason", rename_all = "snake_case")]
 pub enum Observation {
+    /// Nobody has taken it up yet, for this reason, and nothing is lost meanwhile. The time to start
+    /// has not begun; how long it may wait is the runner's `timeouts.queue_seconds`.
+    Queued(String),
     /// It lives.
     Alive,
     /// It does not run yet, for this reason; the platform still means to start it.
@@ -77,7 +88,7 @@ pub fn next_step(
     }
     let heard = |claim: &Claim| claim.heartbeat_at.max(up_since);
     match &attempt.claim {
-        None if now >= attempt.launched_at + attempt.limits.start() => Step::Kill,
+        None if now >= start_deadline(attempt, queue_limit) => Step::Kill,
         _ if attempt.suspected => Step::Observe,
         None if attempt.handle.is_none() => Step::Start,
         None => Step::Observe,
@@ -88,14 +99,29 @@ pub fn next_step(
     }
 }
 
+/// Until when a runner must have claimed the attempt.
+fn start_deadline(attempt: &Attempt, queue_limit: Duration) -> Timestamp {
+    if attempt.queued {
+        return attempt.launched_at + queue_limit;
+    }
+    attempt.taken_up_at.unwrap_or(attempt.launched_at) + attempt.limits.start()
+}
+
 fn without_attempt(deployment: &Deployment, queue_limit: Duration, now: Timestamp) -> Step {
-    let waited_too_long =
-        deployment.attempts.is_empty() && now >= deployment.created_at + queue_limit;
-    if waited_too_long {
-        let message = format!(
+    let ended = deployment.attempts.last().and_then(|attempt| attempt.ended.as_ref());
+    // A pause before the next attempt is no waiting.
+    let until = match ended {
+        None => deployment.created_at + queue_limit,
+        Some(ended) => ended.at + MAX_PAUSE + queue_limit,
+    };
+    if now >= until {
+        let mut message = format!(
             "waited longer than the runner's `timeouts.queue_seconds` ({}) for its turn",
             queue_limit.as_secs()
         );
+        if !deployment.message.is_empty() {
+            message = format!("{message}: {}", deployment.message);
+        }
         return Step::End(Outcome::Failed(Failure::new(FailureClass::Timeout, message)));
     }
     match deployment.due_at {
@@ -113,6 +139,7 @@ pub fn stopping(deployment: &mut Deployment, now: Timestamp) {
     };
     if attempt.stop.is_none() {
         let reason = match &attempt.claim {
+            None if attempt.queued => StopReason::QueueDeadline,
             None => StopReason::StartDeadline,
             Some(claim) if now >= claim.at + attempt.limits.run() => StopReason::RunDeadline,
             Some(_) => StopReason::Silence,
@@ -125,10 +152,13 @@ pub fn stopping(deployment: &mut Deployment, now: Timestamp) {
 /// What the platform says about the open attempt's job.
 pub fn observed(deployment: &mut Deployment, observation: Observation, now: Timestamp) {
     let Some(attempt) = deployment.open_attempt().cloned() else { return };
+    let queued = matches!(observation, Observation::Queued(_));
     let (outcome, waiting) = match observation {
         Observation::Gone(reason) => (Some(outcome_of_death(&attempt, reason)), None),
         Observation::Alive => (beyond_proof(&attempt, now), None),
-        Observation::Waiting(reason) => (beyond_proof(&attempt, now), Some(reason)),
+        Observation::Queued(reason) | Observation::Waiting(reason) => {
+            (beyond_proof(&attempt, now), Some(reason))
+        }
         Observation::Unknown(reason) => {
             (beyond_proof(&attempt, now), Some(format!("the platform does not say: {reason}")))
         }
@@ -138,10 +168,14 @@ pub fn observed(deployment: &mut Deployment, observation: Observation, now: Time
         let _ = end(deployment, attempt.number, outcome, now);
         return;
     }
-    deployment.due_at = Some(look_again(&attempt, now));
     if let Some(attempt) = deployment.attempts.last_mut() {
+        if attempt.queued && !queued {
+            attempt.taken_up_at = Some(now);
+        }
+        attempt.queued = queued;
         attempt.suspected = false;
         attempt.waiting = waiting.filter(|_| attempt.claim.is_none()).map(shortened);
+        deployment.due_at = Some(look_again(attempt, now));
     }
 }
 
@@ -155,10 +189,17 @@ pub fn postponed(deployment: &mut Deployment, reason: String, until: Timestamp) 
     deployment.due_at = Some(until);
 }
 
+/// No attempt is launched yet, for this reason, which may pass; it is tried again.
+pub fn held_back(deployment: &mut Deployment, reason: String, until: Timestamp) {
+    deployment.message = shortened(reason);
+    deployment.due_at = Some(until);
+}
+
 fn look_again(attempt: &Attempt, now: Timestamp) -> Timestamp {
     match (&attempt.stop, &attempt.claim) {
         (Some(_), _) => now + STOP_CHECK,
-        (None, None) => (now + START_AGAIN).min(attempt.launched_at + attempt.limits.start()),
+        (None, None) if attempt.queued => now + START_AGAIN,
+        (None, None) => (now + START_AGAIN).min(start_deadline(attempt, Duration::ZERO)),
         (None, Some(claim)) => (now + LEASE / 4).min(claim.at + attempt.limits.run()).max(now),
     }
 }

@@ -3,7 +3,7 @@
 //! How it moves from state to state is in [`crate::lifecycle`].
 
 use crate::attempt::Attempt;
-use crate::ids::{DeploymentId, EnvId, EnvUuid, PrincipalId, ProjectId, RunnerId};
+use crate::ids::{AgentId, DeploymentId, EnvId, EnvUuid, PrincipalId, ProjectId, RunnerId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,37 @@ impl Mode {
             Self::Destroy => "destroy",
             Self::Rollback => "rollback",
         }
+    }
+}
+
+/// What goes before what, where more wait than agents can launch. The names are part of the API.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    /// After everything else, such as a look for drift.
+    Background,
+    /// As most.
+    #[default]
+    Normal,
+    /// Before everything else.
+    High,
+}
+
+impl Priority {
+    /// The place among jobs: higher goes first.
+    pub fn rank(self) -> i8 {
+        match self {
+            Self::Background => -1,
+            Self::Normal => 0,
+            Self::High => 1,
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    fn is_normal(&self) -> bool {
+        *self == Self::Normal
     }
 }
 
@@ -147,6 +178,12 @@ pub struct Deployment {
     /// With [`Mode::Rollback`]: the deployment whose module and inputs it repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to: Option<DeploymentId>,
+    /// What it goes before.
+    #[serde(default, skip_serializing_if = "Priority::is_normal")]
+    pub priority: Priority,
+    /// The one agent that is to launch it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// Who asked for it.

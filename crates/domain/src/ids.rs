@@ -13,6 +13,7 @@
 //! # Ok::<(), canyon_domain::ids::InvalidId>(())
 //! ```
 
+use crate::runner::profile::MAX_PROFILE_LENGTH;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use uuid::Uuid;
@@ -21,6 +22,9 @@ use uuid::Uuid;
 pub const MAX_ID_LENGTH: usize = 63;
 /// Longest project path, in bytes.
 pub const MAX_PROJECT_LENGTH: usize = 200;
+
+/// Longest id of an agent, in bytes: what Kubernetes calls a pod of a Deployment fits.
+pub const MAX_AGENT_LENGTH: usize = 100;
 
 /// Why a string is not an id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +66,25 @@ fn is_runner_name(text: &str) -> bool {
 fn is_project_path(text: &str) -> bool {
     let good = |segment: &str| segment.len() <= MAX_ID_LENGTH && is_hyphenated(segment);
     text.split('/').all(good) && text.split('/').skip(1).all(|segment| segment != "envs")
+}
+
+/// `^[a-z0-9][a-z0-9._-]*$`: what hosts and pods are called.
+fn is_host_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && !text.contains("..")
+        && text.bytes().all(|b| {
+            b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.')
+        })
+}
+
+/// `^[A-Za-z0-9][A-Za-z0-9._/-]*$`, without `..`, `//` and a `/` at the end: what the references in the
+/// `profile` of a runner may come to.
+fn is_profile_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && !text.contains("..")
+        && !text.contains("//")
+        && !text.ends_with('/')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/'))
 }
 
 macro_rules! text_id {
@@ -142,9 +165,29 @@ text_id!(
     "use 2 to 63 lower case letters, digits and single hyphens, starting with a letter"
 );
 
+text_id!(
+    /// A machine that signs in with tokens of another issuer.
+    ServiceAccountId, "service account id", MAX_ID_LENGTH, is_hyphenated,
+    "use 2 to 63 lower case letters, digits and single hyphens, starting with a letter"
+);
+
+text_id!(
+    /// An agent, which launches jobs where Canyon cannot. Often it is called like the host or pod that it runs in.
+    AgentId, "agent id", MAX_AGENT_LENGTH, is_host_name,
+    "use 1 to 100 lower case letters, digits, hyphens, underscores and single dots, starting with a \
+     letter or digit"
+);
+
+text_id!(
+    /// A profile of runners.
+    RunnerProfileId, "runner profile id", MAX_PROFILE_LENGTH, is_profile_name,
+    "use 1 to 255 letters, digits, hyphens, underscores, single dots and slashes, starting with a letter \
+     or digit"
+);
+
 impl OrgId {
     /// The name of no organization: it is no id, so nothing is ever called that.
-    pub(crate) fn of_none() -> Self {
+    pub fn of_none() -> Self {
         Self(String::new())
     }
 }

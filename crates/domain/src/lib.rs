@@ -3,10 +3,13 @@
 //! Time, ids and settings come in as arguments; the answer goes out as a value. Nothing here reads
 //! a clock, the environment, a file or the network, so every rule can be tested by calling it.
 
+pub mod agent;
+pub mod agent_job;
 pub mod attempt;
 pub mod audit;
 pub mod backend;
 pub mod causes;
+pub mod concurrency;
 pub mod container_log;
 pub mod deadline;
 pub mod deployment;
@@ -20,14 +23,20 @@ pub mod inventory;
 pub mod job;
 pub mod job_identity;
 pub mod lifecycle;
+pub mod merge_patch;
 pub mod module_source;
 pub mod pod_template;
+pub mod polled_job;
 pub mod principal;
+pub mod public_address;
 pub mod runner;
 pub mod runner_check;
+pub mod runner_profile;
 pub mod runner_rules;
 pub mod seam;
+pub mod service_account;
 pub mod state_lock;
 pub mod state_storage;
 pub mod trust;
+pub mod trust_policy;
 pub mod turn;

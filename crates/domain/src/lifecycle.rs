@@ -102,10 +102,13 @@ pub fn launch(
         claim: None,
         phase: Phase::Launch,
         suspected: false,
+        queued: false,
+        taken_up_at: None,
         waiting: None,
         stop: None,
         ended: None,
         job_gone_at: None,
+        places: Vec::new(),
         lock: None,
     });
     deployment.status = Status::Launching;
@@ -301,6 +304,9 @@ pub fn judged(attempt: &Attempt, outcome: Outcome) -> Outcome {
 pub(crate) fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
     let message = match stop.reason {
         StopReason::Cancel => return Outcome::Cancelled,
+        StopReason::QueueDeadline => {
+            "nobody took the job up within the runner's `timeouts.queue_seconds`".to_owned()
+        }
         StopReason::StartDeadline => format!(
             "no runner reported within `timeouts.start_seconds` ({})",
             attempt.limits.start().as_secs()

@@ -26,6 +26,8 @@ fn queued() -> Deployment {
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,
+        priority: crate::deployment::Priority::Normal,
+        agent: None,
         created_at: at(0),
         created_by: somebody(),
         status: Status::Queued,

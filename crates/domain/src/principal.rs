@@ -1,13 +1,15 @@
 //! Who may do what.
 
-use crate::ids::{OrgId, OrgUuid, PrincipalId};
+use crate::ids::{OrgId, OrgUuid, PrincipalId, RunnerId};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// What a principal may do in its organization. Later includes earlier.
+/// What a principal may do in its organization. From the viewer on, later includes earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
+    /// Asks for the work of agents, and for nothing else.
+    Agent,
     /// Reads everything but secrets.
     Viewer,
     /// Also deploys and cancels.
@@ -20,6 +22,7 @@ impl Role {
     /// The name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Agent => "agent",
             Self::Viewer => "viewer",
             Self::Deployer => "deployer",
             Self::Admin => "admin",
@@ -38,6 +41,9 @@ pub struct Principal {
     pub org_id: OrgId,
     /// What it may do.
     pub role: Role,
+    /// With the role `agent`: the only runner that it may serve; any of its organization without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<RunnerId>,
     /// Whether it may make further organizations.
     #[serde(default)]
     pub operator: bool,
@@ -47,7 +53,7 @@ impl Principal {
     /// The operator of an installation, who may make organizations and is of none of them.
     pub fn operator() -> Self {
         let (id, org) = (PrincipalId(Uuid::nil()), OrgUuid(Uuid::nil()));
-        Self { id, org, org_id: OrgId::of_none(), role: Role::Viewer, operator: true }
+        Self { id, org, org_id: OrgId::of_none(), role: Role::Viewer, runner: None, operator: true }
     }
 
     /// Whether it belongs to the organization that a path names.

@@ -5,6 +5,7 @@
 //! serialization; [`RunnerDefinition::split_secrets`] takes them out to be stored apart, so what
 //! comes back from the table has none, and is read by [`RunnerDefinition::parse_stored`].
 
+pub mod agent_target;
 pub mod agents;
 pub mod aks;
 pub mod configuration;
@@ -17,6 +18,7 @@ pub mod kubernetes;
 pub mod local;
 mod patch;
 pub(crate) mod patterns;
+pub mod profile;
 mod secrets;
 pub mod timeouts;
 pub mod word;
@@ -136,7 +138,12 @@ impl RunnerDefinition {
 
     /// Whether an agent launches its jobs.
     pub fn needs_agent(&self) -> bool {
-        self.runner_type().needs_agent()
+        self.configuration.agent_settings().is_some()
+    }
+
+    /// Whether an agent can launch its jobs, if one is asked to.
+    pub fn may_have_agent(&self) -> bool {
+        self.runner_type().may_have_agent()
     }
 
     /// Whether Canyon launches its jobs itself.
@@ -151,5 +158,7 @@ fn plain(part: &impl serde::Serialize) -> Value {
     serde_json::to_value(part).unwrap_or_default()
 }
 
+#[cfg(test)]
+mod agents_tests;
 #[cfg(test)]
 mod tests;

@@ -28,8 +28,12 @@ word_enum! {
         Cluster = "cluster",
         /// The cluster's API answers, over TLS that its own authority vouches for, and knows Canyon.
         Connect = "connect",
+        /// An agent is connected that takes the runner's jobs.
+        Agent = "agent",
         /// Everything that a launch, a look, a stop and a tail need is allowed.
         Permissions = "permissions",
+        /// The image of the job is where it is started, or can be had there.
+        Image = "image",
         /// The job as it would be started is accepted, without being started.
         DryRun = "dry_run",
     }
@@ -58,8 +62,8 @@ pub struct StepReport {
     pub message: String,
 }
 
-/// The steps that a check of this runner has, in order. None where an agent launches the jobs, but
-/// for the definition: only the agent can try the rest.
+/// The steps that a check of this runner has, in order. Where an agent launches the jobs, only the
+/// agent can try what lies behind it.
 pub fn steps_of(definition: &RunnerDefinition) -> Vec<CheckStep> {
     use CheckStep as S;
     let rest: &[S] = match &definition.configuration {
@@ -77,8 +81,8 @@ pub fn steps_of(definition: &RunnerDefinition) -> Vec<CheckStep> {
         }
         RunnerConfiguration::KubernetesAgent(_)
         | RunnerConfiguration::EcsAgent(_)
-        | RunnerConfiguration::DockerAgent(_)
-        | RunnerConfiguration::Local(_) => &[],
+        | RunnerConfiguration::DockerAgent(_) => &[S::Agent],
+        RunnerConfiguration::Local(_) => &[],
     };
     std::iter::once(S::Definition).chain(rest.iter().copied()).collect()
 }

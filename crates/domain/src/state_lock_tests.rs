@@ -26,6 +26,8 @@ fn queued(id: u128, environment: u128) -> Deployment {
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,
+        priority: crate::deployment::Priority::Normal,
+        agent: None,
         created_at: at(0),
         created_by: PrincipalId(Uuid::from_u128(9)),
         status: Status::Queued,

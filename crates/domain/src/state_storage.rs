@@ -144,7 +144,7 @@ impl StorageType {
     const fn obstacle(self, runner: RunnerType) -> Option<&'static str> {
         let is_ecs = matches!(runner, RunnerType::ServerlessEcs | RunnerType::EcsAgent);
         // The job's disk has to outlive the job.
-        let keeps_disk = matches!(runner, RunnerType::Local | RunnerType::DockerAgent);
+        let keeps_disk = matches!(runner, RunnerType::Local);
         match self {
             Self::Kubernetes if !runner.is_kubernetes() => {
                 Some("that state lies in the cluster of the job, and this job runs in none")
@@ -178,7 +178,7 @@ mod tests {
         serverless-ecs: s3
         kubernetes-agent: kubernetes s3 gcs azurerm
         ecs-agent: s3
-        docker-agent: s3 gcs azurerm local
+        docker-agent: s3 gcs azurerm
         local: s3 gcs azurerm local
         "#);
     }

@@ -1,21 +1,60 @@
 //! `kubernetes-agent`, `ecs-agent` and `docker-agent`: launched by an agent that polls Canyon.
 
+pub use super::{agent_target::AgentTarget, profile::ProfileName};
+
+use super::profile::ProfileNameError;
 use super::{
     ecs::EcsJob,
     fields::Fields,
     kubernetes::KubernetesJob,
-    patterns::{EXTRA_HOST, IMAGE, PUBLIC_KEY, VALUE, VARIABLE},
+    patterns::{EXTRA_HOST, IMAGE, PROFILE, PUBLIC_KEY, VALUE, VARIABLE},
     timeouts::TimeoutSettings,
 };
 use crate::job_identity::JobIdentity;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// What the runners of agents share: who launches for them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AgentSettings {
+    /// Public ed25519 key of the agent, PEM. Without one, the agent proves itself by its platform, or
+    /// was adopted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Which agents may launch its jobs; any, unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agents: Option<AgentTarget>,
+    /// Under which of its names the agent has what it launches with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileName>,
+}
+
+impl AgentSettings {
+    pub(crate) fn read(fields: &mut Fields) -> Self {
+        Self {
+            key: fields.text("key", &PUBLIC_KEY),
+            agents: fields.object("agents", AgentTarget::read).flatten(),
+            profile: read_profile(fields),
+        }
+    }
+}
+
+fn read_profile(fields: &mut Fields) -> Option<ProfileName> {
+    match fields.text("profile", &PROFILE)?.parse() {
+        Ok(name) => Some(name),
+        Err(error) => {
+            fields.fault("profile", ProfileNameError::to_string(&error));
+            None
+        }
+    }
+}
+
 /// `kubernetes-agent`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct KubernetesAgent {
-    /// Public ed25519 key of the agent, PEM.
-    pub key: String,
+    /// Who launches.
+    #[serde(flatten)]
+    pub settings: AgentSettings,
     /// What to run.
     pub job: KubernetesJob,
 }
@@ -23,9 +62,9 @@ pub struct KubernetesAgent {
 /// `ecs-agent`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EcsAgent {
-    /// Public ed25519 key of the agent, PEM. Without one, the agent proves itself by its platform.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
+    /// Who launches.
+    #[serde(flatten)]
+    pub settings: AgentSettings,
     /// What to run, and where.
     pub job: EcsJob,
 }
@@ -33,9 +72,9 @@ pub struct EcsAgent {
 /// `docker-agent`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DockerAgent {
-    /// Public ed25519 key of the agent, PEM. Without one, the agent proves itself by its platform.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
+    /// Who launches.
+    #[serde(flatten)]
+    pub settings: AgentSettings,
     /// What to run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<DockerJob>,
@@ -67,7 +106,7 @@ pub struct DockerJob {
 impl KubernetesAgent {
     pub(crate) fn read(fields: &mut Fields) -> Self {
         Self {
-            key: fields.required_text("key", &PUBLIC_KEY),
+            settings: AgentSettings::read(fields),
             job: fields.required_object("job", KubernetesJob::read),
         }
     }
@@ -76,8 +115,8 @@ impl KubernetesAgent {
 impl EcsAgent {
     pub(crate) fn read(fields: &mut Fields) -> Self {
         Self {
-            key: fields.text("key", &PUBLIC_KEY),
-            job: fields.required_object("job", EcsJob::read),
+            settings: AgentSettings::read(fields),
+            job: fields.required_object("job", EcsJob::read_by_agent),
         }
     }
 }
@@ -85,7 +124,7 @@ impl EcsAgent {
 impl DockerAgent {
     pub(crate) fn read(fields: &mut Fields) -> Self {
         Self {
-            key: fields.text("key", &PUBLIC_KEY),
+            settings: AgentSettings::read(fields),
             job: fields.object("job", |job| DockerJob {
                 image: job.text("image", &IMAGE),
                 environment: job.text_map("environment", 200, &VARIABLE, &VALUE),

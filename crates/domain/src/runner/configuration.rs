@@ -1,7 +1,7 @@
 //! `runner_configuration`: the type of a runner and how it runs jobs.
 
 use super::{
-    agents::{DockerAgent, EcsAgent, KubernetesAgent},
+    agents::{AgentSettings, DockerAgent, EcsAgent, KubernetesAgent},
     aks::Aks,
     ecs::ServerlessEcs,
     eks::Eks,
@@ -65,6 +65,13 @@ impl RunnerType {
     }
 }
 
+impl RunnerType {
+    /// Whether an agent can launch the jobs, if one is asked to.
+    pub fn may_have_agent(self) -> bool {
+        self.needs_agent() || self == Self::Local
+    }
+}
+
 /// `runner_configuration`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type")]
@@ -125,6 +132,23 @@ impl RunnerConfiguration {
             Self::ServerlessEcs(_) | Self::EcsAgent(_) | Self::DockerAgent(_) | Self::Local(_) => {
                 None
             }
+        }
+    }
+
+    /// Who launches its jobs, where an agent does.
+    pub fn agent_settings(&self) -> Option<&AgentSettings> {
+        match self {
+            Self::KubernetesAgent(runner) => Some(&runner.settings),
+            Self::EcsAgent(runner) => Some(&runner.settings),
+            Self::DockerAgent(runner) => Some(&runner.settings),
+            Self::Local(runner) => {
+                Some(&runner.settings).filter(|settings| **settings != AgentSettings::default())
+            }
+            Self::Kubernetes(_)
+            | Self::Gke(_)
+            | Self::Eks(_)
+            | Self::Aks(_)
+            | Self::ServerlessEcs(_) => None,
         }
     }
 

@@ -27,11 +27,14 @@ pub struct ServerlessEcs {
 /// `job` of `serverless-ecs` and `ecs-agent`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EcsJob {
-    /// Region to run in.
+    /// Region to run in. Empty where an agent's own is meant.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub region: String,
-    /// Name of the ECS cluster.
+    /// Name of the ECS cluster. Empty where an agent's own is meant.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster: String,
-    /// Subnets that a task may be attached to, 1 to 16.
+    /// Subnets that a task may be attached to, 1 to 16. None where an agent's own are meant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub subnets: Vec<String>,
     /// Role that ECS pulls the image and reads secrets with.
     pub execution_role_arn: String,
@@ -83,6 +86,22 @@ pub struct EcsJob {
     /// Limits of time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<TimeoutSettings>,
+    /// `ecs-agent` alone: what tasks run on; Fargate, unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launch_type: Option<LaunchType>,
+    /// `ecs-agent` alone: tasks on EC2 may reach the credentials of their instance, and that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acknowledge_shared_instance_credentials: Option<bool>,
+}
+
+word_enum! {
+    /// What a task runs on.
+    LaunchType {
+        /// A machine of its own, which AWS keeps.
+        Fargate = "fargate",
+        /// An instance of the cluster, beside other tasks.
+        Ec2 = "ec2",
+    }
 }
 
 word_enum! {
@@ -140,10 +159,29 @@ impl ServerlessEcs {
 
 impl EcsJob {
     pub(crate) fn read(fields: &mut Fields) -> Self {
-        let job = Self {
-            region: fields.required_text("region", &REGION),
-            cluster: fields.required_text("cluster", &ECS_CLUSTER),
-            subnets: fields.required_texts("subnets", &(1..=16), &SUBNET),
+        let region = fields.required_text("region", &REGION);
+        let cluster = fields.required_text("cluster", &ECS_CLUSTER);
+        let subnets = fields.required_texts("subnets", &(1..=16), &SUBNET);
+        let job = Self { region, cluster, subnets, ..Self::read_rest(fields) };
+        job.check(fields);
+        job
+    }
+
+    /// That of `ecs-agent`: the agent knows where it is.
+    pub(crate) fn read_by_agent(fields: &mut Fields) -> Self {
+        let region = fields.text("region", &REGION).unwrap_or_default();
+        let cluster = fields.text("cluster", &ECS_CLUSTER).unwrap_or_default();
+        let subnets = fields.texts("subnets", &(1..=16), &SUBNET).unwrap_or_default();
+        let mut job = Self { region, cluster, subnets, ..Self::read_rest(fields) };
+        job.launch_type = fields.word("launch_type");
+        job.acknowledge_shared_instance_credentials =
+            fields.flag("acknowledge_shared_instance_credentials");
+        job.check(fields);
+        job
+    }
+
+    fn read_rest(fields: &mut Fields) -> Self {
+        Self {
             execution_role_arn: fields.required_text("execution_role_arn", &ROLE_ARN),
             security_groups: fields.texts("security_groups", &(0..=5), &SECURITY_GROUP),
             is_public_ip_enabled: fields.flag("is_public_ip_enabled"),
@@ -164,14 +202,20 @@ impl EcsJob {
             log_group: fields.text("log_group", &LOG_GROUP),
             identity: fields.object("identity", JobIdentity::read),
             timeouts: fields.object("timeouts", TimeoutSettings::read),
-        };
-        job.check(fields);
-        job
+            ..Self::default()
+        }
+    }
+
+    /// Whether tasks run on instances of the cluster.
+    pub fn is_on_ec2(&self) -> bool {
+        self.launch_type == Some(LaunchType::Ec2)
     }
 
     /// What no single field can say.
     fn check(&self, fields: &mut Fields) {
-        if let Err((name, reason)) = fargate_size::check(self.cpu, self.memory) {
+        if self.is_on_ec2() {
+            self.check_ec2(fields);
+        } else if let Err((name, reason)) = fargate_size::check(self.cpu, self.memory) {
             fields.fault(name, reason);
         }
         let empty = BTreeMap::new();
@@ -189,6 +233,27 @@ impl EcsJob {
             check_partition(fields, "task_role_arn", role, &self.region);
         }
         self.check_shares(fields);
+    }
+
+    /// Source: Amazon ECS developer guide, "Task definition parameters" and "Task networking with the
+    /// awsvpc network mode"; "Amazon ECS task role" on what tasks of an instance reach.
+    fn check_ec2(&self, fields: &mut Fields) {
+        if self.acknowledge_shared_instance_credentials != Some(true) {
+            let reason = "is `ec2`, which puts jobs on instances whose own credentials a task may reach; use \
+                          `fargate`, or set `acknowledge_shared_instance_credentials: true` beside it, once the \
+                          instances have ECS_AWSVPC_BLOCK_IMDS=true or nothing to lose";
+            fields.fault("launch_type", reason);
+        }
+        for (name, is_given) in [
+            ("ephemeral_storage_gib", self.ephemeral_storage_gib.is_some()),
+            ("capacity_provider_strategy", self.capacity_provider_strategy.is_some()),
+            ("platform_version", self.platform_version.is_some()),
+            ("is_public_ip_enabled", self.is_public_ip_enabled == Some(true)),
+        ] {
+            if is_given {
+                fields.fault(name, "is for Fargate alone, and `launch_type` is `ec2`");
+            }
+        }
     }
 
     /// ECS: each provider once, one base at most, and not all weights zero.

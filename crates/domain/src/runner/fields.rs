@@ -81,7 +81,7 @@ impl Fields<'_> {
         found.unwrap_or_default()
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.given.get(name).is_some_and(|value| !value.is_null())
     }
 

@@ -1,6 +1,7 @@
-//! `local`: a process on the machine that Canyon runs on.
+//! `local`: a process on the machine that Canyon runs on, or on that of an agent.
 
 use super::{
+    agents::AgentSettings,
     fields::Fields,
     patterns::{VALUE, VARIABLE},
     timeouts::TimeoutSettings,
@@ -13,6 +14,9 @@ use std::collections::BTreeMap;
 /// `local`; nothing but the type needs to be given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Local {
+    /// Who launches; Canyon itself, unless something here is set.
+    #[serde(flatten)]
+    pub settings: AgentSettings,
     /// What to run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<LocalJob>,
@@ -48,6 +52,7 @@ word_enum! {
 impl Local {
     pub(crate) fn read(fields: &mut Fields) -> Self {
         Self {
+            settings: AgentSettings::read(fields),
             job: fields.object("job", |job| LocalJob {
                 executable: job.word("executable"),
                 environment: job.text_map("environment", 200, &VARIABLE, &VALUE),

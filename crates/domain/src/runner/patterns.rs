@@ -5,6 +5,7 @@
 //! lead elsewhere (`..` in a path, a user name in a URL).
 
 use super::fields::Shape;
+use crate::ids::AgentId;
 
 macro_rules! shapes {
     ($($name:ident: $max:literal, $rule:literal, $fits:expr;)+) => {
@@ -51,6 +52,10 @@ shapes! {
     PATH_PREFIX: 512, "a path such as path/to/states: letters, digits and ._- between slashes, without `.` or `..`", is_path_prefix;
     DIRECTORY: 1024, "an absolute path without `.`, `..` or empty parts", is_directory;
     EXTRA_HOST: 300, "NAME:ADDRESS, the address an IP or `host-gateway`", is_extra_host;
+    AGENT_ID: 100, "the id of an agent: 1 to 100 lower case letters, digits, hyphens, underscores and single dots, starting with a letter or digit", |text| text.parse::<AgentId>().is_ok();
+    LABEL: 63, "a label: letters, digits and `._-/`, starting with a letter or digit", |text| starts_alphanumeric(text) && only(text, "._-/");
+    LABEL_VALUE: 63, "letters, digits and `._-`", |text| only(text, "._-");
+    PROFILE: 255, "the name of a profile", |_| true;
 }
 
 const PARTITIONS: [&str; 4] = ["aws", "aws-us-gov", "aws-cn", "aws-eusc"];

@@ -99,6 +99,9 @@ fn what_was_given_comes_back_as_it_was() {
         json!({ "type": "docker-agent", "key": key, "job": {
             "image": "a", "extra_hosts": ["a:host-gateway"], "memory_limit": 512, "environment": {} } }),
         json!({ "type": "docker-agent" }),
+        json!({ "type": "kubernetes-agent", "job": job, "agents": { "ids": ["berlin-1"] },
+            "profile": "${environment.type}-${var.region}" }),
+        json!({ "type": "docker-agent", "agents": { "labels": { "region": "eu" } } }),
         json!({ "type": "local" }),
         json!({ "type": "local", "job": { "executable": "tofu", "timeouts": { "stop_seconds": 5 } } }),
     ];

@@ -1,0 +1,276 @@
+//! Agents: the companion processes that launch jobs where Canyon itself cannot reach.
+//!
+//! An agent only ever connects outward. It opens a session, and in it asks for work, says what it
+//! takes, and reports what became of it. The session's number is its fence: whoever opened a newer
+//! one speaks for the agent, and an older process of the same name is refused.
+
+use crate::ids::{AgentId, PrincipalId, RunnerId};
+use crate::runner::RunnerType;
+use crate::runner::agents::AgentTarget;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Silence after which an agent counts as gone: three of its requests may be lost.
+pub const LEASE: Duration = Duration::from_mins(1);
+
+/// How the reason of a deployment ends that waits for a runner whose agents were never heard of.
+pub const NEVER_CONNECTED: &str = "none has ever connected";
+
+/// How long after its last offer an agent is not idle yet: work comes in bursts.
+const BUSY: Duration = Duration::from_mins(2);
+
+/// Most labels of an agent.
+const MAX_LABELS: usize = 16;
+
+/// Whether an agent is known to be the team's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Adoption {
+    /// It has shown a key that nobody has vouched for. It gets no work.
+    Pending,
+    /// Somebody has vouched for it, or its sign-in alone proves that it may work.
+    Adopted,
+    /// Somebody has refused it.
+    Rejected,
+}
+
+impl Adoption {
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Adopted => "adopted",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+/// What an agent proves itself by. One that comes with another proof under the same name is
+/// another agent, and refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "by")]
+pub enum AgentIdentity {
+    /// Its own ed25519 key.
+    Key {
+        /// The public key, PEM (`SubjectPublicKeyInfo`, RFC 8410).
+        public_key: String,
+    },
+    /// A token of Canyon's with the role `agent`.
+    Token {
+        /// Whose token it is: a service account, or an API token.
+        principal: PrincipalId,
+    },
+}
+
+/// An agent, as it was last heard of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agent {
+    /// Its name.
+    pub id: AgentId,
+    /// What it proves itself by.
+    pub identity: AgentIdentity,
+    /// Whether it may work.
+    pub adoption: Adoption,
+    /// What it says about itself, and runners choose it by. An administrator's word replaces it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The one runner that it serves; without one, those that name it by its id or labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<RunnerId>,
+    /// It gets no further work, because somebody said so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
+    /// It launches only what was asked to be launched by it, and nothing of others: somebody's own machine, for one
+    /// deployment. Its key dies with its process, so it never comes back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reserved: bool,
+    /// When it was first heard of.
+    pub created_at: Timestamp,
+    /// Its sessions so far: the number of the newest.
+    pub sessions: u64,
+    /// The newest session, which has ended if [`Session::closed_at`] says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Session>,
+    /// Grows with every write; each write is on condition that it has not changed.
+    pub version: u64,
+}
+
+/// One life of an agent's process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its number, the fence of all that is said in it.
+    pub number: u64,
+    /// What the process drew for itself, so that it may repeat the opening whose answer was lost.
+    pub instance: String,
+    /// When it began.
+    pub opened_at: Timestamp,
+    /// When it was last heard.
+    pub last_seen: Timestamp,
+    /// When it took its leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_at: Option<Timestamp>,
+    /// The types of runners whose jobs it can launch.
+    pub serves: Vec<RunnerType>,
+    /// Where its jobs run: the cluster, account or engine by an id of its own. Another agent of the same place
+    /// finds the same jobs there.
+    pub place: String,
+    /// Version of the program.
+    pub program: String,
+    /// Version of the protocol that both speak.
+    pub protocol: u32,
+    /// How many jobs it runs at once.
+    pub concurrency: u32,
+    /// How many it runs.
+    pub running: u32,
+    /// It finishes what it runs and takes nothing further.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draining: bool,
+    /// When it was last offered work, for turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_at: Option<Timestamp>,
+    /// What last went wrong, in its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+impl Session {
+    /// Whether the process is there, as far as one knows.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.closed_at.is_none() && now < self.last_seen + LEASE
+    }
+
+    /// Whether it runs nothing, and was offered nothing of late.
+    pub fn is_idle(&self, now: Timestamp) -> bool {
+        self.running == 0 && self.offered_at.is_none_or(|at| now >= at + BUSY)
+    }
+}
+
+impl Agent {
+    /// The session, if the agent is there.
+    pub fn live(&self, now: Timestamp) -> Option<&Session> {
+        self.session.as_ref().filter(|session| session.is_live(now))
+    }
+
+    /// Whether it may launch jobs of this runner, be it there or not.
+    pub fn may_serve(&self, runner: &RunnerId, target: Option<&AgentTarget>) -> bool {
+        if self.adoption != Adoption::Adopted || self.reserved {
+            return false;
+        }
+        match (&self.runner, target) {
+            (Some(own), _) if own != runner => false,
+            (_, Some(target)) => target.matches(&self.id, &self.labels),
+            (own, None) => own.is_some(),
+        }
+    }
+
+    /// The same of a job that was asked to be launched by this agent alone.
+    pub fn may_serve_alone(&self, runner: &RunnerId, target: Option<&AgentTarget>) -> bool {
+        if self.reserved {
+            // Whoever adopted it vouched for it as an agent of this very runner.
+            return self.adoption == Adoption::Adopted && self.runner.as_ref() == Some(runner);
+        }
+        self.may_serve(runner, target)
+    }
+
+    /// Whether it was there, and never will be again.
+    pub fn has_gone_for_good(&self, now: Timestamp) -> bool {
+        self.reserved && self.session.as_ref().is_some_and(|session| !session.is_live(now))
+    }
+
+    /// Whether it would take another job of this type now.
+    pub fn has_room(&self, kind: RunnerType, now: Timestamp) -> bool {
+        !self.disabled
+            && self.live(now).is_some_and(|session| {
+                !session.draining
+                    && session.running < session.concurrency
+                    && session.serves.contains(&kind)
+            })
+    }
+
+    /// Its place among those that have room: the least loaded first, then whoever was not offered
+    /// anything for longest.
+    fn turn(&self) -> Option<(u64, Option<Timestamp>, &AgentId)> {
+        let session = self.session.as_ref()?;
+        let load = u64::from(session.running) * 1000 / u64::from(session.concurrency.max(1));
+        Some((load, session.offered_at, &self.id))
+    }
+}
+
+/// What to tell the operator of an agent whose program is two minor versions older than the server's, or more.
+///
+/// ```
+/// # use canyon_domain::agent::old_program;
+/// assert!(old_program("0.2.9", "0.4.0").is_some());
+/// assert!(old_program("0.3.0", "0.4.7").is_none());
+/// assert!(old_program("1.0.0", "0.4.0").is_none());
+/// ```
+pub fn old_program(program: &str, server: &str) -> Option<String> {
+    let parts = |version: &str| {
+        let mut parts = version.split('.').map(|part| part.parse::<u64>().ok());
+        Some((parts.next()??, parts.next()??))
+    };
+    let ((major, minor), (of_server, newest)) = (parts(program)?, parts(server)?);
+    let is_old = major < of_server || (major == of_server && minor.saturating_add(2) <= newest);
+    is_old.then(|| format!("canyon-agent {program} is old: Canyon is {server}; update the agent"))
+}
+
+/// What is wrong with the labels of an agent, if anything.
+pub fn labels_fault(labels: &BTreeMap<String, String>) -> Option<String> {
+    use crate::runner::patterns::{LABEL, LABEL_VALUE};
+    if labels.len() > MAX_LABELS {
+        return Some(format!("has at most {MAX_LABELS} entries"));
+    }
+    let fits = |shape: &crate::runner::fields::Shape, text: &str| {
+        text.len() <= shape.max && (shape.fits)(text)
+    };
+    labels.iter().find_map(|(name, value)| {
+        if !fits(&LABEL, name) {
+            return Some(format!("a name must be {}", LABEL.rule));
+        }
+        (!fits(&LABEL_VALUE, value)).then(|| format!("a value must be {}", LABEL_VALUE.rule))
+    })
+}
+
+/// Which of `agents` a job of this type is offered to. All of them may serve its runner.
+pub fn choose(agents: &[Agent], kind: RunnerType, now: Timestamp) -> Option<&Agent> {
+    agents.iter().filter(|agent| agent.has_room(kind, now)).min_by_key(|agent| agent.turn())
+}
+
+/// Why a job waits for one of `agents`, which all may serve its runner.
+pub fn why_waiting(
+    agents: &[Agent],
+    runner: &RunnerId,
+    kind: RunnerType,
+    now: Timestamp,
+) -> String {
+    let wanted = format!("waiting for an agent of runner `{runner}`");
+    let Some(latest) =
+        agents.iter().filter_map(|agent| agent.session.as_ref()).max_by_key(|s| s.last_seen)
+    else {
+        return format!("{wanted}: {NEVER_CONNECTED}");
+    };
+    let live: Vec<_> = agents.iter().filter(|agent| agent.live(now).is_some()).collect();
+    if live.is_empty() {
+        return format!("{wanted}, last seen {}", latest.last_seen.strftime("%Y-%m-%dT%H:%M:%SZ"));
+    }
+    let able: Vec<_> = live
+        .iter()
+        .filter(|agent| agent.live(now).is_some_and(|session| session.serves.contains(&kind)))
+        .collect();
+    if able.is_empty() {
+        return format!("{wanted}: those that are connected launch no jobs of type `{kind}`");
+    }
+    if able.iter().all(|agent| agent.disabled) {
+        return format!("{wanted}: all are disabled");
+    }
+    if able.iter().all(|agent| agent.disabled || agent.live(now).is_some_and(|s| s.draining)) {
+        return format!("{wanted}: all are draining");
+    }
+    format!("{wanted}: all {} that are connected are busy", able.len())
+}
+
+#[cfg(test)]
+#[path = "agent_tests.rs"]
+mod tests;

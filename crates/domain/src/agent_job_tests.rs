@@ -1,0 +1,176 @@
+use super::*;
+use crate::failure::{Failure, FailureClass};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn at(second: u64) -> Timestamp {
+    "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + Duration::from_secs(second)
+}
+
+fn agent(id: &str, session: u64, place: &str, last_seen: u64) -> Agent {
+    serde_json::from_value(json!({
+        "id": id, "identity": { "by": "token", "principal": "00000000-0000-0000-0000-000000000001" },
+        "adoption": "adopted", "runner": "private", "created_at": at(0), "sessions": session,
+        "version": 1,
+        "session": {
+            "number": session, "instance": "i", "opened_at": at(0), "last_seen": at(last_seen),
+            "serves": ["docker-agent"], "place": place, "program": "1", "protocol": 1,
+            "concurrency": 4, "running": 0,
+        },
+    }))
+    .unwrap()
+}
+
+fn job() -> AgentJob {
+    serde_json::from_value(json!({
+        "deployment": "01890000-0000-7000-8000-000000000001", "attempt": 1, "fence": 1,
+        "runner": "01890000-0000-7000-8000-000000000002",
+        "order": {
+            "org_id": "acme", "runner_id": "private", "kind": "docker-agent", "definition": {},
+            "project": "shop", "env": "dev", "launched_at": at(0),
+        },
+        "version": 1,
+    }))
+    .unwrap()
+}
+
+fn id(text: &str) -> AgentId {
+    text.parse().unwrap()
+}
+
+#[test]
+fn an_offer_that_is_not_taken_in_time_goes_to_another_and_the_first_may_not_start_it() {
+    let (one, two) = (agent("one", 1, "p", 0), agent("two", 1, "p", 40));
+    let both = [one.clone(), two.clone()];
+    let mut job = job();
+    assert!(job.offer(&one, &both, at(0)));
+    assert!(!job.offer(&two, &both, at(29)), "it is still offered to the first");
+    assert!(job.offer(&two, &both, at(40)));
+    assert_eq!(job.take(&id("one"), 1, "p", at(41)), Err(Refused::NotOffered));
+    assert_eq!(job.take(&id("two"), 1, "p", at(41)), Ok(()));
+    assert_eq!(job.take(&id("two"), 1, "p", at(99)), Ok(()), "a repetition of its own word");
+    assert_eq!(job.take(&id("one"), 1, "p", at(41)), Err(Refused::TakenByAnother));
+    assert!(!job.offer(&one, &both, at(100)));
+}
+
+#[test]
+fn a_session_that_ends_gives_its_offers_back_at_once() {
+    let (one, two) = (agent("one", 1, "p", 0), agent("two", 1, "p", 0));
+    let mut job = job();
+    job.offer(&one, &[one.clone(), two.clone()], at(0));
+    let newer = agent("one", 2, "p", 1);
+    assert!(job.offer(&two, &[newer, two.clone()], at(1)));
+}
+
+#[test]
+fn a_job_that_was_taken_stays_with_its_place() {
+    let one = agent("one", 1, "here", 0);
+    let mut job = job();
+    job.offer(&one, std::slice::from_ref(&one), at(0));
+    job.take(&id("one"), 1, "here", at(0)).unwrap();
+    let far = agent("two", 1, "there", 100);
+    let near = agent("three", 1, "here", 100);
+    assert!(!job.take_over(&far, Some(&one), at(100)));
+    assert!(!job.take_over(&near, Some(&one), at(30)), "its holder lives");
+    assert!(job.take_over(&near, Some(&one), at(100)));
+    assert_eq!(
+        job.report(&id("one"), 1, Observation::Gone(None), None, at(101)),
+        Err(Refused::TakenByAnother),
+    );
+    let moved = agent("three", 2, "there", 100);
+    assert!(!job.take_over(&moved, None, at(100)), "the same name in another place");
+    let restarted = agent("three", 2, "here", 100);
+    assert!(job.take_over(&restarted, Some(&near), at(100)));
+}
+
+#[test]
+fn only_the_word_of_the_place_is_a_proof() {
+    let one = agent("one", 1, "p", 0);
+    let agents = [one.clone()];
+    let mut job = job();
+    let queued =
+        |job: &AgentJob, now| matches!(job.observation(&agents, at(now)), Observation::Queued(_));
+    assert!(queued(&job, 0));
+    job.offer(&one, &agents, at(0));
+    assert!(queued(&job, 1) && queued(&job, 50));
+    job.take(&id("one"), 1, "p", at(1)).unwrap();
+    assert!(matches!(job.observation(&agents, at(2)), Observation::Waiting(_)));
+    assert!(matches!(job.observation(&agents, at(100)), Observation::Unknown(_)), "silent");
+    assert!(matches!(job.observation(&[], at(2)), Observation::Unknown(_)), "forgotten");
+    let oom = || Observation::Gone(Some(Failure::new(FailureClass::Oom, "killed")));
+    job.report(&id("one"), 1, oom(), None, at(3)).unwrap();
+    job.report(&id("one"), 1, Observation::Alive, None, at(4)).unwrap();
+    assert_eq!(job.observation(&agents, at(500)), oom(), "never taken back");
+}
+
+#[test]
+fn what_nobody_took_can_be_withdrawn_and_is_proved_gone() {
+    let one = agent("one", 1, "p", 0);
+    let mut job = job();
+    job.offer(&one, std::slice::from_ref(&one), at(0));
+    assert!(job.want(Wish::Stop) && !job.want(Wish::Stop));
+    assert_eq!(job.take(&id("one"), 1, "p", at(1)), Err(Refused::Withdrawn));
+    assert_eq!(job.observation(&[one], at(1)), Observation::Gone(None));
+    assert!(!job.wants_attention());
+}
+
+proptest! {
+    /// Whatever comes in whatever order: at most one holder, one place for ever, a wish that only grows, and no
+    /// start of what was withdrawn.
+    #[test]
+    fn no_order_of_words_gives_a_job_to_two(words in proptest::collection::vec((0..6_u8, 0..3_u64, 1..3_u64, 0..4_u64), 1..60)) {
+        let mut job = job();
+        let mut now = 0;
+        let mut place = None;
+        let mut wish = Wish::Run;
+        for (word, who, session, wait) in words {
+            now += wait * 13;
+            let name = ["one", "two", "three"][usize::try_from(who).unwrap()];
+            let home = ["here", "here", "there"][usize::try_from(who).unwrap()];
+            let it = agent(name, session, home, now);
+            let agents = [it.clone()];
+            let holder = job.taken.clone();
+            match word {
+                0 => { job.offer(&it, &agents, at(now)); }
+                1 => {
+                    let offered = job.offer.clone();
+                    if job.take(&it.id, session, home, at(now)).is_ok() && holder.is_none() {
+                        let offered = offered.unwrap();
+                        prop_assert!(offered.agent == it.id && offered.session == session);
+                        prop_assert_eq!(wish, Wish::Run);
+                    }
+                }
+                2 => { job.take_over(&it, None, at(now)); }
+                3 => { let _ = job.report(&it.id, session, Observation::Alive, None, at(now)); }
+                4 => { job.want(Wish::Stop); }
+                _ => { let _ = job.carried_out(&it.id, session, Wish::Kill); }
+            }
+            if let Some(taken) = &job.taken {
+                let first = place.get_or_insert_with(|| taken.place.clone());
+                prop_assert_eq!(&*first, &taken.place);
+            } else {
+                prop_assert!(holder.is_none());
+            }
+            prop_assert!(job.wish >= wish && job.done <= job.wish);
+            wish = job.wish;
+        }
+    }
+}
+
+#[test]
+fn a_job_for_one_agent_alone_is_for_no_other_and_ends_when_that_one_has_gone() {
+    let named = |job: AgentJob, name: &str| AgentJob { only: Some(id(name)), ..job };
+    let one = agent("one", 1, "p", 0);
+    let own = Agent { reserved: true, ..agent("own", 1, "q", 0) };
+    assert!(job().is_for(&one) && !job().is_for(&own), "a reserved agent takes nothing of others");
+    assert!(named(job(), "own").is_for(&own) && !named(job(), "own").is_for(&one));
+    assert!(named(job(), "one").is_for(&one), "any agent can be named");
+    let elsewhere = Agent { runner: "other".parse().ok(), ..own.clone() };
+    let pending = Agent { adoption: crate::agent::Adoption::Pending, ..own.clone() };
+    assert!(!named(job(), "own").is_for(&elsewhere) && !named(job(), "own").is_for(&pending));
+    let seen = |agents: &[Agent], second| named(job(), "own").observation(agents, at(second));
+    assert!(matches!(seen(std::slice::from_ref(&own), 59), Observation::Queued(_)));
+    assert!(matches!(seen(&[own], 60), Observation::Gone(Some(_))), "its key went with it");
+    assert!(matches!(seen(&[], 1), Observation::Gone(Some(_))), "it was forgotten");
+    assert!(matches!(job().observation(&[], at(1)), Observation::Queued(_)));
+}

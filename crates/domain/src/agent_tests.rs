@@ -1,0 +1,91 @@
+use super::*;
+use serde_json::json;
+
+fn agent(id: &str, running: u32, offered_at: Option<&str>) -> Agent {
+    serde_json::from_value(json!({
+        "id": id, "identity": { "by": "token", "principal": "00000000-0000-0000-0000-000000000001" },
+        "adoption": "adopted", "runner": "private", "created_at": "2026-01-01T00:00:00Z",
+        "sessions": 1, "version": 1,
+        "session": {
+            "number": 1, "instance": "i", "opened_at": "2026-01-01T00:00:00Z",
+            "last_seen": "2026-01-01T00:00:00Z", "serves": ["kubernetes-agent"], "place": "p",
+            "program": "1", "protocol": 1, "concurrency": 4, "running": running,
+            "offered_at": offered_at,
+        },
+    }))
+    .unwrap()
+}
+
+fn at(second: i64) -> Timestamp {
+    "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap()
+        + std::time::Duration::from_secs(second.unsigned_abs())
+}
+
+const KIND: RunnerType = RunnerType::KubernetesAgent;
+
+#[test]
+fn the_least_loaded_is_chosen_and_then_whoever_waited_longest_for_a_turn() {
+    let id = |agents: &[Agent]| choose(agents, KIND, at(1)).map(|agent| agent.id.to_string());
+    let busy = agent("a", 1, None);
+    let early = agent("b", 0, Some("2026-01-01T00:00:01Z"));
+    let late = agent("c", 0, Some("2026-01-01T00:00:02Z"));
+    let never = agent("d", 0, None);
+    assert_eq!(id(&[busy.clone(), late.clone(), early.clone()]).unwrap(), "b");
+    assert_eq!(id(&[busy.clone(), late, early, never]).unwrap(), "d");
+    assert_eq!(id(&[agent("full", 4, None), busy]).unwrap(), "a");
+    assert_eq!(id(&[agent("full", 4, None)]), None);
+}
+
+#[test]
+fn an_agent_that_is_silent_disabled_draining_or_of_another_kind_gets_nothing() {
+    let good = agent("a", 0, None);
+    assert!(good.has_room(KIND, at(59)) && !good.has_room(KIND, at(60)));
+    assert!(!good.has_room(RunnerType::EcsAgent, at(1)));
+    assert!(!Agent { disabled: true, ..good.clone() }.has_room(KIND, at(1)));
+    let with = |change: fn(&mut Session)| {
+        let mut agent = good.clone();
+        change(agent.session.as_mut().unwrap());
+        agent
+    };
+    assert!(!with(|session| session.draining = true).has_room(KIND, at(1)));
+    assert!(!with(|session| session.closed_at = Some(at(1))).has_room(KIND, at(1)));
+}
+
+#[test]
+fn an_agent_serves_the_runner_that_it_names_or_those_that_name_it() {
+    let own = agent("a", 0, None);
+    let free = Agent { runner: None, ..own.clone() };
+    let (private, other) = ("private".parse().unwrap(), "other".parse().unwrap());
+    let ids = |id: &str| Some(AgentTarget::Ids(vec![id.parse().unwrap()]));
+    assert!(own.may_serve(&private, None) && !own.may_serve(&other, None));
+    assert!(!own.may_serve(&other, ids("a").as_ref()), "it wants its own only");
+    assert!(!own.may_serve(&private, ids("b").as_ref()), "the runner wants another");
+    assert!(free.may_serve(&private, ids("a").as_ref()));
+    assert!(!free.may_serve(&private, None), "nobody names anybody");
+    for adoption in [Adoption::Pending, Adoption::Rejected] {
+        assert!(!Agent { adoption, ..own.clone() }.may_serve(&private, None));
+    }
+}
+
+#[test]
+fn the_reason_to_wait_says_what_is_missing() {
+    let runner = "private".parse().unwrap();
+    let why = |agents: &[Agent], second| why_waiting(agents, &runner, KIND, at(second));
+    let idle = agent("a", 0, None);
+    let full = agent("a", 4, None);
+    let disabled = Agent { disabled: true, ..idle.clone() };
+    let said = [
+        why(&[], 0),
+        why(std::slice::from_ref(&idle), 100),
+        why(&[full], 1),
+        why(&[disabled], 1),
+        why_waiting(&[idle], &runner, RunnerType::DockerAgent, at(1)),
+    ];
+    insta::assert_snapshot!(said.join("\n"), @r"
+    waiting for an agent of runner `private`: none has ever connected
+    waiting for an agent of runner `private`, last seen 2026-01-01T00:00:00Z
+    waiting for an agent of runner `private`: all 1 that are connected are busy
+    waiting for an agent of runner `private`: all are disabled
+    waiting for an agent of runner `private`: those that are connected launch no jobs of type `docker-agent`
+    ");
+}

@@ -1,0 +1,225 @@
+//! Limits on how many attempts run at once: of an organization, by a runner, or in a project.
+//!
+//! A limit of `n` has places, numbered from 0. An open attempt holds one place of each limit that
+//! covers it: taken in the transaction that writes the attempt, given back in the one that writes its
+//! end. Whoever finds all places taken looks whether their holders are open attempts still, so that no
+//! place is lost for good.
+
+use crate::deployment::Deployment;
+use crate::ids::{DeploymentId, InvalidId, ProjectId, RunnerId};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// The highest limit.
+pub const MAX_LIMIT: u32 = 1_000;
+/// How many holders a reason names.
+const NAMED: usize = 3;
+
+/// What a limit is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum LimitScope {
+    /// Everything in the organization.
+    Organization,
+    /// What a runner runs.
+    Runner(RunnerId),
+    /// What is deployed to a project, or to any project of a group.
+    Project(ProjectId),
+}
+
+/// Why a text is no scope.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidScope {
+    /// It begins with nothing known.
+    #[error("use `organization`, `runner:ID` or `project:ID`")]
+    Kind,
+    /// Its id is none.
+    #[error(transparent)]
+    Id(#[from] InvalidId),
+}
+
+impl FromStr for LimitScope {
+    type Err = InvalidScope;
+    fn from_str(text: &str) -> Result<Self, InvalidScope> {
+        match text.split_once(':') {
+            None if text == "organization" => Ok(Self::Organization),
+            Some(("runner", id)) => Ok(Self::Runner(id.parse()?)),
+            Some(("project", id)) => Ok(Self::Project(id.parse()?)),
+            _ => Err(InvalidScope::Kind),
+        }
+    }
+}
+
+impl TryFrom<String> for LimitScope {
+    type Error = InvalidScope;
+    fn try_from(text: String) -> Result<Self, InvalidScope> {
+        text.parse()
+    }
+}
+
+impl From<LimitScope> for String {
+    fn from(scope: LimitScope) -> Self {
+        scope.to_string()
+    }
+}
+
+impl fmt::Display for LimitScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Organization => f.write_str("organization"),
+            Self::Runner(id) => write!(f, "runner:{id}"),
+            Self::Project(id) => write!(f, "project:{id}"),
+        }
+    }
+}
+
+impl LimitScope {
+    /// Whether the attempts of a deployment count.
+    pub fn covers(&self, deployment: &Deployment) -> bool {
+        match self {
+            Self::Organization => true,
+            Self::Runner(id) => *id == deployment.runner,
+            Self::Project(id) => id.holds(&deployment.project),
+        }
+    }
+
+    fn in_words(&self) -> String {
+        match self {
+            Self::Organization => "the organization".to_owned(),
+            Self::Runner(id) => format!("runner `{id}`"),
+            Self::Project(id) => format!("project `{id}`"),
+        }
+    }
+}
+
+/// A limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConcurrencyLimit {
+    /// What it is about.
+    pub scope: LimitScope,
+    /// How many attempts may be open at once.
+    pub max_jobs: u32,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// An attempt that holds a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Holder {
+    /// The deployment.
+    pub deployment: DeploymentId,
+    /// The attempt.
+    pub attempt: u32,
+}
+
+impl Holder {
+    /// Whether it holds its place rightly: the attempt is open.
+    pub fn is_open(&self, deployment: Option<&Deployment>) -> bool {
+        let open = deployment.and_then(Deployment::open_attempt);
+        open.is_some_and(|open| open.number == self.attempt)
+    }
+}
+
+/// A place of a limit, as an attempt holds it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// Of which limit.
+    pub scope: LimitScope,
+    /// Which of its places.
+    pub number: u32,
+}
+
+/// A place that is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldPlace {
+    /// Which.
+    pub number: u32,
+    /// By whom.
+    pub holder: Holder,
+}
+
+impl ConcurrencyLimit {
+    /// A free place, where `held` are those that are held; `None` if as many are held as may be. `hint`
+    /// spreads those who ask at once over the free ones.
+    pub fn free_place(&self, held: &[HeldPlace], hint: u64) -> Option<Place> {
+        if u32::try_from(held.len()).unwrap_or(u32::MAX) >= self.max_jobs {
+            return None;
+        }
+        let taken: BTreeSet<u32> = held.iter().map(|place| place.number).collect();
+        let free: Vec<u32> = (0..self.max_jobs).filter(|number| !taken.contains(number)).collect();
+        let count = u64::try_from(free.len()).unwrap_or(1).max(1);
+        let chosen = usize::try_from(hint % count).unwrap_or_default();
+        let number = free.get(chosen).copied()?;
+        Some(Place { scope: self.scope.clone(), number })
+    }
+
+    /// Why a deployment waits for one of its places.
+    pub fn why_waiting(&self, held: &[HeldPlace]) -> String {
+        let named: Vec<_> =
+            held.iter().take(NAMED).map(|place| place.holder.deployment.to_string()).collect();
+        let more = match held.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let places = match self.max_jobs {
+            1 => "the one place".to_owned(),
+            max => format!("one of the {max} places"),
+        };
+        let scope = self.scope.in_words();
+        format!("waiting for {places} of {scope} (held by {}{more})", named.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    fn limit(max_jobs: u32) -> ConcurrencyLimit {
+        let scope = LimitScope::Project("shop".parse().unwrap());
+        ConcurrencyLimit { scope, max_jobs, updated_at: Timestamp::UNIX_EPOCH }
+    }
+
+    fn held(number: u32) -> HeldPlace {
+        let deployment = DeploymentId(Uuid::from_u128(u128::from(number)));
+        HeldPlace { number, holder: Holder { deployment, attempt: 1 } }
+    }
+
+    #[test]
+    fn a_scope_reads_back() {
+        for text in ["organization", "runner:my_runner", "project:payments/eu"] {
+            assert_eq!(text.parse::<LimitScope>().unwrap().to_string(), text);
+        }
+        for wrong in ["", "org", "organization:x", "runner", "runner:", "project:../x", "env:a"] {
+            assert!(wrong.parse::<LimitScope>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn who_waits_hears_whom_it_waits_for() {
+        let all: Vec<_> = (0..5).map(held).collect();
+        let said = limit(5).why_waiting(&all);
+        assert!(said.starts_with("waiting for one of the 5 places of project `shop` (held by "));
+        assert!(said.ends_with(" and 2 more)"), "{said}");
+        assert!(limit(1).why_waiting(&all[..1]).contains("the one place of project `shop`"));
+    }
+
+    proptest! {
+        /// Whatever is held, a place is given exactly when fewer are held than may be, and it is free.
+        #[test]
+        fn a_place_is_given_while_fewer_are_held_than_may_be(
+            max in 0_u32..12, taken in proptest::collection::btree_set(0_u32..20, 0..15), hint: u64,
+        ) {
+            let all: Vec<_> = taken.iter().copied().map(held).collect();
+            let place = limit(max).free_place(&all, hint);
+            prop_assert_eq!(place.is_some(), taken.len() < usize::try_from(max).unwrap());
+            if let Some(place) = place {
+                prop_assert!(place.number < max && !taken.contains(&place.number));
+            }
+        }
+    }
+}

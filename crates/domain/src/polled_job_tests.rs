@@ -1,0 +1,94 @@
+use super::*;
+use crate::agent::Agent;
+use crate::failure::FailureClass;
+use serde_json::json;
+use std::time::Duration;
+
+fn at(second: u64) -> Timestamp {
+    "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + Duration::from_secs(second)
+}
+
+fn poller() -> Agent {
+    serde_json::from_value(json!({
+        "id": "far", "identity": { "by": "key", "public_key": "" },
+        "adoption": "adopted", "runner": "far", "created_at": at(0), "sessions": 1, "version": 1,
+        "session": {
+            "number": 1, "instance": "i", "opened_at": at(0), "last_seen": at(0),
+            "serves": ["kubernetes-agent"], "place": "p", "program": "1", "protocol": 1,
+            "concurrency": 4, "running": 0,
+        },
+    }))
+    .unwrap()
+}
+
+fn job() -> AgentJob {
+    serde_json::from_value(json!({
+        "deployment": "01890000-0000-7000-8000-000000000001", "attempt": 1, "fence": 1,
+        "runner": "01890000-0000-7000-8000-000000000002",
+        "order": {
+            "org_id": "acme", "runner_id": "far", "kind": "kubernetes-agent", "definition": {},
+            "project": "shop", "env": "dev", "launched_at": at(0),
+        },
+        "manifest": { "Ok": {
+            "name": "canyon-1", "namespace": "jobs",
+            "job": { "env": [{ "name": "CODE", "value": CLAIM_CODE }, { "value": "(claim code) not" }] },
+        } },
+        "version": 1,
+    }))
+    .unwrap()
+}
+
+fn handed_out() -> AgentJob {
+    let (poller, mut job) = (poller(), job());
+    assert!(job.offer(&poller, &[], at(0)));
+    job.hand_out(&poller.id, 1, "p", at(0)).unwrap().unwrap().unwrap();
+    job
+}
+
+#[test]
+fn a_job_is_handed_out_once_and_keeps_no_manifest() {
+    let mut job = handed_out();
+    assert!(job.manifest.is_none() && !job.wants_attention());
+    assert_eq!(job.polled.as_ref().unwrap().namespace, "jobs");
+    let other = "other".parse().unwrap();
+    assert_eq!(job.hand_out(&other, 1, "p", at(1)), Err(Refused::TakenByAnother));
+    assert_eq!(job.say(at(1)), None, "there is nothing to say of it");
+}
+
+#[test]
+fn the_claim_code_goes_where_its_place_is_held_and_nowhere_else() {
+    let Some(Ok(manifest)) = job().manifest else { panic!() };
+    let filled = manifest.with_claim_code("cyc_x");
+    assert_eq!(filled["env"][0]["value"], "cyc_x");
+    assert_eq!(filled["env"][1]["value"], "(claim code) not");
+}
+
+#[test]
+fn a_job_that_nobody_hears_of_is_looked_after_now_and_then_until_it_is_gone() {
+    let mut job = handed_out();
+    assert!(!job.look_after(at(29)), "it has only just been handed out");
+    assert!(job.look_after(at(30)) && job.wants_attention());
+    assert!(!job.look_after(at(31)), "that is wanted already");
+    assert_eq!(job.say(at(40)), Some(Say::Look));
+    assert_eq!((job.say(at(41)), job.wants_attention()), (None, false));
+    assert!(!job.look_after(at(69)));
+    assert!(job.look_after(at(70)));
+    let lost = || Failure::new(FailureClass::Lost, "it is not there");
+    assert!(job.failed(lost(), at(71)));
+    assert!(!job.failed(lost(), at(72)), "said again");
+    assert_eq!(job.observation(&[poller()], at(72)), Observation::Gone(Some(lost())));
+    assert!(!job.look_after(at(500)));
+}
+
+#[test]
+fn each_wish_is_said_once_and_before_anything_else() {
+    let mut job = handed_out();
+    job.look_after(at(30));
+    for wish in [Wish::Stop, Wish::Kill, Wish::Forget] {
+        job.want(wish);
+        assert!(job.wants_attention());
+        assert_eq!(job.say(at(31)), Some(Say::Cancel));
+        assert_eq!((job.say(at(31)), job.done), (None, wish));
+    }
+    assert!(!job.look_after(at(500)), "it is not wanted any more");
+}

@@ -1,0 +1,70 @@
+//! `agents` of a runner: which agents may launch its jobs.
+
+use super::{fields::Fields, patterns};
+use crate::ids::AgentId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Most agents that a target names, most labels that it asks for.
+const MOST: usize = 16;
+
+/// `agents`: these ones, or those with these labels. A runner without it takes those that
+/// name it themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentTarget {
+    /// These agents.
+    Ids(Vec<AgentId>),
+    /// Agents that have at least these labels, with these values.
+    Labels(BTreeMap<String, String>),
+}
+
+impl AgentTarget {
+    /// Whether the agent `id` with the labels `labels` is meant.
+    ///
+    /// ```
+    /// # use canyon_domain::runner::agents::AgentTarget;
+    /// # use std::collections::BTreeMap;
+    /// let labels = |of: &str| BTreeMap::from([("region".to_owned(), of.to_owned())]);
+    /// let target = AgentTarget::Labels(labels("eu"));
+    /// assert!(target.matches(&"berlin-1".parse()?, &labels("eu")));
+    /// assert!(!target.matches(&"boston-1".parse()?, &labels("us")));
+    /// # Ok::<(), canyon_domain::ids::InvalidId>(())
+    /// ```
+    pub fn matches(&self, id: &AgentId, labels: &BTreeMap<String, String>) -> bool {
+        match self {
+            Self::Ids(ids) => ids.contains(id),
+            Self::Labels(wanted) => {
+                wanted.iter().all(|(name, value)| labels.get(name) == Some(value))
+            }
+        }
+    }
+
+    /// `None` with at least one fault noted.
+    pub(crate) fn read(fields: &mut Fields) -> Option<Self> {
+        let given = fields.has("ids") || fields.has("labels");
+        let ids = fields.texts("ids", &(1..=MOST), &patterns::AGENT_ID);
+        let labels = fields.text_map("labels", MOST, &patterns::LABEL, &patterns::LABEL_VALUE);
+        match (ids, labels) {
+            (Some(ids), None) => {
+                Some(Self::Ids(ids.into_iter().filter_map(|id| id.parse().ok()).collect()))
+            }
+            (None, Some(labels)) if !labels.is_empty() => Some(Self::Labels(labels)),
+            (None, Some(_)) => {
+                fields
+                    .fault("labels", "must have 1 to 16 entries; leave `agents` out for any agent");
+                None
+            }
+            (Some(_), Some(_)) => {
+                fields.fault("", "must have either `ids` or `labels`, not both");
+                None
+            }
+            (None, None) => {
+                if !given {
+                    fields.fault("", "must have `ids` or `labels`; leave it out for any agent");
+                }
+                None
+            }
+        }
+    }
+}

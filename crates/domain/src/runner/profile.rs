@@ -1,0 +1,292 @@
+//! `profile` of a runner: the name of what an agent is to launch with, made for each deployment.
+//!
+//! An agent has its targets and settings under names, its profiles. A runner names one, and may leave
+//! the choice to the place of the deployment: `${environment.type}-${var.region}`.
+
+use crate::ids::{EnvId, EnvTypeId, ProjectId};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+use std::{fmt, str::FromStr};
+
+/// Longest name of a profile, in bytes, before and after interpolation.
+pub const MAX_PROFILE_LENGTH: usize = 255;
+
+/// The name of a profile, with references such as `${environment.id}` in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileName {
+    given: String,
+    parts: Vec<Part>,
+}
+
+/// Where a deployment goes: what the references of a [`ProfileName`] stand for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// `${project.id}`.
+    pub project: ProjectId,
+    /// `${environment.id}`.
+    pub environment: EnvId,
+    /// `${environment.type}`.
+    pub env_type: EnvTypeId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Project,
+    Environment,
+    EnvType,
+    Variable(String),
+}
+
+/// Why a text is not the name of a profile. Reads on after the path of the field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileNameError {
+    /// Too much, or nothing.
+    #[error("must have 1 to {MAX_PROFILE_LENGTH} bytes")]
+    Length,
+    /// A character that no name has.
+    #[error(
+        "must consist of letters, digits and `._-/`, and of references such as `${{project.id}}`"
+    )]
+    Character,
+    /// `${` without `}`.
+    #[error("has a `${{` without its `}}`")]
+    Open,
+    /// A reference to what is not there.
+    #[error(
+        "has a reference that is not known; there are `${{project.id}}`, `${{environment.id}}`, \
+         `${{environment.type}}` and `${{var.NAME}}`"
+    )]
+    Reference,
+}
+
+/// Why a name came to nothing for one deployment. Never has the value of a variable, which may be a
+/// secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InterpolationError {
+    /// The deployment does not set the variable.
+    #[error(
+        "the runner's profile `{profile}` needs the variable `{variable}`, which this deployment does \
+         not set"
+    )]
+    Missing {
+        /// As it stands in the runner.
+        profile: String,
+        /// The variable.
+        variable: String,
+    },
+    /// The value cannot be part of a name.
+    #[error(
+        "the value of the variable `{variable}` cannot be part of the name of a profile (the \
+         runner's `{profile}`): it must be a number, true or false, or a text of letters, digits and \
+         `._-/`"
+    )]
+    Value {
+        /// As it stands in the runner.
+        profile: String,
+        /// The variable.
+        variable: String,
+    },
+    /// The name came out too long.
+    #[error("the runner's profile `{0}` comes to more than {MAX_PROFILE_LENGTH} bytes here")]
+    Length(String),
+}
+
+impl ProfileName {
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.given
+    }
+
+    /// The name for a deployment to `place` that sets `variables`.
+    ///
+    /// ```
+    /// # use canyon_domain::runner::{agents::ProfileName, profile::Place};
+    /// # use serde_json::{Map, json};
+    /// let name: ProfileName = "${environment.type}/${var.region}".parse().unwrap();
+    /// let place = Place {
+    ///     project: "payments/api".parse()?,
+    ///     environment: "eu".parse()?,
+    ///     env_type: "production".parse()?,
+    /// };
+    /// let variables = Map::from_iter([("region".to_owned(), json!("frankfurt"))]);
+    /// assert_eq!(name.interpolate(&place, &variables).unwrap(), "production/frankfurt");
+    /// # Ok::<(), canyon_domain::ids::InvalidId>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Names the variable that is missing, or whose value cannot be part of a name.
+    pub fn interpolate(
+        &self,
+        place: &Place,
+        variables: &Map<String, Value>,
+    ) -> Result<String, InterpolationError> {
+        let mut name = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => name.push_str(text),
+                Part::Project => name.push_str(place.project.as_str()),
+                Part::Environment => name.push_str(place.environment.as_str()),
+                Part::EnvType => name.push_str(place.env_type.as_str()),
+                Part::Variable(variable) => name.push_str(&self.value(variable, variables)?),
+            }
+        }
+        if name.len() > MAX_PROFILE_LENGTH {
+            return Err(InterpolationError::Length(self.given.clone()));
+        }
+        Ok(name)
+    }
+
+    fn value(
+        &self,
+        variable: &str,
+        variables: &Map<String, Value>,
+    ) -> Result<String, InterpolationError> {
+        let (profile, variable) = (self.given.clone(), variable.to_owned());
+        let text = match variables.get(&variable) {
+            None | Some(Value::Null) => {
+                return Err(InterpolationError::Missing { profile, variable });
+            }
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) => number.to_string(),
+            Some(Value::Bool(flag)) => flag.to_string(),
+            Some(Value::Array(_) | Value::Object(_)) => String::new(),
+        };
+        // An empty value would make two different deployments' names one.
+        if text.is_empty() || !text.chars().all(is_name_char) {
+            return Err(InterpolationError::Value { profile, variable });
+        }
+        Ok(text)
+    }
+}
+
+impl FromStr for ProfileName {
+    type Err = ProfileNameError;
+
+    fn from_str(given: &str) -> Result<Self, ProfileNameError> {
+        if given.is_empty() || given.len() > MAX_PROFILE_LENGTH {
+            return Err(ProfileNameError::Length);
+        }
+        let mut parts = Vec::new();
+        let mut rest = given;
+        while let Some((text, after)) = rest.split_once("${") {
+            let (reference, after) = after.split_once('}').ok_or(ProfileNameError::Open)?;
+            parts.extend(text_part(text)?);
+            parts.push(Part::of_reference(reference)?);
+            rest = after;
+        }
+        parts.extend(text_part(rest)?);
+        Ok(Self { given: given.to_owned(), parts })
+    }
+}
+
+impl Part {
+    fn of_reference(reference: &str) -> Result<Self, ProfileNameError> {
+        match reference {
+            "project.id" => Ok(Self::Project),
+            "environment.id" => Ok(Self::Environment),
+            "environment.type" => Ok(Self::EnvType),
+            other => other
+                .strip_prefix("var.")
+                .filter(|name| is_variable_name(name))
+                .map(|name| Self::Variable(name.to_owned()))
+                .ok_or(ProfileNameError::Reference),
+        }
+    }
+}
+
+fn text_part(text: &str) -> Result<Option<Part>, ProfileNameError> {
+    if !text.chars().all(is_name_char) {
+        return Err(ProfileNameError::Character);
+    }
+    Ok((!text.is_empty()).then(|| Part::Text(text.to_owned())))
+}
+
+fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._-/".contains(c)
+}
+
+fn is_variable_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+impl fmt::Display for ProfileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.given)
+    }
+}
+
+impl Serialize for ProfileName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.given)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn place() -> Place {
+        Place {
+            project: "payments/api".parse().unwrap(),
+            environment: "eu-1".parse().unwrap(),
+            env_type: "production".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn every_reference_stands_for_its_part_of_the_place_and_for_variables() {
+        let variables = json!({ "org": "acme", "n": 3, "on": true, "long": "x".repeat(300),
+            "list": [1], "empty": "", "odd": "hunter2 $(x)", "nested": "${project.id}" });
+        let variables = variables.as_object().unwrap();
+        let made = |name: &str| match name
+            .parse::<ProfileName>()
+            .unwrap()
+            .interpolate(&place(), variables)
+        {
+            Ok(name) => name,
+            Err(error) => error.to_string(),
+        };
+        let all =
+            "a-${project.id}_${environment.id}.${environment.type}/${var.org}${var.n}${var.on}";
+        assert_eq!(made(all), "a-payments/api_eu-1.production/acme3true");
+        assert_eq!(made("plain"), "plain");
+        assert!(made("${var.absent}").contains("`absent`, which this deployment does not set"));
+        assert!(made("${var.long}").contains("more than 255 bytes"));
+        // What a variable says is never read as a reference, and never repeated.
+        for name in ["${var.list}", "${var.empty}", "${var.odd}", "${var.nested}"] {
+            let said = made(name);
+            assert!(
+                said.contains("cannot be part of the name") && !said.contains("hunter2"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_that_could_never_be_made_is_refused_when_it_is_given() {
+        use ProfileNameError as E;
+        let long = "x".repeat(256);
+        let cases = [
+            ("", E::Length),
+            (long.as_str(), E::Length),
+            ("a b", E::Character),
+            ("$x", E::Character),
+            ("a}", E::Character),
+            ("${project.id", E::Open),
+            ("${}", E::Reference),
+            ("${project}", E::Reference),
+            ("${ project.id }", E::Reference),
+            ("${var.}", E::Reference),
+            ("${var.1a}", E::Reference),
+            ("${var.a.b}", E::Reference),
+            ("${${project.id}}", E::Reference),
+        ];
+        for (given, fault) in cases {
+            assert_eq!(given.parse::<ProfileName>().unwrap_err(), fault, "{given}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Profiles of runners: settings under a name, which a runner of an agent's kind takes for each
+//! deployment by its `profile`.
+
+use crate::field_error::FieldErrors;
+use crate::ids::RunnerProfileId;
+use crate::merge_patch::merge_patch;
+use crate::runner::agents::AgentTarget;
+use crate::runner::fields::Fields;
+use crate::runner::{RunnerDefinition, RunnerType};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+const CONFIGURATION: &str = "runner_configuration";
+
+/// A profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunnerProfile {
+    /// Its name.
+    pub id: RunnerProfileId,
+    /// What people say about it.
+    pub description: Option<String>,
+    /// What it changes.
+    pub settings: ProfileSettings,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// Grows with every write.
+    pub version: u64,
+}
+
+/// What a profile changes of a runner.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProfileSettings {
+    /// Which agents launch, instead of those that the runner names.
+    pub agents: Option<AgentTarget>,
+    /// Merged over the runner's `job` (RFC 7396): `null` takes a setting away.
+    pub job: Map<String, Value>,
+}
+
+impl ProfileSettings {
+    /// Reads what someone sent, and judges it as a part of a runner of each kind.
+    ///
+    /// # Errors
+    ///
+    /// Every fault with its path, by the kind of runner that it fits best.
+    pub fn parse(agents: Option<Value>, job: Map<String, Value>) -> Result<Self, FieldErrors> {
+        let mut errors = FieldErrors::default();
+        let agents = match agents {
+            Some(given) => Fields::read(given, "agents", &mut errors, AgentTarget::read).flatten(),
+            None => None,
+        };
+        if job.contains_key("identity") {
+            errors.add("job.identity", "is the runner's alone: clouds trust it, and no profile");
+        }
+        let settings = errors.into_result(Self { agents, job })?;
+        settings.kinds().map(|_| settings)
+    }
+
+    /// The kinds of runners that may name it.
+    ///
+    /// # Errors
+    ///
+    /// Without any: the faults by the kind that it is nearest to.
+    pub fn kinds(&self) -> Result<Vec<RunnerType>, FieldErrors> {
+        let mut kinds = Vec::new();
+        let mut fewest: Option<FieldErrors> = None;
+        for (kind, example) in examples() {
+            match self.merged(example) {
+                Ok(_) => kinds.push(kind),
+                Err(faults) => {
+                    if fewest.as_ref().is_none_or(|known| distance(&faults) < distance(known)) {
+                        fewest = Some(faults);
+                    }
+                }
+            }
+        }
+        match fewest {
+            Some(faults) if kinds.is_empty() => Err(faults),
+            _ => Ok(kinds),
+        }
+    }
+
+    /// The runner's definition with these settings in it, judged as any other.
+    ///
+    /// # Errors
+    ///
+    /// Every fault with its path.
+    pub fn applied_to(
+        &self,
+        definition: &RunnerDefinition,
+    ) -> Result<RunnerDefinition, FieldErrors> {
+        self.merged(definition.to_value())
+    }
+
+    fn merged(&self, mut definition: Value) -> Result<RunnerDefinition, FieldErrors> {
+        let configuration = &mut definition[CONFIGURATION];
+        merge_patch(&mut configuration["job"], Value::Object(self.job.clone()));
+        if let Some(agents) = &self.agents {
+            configuration["agents"] = json!(agents);
+        }
+        RunnerDefinition::parse_stored(definition).map_err(|faults| without_configuration(&faults))
+    }
+}
+
+/// How far settings are from fitting: first by the fields that a kind does not have.
+fn distance(faults: &FieldErrors) -> (usize, usize) {
+    let unknown = faults.iter().filter(|fault| fault.reason.starts_with("is not a known field"));
+    (unknown.count(), faults.iter().count())
+}
+
+/// A profile has no `runner_configuration`: its `job` stands by itself.
+fn without_configuration(faults: &FieldErrors) -> FieldErrors {
+    let mut own = FieldErrors::default();
+    for fault in faults {
+        let path = fault.path.strip_prefix(CONFIGURATION).unwrap_or(&fault.path);
+        own.add(path.trim_start_matches('.'), &fault.reason);
+    }
+    own
+}
+
+/// The least that a runner of each kind has, to judge settings by.
+fn examples() -> [(RunnerType, Value); 3] {
+    let example = |kind: RunnerType, job: Value, storage: Value| {
+        let configuration = json!({ "type": kind.as_str(), "job": job });
+        (kind, json!({ CONFIGURATION: configuration, "state_storage_configuration": storage }))
+    };
+    let s3 = || json!({ "type": "s3", "bucket": "canyon-state" });
+    let pod = json!({ "namespace": "canyon", "service_account": "canyon" });
+    let task = json!({
+        "region": "eu-central-1", "cluster": "canyon", "subnets": ["subnet-0123456789abcdef0"],
+        "execution_role_arn": "arn:aws:iam::123456789012:role/canyon",
+    });
+    [
+        example(RunnerType::KubernetesAgent, pod, s3()),
+        example(RunnerType::EcsAgent, task, s3()),
+        example(RunnerType::DockerAgent, json!({}), s3()),
+    ]
+}
+
+#[cfg(test)]
+#[path = "runner_profile_tests.rs"]
+mod tests;
