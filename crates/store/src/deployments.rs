@@ -4,26 +4,21 @@
 //! was decided on old facts is never written. Where the environment's turn changes too, both are
 //! written in one transaction.
 
+use crate::concurrency::{has_past_places, without_past_places};
 use crate::conditional::settle;
 use crate::deployment_item::{Wake, bundle_item, deployment_item, from_deployment_item};
-use crate::items::{Condition, key_item, number, put, text, to_item};
+use crate::items::{Condition, number, put, to_item};
 use crate::outcome::Saved;
-use crate::table::{GSI2, PK, TTL, WAKE};
-use crate::{StoreError, Table, audit, backoff, keys};
+use crate::table::TTL;
+use crate::{StoreError, Table, audit, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid, PrincipalId};
-use canyon_domain::inventory::{AfterEnd, Environment};
+use canyon_domain::inventory::Environment;
 use canyon_domain::job::Bundle;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
-
-/// How often the end of a deployment is tried again when its environment has changed meanwhile.
-const MAX_TRIES: u32 = 20;
-/// How long after an end the sweeper tells of it if nobody has yet. The stream takes a second.
-const TOLD_BY: Duration = Duration::from_mins(1);
 
 /// What an `Idempotency-Key` has led to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,6 +191,11 @@ impl Table {
         wake: Wake,
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "update deployment";
+        if has_past_places(deployment) {
+            let environment = EnvironmentChange::Nothing;
+            let step = Move { deployment, environment, next: None, wake, record: None };
+            return self.move_deployment(org, &step).await;
+        }
         let condition = Condition::version(deployment.version.saturating_sub(1));
         let result = self
             .client()
@@ -245,10 +245,36 @@ impl Table {
         step: &Move<'_>,
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "move deployment";
+        let mut items = self.move_items(org, step, OPERATION)?;
+        let given_back = self.places_given_back(org, step.deployment);
+        let own = items.len();
+        items.extend(given_back);
+        let thing = step.deployment.id.to_string();
+        let done = self.transact(OPERATION, &thing, items.clone()).await?;
+        match done {
+            Ok(()) => Ok(Saved::Yes),
+            // Only places that are others' by now stood in the way: they stay theirs.
+            Err(cancelled) if cancelled.first() >= own => {
+                items.truncate(own);
+                let done = self.transact(OPERATION, &thing, items).await?;
+                Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
+            }
+            Err(_) => Ok(Saved::Lost),
+        }
+    }
+
+    /// The items of a step, without the places that it gives back.
+    pub(crate) fn move_items(
+        &self,
+        org: OrgUuid,
+        step: &Move<'_>,
+        operation: &'static str,
+    ) -> Result<Vec<TransactWriteItem>, StoreError> {
         let mut items = Vec::new();
         let next = step.next.map(|next| (next, Wake::Launcher));
         for (deployment, wake) in std::iter::once((step.deployment, step.wake)).chain(next) {
-            let item = deployment_item(org, deployment, wake, OPERATION)?;
+            let stored = without_past_places(deployment);
+            let item = deployment_item(org, &stored, wake, operation)?;
             let before = deployment.version.saturating_sub(1);
             items.push(put(self, item, Condition::version(before)));
         }
@@ -264,114 +290,6 @@ impl Table {
         if let Some(record) = step.record {
             items.push(audit::record(self, org, record)?);
         }
-        let done = self.transact(OPERATION, &step.deployment.id.to_string(), items).await?;
-        Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
-    }
-
-    /// Writes the end of a deployment, and gives the turn to the next. Keys: the deployment, its
-    /// environment (read first), the deployment whose turn comes, audit; on condition that the
-    /// deployment has the version before. [`Saved::Lost`] if it has not. 6 write units without
-    /// a next one and a record. Where ends are told, it is due until [`Table::end_told`].
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] as every write.
-    pub async fn end_deployment(
-        &self,
-        org: OrgUuid,
-        deployment: &Deployment,
-        now: Timestamp,
-        record: Option<&AuditRecord>,
-    ) -> Result<Saved, StoreError> {
-        let mut deployment = deployment.clone();
-        deployment.due_at = self.tells_ends().then(|| now + TOLD_BY);
-        let deployment = &deployment;
-        for round in 0..MAX_TRIES {
-            let environment = self.environment(org, &deployment.project, &deployment.env).await?;
-            let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
-            let fate = environment.as_ref().map(|found| found.after_end(deployment));
-            let next = match &fate {
-                Some(AfterEnd::Stay(_, Some(next))) => self.deployment(org, *next).await?,
-                _ => None,
-            };
-            let next = next.filter(|next| !next.status.is_terminal()).map(|mut next| {
-                next.due_at = Some(now);
-                next.version += 1;
-                next
-            });
-            let change = match (&fate, &environment) {
-                (Some(AfterEnd::Stay(after, _)), _) => EnvironmentChange::Save(after),
-                (Some(AfterEnd::Remove), Some(found)) => EnvironmentChange::Remove(found),
-                _ => EnvironmentChange::Nothing,
-            };
-            let (wake, next) = (Wake::Launcher, next.as_ref());
-            let step = Move { deployment, environment: change, next, wake, record };
-            if self.move_deployment(org, &step).await? == Saved::Yes {
-                return Ok(Saved::Yes);
-            }
-            let stored = self.deployment(org, deployment.id).await?;
-            if stored.is_none_or(|stored| stored.version + 1 != deployment.version) {
-                return Ok(Saved::Lost);
-            }
-            backoff::pause(round).await;
-        }
-        Err(StoreError::Throttled {
-            operation: "end deployment",
-            thing: deployment.id.to_string(),
-            source: "its environment changed again and again".into(),
-        })
-    }
-
-    /// An ended deployment whose end is not told yet is looked at again at `at`. 2 write units and 2
-    /// in `gsi2`.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] as every write.
-    pub async fn come_back(
-        &self,
-        org: OrgUuid,
-        id: DeploymentId,
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
-        let values = [(":at", at.to_string()), (":key", keys::due_at(at))];
-        let change = format!("SET due_at = :at, {} = :key REMOVE {WAKE}", GSI2.sk);
-        // One that was told meanwhile is in the index no more, and stays out of it.
-        self.change_end(org, id, &format!("attribute_exists({})", GSI2.pk), &change, &values).await
-    }
-
-    /// The end of a deployment was told, so nobody need look at it again. Told again, nothing
-    /// changes. 2 write units and 1 in `gsi2`.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] as every write.
-    pub async fn end_told(&self, org: OrgUuid, id: DeploymentId) -> Result<(), StoreError> {
-        let change = format!("REMOVE due_at, {}, {}, {WAKE}", GSI2.pk, GSI2.sk);
-        self.change_end(org, id, &format!("attribute_exists({PK})"), &change, &[]).await
-    }
-
-    /// Changes when an ended deployment is looked at. One that is gone, or has not ended, stays as it
-    /// is.
-    async fn change_end(
-        &self,
-        org: OrgUuid,
-        id: DeploymentId,
-        condition: &str,
-        change: &str,
-        values: &[(&str, String)],
-    ) -> Result<(), StoreError> {
-        let mut request = self
-            .client()
-            .update_item()
-            .table_name(self.name())
-            .set_key(Some(key_item(&keys::deployment(org, id))))
-            .condition_expression(format!("{condition} AND attribute_exists(completed_at)"))
-            .update_expression(change);
-        for (name, value) in values {
-            request = request.expression_attribute_values(*name, text(value));
-        }
-        let result = request.send().await;
-        settle("change when to look at deployment", id.to_string(), result).map(drop)
+        Ok(items)
     }
 }

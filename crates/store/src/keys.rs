@@ -7,10 +7,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_domain::attempt::SecretHash;
+use canyon_domain::concurrency::{LimitScope, Place};
 use canyon_domain::event_source;
 use canyon_domain::ids::{
-    DeploymentId, EnvId, EnvTypeId, EnvUuid, EventSourceId, OrgId, OrgUuid, PrincipalId, ProjectId,
-    RuleId, RunnerId,
+    AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, EventSourceId, OrgId, OrgUuid, PrincipalId,
+    ProjectId, RuleId, RunnerId, RunnerProfileId, RunnerUuid, ServiceAccountId,
 };
 use canyon_domain::runner_rules::Scope;
 use jiff::Timestamp;
@@ -107,6 +108,16 @@ pub fn runners(of: OrgUuid) -> String {
     format!("{}#runners", org(of))
 }
 
+/// A profile of runners.
+pub fn runner_profile(of: OrgUuid, id: &RunnerProfileId) -> Key {
+    Key::new(runner_profiles(of), id.as_str())
+}
+
+/// Partition of an organization's profiles of runners.
+pub fn runner_profiles(of: OrgUuid) -> String {
+    format!("{}#profiles", org(of))
+}
+
 /// The last check of a runner.
 pub fn runner_check(of: OrgUuid, runner: &RunnerId) -> Key {
     Key::new(format!("{}#checks", org(of)), runner.as_str())
@@ -121,6 +132,56 @@ pub fn parse_runner_check(pk: &str, sk: &str) -> Option<(OrgUuid, RunnerId)> {
 
 /// Partition, in `gsi2`, of the checks that no launcher has begun.
 pub const OPEN_CHECKS: &str = "checks";
+
+/// An agent.
+pub fn agent(of: OrgUuid, id: &AgentId) -> Key {
+    Key::new(agents(of), id.as_str())
+}
+
+/// Partition of an organization's agents.
+pub fn agents(of: OrgUuid) -> String {
+    format!("{}#agents", org(of))
+}
+
+/// The job of an attempt that an agent launches.
+pub fn agent_job(of: OrgUuid, runner: RunnerUuid, deployment: DeploymentId, attempt: u32) -> Key {
+    Key::new(agent_jobs(of, runner), format!("{deployment}#{attempt:04}"))
+}
+
+/// Partition of the jobs of a runner that agents launch.
+pub fn agent_jobs(of: OrgUuid, runner: RunnerUuid) -> String {
+    format!("{}#agentjobs#{}", org(of), runner.0.simple())
+}
+
+/// Partition, in `gsi2`, of those among them that an agent has something to do for.
+pub fn agent_work(of: OrgUuid, runner: RunnerUuid) -> String {
+    format!("{}#agentwork#{}", org(of), runner.0.simple())
+}
+
+/// Sort key, in `gsi2`, of such a job: higher priority first, then older deployments.
+pub fn agent_work_order(priority: i8, deployment: DeploymentId, attempt: u32) -> String {
+    format!("{:03}#{deployment}#{attempt:04}", 127 - i16::from(priority))
+}
+
+/// A limit on how many attempts run at once.
+pub fn limit(of: OrgUuid, scope: &LimitScope) -> Key {
+    Key::new(limits(of), scope.to_string())
+}
+
+/// Partition of an organization's limits.
+pub fn limits(of: OrgUuid) -> String {
+    format!("{}#limits", org(of))
+}
+
+/// A place of a limit, while it is held.
+pub fn place(of: OrgUuid, place: &Place) -> Key {
+    Key::new(places(of, &place.scope), format!("{:05}", place.number))
+}
+
+/// Partition of the places of a limit that are held.
+pub fn places(of: OrgUuid, scope: &LimitScope) -> String {
+    format!("{}#places#{scope}", org(of))
+}
 
 /// A runner rule.
 pub fn rule(of: OrgUuid, id: RuleId) -> Key {
@@ -160,6 +221,16 @@ pub fn event_scope(of: OrgUuid, scope: &event_source::Scope) -> Key {
     ];
     let digest = sha2::Sha256::digest(parts.map(Option::unwrap_or_default).join("\n"));
     Key::new(format!("{}#eventscopes", org(of)), URL_SAFE_NO_PAD.encode(digest))
+}
+
+/// A service account.
+pub fn service_account(of: OrgUuid, id: &ServiceAccountId) -> Key {
+    Key::new(service_accounts(of), id.as_str())
+}
+
+/// Partition of an organization's service accounts.
+pub fn service_accounts(of: OrgUuid) -> String {
+    format!("{}#serviceaccounts", org(of))
 }
 
 /// An environment.
@@ -248,66 +319,5 @@ pub fn audit_month(of: OrgUuid, at: Timestamp) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashSet;
-
-    #[test]
-    fn a_deployment_key_reads_back() {
-        let (of, id) = (OrgUuid(Uuid::now_v7()), DeploymentId(Uuid::now_v7()));
-        assert_eq!(parse_deployment(&deployment(of, id).pk), Some((of, id)));
-        for wrong in ["", "#dep#", "x#dep#y", &environments(of)] {
-            assert_eq!(parse_deployment(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn the_key_of_a_check_reads_back() {
-        let (of, runner) = (OrgUuid(Uuid::now_v7()), "my-runner".parse::<RunnerId>().unwrap());
-        let key = runner_check(of, &runner);
-        assert_eq!(parse_runner_check(&key.pk, &key.sk), Some((of, runner)));
-        let deployment = deployment(of, DeploymentId(Uuid::now_v7()));
-        assert_eq!(parse_runner_check(&deployment.pk, &deployment.sk), None);
-    }
-
-    #[test]
-    fn two_organizations_share_no_key() {
-        let keys = |of: OrgUuid| {
-            let id = DeploymentId(Uuid::nil());
-            let (project, env): (ProjectId, EnvId) = ("pp".parse().unwrap(), "ee".parse().unwrap());
-            let account = "111122223333".parse().unwrap();
-            let anybody = event_source::Scope { account, source: None, rule: None, project: None };
-            [
-                organization(of).pk,
-                tokens(of),
-                env_types(of),
-                projects(of),
-                runners(of),
-                runner_check(of, &"rr".parse().unwrap()).pk,
-                rules(of),
-                rule_scope(of, &Scope::default()).pk,
-                event_sources(of),
-                event_scope(of, &anybody).pk,
-                environment(of, &project, &env).pk,
-                deployment(of, id).pk,
-                deployments(of),
-                deployments_of_environment(of, EnvUuid(Uuid::nil())),
-                idempotency(of, PrincipalId(Uuid::nil()), "k").pk,
-                audit_month(of, Timestamp::UNIX_EPOCH),
-            ]
-        };
-        let mut all = HashSet::from([wrapped_key().pk, pace("r").pk]);
-        for n in 0..3_u128 {
-            for key in keys(OrgUuid(Uuid::from_u128(n))) {
-                assert!(all.insert(key.clone()), "{key}");
-            }
-        }
-    }
-
-    #[test]
-    fn due_keys_sort_by_time() {
-        let at = |ms| due_at(Timestamp::from_millisecond(ms).unwrap());
-        assert!(at(999) < at(1_000) && at(1_700_000_000_000) < at(1_700_000_000_001));
-        assert!(at(9_000_000_000_000) < due_at(Timestamp::MAX));
-    }
-}
+#[path = "keys_tests.rs"]
+mod tests;

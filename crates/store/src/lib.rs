@@ -5,11 +5,15 @@
 //! is the code that runs on AWS, down to the request bytes. The feature `embedded` brings it; a function
 //! is built without.
 
+pub mod agent_jobs;
+pub mod agents;
 pub mod audit;
 pub mod backoff;
 pub mod blob_keys;
 pub mod blobs;
+pub mod concurrency;
 pub mod conditional;
+mod deployment_ends;
 pub mod deployment_item;
 pub mod deployment_lists;
 pub mod deployments;
@@ -22,12 +26,16 @@ pub mod inventory;
 mod items;
 pub mod keys;
 pub mod meter;
+mod named;
 pub mod organizations;
 pub mod outcome;
 pub mod pace;
 pub mod page;
 pub mod runner_checks;
+pub mod runner_profiles;
 pub mod runner_rules;
+pub mod runners;
+pub mod service_accounts;
 pub mod signed_url;
 pub mod table;
 pub mod transact;

@@ -9,8 +9,10 @@ use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::inventory::Organization;
 use canyon_domain::principal::Principal;
+use canyon_domain::service_account::Grant;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// A stored API token: what its secret opens. The secret itself is not stored.
@@ -27,6 +29,12 @@ pub struct TokenRecord {
     /// It is refused from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// With the role `agent`: the labels that its agents have, whatever they say themselves.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What it was issued under, if a service account has it; it is good while that stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<Grant>,
 }
 
 impl Table {
@@ -64,8 +72,8 @@ impl Table {
         self.read("read organization", &keys::organization(of)).await
     }
 
-    /// The organization with this name; for the start of `canyon local` and for events, never for a
-    /// request of the API. One read unit.
+    /// The organization with this name; for those who show no token yet: the start of `canyon local`,
+    /// events, and sign-ins. Never for a request with a token. One read unit.
     ///
     /// # Errors
     ///

@@ -15,8 +15,10 @@
 #[macro_use]
 mod peers;
 
+mod agents;
 mod audit;
 mod blobs;
+mod concurrency;
 mod conditions;
 mod deployment_cost;
 mod deployment_lists;
@@ -36,7 +38,9 @@ mod pace;
 mod pages;
 mod queries;
 mod runner_checks;
+mod runner_profiles;
 mod runner_rules;
+mod service_accounts;
 #[cfg(feature = "s3")]
 mod signed_urls;
 mod table_shape;

@@ -29,6 +29,7 @@ pub(crate) fn token(org: OrgUuid, number: u128, secret: &str) -> TokenRecord {
         org,
         org_id: id("acme"),
         role: Role::Admin,
+        runner: None,
         operator: false,
     };
     TokenRecord {
@@ -37,6 +38,8 @@ pub(crate) fn token(org: OrgUuid, number: u128, secret: &str) -> TokenRecord {
         description: "for tests".to_owned(),
         created_at: at(0),
         expires_at: number.is_multiple_of(2).then(|| at(3_600)),
+        labels: [].into(),
+        grant: None,
     }
 }
 

@@ -15,10 +15,10 @@ use canyon_store::Table;
 use canyon_store::conditional::Item;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployments::{Accepted, EnvironmentChange, IdempotencyRecord, Move};
-use canyon_store::inventory::RunnerRecord;
 use canyon_store::keys::Key;
 use canyon_store::outcome::{Created, Saved};
 use canyon_store::page::PageRequest;
+use canyon_store::runners::RunnerRecord;
 use jiff::Timestamp;
 use sha2::Digest as _;
 use std::str::FromStr;
@@ -88,6 +88,7 @@ pub(crate) fn runner(name: &str, runner_type: &str) -> RunnerRecord {
         runner_type: runner_type.to_owned(),
         definition: format!(r#"{{"type":"{runner_type}"}}"#),
         sealed_secrets: None,
+        disabled: false,
         created_at: at(0),
         updated_at: at(0),
         version: 1,
@@ -125,6 +126,8 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,
+        priority: canyon_domain::deployment::Priority::Normal,
+        agent: None,
         created_at: at(second),
         created_by: somebody(),
         status: Status::Queued,

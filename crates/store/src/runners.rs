@@ -1,0 +1,176 @@
+//! Runners: where jobs run, and how.
+
+use crate::items::{Condition, key_item, number, text};
+use crate::named::{Named as _, named};
+use crate::outcome::{Created, Deleted, Saved};
+use crate::page::{Page, PageRequest};
+use crate::{StoreError, Table, audit, keys};
+use aws_sdk_dynamodb::types::AttributeValue;
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::ids::{OrgUuid, RunnerId, RunnerUuid};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A stored runner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunnerRecord {
+    /// Its name.
+    pub id: RunnerId,
+    /// Which life of that name.
+    pub uuid: RunnerUuid,
+    /// Its type, for filters.
+    pub runner_type: String,
+    /// The definition as JSON text, as it was given, without secrets.
+    pub definition: String,
+    /// The secrets of the definition, sealed for [`Self::secrets_place`]: JSON, by path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed_secrets: Option<String>,
+    /// Nothing is launched by it, because somebody said so. It is no part of what `version` counts: jobs
+    /// that run are where they were.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    /// Grows with every write.
+    pub version: u64,
+}
+
+impl RunnerRecord {
+    /// The place that the secrets of the runner `id` are sealed for. They open nowhere else.
+    pub fn secrets_place(org: OrgUuid, id: &RunnerId) -> String {
+        format!("runner:{org}:{id}")
+    }
+}
+
+named!(RunnerRecord, "runner");
+
+impl Table {
+    /// Makes a runner, if there is none of its name. 4 write units up to 1 KB of definition.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn create_runner(
+        &self,
+        org: OrgUuid,
+        runner: &RunnerRecord,
+        record: &AuditRecord,
+    ) -> Result<Created, StoreError> {
+        self.create_named(org, &keys::runner(org, &runner.id), runner, record).await
+    }
+
+    /// A runner. One read unit for each 4 KB.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn runner(
+        &self,
+        org: OrgUuid,
+        id: &RunnerId,
+    ) -> Result<Option<RunnerRecord>, StoreError> {
+        self.read(RunnerRecord::KIND.read, &keys::runner(org, id)).await
+    }
+
+    /// The runners by name, of one type if that is given. One read unit for each 4 KB read.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn runners(
+        &self,
+        org: OrgUuid,
+        runner_type: Option<&str>,
+        request: &PageRequest,
+    ) -> Result<Page<RunnerRecord>, StoreError> {
+        let keep = |runner: &RunnerRecord| runner_type.is_none_or(|t| runner.runner_type == t);
+        self.list_named(keys::runners(org), request, keep).await
+    }
+
+    /// Writes a changed runner, on condition that it has the version before. Only what a person
+    /// defines is written, so that uses counted meanwhile are kept. 4 write units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn save_runner(
+        &self,
+        org: OrgUuid,
+        runner: &RunnerRecord,
+        record: &AuditRecord,
+    ) -> Result<Saved, StoreError> {
+        const OPERATION: &str = "update runner";
+        let secrets = match &runner.sealed_secrets {
+            Some(_) => ", sealed_secrets = :s",
+            None => " REMOVE sealed_secrets",
+        };
+        let update = aws_sdk_dynamodb::types::Update::builder()
+            .table_name(self.name())
+            .set_key(Some(key_item(&keys::runner(org, &runner.id))))
+            // `definition` is a reserved word.
+            .update_expression(format!(
+                "SET #d = :d, runner_type = :type, updated_at = :at, version = :new{secrets}"
+            ))
+            .expression_attribute_names("#d", "definition")
+            .condition_expression(Condition::version(0).expression)
+            .expression_attribute_values(":v", number(runner.version.saturating_sub(1)))
+            .expression_attribute_values(":new", number(runner.version))
+            .expression_attribute_values(":d", text(&runner.definition))
+            .expression_attribute_values(":type", text(&runner.runner_type))
+            .expression_attribute_values(":at", text(runner.updated_at.to_string()));
+        let update = match &runner.sealed_secrets {
+            Some(sealed) => update.expression_attribute_values(":s", text(sealed)),
+            None => update,
+        };
+        let update = aws_sdk_dynamodb::types::TransactWriteItem::builder()
+            .set_update(update.build().ok())
+            .build();
+        let items = vec![update, audit::record(self, org, record)?];
+        let done = self.transact(OPERATION, runner.id.as_str(), items).await?;
+        Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
+    }
+
+    /// Disables or enables a runner, if it is there. Its version stays: what was launched by it is where
+    /// it was. 4 write units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn switch_runner(
+        &self,
+        org: OrgUuid,
+        id: &RunnerId,
+        disabled: bool,
+        record: &AuditRecord,
+    ) -> Result<Saved, StoreError> {
+        let update = aws_sdk_dynamodb::types::Update::builder()
+            .table_name(self.name())
+            .set_key(Some(key_item(&keys::runner(org, id))))
+            .update_expression("SET disabled = :disabled, updated_at = :at")
+            .condition_expression(Condition::present().expression)
+            .expression_attribute_values(":disabled", AttributeValue::Bool(disabled))
+            .expression_attribute_values(":at", text(record.at.to_string()))
+            .build();
+        let update =
+            aws_sdk_dynamodb::types::TransactWriteItem::builder().set_update(update.ok()).build();
+        let items = vec![update, audit::record(self, org, record)?];
+        let done = self.transact("switch runner", id.as_str(), items).await?;
+        Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
+    }
+
+    /// Deletes a runner that no environment and no rule uses. 4 write units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn delete_runner(
+        &self,
+        org: OrgUuid,
+        id: &RunnerId,
+        record: &AuditRecord,
+    ) -> Result<Deleted, StoreError> {
+        self.delete_named::<RunnerRecord>(org, &keys::runner(org, id), record).await
+    }
+}

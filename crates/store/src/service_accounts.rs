@@ -1,0 +1,129 @@
+//! Service accounts, and the tokens that are issued to those who sign in as one.
+
+use crate::items::{Condition, delete, number, put, to_item};
+use crate::organizations::TokenRecord;
+use crate::outcome::{Created, Deleted, Saved};
+use crate::page::{Page, PageRequest, Partition};
+use crate::table::TTL;
+use crate::{StoreError, Table, audit, keys};
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::ids::{OrgUuid, ServiceAccountId};
+use canyon_domain::service_account::ServiceAccount;
+use jiff::Timestamp;
+
+impl Table {
+    /// Makes a service account. Keys: it, audit; on condition that its id is free. 4 write units, and
+    /// 2 more for each further KB of its policies.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn create_service_account(
+        &self,
+        org: OrgUuid,
+        account: &ServiceAccount,
+        record: &AuditRecord,
+    ) -> Result<Created, StoreError> {
+        const OPERATION: &str = "create service account";
+        let item = to_item(OPERATION, &keys::service_account(org, &account.id), account)?;
+        let items = vec![put(self, item, Condition::absent()), audit::record(self, org, record)?];
+        let done = self.transact(OPERATION, account.id.as_str(), items).await?;
+        Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
+    }
+
+    /// A service account. One read unit for each 4 KB.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn service_account(
+        &self,
+        org: OrgUuid,
+        id: &ServiceAccountId,
+    ) -> Result<Option<ServiceAccount>, StoreError> {
+        self.read("read service account", &keys::service_account(org, id)).await
+    }
+
+    /// The service accounts by their ids. One read unit for each 4 KB.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn service_accounts(
+        &self,
+        org: OrgUuid,
+        request: &PageRequest,
+    ) -> Result<Page<ServiceAccount>, StoreError> {
+        let partition = Partition {
+            operation: "list service accounts",
+            pk: keys::service_accounts(org),
+            prefix: None,
+            descending: false,
+        };
+        self.page(partition, request, |_| true).await
+    }
+
+    /// Changes a service account to `after`, on condition that it still has the version `before`. Keys
+    /// and write units as for its making.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn save_service_account(
+        &self,
+        org: OrgUuid,
+        before: u64,
+        after: &ServiceAccount,
+        record: &AuditRecord,
+    ) -> Result<Saved, StoreError> {
+        const OPERATION: &str = "update service account";
+        let item = to_item(OPERATION, &keys::service_account(org, &after.id), after)?;
+        let items =
+            vec![put(self, item, Condition::version(before)), audit::record(self, org, record)?];
+        let done = self.transact(OPERATION, after.id.as_str(), items).await?;
+        Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
+    }
+
+    /// Deletes a service account, on condition that it is as it was read. Its tokens are good no more.
+    /// Keys as for its making. 4 write units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn delete_service_account(
+        &self,
+        org: OrgUuid,
+        account: &ServiceAccount,
+        record: &AuditRecord,
+    ) -> Result<Deleted, StoreError> {
+        let key = keys::service_account(org, &account.id);
+        let items = vec![
+            delete(self, &key, Condition::version(account.version)),
+            audit::record(self, org, record)?,
+        ];
+        let done = self.transact("delete service account", account.id.as_str(), items).await?;
+        Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
+    }
+
+    /// Issues a token until `until`. It stands in no list: it is short-lived, and goes with what it was
+    /// issued under. Keys: the token by its secret's hash, audit; on condition that the first is not
+    /// there. 4 write units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn issue_token(
+        &self,
+        token: &TokenRecord,
+        until: Timestamp,
+        record: &AuditRecord,
+    ) -> Result<Created, StoreError> {
+        const OPERATION: &str = "issue token";
+        let mut item = to_item(OPERATION, &keys::token_by_secret(&token.hash), token)?;
+        item.insert(TTL.to_owned(), number(until.as_second()));
+        let org = token.principal.org;
+        let items = vec![put(self, item, Condition::absent()), audit::record(self, org, record)?];
+        let done = self.transact(OPERATION, &token.principal.id.to_string(), items).await?;
+        Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
+    }
+}

@@ -1,0 +1,209 @@
+//! Agents and their jobs: each word on condition, and work found in its order while there is any.
+
+use crate::world::{at, count, id, race, record};
+use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session};
+use canyon_domain::agent_job::{AgentJob, JobOrder, Wish};
+use canyon_domain::ids::{DeploymentId, OrgUuid, PrincipalId, RunnerUuid};
+use canyon_domain::runner::RunnerType;
+use canyon_store::Table;
+use canyon_store::outcome::{Created, Deleted, Saved};
+use canyon_store::page::PageRequest;
+use serde_json::json;
+use uuid::Uuid;
+
+on_each_table!(
+    of_16_sessions_that_open_at_once_one_is_the_newest,
+    an_agent_is_made_once_and_forgotten_and_no_others_are,
+    of_16_agents_that_take_a_job_one_has_it,
+    work_is_found_in_its_order_while_there_is_something_to_do,
+    a_withdrawal_and_a_take_exclude_each_other,
+);
+
+fn org() -> OrgUuid {
+    OrgUuid(Uuid::now_v7())
+}
+
+fn agent(name: &str) -> Agent {
+    Agent {
+        id: id(name),
+        identity: AgentIdentity::Token { principal: PrincipalId(Uuid::nil()) },
+        adoption: Adoption::Adopted,
+        labels: [].into(),
+        runner: Some(id("far")),
+        disabled: false,
+        reserved: false,
+        created_at: at(0),
+        sessions: 0,
+        session: None,
+        version: 1,
+    }
+}
+
+/// The agent with its next session.
+fn opened(mut agent: Agent, instance: &str) -> Agent {
+    agent.sessions += 1;
+    agent.version += 1;
+    agent.session = Some(Session {
+        number: agent.sessions,
+        instance: instance.to_owned(),
+        opened_at: at(0),
+        last_seen: at(0),
+        closed_at: None,
+        serves: vec![RunnerType::DockerAgent],
+        place: "engine".to_owned(),
+        program: "0.1.0".to_owned(),
+        protocol: 1,
+        concurrency: 100,
+        running: 0,
+        draining: false,
+        offered_at: None,
+        last_error: None,
+    });
+    agent
+}
+
+fn job(runner: RunnerUuid, deployment: u128, priority: i8) -> AgentJob {
+    AgentJob {
+        deployment: DeploymentId(Uuid::from_u128(deployment)),
+        attempt: 1,
+        fence: 7,
+        runner,
+        order: JobOrder {
+            org_id: id("acme"),
+            runner_id: id("far"),
+            kind: RunnerType::DockerAgent,
+            definition: json!({}),
+            project: id("shop"),
+            env: id("main"),
+            launched_at: at(0),
+        },
+        target: None,
+        only: None,
+        priority,
+        offer: None,
+        taken: None,
+        wish: Wish::Run,
+        done: Wish::Run,
+        seen: None,
+        tail: None,
+        manifest: None,
+        polled: None,
+        version: 1,
+    }
+}
+
+fn runner() -> RunnerUuid {
+    RunnerUuid(Uuid::now_v7())
+}
+
+async fn of_16_sessions_that_open_at_once_one_is_the_newest(table: Table) {
+    let (org, agent) = (org(), agent("berlin"));
+    assert_eq!(table.create_agent(org, &agent, &record()).await.unwrap(), Created::Yes);
+    let saved = race(|n| {
+        let (table, mine) = (table.clone(), opened(agent.clone(), &n.to_string()));
+        async move { table.save_agent(org, &mine).await.unwrap() }
+    })
+    .await;
+    assert_eq!(count(&saved, &Saved::Yes), 1, "{saved:?}");
+    let stored = table.agent(org, &agent.id).await.unwrap().unwrap();
+    assert_eq!((stored.sessions, stored.version), (1, 2));
+    // Its own write again, whose answer was lost, stands in nobody's way.
+    assert_eq!(table.save_agent(org, &stored).await.unwrap(), Saved::Yes);
+}
+
+async fn an_agent_is_made_once_and_forgotten_and_no_others_are(table: Table) {
+    let (ours, theirs) = (org(), org());
+    for org in [ours, theirs] {
+        for name in ["berlin", "boston"] {
+            let made = table.create_agent(org, &agent(name), &record()).await.unwrap();
+            assert_eq!(made, Created::Yes);
+        }
+    }
+    let again = table.create_agent(ours, &agent("berlin"), &record()).await.unwrap();
+    assert_eq!(again, Created::Exists);
+    for wanted in [Deleted::Yes, Deleted::No] {
+        assert_eq!(table.delete_agent(ours, &id("berlin"), &record()).await.unwrap(), wanted);
+    }
+    let late = opened(agent("berlin"), "late");
+    assert_eq!(table.save_agent(ours, &late).await.unwrap(), Saved::Lost, "it is forgotten");
+    assert_eq!(table.all_agents(theirs).await.unwrap().len(), 2);
+    let request = PageRequest { limit: 10, after: None };
+    let left = table.agents(ours, &request, |_| true).await.unwrap();
+    assert_eq!(left.items, [agent("boston")]);
+}
+
+async fn of_16_agents_that_take_a_job_one_has_it(table: Table) {
+    let (org, mut job) = (org(), job(runner(), 1, 0));
+    let berlin = opened(agent("berlin"), "a");
+    assert!(job.offer(&berlin, &[], at(0)));
+    assert_eq!(table.create_agent_job(org, &job, at(0)).await.unwrap(), Created::Yes);
+    assert_eq!(table.create_agent_job(org, &job, at(0)).await.unwrap(), Created::Exists);
+    let saved = race(|n| {
+        let (table, mut mine, agent) = (table.clone(), job.clone(), berlin.id.clone());
+        async move {
+            // As processes would that do not know of each other, each of its own place.
+            mine.take(&agent, 1, &n.to_string(), at(1)).unwrap();
+            mine.version += 1;
+            table.save_agent_job(org, &mine, at(1)).await.unwrap()
+        }
+    })
+    .await;
+    assert_eq!(count(&saved, &Saved::Yes), 1, "{saved:?}");
+}
+
+async fn work_is_found_in_its_order_while_there_is_something_to_do(table: Table) {
+    let (org, runner) = (org(), runner());
+    for job in [job(runner, 3, 0), job(runner, 2, -1), job(runner, 1, 5), job(runner, 4, 0)] {
+        table.create_agent_job(org, &job, at(0)).await.unwrap();
+    }
+    table.create_agent_job(org, &job(self::runner(), 9, 9), at(0)).await.unwrap();
+    let numbers = async || -> Vec<u128> {
+        let work = table.agent_work(org, runner).await.unwrap();
+        work.iter().map(|job| job.deployment.0.as_u128()).collect()
+    };
+    assert_eq!(numbers().await, [1, 3, 4, 2], "higher first, then older, of this runner");
+
+    let mut taken = table.agent_work(org, runner).await.unwrap().remove(0);
+    let berlin = opened(agent("berlin"), "a");
+    assert!(taken.offer(&berlin, &[], at(0)));
+    taken.take(&berlin.id, 1, "engine", at(1)).unwrap();
+    taken.version += 1;
+    table.save_agent_job(org, &taken, at(1)).await.unwrap();
+    assert_eq!(numbers().await, [3, 4, 2], "its agent has nothing to do for it");
+    assert!(taken.want(Wish::Stop));
+    taken.version += 1;
+    table.save_agent_job(org, &taken, at(2)).await.unwrap();
+    assert_eq!(numbers().await, [1, 3, 4, 2]);
+    taken.carried_out(&berlin.id, 1, Wish::Stop).unwrap();
+    taken.version += 1;
+    table.save_agent_job(org, &taken, at(3)).await.unwrap();
+    assert_eq!(numbers().await, [3, 4, 2]);
+    assert_eq!(table.agent_jobs(org, runner).await.unwrap().len(), 4, "all are kept");
+    assert_eq!(table.delete_agent_job(org, &taken).await.unwrap(), Saved::Yes);
+    assert_eq!(table.delete_agent_job(org, &taken).await.unwrap(), Saved::Yes, "said again");
+    assert_eq!(table.agent_jobs(org, runner).await.unwrap().len(), 3);
+}
+
+async fn a_withdrawal_and_a_take_exclude_each_other(table: Table) {
+    let org = org();
+    for round in 0..8 {
+        let mut offered = job(runner(), round, 0);
+        let berlin = opened(agent("berlin"), "a");
+        assert!(offered.offer(&berlin, &[], at(0)));
+        table.create_agent_job(org, &offered, at(0)).await.unwrap();
+        let (mut taken, mut withdrawn) = (offered.clone(), offered.clone());
+        taken.take(&berlin.id, 1, "engine", at(1)).unwrap();
+        withdrawn.want(Wish::Kill);
+        for job in [&mut taken, &mut withdrawn] {
+            job.version += 1;
+        }
+        let (one, other) = tokio::join!(
+            table.save_agent_job(org, &taken, at(1)),
+            table.save_agent_job(org, &withdrawn, at(1)),
+        );
+        let both = [one.unwrap(), other.unwrap()];
+        assert_eq!(count(&both, &Saved::Yes), 1, "{both:?}");
+        // What has changed since is not deleted either.
+        assert_eq!(table.delete_agent_job(org, &offered).await.unwrap(), Saved::Lost);
+    }
+}
