@@ -1,12 +1,14 @@
 //! The secrets that callers present as `Authorization: Bearer`.
 //!
-//! Three kinds, told apart by their prefix, which also lets secret scanners find leaked ones:
+//! Five kinds, told apart by their prefix, which also lets secret scanners find leaked ones:
 //!
 //! - `cya_`: an API token of a person or machine. What it opens is looked up by its hash.
 //! - `cyc_`: the claim code of one attempt. It is good for one claim.
 //! - `cyj_`: the token of the runner that won the claim. It is good while the attempt runs.
+//! - `cyr_`: what the module of that attempt may read Canyon with, and nothing else, while the attempt runs.
+//! - `cyw_`: the token of whoever watches the job of one attempt. It is good for one word: that it failed.
 //!
-//! The last two say which deployment they are for, and in which organization: so the key that is
+//! The last four say which deployment they are for, and in which organization: so the key that is
 //! looked up comes from the secret, not from the path of the request. Only hashes are stored.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -22,6 +24,8 @@ use uuid::Uuid;
 const API: &str = "cya_";
 const CLAIM: &str = "cyc_";
 const JOB: &str = "cyj_";
+const READ: &str = "cyr_";
+const WATCH: &str = "cyw_";
 /// Longer than any of ours; a longer text is refused unread.
 const MAX_LENGTH: usize = 200;
 
@@ -34,6 +38,10 @@ pub enum Presented {
     Claim(AttemptRef, SecretHash),
     /// An attempt's token.
     Job(AttemptRef, SecretHash),
+    /// What an attempt's module reads with.
+    Read(AttemptRef, SecretHash),
+    /// The token of whoever watches an attempt's job.
+    Watch(AttemptRef, SecretHash),
 }
 
 /// The attempt that a claim code or token says it is for.
@@ -96,6 +104,16 @@ pub(crate) fn claim_code(attempt: AttemptRef, secret: &[u8; 32]) -> SecretString
     attempt_secret(CLAIM, attempt, secret)
 }
 
+/// The token of whoever watches the job of an attempt, from 32 bytes that only the control plane can make.
+pub(crate) fn watch_token(attempt: AttemptRef, secret: &[u8; 32]) -> SecretString {
+    attempt_secret(WATCH, attempt, secret)
+}
+
+/// What an attempt's module reads with, from 32 bytes that only the control plane can make.
+pub(crate) fn read_token(attempt: AttemptRef, secret: &[u8; 32]) -> SecretString {
+    attempt_secret(READ, attempt, secret)
+}
+
 fn attempt_secret(prefix: &str, attempt: AttemptRef, secret: &[u8; 32]) -> SecretString {
     let mut bytes = attempt.to_bytes().to_vec();
     bytes.extend_from_slice(secret);
@@ -116,6 +134,8 @@ pub fn parse(secret: &str) -> Option<Presented> {
     match prefix {
         CLAIM => Some(Presented::Claim(attempt, hash(secret))),
         JOB => Some(Presented::Job(attempt, hash(secret))),
+        READ => Some(Presented::Read(attempt, hash(secret))),
+        WATCH => Some(Presented::Watch(attempt, hash(secret))),
         _ => None,
     }
 }
@@ -139,6 +159,10 @@ mod tests {
         let code = claim_code(attempt, &[7; 32]);
         assert!(
             matches!(parse(code.expose_secret()), Some(Presented::Claim(a, _)) if a == attempt)
+        );
+        let watch = watch_token(attempt, &[7; 32]);
+        assert!(
+            matches!(parse(watch.expose_secret()), Some(Presented::Watch(a, _)) if a == attempt)
         );
         let api = api_token(&System);
         assert!(matches!(parse(api.expose_secret()), Some(Presented::Api(_))));

@@ -17,6 +17,8 @@ pub const KEY_LENGTH: usize = 32;
 pub struct MasterKey {
     seal: LessSafeKey,
     claims: hmac::Key,
+    reads: hmac::Key,
+    watches: hmac::Key,
 }
 
 impl std::fmt::Debug for MasterKey {
@@ -56,17 +58,26 @@ impl MasterKey {
         };
         let seal = UnboundKey::new(&AES_256_GCM, &derive(b"seal")?).map_err(|_| InvalidKey)?;
         let claims = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"claim")?);
-        Ok(Self { seal: LessSafeKey::new(seal), claims })
+        let reads = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"read")?);
+        let watches = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"watch")?);
+        Ok(Self { seal: LessSafeKey::new(seal), claims, reads, watches })
     }
 
     /// The claim code of an attempt. The same attempt and fence give the same code, so a launch
     /// whose outcome is unknown is repeated with the same bytes, and the code is stored nowhere.
     pub fn claim_code(&self, attempt: AttemptRef, fence: u64) -> SecretString {
-        let text = format!("{}.{}.{}.{fence}", attempt.org, attempt.deployment, attempt.number);
-        let tag = hmac::sign(&self.claims, text.as_bytes());
-        let mut secret = [0; 32];
-        secret.copy_from_slice(tag.as_ref());
-        bearer::claim_code(attempt, &secret)
+        bearer::claim_code(attempt, &tag(&self.claims, attempt, fence))
+    }
+
+    /// What the module of an attempt reads Canyon with. It follows from attempt and fence too.
+    pub fn read_token(&self, attempt: AttemptRef, fence: u64) -> SecretString {
+        bearer::read_token(attempt, &tag(&self.reads, attempt, fence))
+    }
+
+    /// The token of whoever watches the job of an attempt. It follows from attempt and fence as the claim code
+    /// does, so it is stored nowhere either.
+    pub fn watch_token(&self, attempt: AttemptRef, fence: u64) -> SecretString {
+        bearer::watch_token(attempt, &tag(&self.watches, attempt, fence))
     }
 
     /// Seals `text` for `place`: it opens nowhere else, so one record's secret cannot be copied
@@ -107,6 +118,13 @@ impl MasterKey {
     }
 }
 
+fn tag(key: &hmac::Key, attempt: AttemptRef, fence: u64) -> [u8; 32] {
+    let text = format!("{}.{}.{}.{fence}", attempt.org, attempt.deployment, attempt.number);
+    let mut secret = [0; 32];
+    secret.copy_from_slice(hmac::sign(key, text.as_bytes()).as_ref());
+    secret
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,5 +161,8 @@ mod tests {
         for other in [code(1, 2, 5), code(1, 1, 6), code(2, 1, 5)] {
             assert_ne!(code(1, 1, 5), other);
         }
+        // Neither is to be had from the other.
+        let read = key(1).read_token(attempt(1), 5).expose_secret().to_owned();
+        assert_ne!(read.split_at(4).1, code(1, 1, 5).split_at(4).1);
     }
 }
