@@ -37,6 +37,9 @@ pub struct ClaimBody {
 pub struct Claimed {
     /// Token for everything else. It dies with the attempt, or after 10 minutes of silence.
     pub token: String,
+    /// What the module may read Canyon with: good for nothing else, and dies with the attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_token: Option<String>,
     /// What to do.
     #[schema(value_type = Object)]
     pub job: Job,

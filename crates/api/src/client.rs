@@ -1,5 +1,6 @@
 //! A typed client, for the command line and for runners.
 
+mod agents;
 mod archives;
 mod deployments;
 mod error;

@@ -1,5 +1,6 @@
 //! Deployments.
 
+use canyon_domain::deployment::Priority;
 use canyon_domain::failure::Failure;
 use canyon_domain::job::{LogLevel, Module};
 use jiff::Timestamp;
@@ -46,6 +47,15 @@ pub struct DeploymentCreateBody {
     /// Check the request, and neither store nor run it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_dry_run: bool,
+    /// What it goes before, where more wait than agents can launch: `background`, `normal` (unless
+    /// given) or `high`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "normal")]
+    pub priority: Option<Priority>,
+    /// The one agent that is to launch it, of those that may launch jobs of its runner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "east-1")]
+    pub agent: Option<String>,
     /// How much the runner says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "info")]

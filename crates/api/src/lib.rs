@@ -5,11 +5,13 @@
 //! fields, so that a misspelt one is never silently ignored; answers may gain fields, so clients
 //! must ignore those that they do not know.
 
+pub mod agent;
 pub mod archive;
 pub mod attempt;
 pub mod audit;
 #[cfg(feature = "client")]
 pub mod client;
+pub mod concurrency_limit;
 pub mod deployment;
 pub mod env_type;
 pub mod environment;
@@ -19,8 +21,12 @@ pub mod job_token;
 pub mod organization;
 pub mod page;
 pub mod project;
+pub mod remote_runner;
 pub mod runner;
 pub mod runner_check;
+pub mod runner_profile;
 pub mod runner_rule;
 pub mod sealed_log;
+pub mod service_account;
 pub mod token;
+pub mod token_exchange;

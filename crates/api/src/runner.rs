@@ -19,6 +19,9 @@ pub struct Runner {
     /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Whether nothing is launched by it, because somebody said so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
     /// Where and how jobs run; `type` says which properties it has. Secrets are never shown.
     #[schema(value_type = Object)]
     pub runner_configuration: Map<String, Value>,
@@ -44,6 +47,9 @@ pub struct RunnerSummary {
     /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Whether nothing is launched by it, because somebody said so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
     /// Where and how jobs run.
     pub runner_configuration: ConfigurationSummary,
     /// Where state lives.
@@ -101,6 +107,9 @@ pub struct RunnerUpdateBody {
     /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Whether nothing is launched by it. What runs goes on; what would be launched waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<bool>,
     /// Where and how jobs run; `type` must be the stored one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]

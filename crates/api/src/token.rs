@@ -3,6 +3,7 @@
 use canyon_domain::principal::Role;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -13,9 +14,15 @@ pub struct Token {
     pub id: Uuid,
     /// What it is for.
     pub description: String,
-    /// What it may do: `viewer`, `deployer` or `admin`.
+    /// What it may do: `agent`, `viewer`, `deployer` or `admin`.
     #[schema(value_type = String)]
     pub role: Role,
+    /// Of the role `agent`: the only runner that its agents serve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner_id: Option<String>,
+    /// Of the role `agent`: the labels that its agents have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
@@ -46,6 +53,12 @@ pub struct TokenCreateBody {
     /// What it may do.
     #[schema(value_type = String, example = "deployer")]
     pub role: Role,
+    /// For the role `agent`: the only runner that its agents serve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner_id: Option<String>,
+    /// For the role `agent`: labels that its agents have, whatever they say themselves.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Its life in seconds, 1 to 31,536,000 (a year); for ever without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 31_536_000)]

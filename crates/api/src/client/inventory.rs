@@ -63,6 +63,15 @@ impl Client {
         self.write(Method::PATCH, path, body).await
     }
 
+    /// Sets something, be it there already or not.
+    ///
+    /// # Errors
+    ///
+    /// 400 names each faulty field; 404 when what it is about is not there.
+    pub async fn put(&self, path: &[&str], body: &Value) -> Result<Value, ClientError> {
+        self.write(Method::PUT, path, body).await
+    }
+
     /// Deletes something. Returns what is left of it when that takes a while (202).
     ///
     /// # Errors
