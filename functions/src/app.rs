@@ -1,7 +1,16 @@
 //! The use cases, and what they need.
 
+pub mod agent_desk;
+mod agent_jobs;
+pub(crate) mod agent_proofs;
+mod agent_sessions;
+mod agent_work;
+mod agents;
+mod attempt_readers;
 pub mod authentication;
 mod cancel;
+mod chosen_agent;
+mod concurrency_limits;
 pub mod deploy;
 pub mod deploy_requests;
 mod env_types;
@@ -11,17 +20,23 @@ mod job_hints;
 pub mod job_tokens;
 mod modules;
 mod organizations;
+mod polled_jobs;
 mod projects;
+pub(crate) mod remote_runners;
 mod results;
 mod runner_checks;
+pub(crate) mod runner_profiles;
 mod runner_rules;
 mod runners;
 mod runs;
+pub(crate) mod service_accounts;
 mod sources;
 mod state_locks;
 mod streams;
+pub mod token_exchange;
 pub(crate) mod tokens;
 mod users;
+mod watchers;
 
 pub(crate) use runs::foreign_path;
 pub(crate) use sources::Source;
@@ -56,10 +71,16 @@ pub struct App {
     pub issuer: Arc<Issuer>,
     /// The hash of the token that may make organizations and nothing else, if there is one.
     pub operator: Option<SecretHash>,
+    /// Where agents ask for work.
+    pub agents: agent_desk::AgentDesk,
+    /// Where jobs reach the API.
+    pub api_url: String,
     /// How long a job's token for a cloud is good.
     pub job_token_life: Duration,
     /// Hints for whoever waits.
     pub changes: Changes,
+    /// Judges the tokens of other issuers.
+    pub sign_ins: Arc<token_exchange::SignIns>,
     /// Who has shown a good token in the last seconds.
     pub authenticated: authentication::Recent,
     /// Since when it serves requests; `Timestamp::MIN` where the API is always there.

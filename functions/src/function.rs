@@ -3,8 +3,10 @@
 pub mod path;
 
 use crate::App;
+use crate::app::agent_desk::AgentDesk;
 use crate::app::authentication::Recent;
 use crate::app::deploy_requests::{self, DeployAnswer};
+use crate::app::token_exchange::SignIns;
 use crate::changes::Changes;
 use crate::http::{HttpSettings, InvalidOrigin};
 use canyon_aws::clients::Clients;
@@ -16,6 +18,7 @@ use canyon_domain::attempt::SecretHash;
 use canyon_identity::job_name::parse_job_name;
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
+use canyon_identity::verify::{PrivateIssuers, PrivateIssuersError};
 use canyon_store::Table;
 use canyon_store::error::BoxError;
 use jiff::Timestamp;
@@ -47,11 +50,19 @@ pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> 
         issuer: Arc::new(issuer(settings, &kms)),
         operator: settings.operator_token_hash.clone().map(SecretHash),
         changes: Changes::new(LOOK_AGAIN),
+        sign_ins: Arc::new(SignIns::new(private_issuers(settings)?, Arc::new(System))),
         authenticated: Recent::default(),
+        agents: AgentDesk::new(settings.agent_pause),
+        api_url: settings.api_url.clone(),
         up_since: Timestamp::MIN,
         job_token_life: crate::app::job_tokens::LIFE,
         serves_local_runners: settings.local_jobs.is_some(),
     })
+}
+
+fn private_issuers(settings: &Settings) -> Result<PrivateIssuers, PrivateIssuersError> {
+    let authority = settings.private_issuers_ca.as_deref().map(Into::into);
+    PrivateIssuers::new(&settings.private_issuers, authority)
 }
 
 /// What callers in browsers may do, as the settings say.

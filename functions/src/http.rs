@@ -1,6 +1,9 @@
 //! The HTTP API: one file per resource. Handlers extract, call and render.
 
 mod access;
+mod agent_caller;
+mod agent_sessions;
+mod agents;
 mod answer_size;
 mod archives;
 mod artifacts;
@@ -8,6 +11,7 @@ mod audit;
 pub mod body;
 pub mod caller;
 mod compression;
+mod concurrency_limits;
 mod cors;
 mod deployments;
 mod env_types;
@@ -21,13 +25,17 @@ mod organizations;
 mod paging;
 mod projects;
 mod refusals;
+mod remote_runners;
 mod render;
 mod request_id;
 mod runner_checks;
+mod runner_profiles;
 mod runner_rules;
 mod runners;
 mod runs;
+mod service_accounts;
 mod state_locks;
+mod token_exchange;
 mod tokens;
 mod well_known;
 
@@ -82,8 +90,15 @@ fn routes() -> OpenApiRouter<App> {
         .merge(environments::routes())
         .merge(runners::routes())
         .merge(runner_checks::routes())
+        .merge(agents::routes())
+        .merge(agent_sessions::routes())
+        .merge(remote_runners::routes())
+        .merge(runner_profiles::routes())
         .merge(runner_rules::routes())
+        .merge(concurrency_limits::routes())
         .merge(event_sources::routes())
+        .merge(service_accounts::routes())
+        .merge(token_exchange::routes())
         .merge(tokens::routes())
         .merge(audit::routes())
         .merge(deployments::routes())

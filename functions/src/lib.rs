@@ -3,6 +3,7 @@
 //! [`http`] extracts, calls and renders: one file per resource. [`app`] has one use case per file:
 //! it loads, asks the domain, and writes. The same router serves a laptop and a Lambda function.
 
+pub mod agent_hints;
 pub mod app;
 pub mod changes;
 #[cfg(feature = "lambda")]

@@ -2,9 +2,13 @@
 
 use tracing_subscriber::EnvFilter;
 
+/// Kubernetes' client repeats at `warn` the whole answer that it cannot read, which is as long as the
+/// cluster likes.
+const QUIET: &str = "info,kube_client=error";
+
 /// Begins to log. `CANYON_LOG` says how much (`info` without it).
 pub fn start() {
-    let filter = EnvFilter::try_from_env("CANYON_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env("CANYON_LOG").unwrap_or_else(|_| EnvFilter::new(QUIET));
     // CloudWatch puts the time to each line.
     let log = tracing_subscriber::fmt().json().without_time().with_current_span(true);
     let _ = log.with_span_list(false).with_env_filter(filter).flatten_event(true).try_init();

@@ -3,6 +3,7 @@
 //! A function with a missing or contradictory setting does not start, and says in one line which.
 
 use secrecy::SecretString;
+use std::time::Duration;
 use url::Url;
 
 /// The functions of an installation.
@@ -54,11 +55,20 @@ pub struct Settings {
     pub cors_origins: Vec<String>,
     /// `CANYON_OPERATOR_TOKEN_HASH`: whoever shows the token with this hash may make organizations.
     pub operator_token_hash: Option<String>,
+    /// `CANYON_PRIVATE_ISSUERS`: issuers on an inner network whose keys Canyon may fetch.
+    pub private_issuers: Vec<String>,
+    /// `CANYON_PRIVATE_ISSUERS_CA`: the file with the authority of their certificates.
+    pub private_issuers_ca: Option<String>,
     /// `CANYON_RUNNER_IMAGE`: the image of jobs, where a runner names no other.
     pub runner_image: Option<String>,
     /// `CANYON_LOCAL_JOBS`: the folder of jobs that run as processes beside the functions. For tests
     /// and development.
     pub local_jobs: Option<String>,
+    /// `CANYON_ALLOW_LOCAL_CLUSTERS`: whether runners may name clusters on the machine of the functions.
+    pub allow_local_clusters: bool,
+    /// `CANYON_AGENT_POLL_SECONDS`: how long agents are asked to wait between two requests for work. With 0,
+    /// which it is without one, they wait in the request.
+    pub agent_pause: Duration,
     /// Where AWS is, and who the function is there.
     pub aws: Account,
 }
@@ -187,6 +197,29 @@ impl Variables<'_> {
         Ok(keys)
     }
 
+    /// `true` or `false`, which it is without one.
+    fn switch(&self, name: &'static str) -> Result<bool, SettingError> {
+        match self.optional(name).as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(other) => {
+                Err(SettingError::new(name, format!("`{other}` is neither `true` nor `false`")))
+            }
+        }
+    }
+
+    /// Whole seconds, up to `most`; 0 without one.
+    fn seconds(&self, name: &'static str, most: u64) -> Result<Duration, SettingError> {
+        let Some(text) = self.optional(name) else { return Ok(Duration::ZERO) };
+        let seconds = text.parse().ok().filter(|seconds| *seconds <= most);
+        seconds.map(Duration::from_secs).ok_or_else(|| {
+            SettingError::new(
+                name,
+                format!("`{text}` is no whole number of seconds from 0 to {most}"),
+            )
+        })
+    }
+
     fn operator_token_hash(&self) -> Result<Option<String>, SettingError> {
         const NAME: &str = "CANYON_OPERATOR_TOKEN_HASH";
         let hash = self.optional(NAME);
@@ -248,8 +281,12 @@ impl Settings {
             },
             cors_origins: variables.list("CANYON_CORS_ORIGINS"),
             operator_token_hash: variables.operator_token_hash()?,
+            private_issuers: variables.list("CANYON_PRIVATE_ISSUERS"),
+            private_issuers_ca: variables.optional("CANYON_PRIVATE_ISSUERS_CA"),
             runner_image: variables.optional("CANYON_RUNNER_IMAGE"),
             local_jobs: variables.optional("CANYON_LOCAL_JOBS"),
+            allow_local_clusters: variables.switch("CANYON_ALLOW_LOCAL_CLUSTERS")?,
+            agent_pause: variables.seconds("CANYON_AGENT_POLL_SECONDS", 20)?,
             aws: variables.account()?,
         })
     }

@@ -48,8 +48,9 @@ impl Recent {
 }
 
 impl App {
-    /// The principal that a token with this hash speaks for, or `None` if there is no such token
-    /// or it has expired. The operator's token is in no table: its hash is a setting.
+    /// The principal that a token with this hash speaks for, or `None` if there is no such token,
+    /// it has expired, or the service account that it was issued for has changed since. The
+    /// operator's token is in no table: its hash is a setting.
     ///
     /// # Errors
     ///
@@ -69,6 +70,13 @@ impl App {
         };
         if token.expires_at.is_some_and(|end| now >= end) {
             return Ok(None);
+        }
+        if let Some(grant) = &token.grant {
+            let org = token.principal.org;
+            let account = self.table.service_account(org, &grant.service_account).await?;
+            if !grant.stands(account.as_ref()) {
+                return Ok(None);
+            }
         }
         let principal = Arc::new(token.principal);
         let until = token.expires_at.map_or(now + TRUST, |end| end.min(now + TRUST));

@@ -3,8 +3,8 @@
 use super::App;
 use crate::http::error::ApiError;
 use canyon_domain::deadline::QUEUE_CHECK;
-use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
-use canyon_domain::ids::{DeploymentId, EnvId, OrgUuid, PrincipalId, ProjectId};
+use canyon_domain::deployment::{Deployment, Kept, Mode, Priority, Status};
+use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, PrincipalId, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::principal::Principal;
@@ -29,6 +29,10 @@ pub struct Order {
     pub module: Option<Module>,
     /// With [`Mode::Rollback`]: what to repeat.
     pub rollback_to: Option<DeploymentId>,
+    /// What it goes before.
+    pub priority: Priority,
+    /// The one agent that is to launch it.
+    pub agent: Option<AgentId>,
     /// `age` key for outputs.
     pub encrypted_outputs_recipient: Option<String>,
     /// `age` key for logs.
@@ -176,6 +180,7 @@ impl App {
                 environment.id
             )));
         }
+        self.check_chosen_agent(by, order, &environment.runner_id).await?;
         Ok(environment)
     }
 
@@ -216,6 +221,8 @@ impl App {
             mode: order.mode,
             plan_only: order.plan_only,
             rollback_to: order.rollback_to,
+            priority: order.priority,
+            agent: order.agent.clone(),
             created_at: now,
             created_by: by.id,
             status: Status::Queued,
@@ -250,6 +257,8 @@ impl App {
             plan_only: false,
             module: None,
             rollback_to: None,
+            priority: Priority::Normal,
+            agent: None,
             encrypted_outputs_recipient: None,
             encrypted_logs_recipient: None,
             log_level: LogLevel::default(),

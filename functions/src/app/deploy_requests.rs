@@ -77,6 +77,7 @@ impl Sender {
             org: organization.uuid,
             org_id: organization.id.clone(),
             role: source.role,
+            runner: None,
             operator: false,
         };
         Self { source: source.clone(), principal }

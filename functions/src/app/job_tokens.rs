@@ -18,7 +18,7 @@ use canyon_domain::job_identity::{JobStatement, TokenPhase};
 use canyon_domain::lifecycle::Refused;
 use canyon_identity::assertion::Statement;
 use canyon_identity::bearer::AttemptRef;
-use canyon_store::inventory::RunnerRecord;
+use canyon_store::runners::RunnerRecord;
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use std::time::Duration;

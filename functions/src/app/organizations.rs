@@ -64,6 +64,7 @@ impl App {
             org: organization.uuid,
             org_id: organization.id.clone(),
             role: Role::Admin,
+            runner: None,
             operator: false,
         };
         let token = TokenRecord {
@@ -72,6 +73,8 @@ impl App {
             description: "first admin".to_owned(),
             created_at: organization.created_at,
             expires_at: None,
+            labels: [].into(),
+            grant: None,
         };
         (token, secret)
     }

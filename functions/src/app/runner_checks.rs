@@ -21,13 +21,7 @@ impl App {
         by: &Principal,
         id: &RunnerId,
     ) -> Result<RunnerCheck, ApiError> {
-        let runner = self.runner(by, id).await?;
-        if stored_definition(&runner)?.needs_agent() {
-            return Err(ApiError::conflict(format!(
-                "the jobs of runner `{id}` are launched by an agent, so Canyon itself can try nothing; \
-                 look at the agent's own log"
-            )));
-        }
+        self.runner(by, id).await?;
         for _ in 0..MAX_TRIES {
             let last = self.table.runner_check(by.org, id).await?;
             let now = self.now();

@@ -7,9 +7,9 @@ use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{OrgUuid, RunnerId, RunnerUuid};
 use canyon_domain::principal::Principal;
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
-use canyon_store::inventory::RunnerRecord;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::runner_rules::RuleFilter;
+use canyon_store::runners::RunnerRecord;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -35,6 +35,7 @@ impl App {
             runner_type: definition.runner_type().to_string(),
             definition: definition.to_value().to_string(),
             sealed_secrets: self.seal(by.org, &id, &secrets).await?,
+            disabled: false,
             id,
             uuid: RunnerUuid(self.entropy.id(record.at)),
             created_at: record.at,
@@ -52,10 +53,12 @@ impl App {
 
     /// A process on Canyon's own machine is something only a laptop's owner should start.
     fn check_served(&self, definition: &RunnerDefinition) -> Result<(), ApiError> {
-        if definition.runner_type() == RunnerType::Local && !self.serves_local_runners {
+        let is_ours = definition.runner_type() == RunnerType::Local && definition.is_direct();
+        if is_ours && !self.serves_local_runners {
             return Err(ApiError::field(
                 "runner_configuration.type",
-                "`local` is for `canyon local` only: this Canyon has no machine to run jobs on",
+                "`local` without `agents` is for `canyon local` only: this Canyon has no machine to run \
+                 jobs on",
             ));
         }
         Ok(())
@@ -69,6 +72,25 @@ impl App {
     ) -> Result<RunnerRecord, ApiError> {
         let found = self.table.runner(by.org, id).await?;
         found.ok_or_else(|| ApiError::not_found("runner", id))
+    }
+
+    /// Disables or enables a runner. What runs goes on; what would be launched by it waits.
+    pub(crate) async fn switch_runner(
+        &self,
+        by: &Principal,
+        id: &RunnerId,
+        disabled: bool,
+    ) -> Result<RunnerRecord, ApiError> {
+        let runner = self.runner(by, id).await?;
+        if runner.disabled == disabled {
+            return Ok(runner);
+        }
+        let action = if disabled { "runner.disable" } else { "runner.enable" };
+        let record = self.record(by, action, format!("runners/{id}"));
+        match self.table.switch_runner(by.org, id, disabled, &record).await? {
+            Saved::Yes => self.runner(by, id).await,
+            Saved::Lost => Err(ApiError::not_found("runner", id)),
+        }
     }
 
     /// Changes the parts of a runner that `patch` gives. A secret that it leaves out stays.

@@ -95,7 +95,10 @@ impl App {
             }
             let job = self.job(of, &deployment).await?;
             let token = token.expose_secret().to_owned();
-            return Ok(Claimed { token, job, offsets, report_seconds: REPORT_SECONDS });
+            let read = self.master_keys.get().await?.read_token(of, job.fence);
+            let read_token = Some(read.expose_secret().to_owned());
+            let report_seconds = REPORT_SECONDS;
+            return Ok(Claimed { token, read_token, job, offsets, report_seconds });
         }
         Err(ApiError::contended(of.deployment))
     }

@@ -2,12 +2,13 @@
 
 use super::App;
 use crate::http::error::ApiError;
-use canyon_domain::ids::PrincipalId;
+use canyon_domain::ids::{PrincipalId, RunnerId};
 use canyon_domain::principal::{Principal, Role};
 use canyon_identity::bearer;
 use canyon_store::organizations::TokenRecord;
 use canyon_store::outcome::{Created, Deleted};
 use secrecy::{ExposeSecret, SecretString};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -20,6 +21,10 @@ pub(crate) struct TokenOrder {
     pub(crate) role: Role,
     /// How long it lives; for ever without it.
     pub(crate) life: Option<Duration>,
+    /// With the role `agent`: the only runner that its agents serve.
+    pub(crate) runner: Option<RunnerId>,
+    /// With the role `agent`: the labels that its agents have.
+    pub(crate) labels: BTreeMap<String, String>,
 }
 
 impl App {
@@ -39,11 +44,14 @@ impl App {
                 org: by.org,
                 org_id: by.org_id.clone(),
                 role: order.role,
+                runner: order.runner,
                 operator: false,
             },
             description: order.description,
             created_at: now,
             expires_at: order.life.map(|life| now + life),
+            labels: order.labels,
+            grant: None,
         };
         let record = self.record(by, "token.create", format!("tokens/{id}"));
         match self.table.create_token(&token, &record).await? {

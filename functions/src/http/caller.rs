@@ -19,20 +19,34 @@ use serde::de::DeserializeOwned;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The bearer secret that a request shows. A runner may show it in [`DEPLOYMENT_TOKEN`] too.
-pub(crate) fn presented(parts: &Parts) -> Result<Presented, ApiError> {
+/// What a request shows as its bearer secret.
+pub(super) fn bearer(parts: &Parts) -> Option<&str> {
     let bearer = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let secret = bearer
+    bearer
         .and_then(|value| value.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-        .map(|(_, secret)| secret.trim());
+        .map(|(_, secret)| secret.trim())
+}
+
+/// The bearer secret that a request shows. A runner may show it in [`DEPLOYMENT_TOKEN`] too.
+pub(crate) fn presented(parts: &Parts) -> Result<Presented, ApiError> {
     let header = || parts.headers.get(DEPLOYMENT_TOKEN).and_then(|value| value.to_str().ok());
-    secret.or_else(header).and_then(bearer::parse).ok_or_else(ApiError::unauthorized)
+    bearer(parts).or_else(header).and_then(bearer::parse).ok_or_else(ApiError::unauthorized)
 }
 
 async fn principal(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Principal>, ApiError> {
-    let Presented::Api(hash) = presented(parts)? else { return Err(ApiError::unauthorized()) };
-    let principal = app.authenticate(hash).await?.ok_or_else(ApiError::unauthorized)?;
+    let principal = match presented(parts)? {
+        Presented::Api(hash) => app.authenticate(hash).await?,
+        Presented::Read(of, hash) => {
+            let reader = app.reader_of_attempt(of, &hash).await?;
+            if reader.is_some() && !parts.method.is_safe() {
+                return Err(reads_alone());
+            }
+            reader
+        }
+        Presented::Claim(..) | Presented::Job(..) | Presented::Watch(..) => None,
+    };
+    let principal = principal.ok_or_else(ApiError::unauthorized)?;
     let params = match RawPathParams::from_request_parts(parts, app).await {
         Ok(params) => Some(params),
         // A path that names no organization, such as `/orgs`.
@@ -57,6 +71,12 @@ async fn principal(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Pri
         ));
     }
     Ok(principal)
+}
+
+/// Whatever its role may do besides: a module changes things by its own job alone.
+fn reads_alone() -> ApiError {
+    let message = "the token of a job's module is for reading alone";
+    ApiError::new(StatusCode::FORBIDDEN, message)
 }
 
 /// What a caller gave, short and without control characters.

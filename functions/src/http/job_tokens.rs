@@ -3,6 +3,7 @@
 use super::body::Body;
 use super::caller::Ids;
 use super::error::ApiError;
+use super::refusals::OfRun;
 use super::runs::Run;
 use crate::App;
 use axum::Json;
@@ -31,16 +32,10 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     request_body = IssueTokenBody,
     responses(
         (status = 200, description = "The token.", body = IssuedToken),
-        (status = 400, description = "A field is at fault.", body = ErrorBody),
-        (status = 401, description = "The attempt's token is not good.", body = ErrorBody),
         (status = 403, description = "The runner's `job.identity` does not name the audience, or \
                                       the deployment only plans.", body = ErrorBody),
-        (status = 404, description = "The token is not for this path.", body = ErrorBody),
-        (status = 409, description = "The attempt is over, or has not begun to apply.",
-         body = ErrorBody),
-        (status = 413, description = "The body is too large.", body = ErrorBody),
-        (status = 415, description = "The body is not JSON.", body = ErrorBody),
         (status = 503, description = "The signing key does not answer.", body = ErrorBody),
+        OfRun,
     ))]
 async fn issue_token(
     State(app): State<App>,

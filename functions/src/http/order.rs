@@ -5,7 +5,7 @@ use crate::app::deploy::Order;
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::deployment::Mode;
 use canyon_domain::field_error::FieldErrors;
-use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
+use canyon_domain::ids::{DeploymentId, EnvId, InvalidId, ProjectId};
 use serde_json::Value;
 
 /// The order that a body gives, or every fault of it.
@@ -41,6 +41,11 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<Order, ApiError> {
     if body.mode == RequestedMode::PlanOnly && body.plan_only == Some(false) {
         faults.add("plan_only", "`mode: plan_only` contradicts it");
     }
+    let agent = body.agent.map(|agent| agent.parse()).transpose();
+    let agent = agent.unwrap_or_else(|error: InvalidId| {
+        faults.add("agent", error.to_string());
+        None
+    });
     let (Ok(project), Ok(env)) = (project, env) else { return Err(faults.into()) };
     let order = Order {
         project,
@@ -52,6 +57,8 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<Order, ApiError> {
         },
         plan_only: body.plan_only.unwrap_or(body.mode == RequestedMode::PlanOnly),
         module: body.module,
+        priority: body.priority.unwrap_or_default(),
+        agent,
         rollback_to: body.rollback_to_deployment_id.map(DeploymentId),
         encrypted_outputs_recipient: body.encrypted_outputs_recipient,
         encrypted_logs_recipient: body.encrypted_logs_recipient,

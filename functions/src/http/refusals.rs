@@ -109,3 +109,26 @@ pub(super) enum OfMaking {
     #[response(status = 409)]
     Conflict(ErrorBody),
 }
+
+/// Of what a runner says with the code or token of its attempt.
+#[derive(IntoResponses)]
+pub(super) enum OfRun {
+    /// A field is at fault.
+    #[response(status = 400)]
+    BadRequest(ErrorBody),
+    /// The code or token is not good.
+    #[response(status = 401)]
+    Unauthorized(ErrorBody),
+    /// The code or token is not for this path.
+    #[response(status = 404)]
+    NotFound(ErrorBody),
+    /// The attempt is another runner's, or over: exit. Or it has not come so far.
+    #[response(status = 409)]
+    Conflict(ErrorBody),
+    /// The body is too large.
+    #[response(status = 413)]
+    TooLarge(ErrorBody),
+    /// The body is not JSON.
+    #[response(status = 415)]
+    NotJson(ErrorBody),
+}

@@ -16,7 +16,7 @@ use canyon_api::runner::{
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{OrgId, RunnerId};
 use canyon_domain::runner::RunnerDefinition;
-use canyon_store::inventory::RunnerRecord;
+use canyon_store::runners::RunnerRecord;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -119,7 +119,17 @@ async fn update(
     Ids((_, id)): Ids<(String, RunnerId)>,
     body: Body<RunnerUpdateBody>,
 ) -> Result<Json<Runner>, ApiError> {
-    let changed = app.update_runner(&caller, &id, &patch(body.value)).await?;
+    let (disabled, patch) = (body.value.disabled, patch(body.value));
+    let changes_more = patch.as_object().is_some_and(|parts| !parts.is_empty());
+    let changed = match disabled {
+        Some(disabled) => {
+            if changes_more {
+                app.update_runner(&caller, &id, &patch).await?;
+            }
+            app.switch_runner(&caller, &id, disabled).await?
+        }
+        None => app.update_runner(&caller, &id, &patch).await?,
+    };
     Ok(Json(render(&caller.org_id, changed)?))
 }
 
@@ -173,6 +183,7 @@ fn render(org: &OrgId, of: RunnerRecord) -> Result<Runner, ApiError> {
         id: of.id.into(),
         uuid: of.uuid.0,
         description: definition.description,
+        disabled: of.disabled,
         runner_configuration: definition.runner_configuration,
         state_storage_configuration: definition.state_storage_configuration,
         created_at: of.created_at,
@@ -186,6 +197,7 @@ fn summary(org: &OrgId, of: RunnerRecord) -> Result<RunnerSummary, ApiError> {
         org_id: org.to_string(),
         id: of.id.into(),
         description: definition.description,
+        disabled: of.disabled,
         runner_configuration: definition.runner_configuration,
         state_storage_configuration: definition.state_storage_configuration,
         created_at: of.created_at,

@@ -3,6 +3,7 @@
 use super::body::Body;
 use super::caller::{Ids, presented};
 use super::error::ApiError;
+use super::refusals::OfRun;
 use crate::App;
 use crate::app::{Source, foreign_path};
 use axum::extract::{FromRequestParts, State};
@@ -12,13 +13,13 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, extract::DefaultBodyLimit};
 use canyon_api::attempt::{
-    ClaimBody, Claimed, DeploymentResultsUpdateBody, ReportAnswer, ReportBody,
+    ClaimBody, Claimed, DEPLOYMENT_TOKEN, DeploymentResultsUpdateBody, ReportAnswer, ReportBody,
 };
 use canyon_api::error::ErrorBody;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::lifecycle::Claimant;
-use canyon_identity::bearer::{AttemptRef, Presented};
+use canyon_identity::bearer::{self, AttemptRef, Presented};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -45,7 +46,10 @@ impl FromRequestParts<App> for Run {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         match presented(parts)? {
             Presented::Job(of, token) => Ok(Self { of, token }),
-            Presented::Api(_) | Presented::Claim(..) => Err(ApiError::unauthorized()),
+            Presented::Api(_)
+            | Presented::Claim(..)
+            | Presented::Read(..)
+            | Presented::Watch(..) => Err(ApiError::unauthorized()),
         }
     }
 }
@@ -65,6 +69,30 @@ impl Run {
     }
 }
 
+/// Who says how a run ended.
+pub(super) enum Speaker {
+    /// Its runner.
+    Run(Run),
+    /// Whoever watches the job.
+    Watcher(Run),
+}
+
+impl FromRequestParts<App> for Speaker {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        // Whoever polls may show the token of that beside it.
+        let header = parts.headers.get(DEPLOYMENT_TOKEN).and_then(|value| value.to_str().ok());
+        let shown = header.and_then(bearer::parse).map_or_else(|| presented(parts), Ok)?;
+        match shown {
+            Presented::Job(of, token) => Ok(Self::Run(Run { of, token })),
+            Presented::Watch(of, token) => Ok(Self::Watcher(Run { of, token })),
+            Presented::Api(_) | Presented::Claim(..) | Presented::Read(..) => {
+                Err(ApiError::unauthorized())
+            }
+        }
+    }
+}
+
 /// A claim code.
 pub(super) struct Code {
     of: AttemptRef,
@@ -76,7 +104,9 @@ impl FromRequestParts<App> for Code {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         match presented(parts)? {
             Presented::Claim(of, hash) => Ok(Self { of, hash }),
-            Presented::Api(_) | Presented::Job(..) => Err(ApiError::unauthorized()),
+            Presented::Api(_) | Presented::Job(..) | Presented::Read(..) | Presented::Watch(..) => {
+                Err(ApiError::unauthorized())
+            }
         }
     }
 }
@@ -92,12 +122,7 @@ impl FromRequestParts<App> for Code {
     request_body = ClaimBody,
     responses(
         (status = 200, description = "It is yours.", body = Claimed),
-        (status = 400, description = "A field is at fault.", body = ErrorBody),
-        (status = 401, description = "The code is wrong.", body = ErrorBody),
-        (status = 404, description = "The code is not for this path.", body = ErrorBody),
-        (status = 409, description = "Another runner has it, or it is over.", body = ErrorBody),
-        (status = 413, description = "The body is too large.", body = ErrorBody),
-        (status = 415, description = "The body is not JSON.", body = ErrorBody),
+        OfRun,
     ))]
 async fn claim(
     State(app): State<App>,
@@ -132,12 +157,7 @@ async fn claim(
     request_body = ReportBody,
     responses(
         (status = 200, description = "Heard.", body = ReportAnswer),
-        (status = 400, description = "A field is at fault.", body = ErrorBody),
-        (status = 401, description = "The token is not good.", body = ErrorBody),
-        (status = 404, description = "The token is not for this path.", body = ErrorBody),
-        (status = 409, description = "The attempt is over: exit.", body = ErrorBody),
-        (status = 413, description = "The body is too large.", body = ErrorBody),
-        (status = 415, description = "The body is not JSON.", body = ErrorBody),
+        OfRun,
     ))]
 async fn report(
     State(app): State<App>,
@@ -149,33 +169,36 @@ async fn report(
     app.report(run.of, &run.token, &body.value).await.map(Json)
 }
 
-/// Say how the run ended.
+/// Say how the run ended; or, as whoever watches its job, that the job failed.
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/results",
     tag = "Run", operation_id = "updateDeploymentResults",
     params(
         ("orgId" = String, Path, description = "The organization."),
         ("deploymentId" = String, Path, description = "The deployment."),
         ("X-Deployment-Token" = Option<String>, Header,
-         description = "The attempt's token, if it is not in `Authorization`."),
+         description = "The attempt's token, if it is not in `Authorization`; or the `deployment_token` of a message."),
     ),
     request_body = DeploymentResultsUpdateBody,
     responses(
         (status = 204, description = "Heard."),
-        (status = 400, description = "A field is at fault.", body = ErrorBody),
-        (status = 401, description = "The token is not good.", body = ErrorBody),
-        (status = 404, description = "The token is not for this path.", body = ErrorBody),
-        (status = 409, description = "The attempt was over before.", body = ErrorBody),
-        (status = 413, description = "The body is too large.", body = ErrorBody),
-        (status = 415, description = "The body is not JSON.", body = ErrorBody),
+        OfRun,
     ))]
 async fn results(
     State(app): State<App>,
-    run: Run,
+    speaker: Speaker,
     Ids((_, id)): Ids<(String, DeploymentId)>,
     body: Body<DeploymentResultsUpdateBody>,
 ) -> Result<StatusCode, ApiError> {
-    run.is_for(id, None)?;
-    app.take_result(run.of, &run.token, &body.value).await?;
+    match speaker {
+        Speaker::Run(run) => {
+            run.is_for(id, None)?;
+            app.take_result(run.of, &run.token, &body.value).await?;
+        }
+        Speaker::Watcher(watcher) => {
+            watcher.is_for(id, None)?;
+            app.take_word_of_failure(watcher.of, &watcher.token, &body.value).await?;
+        }
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -3,12 +3,12 @@
 use super::body::Body;
 use super::caller::Ids;
 use super::error::ApiError;
+use super::refusals::OfRun;
 use super::runs::Run;
 use crate::App;
 use axum::Json;
 use axum::extract::State;
 use canyon_api::attempt::{JudgeLockAnswer, JudgeLockBody};
-use canyon_api::error::ErrorBody;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::state_lock::StateLock;
 use utoipa_axum::router::OpenApiRouter;
@@ -30,12 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     request_body = JudgeLockBody,
     responses(
         (status = 200, description = "Judged.", body = JudgeLockAnswer),
-        (status = 400, description = "A field is at fault.", body = ErrorBody),
-        (status = 401, description = "The token is not good.", body = ErrorBody),
-        (status = 404, description = "The token is not for this path.", body = ErrorBody),
-        (status = 409, description = "The attempt is over: exit.", body = ErrorBody),
-        (status = 413, description = "The body is too large.", body = ErrorBody),
-        (status = 415, description = "The body is not JSON.", body = ErrorBody),
+        OfRun,
     ))]
 async fn judge_lock(
     State(app): State<App>,

@@ -3,6 +3,7 @@
 use super::body::{Body, Params};
 use super::caller::{Admin, Ids};
 use super::error::ApiError;
+use super::fields;
 use super::paging;
 use super::refusals::{OfAction, OfClosedList, OfWrite};
 use crate::App;
@@ -12,7 +13,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use canyon_api::page::{Page, PageQuery};
 use canyon_api::token::{NewToken, Token, TokenCreateBody};
+use canyon_domain::agent::labels_fault;
 use canyon_domain::field_error::FieldErrors;
+use canyon_domain::principal::Role;
 use canyon_store::organizations::TokenRecord;
 use secrecy::ExposeSecret;
 use std::time::Duration;
@@ -56,8 +59,19 @@ fn order(body: TokenCreateBody) -> Result<TokenOrder, FieldErrors> {
     if body.expires_in_seconds.is_some_and(|life| !(1..=MAX_LIFE).contains(&life)) {
         faults.add("expires_in_seconds", format!("is from 1 to {MAX_LIFE}"));
     }
+    let runner = body.runner_id.and_then(|id| fields::id(&mut faults, "runner_id", &id));
+    if let Some(fault) = labels_fault(&body.labels) {
+        faults.add("labels", fault);
+    }
+    if body.role != Role::Agent && runner.is_some() {
+        faults.add("runner_id", "is for the role `agent`");
+    }
+    if body.role != Role::Agent && !body.labels.is_empty() {
+        faults.add("labels", "are for the role `agent`");
+    }
     let life = body.expires_in_seconds.map(|life| Duration::from_secs(life.into()));
-    faults.into_result(TokenOrder { description, role: body.role, life })
+    let labels = body.labels;
+    faults.into_result(TokenOrder { description, role: body.role, life, runner, labels })
 }
 
 /// List the tokens, without their secrets.
@@ -97,6 +111,8 @@ fn render(of: TokenRecord) -> Token {
         id: of.principal.id.0,
         description: of.description,
         role: of.principal.role,
+        runner_id: of.principal.runner.map(String::from),
+        labels: of.labels,
         created_at: of.created_at,
         expires_at: of.expires_at,
     }

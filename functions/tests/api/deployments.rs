@@ -277,3 +277,17 @@ async fn a_waiting_deployment_is_cancelled_at_once_and_the_next_one_moves_up() {
     let cancels = api.audit().await.into_iter().filter(|r| r.starts_with("deployment.cancel"));
     assert_eq!(cancels.count(), 2, "a repeated cancel leaves no record");
 }
+
+#[tokio::test]
+async fn a_deployment_has_the_priority_that_was_asked_for() {
+    let api = furnished().await;
+    for (asked, rank) in [(json!("background"), -1), (json!(null), 0), (json!("high"), 1)] {
+        let (status, made) = api.post("/deployments", with(&json!({ "priority": asked }))).await;
+        assert_eq!(status, 201, "{made}");
+        let id = made["id"].as_str().unwrap().parse().unwrap();
+        let kept = api.app.table.deployment(api.ours.uuid, id).await.unwrap().unwrap();
+        assert_eq!(kept.priority.rank(), rank, "{asked}");
+    }
+    let refused = api.post("/deployments", with(&json!({ "priority": "urgent" }))).await;
+    assert_eq!((refused.0, faults(&refused)), (400, vec!["priority"]));
+}

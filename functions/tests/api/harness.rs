@@ -4,7 +4,9 @@ use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::seam::{Clock, Entropy};
+use canyon_functions::app::agent_desk::AgentDesk;
 use canyon_functions::app::authentication::Recent;
+use canyon_functions::app::token_exchange::SignIns;
 use canyon_functions::http::{self, HttpSettings};
 use canyon_functions::{App, changes::Changes};
 use canyon_identity::bearer;
@@ -13,6 +15,7 @@ use canyon_identity::issuer::Issuer;
 use canyon_identity::master_key::MasterKey;
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
+use canyon_identity::verify::PrivateIssuers;
 use canyon_store::Table;
 use canyon_store::blobs::Blobs;
 use canyon_store::embedded::Embedded;
@@ -97,7 +100,10 @@ impl Api {
             issuer: Arc::new(issuer),
             operator: Some(bearer::hash(OPERATOR)),
             changes: Changes::new(Duration::from_millis(200)),
+            sign_ins: Arc::new(SignIns::new(PrivateIssuers::default(), clock.clone())),
             authenticated: Recent::default(),
+            agents: AgentDesk::default(),
+            api_url: url.clone(),
             up_since: jiff::Timestamp::MIN,
             job_token_life: canyon_functions::app::job_tokens::LIFE,
             serves_local_runners,
@@ -252,6 +258,7 @@ async fn organization(table: &Table, clock: &TestClock, id: &str) -> Org {
             org: uuid,
             org_id: id.parse().unwrap(),
             role,
+            runner: None,
             operator,
         };
         let record = TokenRecord {
@@ -260,6 +267,8 @@ async fn organization(table: &Table, clock: &TestClock, id: &str) -> Org {
             description: role.as_str().to_owned(),
             created_at: at,
             expires_at: None,
+            labels: [].into(),
+            grant: None,
         };
         (secret, record)
     };

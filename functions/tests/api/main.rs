@@ -3,10 +3,17 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
 
 mod access;
+mod agent_access;
+mod agent_pauses;
+mod agent_world;
+mod agents;
 mod answers;
 mod archives;
+mod attempt_readers;
 mod bad_input;
 mod browsers;
+mod chosen_agent;
+mod concurrency_limits;
 mod deploy_requests;
 mod deployments;
 mod environments;
@@ -17,9 +24,12 @@ mod job;
 mod job_tokens;
 mod operator;
 mod paging;
+mod remote_runners;
 mod request_ids;
 mod runner_checks;
+mod runner_profiles;
 mod runners;
 mod runs;
+mod service_accounts;
 mod tokens;
 mod transfers;

@@ -1,7 +1,7 @@
 //! Runners, their secrets and their users.
 
 use crate::harness::{Api, faults, local_runner, message, settled};
-use canyon_store::inventory::RunnerRecord;
+use canyon_store::runners::RunnerRecord;
 use serde_json::{Value, json};
 
 fn gke() -> Value {
@@ -222,4 +222,24 @@ async fn what_a_runner_cannot_be_is_refused_field_by_field() {
     }
     assert_eq!(api.get("/runners").await.1, json!({ "items": [] }));
     assert_eq!(api.audit().await, before);
+}
+
+#[tokio::test]
+async fn a_runner_is_disabled_and_enabled_and_stays_what_it_is() {
+    let api = Api::start().await;
+    let made = api.make("/runners", local_runner("laptop")).await;
+    assert!(made.get("disabled").is_none(), "{made}");
+    let (status, off) = api.patch("/runners/laptop", json!({ "disabled": true })).await;
+    assert_eq!((status, &off["disabled"]), (200, &json!(true)), "{off}");
+    assert_eq!(off["runner_configuration"], made["runner_configuration"]);
+    assert_eq!(api.get("/runners").await.1["items"][0]["disabled"], json!(true));
+
+    // A change of its definition does not enable it.
+    let (_, changed) = api.patch("/runners/laptop", json!({ "description": "mine" })).await;
+    assert_eq!((&changed["disabled"], &changed["description"]), (&json!(true), &json!("mine")));
+    let both = json!({ "disabled": false, "description": "ours" });
+    let (_, on) = api.patch("/runners/laptop", both).await;
+    assert!(on.get("disabled").is_none() && on["description"] == "ours", "{on}");
+    let none = api.patch("/runners/none", json!({ "disabled": true })).await;
+    assert_eq!(none.0, 404, "{none:?}");
 }

@@ -1,0 +1,305 @@
+//! An agent takes jobs, and says what became of them.
+
+use super::App;
+use super::agent_desk::ServedRunner;
+use super::agent_proofs::AgentCaller;
+use super::agent_work::held;
+use crate::http::error::ApiError;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use canyon_api::agent::{
+    HeldJob, JobKey, JobReport, RefusedJob, ReportsTaken, TailAnswer, TailBytes, TakenJob,
+    TakenJobs,
+};
+use canyon_domain::agent::Agent;
+use canyon_domain::agent_job::{AgentJob, Refused, TAIL_LIMIT, Wish};
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::shortened;
+use canyon_domain::ids::OrgUuid;
+use canyon_identity::bearer::AttemptRef;
+use canyon_identity::job_environment::job_environment;
+use canyon_store::StoreError;
+use canyon_store::outcome::Saved;
+use secrecy::ExposeSecret as _;
+
+/// How often a word is weighed again when the job has changed meanwhile.
+const MAX_TRIES: u32 = 20;
+
+/// Why a job is not the agent's.
+enum Denied {
+    /// For the agent.
+    Job(String),
+    /// Canyon itself failed.
+    Failed(ApiError),
+}
+
+impl From<Refused> for Denied {
+    fn from(refused: Refused) -> Self {
+        Self::Job(refused.to_string())
+    }
+}
+
+impl<E: Into<ApiError>> From<E> for Denied {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+fn attempt_of(org: OrgUuid, job: &JobKey) -> AttemptRef {
+    AttemptRef { org, deployment: job.deployment, number: job.attempt }
+}
+
+impl App {
+    /// An agent takes what it was offered. What is answered as taken, it may start.
+    pub(crate) async fn take_jobs(
+        &self,
+        caller: &AgentCaller,
+        number: u64,
+        jobs: &[JobKey],
+    ) -> Result<TakenJobs, ApiError> {
+        let agent = self.agent_in_session(caller, number).await?;
+        let runners = self.runners_of_agent(caller.org, &agent).await?;
+        let mut answer = TakenJobs::default();
+        for job in jobs {
+            match self.take_job(caller, &agent, &runners, job).await {
+                Ok(taken) => answer.taken.push(taken),
+                Err(Denied::Job(reason)) => answer.refused.push(RefusedJob { job: *job, reason }),
+                // What was taken so far must be told: the rest is offered still.
+                Err(Denied::Failed(error)) if answer.taken.is_empty() => return Err(error),
+                Err(Denied::Failed(_)) => break,
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn take_job(
+        &self,
+        caller: &AgentCaller,
+        agent: &Agent,
+        runners: &[ServedRunner],
+        key: &JobKey,
+    ) -> Result<TakenJob, Denied> {
+        let Some(session) = agent.session.as_ref().filter(|_| !agent.disabled) else {
+            return Err(Denied::Job("the agent is disabled; do not start it".to_owned()));
+        };
+        if !runners.iter().any(|runner| runner.uuid == key.runner) {
+            return Err(Refused::NotOffered.into());
+        }
+        for _ in 0..MAX_TRIES {
+            let found = self.table.agent_job(caller.org, key.runner, key.deployment, key.attempt);
+            let Some(mut job) = found.await? else { return Err(Refused::Withdrawn.into()) };
+            if !self.is_open(caller.org, key).await? {
+                return Err(Refused::Withdrawn.into());
+            }
+            let (before, now) = (job.clone(), self.now());
+            job.take(&agent.id, session.number, &session.place, now)?;
+            job.heard();
+            if job != before {
+                job.version += 1;
+                if self.table.save_agent_job(caller.org, &job, now).await? == Saved::Lost {
+                    continue;
+                }
+            }
+            let of = attempt_of(caller.org, key);
+            let code = self.master_keys.get().await?.claim_code(of, job.fence);
+            let environment = job_environment(&self.api_url, &caller.org_id, of, code);
+            let plain = |(name, value): (String, secrecy::SecretString)| {
+                (name, value.expose_secret().to_owned())
+            };
+            let environment = environment.into_iter().map(plain).collect();
+            return Ok(TakenJob { job: *key, order: job.order, environment });
+        }
+        Err(ApiError::contended(key.deployment).into())
+    }
+
+    /// Whether the attempt of a job waits for its runner, or for the runner's end.
+    pub(super) async fn is_open(&self, org: OrgUuid, job: &JobKey) -> Result<bool, StoreError> {
+        let deployment = self.table.deployment(org, job.deployment).await?;
+        let open = deployment.as_ref().and_then(|deployment| deployment.open_attempt());
+        Ok(open.is_some_and(|attempt| attempt.number == job.attempt))
+    }
+
+    /// An agent says what became of jobs.
+    pub(crate) async fn take_reports(
+        &self,
+        caller: &AgentCaller,
+        number: u64,
+        reports: &[JobReport],
+    ) -> Result<ReportsTaken, ApiError> {
+        let agent = self.agent_in_session(caller, number).await?;
+        let mut answer = ReportsTaken::default();
+        for report in reports {
+            match self.take_report(caller.org, &agent, report).await {
+                Ok(()) => {}
+                Err(Denied::Job(reason)) => {
+                    answer.refused.push(RefusedJob { job: report.job, reason });
+                }
+                // Each may be said again.
+                Err(Denied::Failed(error)) => return Err(error),
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn take_report(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+        report: &JobReport,
+    ) -> Result<(), Denied> {
+        let key = &report.job;
+        for _ in 0..MAX_TRIES {
+            let found = self.table.agent_job(org, key.runner, key.deployment, key.attempt).await?;
+            // It was cleared away before, and the answer to that was lost.
+            let Some(mut job) = found else { return Ok(()) };
+            let (before, now) = (job.clone(), self.now());
+            job.check_holder(&agent.id, agent.sessions)?;
+            job.heard();
+            if let Some(seen) = report.observation.clone() {
+                let handle = report.handle.clone();
+                job.report(&agent.id, agent.sessions, bounded(seen), handle, now)?;
+                keep_time_of_same(&before, &mut job);
+            }
+            if matches!(report.observation, Some(Observation::Gone(_)))
+                && !self.is_open(org, key).await?
+            {
+                // Its end was recorded before, so nobody looks at it any more.
+                job.want(Wish::Forget);
+            }
+            if let Some(done) = report.done {
+                job.carried_out(&agent.id, agent.sessions, done)?;
+            }
+            if let Some(tail) = &report.tail {
+                answer_tail(&mut job, tail);
+            }
+            let saved = if job.done == Wish::Forget {
+                self.table.delete_agent_job(org, &before).await?
+            } else if job == before {
+                Saved::Yes
+            } else {
+                job.version += 1;
+                self.table.save_agent_job(org, &job, now).await?
+            };
+            if saved == Saved::Lost {
+                continue;
+            }
+            if matches!(report.observation, Some(Observation::Gone(_))) {
+                // The launcher looks at once, instead of at its next look.
+                self.job_gone(attempt_of(org, key)).await?;
+            }
+            return Ok(());
+        }
+        Err(ApiError::contended(key.deployment).into())
+    }
+
+    /// The jobs of its place that an agent goes on with in its new session.
+    pub(crate) async fn held_jobs(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+    ) -> Result<Vec<HeldJob>, ApiError> {
+        let mut all = Vec::new();
+        for runner in self.runners_of_agent(org, agent).await? {
+            for job in self.table.agent_jobs(org, runner.uuid).await? {
+                if let Some(job) = self.go_on_with(org, agent, job).await? {
+                    all.push(held(&job));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    async fn go_on_with(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+        mut job: AgentJob,
+    ) -> Result<Option<AgentJob>, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let Some(taken) = &job.taken else { return Ok(None) };
+            if taken.agent == agent.id && taken.session == agent.sessions {
+                return Ok(Some(job));
+            }
+            let holder = self.table.agent(org, &taken.agent).await?;
+            let now = self.now();
+            if !job.take_over(agent, holder.as_ref(), now) {
+                return Ok(None);
+            }
+            // It is told in the answer to the opening.
+            job.heard();
+            job.version += 1;
+            if self.table.save_agent_job(org, &job, now).await? == Saved::Yes {
+                return Ok(Some(job));
+            }
+            let found = self.table.agent_job(org, job.runner, job.deployment, job.attempt).await?;
+            let Some(again) = found else { return Ok(None) };
+            job = again;
+        }
+        Err(ApiError::contended(job.deployment))
+    }
+
+    /// Which of the jobs that an agent finds in its place nobody waits for any more.
+    pub(crate) async fn strays(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+        found: &[JobKey],
+        held: &[HeldJob],
+    ) -> Result<Vec<JobKey>, ApiError> {
+        let mut strays = Vec::new();
+        let runners = self.runners_of_agent(org, agent).await?;
+        for key in found.iter().filter(|key| held.iter().all(|held| held.job != **key)) {
+            // What is another runner's may be another agent's.
+            let is_served = runners.iter().any(|runner| runner.uuid == key.runner);
+            let job = self.table.agent_job(org, key.runner, key.deployment, key.attempt).await?;
+            let is_held = job.is_some_and(|job| job.taken.is_some());
+            // Jobs of deployments that the table does not know are another installation's.
+            let deployment = self.table.deployment(org, key.deployment).await?;
+            if is_served && !is_held && deployment.is_some() && !self.is_open(org, key).await? {
+                strays.push(*key);
+            }
+        }
+        Ok(strays)
+    }
+}
+
+/// What is seen again as it was, was seen then.
+fn keep_time_of_same(before: &AgentJob, job: &mut AgentJob) {
+    if let (Some(before), Some(seen)) = (&before.seen, &mut job.seen)
+        && before.observation == seen.observation
+        && before.handle == seen.handle
+    {
+        seen.at = before.at;
+    }
+}
+
+/// The words of a platform, as long as an item should hold them.
+fn bounded(seen: Observation) -> Observation {
+    match seen {
+        Observation::Unknown(reason) => Observation::Unknown(shortened(reason)),
+        // What was taken is not queued any more: the time to start runs.
+        Observation::Waiting(reason) | Observation::Queued(reason) => {
+            Observation::Waiting(shortened(reason))
+        }
+        Observation::Alive => Observation::Alive,
+        Observation::Gone(failure) => Observation::Gone(failure.map(|mut failure| {
+            failure.message = shortened(failure.message);
+            failure
+        })),
+    }
+}
+
+fn answer_tail(job: &mut AgentJob, given: &TailAnswer) {
+    let Some(tail) = job.tail.as_mut().filter(|tail| tail.id == given.id && tail.answer.is_none())
+    else {
+        return;
+    };
+    tail.answer = Some(match &given.bytes {
+        TailBytes::Bytes(text) => match STANDARD.decode(text) {
+            Ok(bytes) if bytes.len() <= TAIL_LIMIT => Ok(text.clone()),
+            Ok(_) => Err(format!("the agent answered with more than {TAIL_LIMIT} bytes")),
+            Err(_) => Err("the agent's answer is not base64".to_owned()),
+        },
+        TailBytes::Failed(reason) => Err(shortened(reason.clone())),
+    });
+}

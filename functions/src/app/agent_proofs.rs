@@ -1,0 +1,165 @@
+//! By what an agent proves who it is, at each of its requests.
+
+use super::App;
+use crate::http::error::ApiError;
+use axum::http::StatusCode;
+use canyon_api::agent::{KEY_AUDIENCE, KEY_TOKEN_LIFE, KeyClaims};
+use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session};
+use canyon_domain::attempt::SecretHash;
+use canyon_domain::ids::{AgentId, OrgId, OrgUuid};
+use canyon_domain::principal::{Principal, Role};
+use canyon_identity::agent_key::{AgentKey, KeyToken};
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// How far the clock of an agent may be off, in seconds. It can learn the time from the header `Date`.
+const SKEW: u64 = 60;
+/// Clocks tick within a request.
+const TICK: i64 = 5;
+
+/// Who says what in a request.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentCaller {
+    pub(crate) org: OrgUuid,
+    pub(crate) org_id: OrgId,
+    /// The agent that the path names.
+    pub(crate) agent: AgentId,
+    pub(crate) proof: Proof,
+}
+
+/// What is shown.
+#[derive(Clone, Debug)]
+pub(crate) enum Proof {
+    /// A token of Canyon's, which was good when the request came.
+    Token(SecretHash, Arc<Principal>),
+    /// A token that the agent has signed: not yet verified.
+    Key(String),
+}
+
+impl AgentCaller {
+    /// What the caller has proved to be, if it has: by the token's word, or by this key.
+    pub(crate) fn identity(
+        &self,
+        key: Option<AgentKey>,
+        now: Timestamp,
+    ) -> Result<AgentIdentity, ApiError> {
+        let token = match &self.proof {
+            Proof::Token(_, principal) => {
+                return Ok(AgentIdentity::Token { principal: principal.id });
+            }
+            Proof::Key(token) => token,
+        };
+        let key = key.ok_or_else(ApiError::unauthorized)?;
+        let claims = KeyToken::parse(token).and_then(|token| key.verify::<KeyClaims>(&token).ok());
+        let claims = claims.ok_or_else(ApiError::unauthorized)?;
+        let audience = format!("{KEY_AUDIENCE}{}", self.org_id);
+        if claims.sub != self.agent.as_str() || claims.aud != audience {
+            return Err(ApiError::unauthorized());
+        }
+        check_times(&claims, now.as_second())?;
+        Ok(AgentIdentity::Key { public_key: key.to_pem() })
+    }
+
+    /// The principal of its token.
+    pub(crate) fn principal(&self) -> Option<&Principal> {
+        match &self.proof {
+            Proof::Token(_, principal) => Some(principal),
+            Proof::Key(_) => None,
+        }
+    }
+}
+
+/// Only whoever has the key comes here, so it may be told what is wrong.
+pub(super) fn check_times(claims: &KeyClaims, now: i64) -> Result<(), ApiError> {
+    let off = claims.iat.saturating_sub(now);
+    let left = claims.exp.saturating_sub(now);
+    if off.unsigned_abs() <= SKEW && (1..=KEY_TOKEN_LIFE + TICK).contains(&left) {
+        return Ok(());
+    }
+    let shown = |second| Timestamp::from_second(second).map_or("?".to_owned(), |at| at.to_string());
+    let message = format!(
+        "the token was made at {} for {} s, and it is {} here: a token of an agent is good for at most \
+         {KEY_TOKEN_LIFE} s. Set the clock of the agent's machine, or take the time from the header \
+         `Date` of this answer",
+        shown(claims.iat),
+        claims.exp.saturating_sub(claims.iat),
+        shown(now),
+    );
+    Err(ApiError::new(StatusCode::UNAUTHORIZED, message).with_detail("code", "clock"))
+}
+
+/// Its key, where it signs in by one.
+pub(crate) fn key_of(agent: &Agent) -> Option<AgentKey> {
+    match &agent.identity {
+        AgentIdentity::Key { public_key } => AgentKey::from_pem(public_key).ok(),
+        AgentIdentity::Token { .. } => None,
+    }
+}
+
+impl App {
+    /// The agent as it is now, if the caller is it, may work, and speaks in its newest session.
+    pub(crate) async fn agent_in_session(
+        &self,
+        caller: &AgentCaller,
+        number: u64,
+    ) -> Result<Agent, ApiError> {
+        self.check_token(caller).await?;
+        let Some(agent) = self.table.agent(caller.org, &caller.agent).await? else {
+            return Err(unknown(caller));
+        };
+        if caller.identity(key_of(&agent), self.now())? != agent.identity {
+            return Err(another(&agent.id));
+        }
+        if agent.adoption == Adoption::Rejected {
+            return Err(rejected(&agent.id));
+        }
+        let is_newest = |session: &Session| session.number == number && session.closed_at.is_none();
+        if !agent.session.as_ref().is_some_and(is_newest) || agent.adoption == Adoption::Pending {
+            return Err(superseded(&agent.id, number));
+        }
+        Ok(agent)
+    }
+
+    /// A token may be revoked while its agent waits.
+    async fn check_token(&self, caller: &AgentCaller) -> Result<(), ApiError> {
+        if let Proof::Token(hash, _) = &caller.proof {
+            let principal = self.authenticate(hash.clone()).await?;
+            principal
+                .filter(|known| known.role == Role::Agent)
+                .ok_or_else(ApiError::unauthorized)?;
+        }
+        Ok(())
+    }
+}
+
+/// Who has proved nothing does not learn what agents there are.
+fn unknown(caller: &AgentCaller) -> ApiError {
+    match &caller.proof {
+        Proof::Key(_) => ApiError::unauthorized(),
+        Proof::Token(..) => ApiError::not_found("agent", &caller.agent),
+    }
+}
+
+/// Another agent has this name.
+pub(crate) fn another(id: &AgentId) -> ApiError {
+    let message = format!(
+        "another agent is called `{id}`: it signs in by another key or token. Give this one another name, \
+         or forget that one: canyon forget agent {id}"
+    );
+    ApiError::conflict(message).with_detail("code", "another_agent")
+}
+
+/// Somebody has refused it.
+pub(crate) fn rejected(id: &AgentId) -> ApiError {
+    let message =
+        format!("agent `{id}` was rejected; an admin may change that: canyon adopt agent {id}");
+    ApiError::new(StatusCode::FORBIDDEN, message).with_detail("code", "rejected")
+}
+
+fn superseded(id: &AgentId, number: u64) -> ApiError {
+    let message = format!(
+        "session {number} of agent `{id}` is over: another process of that name has opened a newer one, or \
+         this one has left. Leave its jobs alone, and open a session if this process should go on"
+    );
+    ApiError::conflict(message).with_detail("code", "session_superseded")
+}

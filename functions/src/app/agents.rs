@@ -1,0 +1,159 @@
+//! What people do with agents, and how many may wait for it.
+
+use super::App;
+use super::agent_proofs::{AgentCaller, Proof};
+use crate::http::error::ApiError;
+use axum::http::StatusCode;
+use canyon_api::agent::AgentUpdateBody;
+use canyon_domain::agent::{Adoption, Agent};
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::ids::{AgentId, OrgUuid, PrincipalId};
+use canyon_domain::principal::Principal;
+use canyon_store::outcome::{Deleted, Saved};
+use canyon_store::pace::{Bucket, Turn};
+use jiff::SignedDuration;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How often a change is tried again when the agent has changed meanwhile: it does so all the time.
+const MAX_TRIES: u32 = 20;
+/// The most agents of an organization that wait to be adopted; beyond that the oldest is forgotten.
+const MAX_PENDING: usize = 100;
+/// How long after its last word a reserved agent that has gone is kept for people to look at.
+const STALE: SignedDuration = SignedDuration::from_hours(1);
+/// New ones that an organization takes up: anybody may ask.
+const NEW_AGENTS: Bucket = Bucket { burst: 1, per_second: 1 };
+
+impl App {
+    /// An agent that must be there.
+    pub(crate) async fn agent(&self, by: &Principal, id: &AgentId) -> Result<Agent, ApiError> {
+        let found = self.table.agent(by.org, id).await?;
+        found.ok_or_else(|| ApiError::not_found("agent", id))
+    }
+
+    /// Vouches for an agent, or refuses it. It learns so at its next look.
+    pub(crate) async fn judge_agent(
+        &self,
+        by: &Principal,
+        id: &AgentId,
+        adoption: Adoption,
+    ) -> Result<Agent, ApiError> {
+        let action = match adoption {
+            Adoption::Adopted => "agent.adopt",
+            Adoption::Rejected | Adoption::Pending => "agent.reject",
+        };
+        self.change_agent(by, id, action, |agent| agent.adoption = adoption).await
+    }
+
+    /// Changes what people say of an agent.
+    pub(crate) async fn update_agent(
+        &self,
+        by: &Principal,
+        id: &AgentId,
+        body: &AgentUpdateBody,
+    ) -> Result<Agent, ApiError> {
+        self.change_agent(by, id, "agent.update", |agent| {
+            agent.disabled = body.disabled.unwrap_or(agent.disabled);
+            if let Some(labels) = &body.labels {
+                agent.labels.clone_from(labels);
+            }
+        })
+        .await
+    }
+
+    async fn change_agent(
+        &self,
+        by: &Principal,
+        id: &AgentId,
+        action: &str,
+        change: impl Fn(&mut Agent),
+    ) -> Result<Agent, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let before = self.agent(by, id).await?;
+            let mut agent = before.clone();
+            change(&mut agent);
+            if agent == before {
+                return Ok(agent);
+            }
+            agent.version += 1;
+            let record = self.record(by, action, subject(id));
+            if self.table.change_agent(by.org, &agent, &record).await? == Saved::Yes {
+                self.agents.hints.hint(by.org, id);
+                return Ok(agent);
+            }
+        }
+        Err(ApiError::contended(id))
+    }
+
+    /// Forgets an agent: its session ends, and it may ask again as one that nobody knows.
+    pub(crate) async fn forget_agent(
+        &self,
+        by: Option<&Principal>,
+        org: OrgUuid,
+        id: &AgentId,
+    ) -> Result<Deleted, ApiError> {
+        let record = match by {
+            Some(by) => self.record(by, "agent.forget", subject(id)),
+            None => self.own_record("agent.forget", id, PrincipalId(Uuid::nil()), "canyon"),
+        };
+        let deleted = self.table.delete_agent(org, id, &record).await?;
+        self.agents.hints.hint(org, id);
+        Ok(deleted)
+    }
+
+    /// The record of what an agent does by its own right.
+    pub(super) fn record_of_agent(&self, caller: &AgentCaller, action: &str) -> AuditRecord {
+        let by = caller.principal().map_or(PrincipalId(Uuid::nil()), |principal| principal.id);
+        self.own_record(action, &caller.agent, by, "agent")
+    }
+
+    fn own_record(&self, action: &str, id: &AgentId, by: PrincipalId, right: &str) -> AuditRecord {
+        let at = self.now();
+        AuditRecord {
+            id: self.entropy.id(at),
+            at,
+            by,
+            action: action.to_owned(),
+            subject: subject(id),
+            by_right: right.to_owned(),
+        }
+    }
+
+    /// Anybody may ask to be adopted, with any key: so few of them may, and not fast.
+    pub(super) async fn make_room_for_pending(&self, org: OrgUuid) -> Result<(), ApiError> {
+        let rate = format!("agents#{org}");
+        let turn = self.table.take_turn(&rate, NEW_AGENTS, self.now(), Duration::ZERO).await?;
+        if let Turn::Later(_) = turn {
+            let message = "too many new agents ask at once; ask again in a few seconds";
+            return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message));
+        }
+        let mut pending = self.table.all_agents(org).await?;
+        // Those that were killed could not ask to be forgotten.
+        let long_ago = self.now() - STALE;
+        for agent in pending.iter().filter(|agent| agent.has_gone_for_good(long_ago)) {
+            self.forget_agent(None, org, &agent.id).await?;
+        }
+        pending.retain(|agent| agent.adoption == Adoption::Pending);
+        pending.sort_by_key(|agent| agent.created_at);
+        let surplus = (pending.len() + 1).saturating_sub(MAX_PENDING);
+        for agent in pending.iter().take(surplus) {
+            self.forget_agent(None, org, &agent.id).await?;
+        }
+        Ok(())
+    }
+
+    /// The labels that an agent's token gives it, whatever it says itself.
+    pub(super) async fn labels_of_token(
+        &self,
+        caller: &AgentCaller,
+    ) -> Result<BTreeMap<String, String>, ApiError> {
+        let Proof::Token(hash, _) = &caller.proof else { return Ok(BTreeMap::new()) };
+        let token = self.table.token_by_secret(hash).await?;
+        token.map(|token| token.labels).ok_or_else(ApiError::unauthorized)
+    }
+}
+
+fn subject(id: &AgentId) -> String {
+    format!("agents/{id}")
+}

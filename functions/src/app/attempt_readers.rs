@@ -1,0 +1,43 @@
+//! The modules of running attempts, which may read what a viewer may.
+
+use super::App;
+use crate::http::error::ApiError;
+use canyon_domain::attempt::SecretHash;
+use canyon_domain::ids::PrincipalId;
+use canyon_domain::lifecycle::TOKEN_LIFE;
+use canyon_domain::principal::{Principal, Role};
+use canyon_identity::bearer::{self, AttemptRef};
+use secrecy::ExposeSecret;
+use std::sync::Arc;
+
+impl App {
+    /// Whom a module's token speaks for: nobody, unless it is that of an attempt which a runner has claimed
+    /// and which is not over. Looked up each time, so that it ends with its attempt.
+    pub(crate) async fn reader_of_attempt(
+        &self,
+        of: AttemptRef,
+        shown: &SecretHash,
+    ) -> Result<Option<Arc<Principal>>, ApiError> {
+        let deployment = self.table.deployment(of.org, of.deployment).await?;
+        let attempt = deployment.as_ref().and_then(|deployment| deployment.open_attempt());
+        let Some(attempt) = attempt.filter(|attempt| attempt.number == of.number) else {
+            return Ok(None);
+        };
+        let Some(claim) = &attempt.claim else { return Ok(None) };
+        let expected = self.master_keys.get().await?.read_token(of, attempt.fence);
+        let is_it = bearer::is_same(&bearer::hash(expected.expose_secret()), shown);
+        let is_silent = self.now() >= claim.heartbeat_at.max(self.up_since) + TOKEN_LIFE;
+        if !is_it || is_silent {
+            return Ok(None);
+        }
+        let Some(organization) = self.table.organization(of.org).await? else { return Ok(None) };
+        Ok(Some(Arc::new(Principal {
+            id: PrincipalId(of.deployment.0),
+            org: of.org,
+            org_id: organization.id,
+            role: Role::Viewer,
+            runner: None,
+            operator: false,
+        })))
+    }
+}

@@ -1,0 +1,45 @@
+//! The one agent that somebody asks to launch a deployment.
+
+use super::App;
+use super::deploy::Order;
+use crate::http::error::ApiError;
+use canyon_domain::ids::RunnerId;
+use canyon_domain::principal::Principal;
+use canyon_domain::runner::RunnerDefinition;
+
+impl App {
+    /// Refuses an order whose agent could never launch it.
+    pub(super) async fn check_chosen_agent(
+        &self,
+        by: &Principal,
+        order: &Order,
+        runner: &RunnerId,
+    ) -> Result<(), ApiError> {
+        let Some(id) = &order.agent else { return Ok(()) };
+        let fault = |reason: String| Err(ApiError::field("agent", reason));
+        let found = self.table.runner(by.org, runner).await?;
+        let definition = found
+            .and_then(|found| serde_json::from_str(&found.definition).ok())
+            .and_then(|value| RunnerDefinition::parse_stored(value).ok());
+        let Some(definition) = definition else {
+            return fault(format!("runner `{runner}` is gone, or its definition cannot be read"));
+        };
+        if !definition.may_have_agent() {
+            let kind = definition.runner_type();
+            return fault(format!(
+                "runner `{runner}` is of type `{kind}`, whose jobs no agent launches: Canyon does itself"
+            ));
+        }
+        let Some(agent) = self.table.agent(by.org, id).await? else {
+            return fault(format!("there is no agent `{id}`"));
+        };
+        let settings = definition.configuration.agent_settings();
+        let target = settings.and_then(|settings| settings.agents.as_ref());
+        // Of a runner whose jobs Canyon launches itself, only what was adopted for that takes one.
+        let may = agent.may_serve_alone(runner, target) && (agent.reserved || settings.is_some());
+        if may {
+            return Ok(());
+        }
+        fault(format!("agent `{id}` may not launch jobs of runner `{runner}`"))
+    }
+}

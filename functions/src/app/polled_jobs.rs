@@ -1,0 +1,160 @@
+//! What whoever polls for a remote runner is told of each job.
+
+use super::App;
+use super::agent_proofs::AgentCaller;
+use super::agent_work::key_of;
+use crate::http::error::ApiError;
+use canyon_api::remote_runner::{
+    RemoteRunnerMessage, RemoteRunnerMessageCancelJob, RemoteRunnerMessageCheckJobStatus,
+    RemoteRunnerMessageCreateJob,
+};
+use canyon_domain::agent::Agent;
+use canyon_domain::agent_job::{AgentJob, Wish};
+use canyon_domain::attempt::Attempt;
+use canyon_domain::failure::{Failure, FailureClass, shortened};
+use canyon_domain::polled_job::{Manifest, Polled, Say};
+use canyon_identity::bearer::AttemptRef;
+use canyon_store::outcome::Saved;
+use secrecy::ExposeSecret as _;
+
+impl App {
+    /// What there is to say of a job, if anything.
+    pub(super) async fn message_of(
+        &self,
+        caller: &AgentCaller,
+        agent: &Agent,
+        job: AgentJob,
+    ) -> Result<Option<RemoteRunnerMessage>, ApiError> {
+        if job.taken.is_none() {
+            return self.hand_out(caller, agent, job).await;
+        }
+        if job.check_holder(&agent.id, agent.sessions).is_err() {
+            return Ok(None);
+        }
+        self.say(caller, job).await
+    }
+
+    /// Gives a job that nobody has to whoever polls.
+    async fn hand_out(
+        &self,
+        caller: &AgentCaller,
+        agent: &Agent,
+        mut job: AgentJob,
+    ) -> Result<Option<RemoteRunnerMessage>, ApiError> {
+        let now = self.now();
+        let Some(session) = agent.live(now) else { return Ok(None) };
+        if !job.is_for(agent) || !agent.has_room(job.order.kind, now) {
+            return Ok(None);
+        }
+        let holder = match &job.offer {
+            Some(offer) => self.table.agent(caller.org, &offer.agent).await?,
+            None => None,
+        };
+        // What is offered to another still is refused by the next step.
+        job.offer(agent, holder.as_slice(), now);
+        let Ok(manifest) = job.hand_out(&agent.id, session.number, &session.place, now) else {
+            return Ok(None);
+        };
+        if !self.is_open(caller.org, &key_of(&job)).await? {
+            return Ok(None);
+        }
+        let manifest = match manifest {
+            Some(Ok(manifest)) => manifest,
+            Some(Err(reason)) => {
+                return self.cannot(caller, job, FailureClass::Config, &reason).await;
+            }
+            None => {
+                let reason = "it was launched before its runner had a key, for an agent";
+                return self.cannot(caller, job, FailureClass::Lost, reason).await;
+            }
+        };
+        if self.write(caller, &mut job).await? == Saved::Lost {
+            return Ok(None);
+        }
+        self.create(caller, &job, manifest).await.map(Some)
+    }
+
+    /// Ends a job that cannot be handed out.
+    async fn cannot(
+        &self,
+        caller: &AgentCaller,
+        mut job: AgentJob,
+        class: FailureClass,
+        reason: &str,
+    ) -> Result<Option<RemoteRunnerMessage>, ApiError> {
+        let message = shortened(format!("the job cannot be handed out: {reason}"));
+        job.failed(Failure::new(class, message), self.now());
+        if self.write(caller, &mut job).await? == Saved::Yes {
+            self.job_gone(attempt_of(caller, &job)).await?;
+        }
+        Ok(None)
+    }
+
+    async fn create(
+        &self,
+        caller: &AgentCaller,
+        job: &AgentJob,
+        manifest: Manifest,
+    ) -> Result<RemoteRunnerMessage, ApiError> {
+        let code = self.master_keys.get().await?.claim_code(attempt_of(caller, job), job.fence);
+        Ok(RemoteRunnerMessage::CreateJob(RemoteRunnerMessageCreateJob {
+            job_id: manifest.name.clone(),
+            namespace: manifest.namespace.clone(),
+            configuration: manifest.with_claim_code(code.expose_secret()),
+            deployment_token: self.watch_token(caller, job).await?,
+        }))
+    }
+
+    /// What there is to say of a job that was handed out.
+    async fn say(
+        &self,
+        caller: &AgentCaller,
+        mut job: AgentJob,
+    ) -> Result<Option<RemoteRunnerMessage>, ApiError> {
+        let (before, now) = (job.clone(), self.now());
+        let Some(what) = job.say(now) else { return Ok(None) };
+        let saved = if job.done == Wish::Forget {
+            self.table.delete_agent_job(caller.org, &before).await?
+        } else {
+            self.write(caller, &mut job).await?
+        };
+        let Some(Polled { name: job_id, namespace, .. }) = job.polled.clone() else {
+            return Ok(None);
+        };
+        if saved == Saved::Lost {
+            return Ok(None);
+        }
+        let deployment_token = self.watch_token(caller, &job).await?;
+        if what == Say::Cancel {
+            let cancel = RemoteRunnerMessageCancelJob { job_id, namespace, deployment_token };
+            return Ok(Some(RemoteRunnerMessage::CancelJob(cancel)));
+        }
+        let deployment = self.table.deployment(caller.org, job.deployment).await?;
+        let attempt = deployment.as_ref().and_then(|deployment| deployment.open_attempt());
+        let Some(attempt) = attempt.filter(|attempt| attempt.number == job.attempt) else {
+            return Ok(None);
+        };
+        let expires_at = match attempt {
+            // Its pod has run, so one that does not any more will not.
+            Attempt { claim: Some(_), .. } => now,
+            _ => attempt.taken_up_at.unwrap_or(attempt.launched_at) + attempt.limits.start(),
+        };
+        let check =
+            RemoteRunnerMessageCheckJobStatus { job_id, namespace, deployment_token, expires_at };
+        Ok(Some(RemoteRunnerMessage::CheckJobStatus(check)))
+    }
+
+    async fn write(&self, caller: &AgentCaller, job: &mut AgentJob) -> Result<Saved, ApiError> {
+        job.version += 1;
+        Ok(self.table.save_agent_job(caller.org, job, self.now()).await?)
+    }
+
+    async fn watch_token(&self, caller: &AgentCaller, job: &AgentJob) -> Result<String, ApiError> {
+        let token = self.master_keys.get().await?.watch_token(attempt_of(caller, job), job.fence);
+        Ok(token.expose_secret().to_owned())
+    }
+}
+
+fn attempt_of(caller: &AgentCaller, job: &AgentJob) -> AttemptRef {
+    AttemptRef { org: caller.org, deployment: job.deployment, number: job.attempt }
+}

@@ -1,0 +1,179 @@
+//! The published protocol of remote runners, served from the jobs of agents.
+//!
+//! Whoever polls with the key of a runner is an agent of the runner's name, with one session that never ends by
+//! itself. What it is told follows from the jobs that agents take too, so the two kinds may stand side by side.
+
+use super::App;
+use super::agent_desk::ServedRunner;
+use super::agent_proofs::{AgentCaller, Proof, check_times};
+use crate::http::error::ApiError;
+use axum::http::StatusCode;
+use canyon_api::agent::{KEY_AUDIENCE, KeyClaims, OpenSession, PROTOCOL, Poll};
+use canyon_api::remote_runner::RemoteRunnerMessage;
+use canyon_domain::agent::Adoption;
+use canyon_domain::ids::{AgentId, OrgId, RunnerId};
+use canyon_domain::runner::RunnerType;
+use canyon_identity::agent_key::{AgentKey, KeyToken};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The process that those who poll count as: they draw no name, and replicas share what they do.
+const POLLS: &str = "poll-requests";
+/// Whoever polls says of no limit; the runner's and the organization's hold.
+const CONCURRENCY: u32 = 10_000;
+
+/// Who polls, for which runner.
+pub(crate) struct RemoteRunner {
+    caller: AgentCaller,
+    runner: ServedRunner,
+}
+
+impl RemoteRunner {
+    /// The organization.
+    pub(crate) fn org_id(&self) -> &OrgId {
+        &self.caller.org_id
+    }
+}
+
+impl App {
+    /// Whoever has signed `token`, if that is with the key of this runner.
+    ///
+    /// # Errors
+    ///
+    /// 401 with what is wrong with the token. What is signed by another key learns nothing else.
+    pub(crate) async fn remote_runner(
+        &self,
+        org_id: &str,
+        runner_id: &str,
+        token: &str,
+    ) -> Result<RemoteRunner, ApiError> {
+        let parsed = KeyToken::parse(token).ok_or_else(not_such_a_token)?;
+        let foreign = || not_signed_by(org_id, runner_id);
+        let org_id: OrgId = org_id.parse().map_err(|_| foreign())?;
+        let id: RunnerId = runner_id.parse().map_err(|_| foreign())?;
+        let org = self.organization_of_agents(&org_id).await?.ok_or_else(foreign)?;
+        let runners = self.served_runners(org, Some(&id)).await?;
+        let runner = runners.first().cloned().ok_or_else(foreign)?;
+        let key = runner.key.ok_or_else(foreign)?;
+        let claims = key.verify::<Value>(&parsed).map_err(|_| foreign())?;
+        self.check_claims(claims, &org_id, &id)?;
+        let agent: AgentId = id.as_str().parse().map_err(|_| foreign())?;
+        let caller = AgentCaller { org, org_id, agent, proof: Proof::Key(token.to_owned()) };
+        Ok(RemoteRunner { caller, runner })
+    }
+
+    /// Whoever has the key is told what it has signed wrongly.
+    fn check_claims(&self, claims: Value, org: &OrgId, runner: &RunnerId) -> Result<(), ApiError> {
+        let claims: KeyClaims = serde_json::from_value(claims)
+            .map_err(|error| refused(format!("a claim of the token cannot be read: {error}")))?;
+        let audience = format!("{KEY_AUDIENCE}{org}");
+        for (name, said, wanted) in
+            [("sub", &claims.sub, runner.as_str()), ("aud", &claims.aud, audience.as_str())]
+        {
+            if said != wanted {
+                return Err(refused(format!("the token's claim `{name}` must be `{wanted}`")));
+            }
+        }
+        check_times(&claims, self.now().as_second())
+    }
+
+    /// The next message for whoever polls; nothing after `wait`.
+    pub(crate) async fn poll_requests(
+        &self,
+        by: &RemoteRunner,
+        wait: Duration,
+    ) -> Result<Option<RemoteRunnerMessage>, ApiError> {
+        let RemoteRunner { caller, runner } = by;
+        let end = Instant::now() + wait;
+        // Before the first look, so that no hint is missed.
+        let waiter = self.agents.hints.listen(caller.org, &caller.agent);
+        let number = self.session_of(by).await?;
+        let mut agent = self.sign_of_life(caller, number, &Poll::default()).await?;
+        loop {
+            for job in self.table.agent_work(caller.org, runner.uuid).await? {
+                if let Some(message) = self.message_of(caller, &agent, job).await? {
+                    return Ok(Some(message));
+                }
+            }
+            let now = Instant::now();
+            if now >= end {
+                return Ok(None);
+            }
+            waiter.wait(self.agents.look.min(end - now)).await;
+            agent = self.agent_in_session(caller, number).await?;
+        }
+    }
+
+    /// The one session of those who poll, which begins with their first request.
+    async fn session_of(&self, by: &RemoteRunner) -> Result<u64, ApiError> {
+        let RemoteRunner { caller, runner } = by;
+        if runner.kind != RunnerType::KubernetesAgent {
+            return Err(not_polled(runner));
+        }
+        let place = format!("remote-runner/{}", runner.uuid);
+        let found = self.table.agent(caller.org, &caller.agent).await?;
+        if let Some(agent) = &found
+            && let Some(session) = &agent.session
+        {
+            let is_own = session.instance == POLLS && session.place == place;
+            if is_own && session.closed_at.is_none() && agent.adoption == Adoption::Adopted {
+                return Ok(session.number);
+            }
+            if !is_own && session.is_live(self.now()) {
+                return Err(connected(&agent.id));
+            }
+        }
+        let opening = OpenSession {
+            instance: POLLS.to_owned(),
+            version: POLLS.to_owned(),
+            protocol: PROTOCOL,
+            serves: vec![RunnerType::KubernetesAgent],
+            place,
+            labels: [].into(),
+            runner: Some(runner.id.clone()),
+            reserved: false,
+            concurrency: CONCURRENCY,
+            public_key: runner.key.map(AgentKey::to_pem),
+            found: Vec::new(),
+        };
+        // The runner's key has vouched for it, so it is adopted; if that was changed meanwhile, its next request
+        // says why not.
+        self.open_session(caller, &opening).await?.session.ok_or_else(ApiError::unauthorized)
+    }
+}
+
+fn refused(message: impl Into<String>) -> ApiError {
+    ApiError::new(StatusCode::UNAUTHORIZED, message)
+}
+
+fn not_such_a_token() -> ApiError {
+    refused(
+        "this needs `Authorization: Bearer` with a JWT whose header is `alg`: `EdDSA`, `typ`: `JWT` and `kid`, the \
+         SHA-256 of the 32 bytes of the public key in hexadecimal, and nothing else",
+    )
+}
+
+fn not_signed_by(org: &str, runner: &str) -> ApiError {
+    use crate::http::caller::shown;
+    let (org, runner) = (shown(org), shown(runner));
+    refused(format!(
+        "the token is not signed by the `key` of runner `{runner}` of organization `{org}`, if there is one"
+    ))
+}
+
+fn not_polled(runner: &ServedRunner) -> ApiError {
+    ApiError::conflict(format!(
+        "runner `{}` is of type `{}`, and this protocol hands out Kubernetes Jobs alone: make it one of type \
+         `kubernetes-agent`, or run canyon-agent",
+        runner.id, runner.kind
+    ))
+}
+
+fn connected(id: &AgentId) -> ApiError {
+    let message = format!(
+        "canyon-agent is connected as agent `{id}`, which is the name of this runner too; stop one of the two, or \
+         give the agent another name"
+    );
+    ApiError::conflict(message).with_detail("code", "session_superseded")
+}

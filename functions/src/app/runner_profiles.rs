@@ -1,0 +1,96 @@
+//! Making, changing and deleting profiles of runners.
+
+use super::App;
+use crate::http::error::ApiError;
+use canyon_domain::ids::RunnerProfileId;
+use canyon_domain::principal::Principal;
+use canyon_domain::runner_profile::{ProfileSettings, RunnerProfile};
+use canyon_store::outcome::{Created, Deleted, Saved};
+use serde_json::{Map, Value, json};
+
+/// How often a change is tried again when the profile has changed meanwhile.
+const MAX_TRIES: u32 = 10;
+
+/// What is to change of a profile.
+#[derive(Clone, Debug)]
+pub(crate) struct ProfileChange {
+    pub(crate) description: Option<String>,
+    pub(crate) agents: Option<Value>,
+    pub(crate) job: Option<Map<String, Value>>,
+}
+
+impl App {
+    /// Makes a profile.
+    pub(crate) async fn create_runner_profile(
+        &self,
+        by: &Principal,
+        id: RunnerProfileId,
+        description: Option<String>,
+        settings: ProfileSettings,
+    ) -> Result<RunnerProfile, ApiError> {
+        let record = self.record(by, "runner_profile.create", format!("runner-profiles/{id}"));
+        let (created_at, updated_at) = (record.at, record.at);
+        let profile =
+            RunnerProfile { id, description, settings, created_at, updated_at, version: 1 };
+        match self.table.create_runner_profile(by.org, &profile, &record).await? {
+            Created::Yes => Ok(profile),
+            Created::Exists | Created::Missing(_) => Err(ApiError::conflict(format!(
+                "runner profile `{0}` exists already; change it with: canyon update \
+                 runner-profile {0}",
+                profile.id
+            ))),
+        }
+    }
+
+    /// A profile that must be there.
+    pub(crate) async fn runner_profile(
+        &self,
+        by: &Principal,
+        id: &RunnerProfileId,
+    ) -> Result<RunnerProfile, ApiError> {
+        let found = self.table.runner_profile(by.org, id).await?;
+        found.ok_or_else(|| ApiError::not_found("runner profile", id))
+    }
+
+    /// Changes what `change` gives. What was launched before stays as it is.
+    pub(crate) async fn update_runner_profile(
+        &self,
+        by: &Principal,
+        id: &RunnerProfileId,
+        change: &ProfileChange,
+    ) -> Result<RunnerProfile, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let mut profile = self.runner_profile(by, id).await?;
+            if change.agents.is_some() || change.job.is_some() {
+                let known = || profile.settings.agents.as_ref().map(|agents| json!(agents));
+                let none = |agents: &Value| agents.as_object().is_some_and(Map::is_empty);
+                let agents = change.agents.clone().or_else(known).filter(|agents| !none(agents));
+                let job = change.job.clone().unwrap_or_else(|| profile.settings.job.clone());
+                profile.settings = ProfileSettings::parse(agents, job)?;
+            }
+            if change.description.is_some() {
+                profile.description.clone_from(&change.description);
+            }
+            let record = self.record(by, "runner_profile.update", format!("runner-profiles/{id}"));
+            profile.updated_at = record.at;
+            profile.version += 1;
+            if self.table.save_runner_profile(by.org, &profile, &record).await? == Saved::Yes {
+                return Ok(profile);
+            }
+        }
+        Err(ApiError::contended(id))
+    }
+
+    /// Deletes a profile. What was launched by it goes on.
+    pub(crate) async fn delete_runner_profile(
+        &self,
+        by: &Principal,
+        id: &RunnerProfileId,
+    ) -> Result<(), ApiError> {
+        let record = self.record(by, "runner_profile.delete", format!("runner-profiles/{id}"));
+        match self.table.delete_runner_profile(by.org, id, &record).await? {
+            Deleted::Yes => Ok(()),
+            Deleted::No => Err(ApiError::not_found("runner profile", id)),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Making, changing and deleting service accounts.
+
+use super::App;
+use super::event_sources::Narrowing;
+use crate::http::error::ApiError;
+use canyon_domain::ids::{RunnerId, ServiceAccountId};
+use canyon_domain::principal::{Principal, Role};
+use canyon_domain::service_account::ServiceAccount;
+use canyon_domain::trust_policy::TrustPolicy;
+use canyon_store::outcome::{Created, Deleted, Saved};
+
+/// How often a change is tried again when the service account has changed meanwhile.
+const MAX_TRIES: u32 = 10;
+
+/// A service account that is wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceAccountOrder {
+    pub(crate) id: ServiceAccountId,
+    pub(crate) description: String,
+    pub(crate) role: Role,
+    pub(crate) runner: Option<RunnerId>,
+    pub(crate) trust_policies: Vec<TrustPolicy>,
+}
+
+/// What is to change of one.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceAccountChange {
+    pub(crate) description: Option<String>,
+    pub(crate) role: Option<Role>,
+    pub(crate) runner: Narrowing<RunnerId>,
+    pub(crate) trust_policies: Option<Vec<TrustPolicy>>,
+}
+
+impl App {
+    /// Makes a service account.
+    pub(crate) async fn create_service_account(
+        &self,
+        by: &Principal,
+        order: ServiceAccountOrder,
+    ) -> Result<ServiceAccount, ApiError> {
+        let ServiceAccountOrder { id, description, role, runner, trust_policies } = order;
+        let record = self.record(by, "service_account.create", format!("service-accounts/{id}"));
+        let account = ServiceAccount {
+            uuid: self.entropy.id(record.at),
+            id,
+            description,
+            role,
+            runner,
+            trust_policies,
+            created_at: record.at,
+            updated_at: record.at,
+            version: 1,
+        };
+        self.check_runner(by, &account).await?;
+        match self.table.create_service_account(by.org, &account, &record).await? {
+            Created::Yes => Ok(account),
+            Created::Exists | Created::Missing(_) => Err(ApiError::conflict(format!(
+                "service account `{0}` exists already; change it with: canyon update \
+                 service-account {0}",
+                account.id
+            ))),
+        }
+    }
+
+    /// Only an agent is of one runner, and that must be there: another could be made under its name
+    /// later, for something else.
+    async fn check_runner(&self, by: &Principal, account: &ServiceAccount) -> Result<(), ApiError> {
+        let Some(runner) = &account.runner else { return Ok(()) };
+        if account.role != Role::Agent {
+            return Err(ApiError::field(
+                "runner_id",
+                "is for the role `agent` alone; leave it out",
+            ));
+        }
+        if self.table.runner(by.org, runner).await?.is_none() {
+            return Err(ApiError::field(
+                "runner_id",
+                format!("names no runner; create it first: canyon create runner {runner}"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// A service account that must be there.
+    pub(crate) async fn service_account(
+        &self,
+        by: &Principal,
+        id: &ServiceAccountId,
+    ) -> Result<ServiceAccount, ApiError> {
+        let found = self.table.service_account(by.org, id).await?;
+        found.ok_or_else(|| ApiError::not_found("service account", id))
+    }
+
+    /// Changes what `change` gives. Tokens that were issued before are good no more.
+    pub(crate) async fn update_service_account(
+        &self,
+        by: &Principal,
+        id: &ServiceAccountId,
+        change: &ServiceAccountChange,
+    ) -> Result<ServiceAccount, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let before = self.service_account(by, id).await?;
+            let record =
+                self.record(by, "service_account.update", format!("service-accounts/{id}"));
+            let change = change.clone();
+            let after = ServiceAccount {
+                description: change.description.unwrap_or(before.description),
+                role: change.role.unwrap_or(before.role),
+                runner: change.runner.of(before.runner),
+                trust_policies: change.trust_policies.unwrap_or(before.trust_policies),
+                updated_at: record.at,
+                version: before.version + 1,
+                ..before
+            };
+            self.check_runner(by, &after).await?;
+            let saved =
+                self.table.save_service_account(by.org, before.version, &after, &record).await?;
+            if saved == Saved::Yes {
+                self.authenticated.forget();
+                return Ok(after);
+            }
+        }
+        Err(ApiError::contended(id))
+    }
+
+    /// Deletes a service account: nobody signs in as it any more, and its tokens are good no more. What
+    /// they have begun goes on.
+    pub(crate) async fn delete_service_account(
+        &self,
+        by: &Principal,
+        id: &ServiceAccountId,
+    ) -> Result<(), ApiError> {
+        for _ in 0..MAX_TRIES {
+            let account = self.service_account(by, id).await?;
+            let record =
+                self.record(by, "service_account.delete", format!("service-accounts/{id}"));
+            let deleted = self.table.delete_service_account(by.org, &account, &record).await?;
+            if deleted == Deleted::Yes {
+                self.authenticated.forget();
+                return Ok(());
+            }
+        }
+        Err(ApiError::contended(id))
+    }
+}

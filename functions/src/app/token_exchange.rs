@@ -1,0 +1,205 @@
+//! A token of another issuer, exchanged for one of Canyon's.
+//!
+//! Who asks has shown nothing yet. So until a signature is good, a request costs two reads of the table
+//! and a bounded number of calls to the issuer, and all refusals are the same: they tell neither which
+//! organizations and service accounts there are, nor what was wrong. The log does.
+
+use super::App;
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::ids::{OrgId, ServiceAccountId};
+use canyon_domain::principal::Principal;
+use canyon_domain::seam::Clock;
+use canyon_domain::service_account::ServiceAccount;
+use canyon_identity::bearer;
+use canyon_identity::verify::{
+    Fetcher, IssuerKeys, PrivateIssuers, Refusal, SystemResolver, Verifier,
+};
+use canyon_store::StoreError;
+use canyon_store::organizations::TokenRecord;
+use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long a token is good.
+pub(crate) const LIFE: Duration = Duration::from_mins(15);
+/// Tokens that a service account is issued at once, after a quiet time: a fleet starting up.
+const BURST: f64 = 1_000.0;
+/// Tokens a second that it is issued from then on. With [`LIFE`] they suffice for 45,000 callers.
+const RATE: f64 = 50.0;
+/// The most service accounts whose pace is remembered; beyond that all are forgotten.
+const MAX_PACES: usize = 10_000;
+
+/// What judges those who sign in.
+pub struct SignIns {
+    verifier: Verifier,
+    private: PrivateIssuers,
+    paces: Mutex<HashMap<Uuid, Pace>>,
+}
+
+/// What a service account may still be issued, and as of when.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    left: f64,
+    at: Timestamp,
+}
+
+impl std::fmt::Debug for SignIns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SignIns").finish_non_exhaustive()
+    }
+}
+
+impl SignIns {
+    /// Fetches keys over the network, of issuers at public addresses and of the `private` ones.
+    pub fn new(private: PrivateIssuers, clock: Arc<dyn Clock>) -> Self {
+        let fetcher = Fetcher::new(private.clone(), Arc::new(SystemResolver));
+        let keys = IssuerKeys::new(Arc::new(fetcher), clock.clone());
+        Self { verifier: Verifier::new(Arc::new(keys), clock), private, paces: Mutex::default() }
+    }
+
+    /// The issuers on an inner network that may be asked for keys.
+    pub(crate) fn private(&self) -> &PrivateIssuers {
+        &self.private
+    }
+
+    /// Whether `account` may be issued one more token now; then it counts as issued.
+    fn takes_turn(&self, account: Uuid, now: Timestamp) -> bool {
+        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        if paces.len() >= MAX_PACES {
+            paces.clear();
+        }
+        let pace = paces.entry(account).or_insert(Pace { left: BURST, at: now });
+        let since = now.duration_since(pace.at).as_secs_f64().max(0.0);
+        *pace = Pace { left: (pace.left + since * RATE).min(BURST), at: now };
+        let may = pace.left >= 1.0;
+        if may {
+            pace.left -= 1.0;
+        }
+        may
+    }
+}
+
+/// Why there is no token.
+#[derive(Debug)]
+pub(crate) enum Denied {
+    /// Nothing shows that the caller may have one.
+    Unknown,
+    /// The token is signed by an issuer that the service account trusts; this is wrong with it.
+    Known(String),
+    /// Too many were issued for this service account.
+    TooMany,
+    /// The table does not answer.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Denied {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl App {
+    /// A token of the service account for whoever shows `subject_token`.
+    pub(crate) async fn exchange(
+        &self,
+        org: &str,
+        service_account: &str,
+        subject_token: &SecretString,
+    ) -> Result<SecretString, Denied> {
+        let (principal, account) = self.asked_for(org, service_account).await?;
+        let policies = &account.trust_policies;
+        let judged = self.sign_ins.verifier.verify(subject_token.expose_secret(), policies).await;
+        let policy = judged.map_err(|refusal| denied(&account, &refusal))?;
+        if !self.sign_ins.takes_turn(account.uuid, self.now()) {
+            return Err(Denied::TooMany);
+        }
+        self.issue(principal, &account, policy).await
+    }
+
+    /// The service account, and who signs in as it is.
+    async fn asked_for(
+        &self,
+        org: &str,
+        account: &str,
+    ) -> Result<(Principal, ServiceAccount), Denied> {
+        let unknown = |_| Denied::Unknown;
+        let org: OrgId = org.parse().map_err(unknown)?;
+        let id: ServiceAccountId = account.parse().map_err(unknown)?;
+        let org = self.table.organization_named(&org).await?.ok_or(Denied::Unknown)?;
+        let account = self.table.service_account(org.uuid, &id).await?.ok_or(Denied::Unknown)?;
+        let principal = Principal {
+            id: account.principal(),
+            org: org.uuid,
+            org_id: org.id,
+            role: account.role,
+            runner: account.runner.clone(),
+            operator: false,
+        };
+        Ok((principal, account))
+    }
+
+    async fn issue(
+        &self,
+        principal: Principal,
+        account: &ServiceAccount,
+        policy: usize,
+    ) -> Result<SecretString, Denied> {
+        let now = self.now();
+        let until = now + LIFE;
+        let secret = bearer::api_token(self.entropy.as_ref());
+        let record = AuditRecord {
+            by_right: format!("trust_policies[{policy}] of version {}", account.version),
+            ..self.record(
+                &principal,
+                "service_account.sign_in",
+                format!("service-accounts/{}", account.id),
+            )
+        };
+        let token = TokenRecord {
+            hash: bearer::hash(secret.expose_secret()),
+            principal,
+            description: String::new(),
+            created_at: now,
+            expires_at: Some(until),
+            labels: [].into(),
+            grant: Some(account.grant()),
+        };
+        // It cannot exist: its secret is a new random number.
+        self.table.issue_token(&token, until, &record).await?;
+        Ok(secret)
+    }
+}
+
+fn denied(account: &ServiceAccount, refusal: &Refusal) -> Denied {
+    tracing::info!(service_account = %account.id, %refusal, "refused a sign-in");
+    match refusal {
+        Refusal::Unproved(_) => Denied::Unknown,
+        Refusal::Untimely(reason) => Denied::Known(format!("the token {reason}")),
+        Refusal::Unmatched(_) => Denied::Known(format!(
+            "the token is good, but matches no trust policy of service account `{}`: {refusal}",
+            account.id
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use canyon_identity::system::System;
+
+    #[test]
+    fn a_fleet_may_start_at_once_and_then_only_so_fast() {
+        let sign_ins = SignIns::new(PrivateIssuers::default(), Arc::new(System));
+        let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let start = Timestamp::UNIX_EPOCH;
+        let turns = |account, at| (0..2_000).filter(|_| sign_ins.takes_turn(account, at)).count();
+        assert_eq!(turns(one, start), 1_000);
+        assert_eq!(turns(other, start), 1_000, "each has its own");
+        assert_eq!(turns(one, start + Duration::from_secs(2)), 100);
+        assert_eq!(turns(one, start), 0, "a clock that goes back gives nothing");
+        assert_eq!(turns(one, start + Duration::from_hours(1)), 1_000);
+    }
+}

@@ -1,0 +1,71 @@
+//! The one word of whoever watches a job that was handed out: that it failed.
+
+use super::App;
+use crate::http::error::ApiError;
+use canyon_api::attempt::{DeploymentResultsUpdateBody, ResultStatus};
+use canyon_domain::attempt::SecretHash;
+use canyon_domain::failure::{Failure, FailureClass, shortened};
+use canyon_domain::lifecycle::Refused;
+use canyon_identity::bearer::{self, AttemptRef};
+use canyon_store::outcome::Saved;
+use secrecy::ExposeSecret as _;
+
+/// How often the word is weighed again when the job has changed meanwhile.
+const MAX_TRIES: u32 = 20;
+
+impl App {
+    /// Takes the word that the job of an attempt failed, is stuck, or is not there. The launcher weighs it as what
+    /// it sees of a job itself, so a job that had not begun to apply is tried again.
+    ///
+    /// # Errors
+    ///
+    /// 401 when the token is not the attempt's; 409 when that is over.
+    pub(crate) async fn take_word_of_failure(
+        &self,
+        of: AttemptRef,
+        token: &SecretHash,
+        body: &DeploymentResultsUpdateBody,
+    ) -> Result<(), ApiError> {
+        let deployment = self.table.deployment(of.org, of.deployment).await?;
+        let deployment = deployment.ok_or_else(ApiError::unauthorized)?;
+        let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
+        let attempt = attempt.ok_or_else(ApiError::unauthorized)?;
+        let expected = self.master_keys.get().await?.watch_token(of, attempt.fence);
+        if !bearer::is_same(&bearer::hash(expected.expose_secret()), token) {
+            return Err(ApiError::unauthorized());
+        }
+        if body.status == ResultStatus::Success {
+            let reason = "this token is for whoever watches the job, to say that it failed; that it succeeded, its \
+                runner says";
+            return Err(ApiError::field("status", reason));
+        }
+        let failure = failure(body);
+        let runner = self.table.runner(of.org, &deployment.runner).await?;
+        let runner = runner.ok_or(Refused::Superseded)?.uuid;
+        for _ in 0..MAX_TRIES {
+            let found = self.table.agent_job(of.org, runner, of.deployment, of.number).await?;
+            let mut job = found.filter(|job| job.polled.is_some()).ok_or(Refused::Superseded)?;
+            if !job.failed(failure.clone(), self.now()) {
+                // Its first word counts, and it has said that.
+                return Ok(());
+            }
+            job.version += 1;
+            if self.table.save_agent_job(of.org, &job, self.now()).await? == Saved::Yes {
+                self.job_gone(of).await?;
+                return Ok(());
+            }
+        }
+        Err(ApiError::contended(of.deployment))
+    }
+}
+
+fn failure(body: &DeploymentResultsUpdateBody) -> Failure {
+    if let Some(failure) = &body.failure {
+        return Failure::new(failure.class, shortened(failure.message.clone()));
+    }
+    let message = match &body.error {
+        Some(error) => format!("whoever watches the job says: {}", error.message),
+        None => "whoever watches the job says that it failed".to_owned(),
+    };
+    Failure::new(FailureClass::Lost, shortened(message))
+}

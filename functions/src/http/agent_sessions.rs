@@ -1,0 +1,185 @@
+//! What agents call: sessions, work, and what became of it.
+
+use super::body::Body;
+use super::caller::Ids;
+use super::error::ApiError;
+use super::refusals::{OfAction, OfWrite};
+use crate::App;
+use crate::app::agent_proofs::AgentCaller;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use canyon_api::agent::{
+    MAX_WAIT, OpenSession, Poll, Reports, ReportsTaken, SessionOpened, TakeJobs, TakenJobs, Work,
+};
+use canyon_domain::agent::labels_fault;
+use canyon_domain::field_error::FieldErrors;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The most jobs that one request names.
+const MAX_ITEMS: usize = 100;
+/// The most jobs that a new session names: all that it finds.
+const MAX_FOUND: usize = 1_000;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(open))
+        .routes(routes!(close))
+        .routes(routes!(poll))
+        .routes(routes!(take))
+        .routes(routes!(report))
+}
+
+/// Begin a session of an agent. A newer session ends the older one.
+#[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/sessions", tag = "Agent",
+    operation_id = "openAgentSession",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("agentId" = String, Path, description = "The agent."),
+    ),
+    request_body = OpenSession,
+    responses(
+        (status = 201, description = "It has begun.", body = SessionOpened),
+        (status = 202, description = "Nobody has adopted the agent yet; ask again.", body = SessionOpened),
+        OfWrite,
+    ))]
+async fn open(
+    State(app): State<App>,
+    caller: AgentCaller,
+    body: Body<OpenSession>,
+) -> Result<(StatusCode, Json<SessionOpened>), ApiError> {
+    check(&body.value)?;
+    let opened = app.open_session(&caller, &body.value).await?;
+    let status = if opened.session.is_some() { StatusCode::CREATED } else { StatusCode::ACCEPTED };
+    Ok((status, Json(opened)))
+}
+
+fn check(body: &OpenSession) -> Result<(), FieldErrors> {
+    let mut faults = FieldErrors::default();
+    let texts = [
+        ("instance", &body.instance, 100),
+        ("version", &body.version, 100),
+        ("place", &body.place, 300),
+    ];
+    for (path, text, most) in texts {
+        if text.is_empty() || text.len() > most || text.contains(char::is_control) {
+            faults.add(path, format!("has 1 to {most} characters, and no control characters"));
+        }
+    }
+    if body.serves.is_empty() || body.serves.len() > 16 {
+        faults.add("serves", "has 1 to 16 types of runners");
+    }
+    if !(1..=10_000).contains(&body.concurrency) {
+        faults.add("concurrency", "is from 1 to 10000");
+    }
+    if let Some(fault) = labels_fault(&body.labels) {
+        faults.add("labels", fault);
+    }
+    if body.found.len() > MAX_FOUND {
+        faults.add("found", format!("has at most {MAX_FOUND} jobs"));
+    }
+    faults.into_result(())
+}
+
+/// End a session: what it was offered goes to others at once.
+#[utoipa::path(delete, path = "/orgs/{orgId}/agents/{agentId}/sessions/{number}", tag = "Agent",
+    operation_id = "closeAgentSession",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("agentId" = String, Path, description = "The agent."),
+        ("number" = u64, Path, description = "The session."),
+    ),
+    responses((status = 204, description = "It is over."), OfAction))]
+async fn close(
+    State(app): State<App>,
+    caller: AgentCaller,
+    Ids((_, _, number)): Ids<(String, String, u64)>,
+) -> Result<StatusCode, ApiError> {
+    app.close_session(&caller, number).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Ask for work, and wait for it. It is a sign of life too.
+#[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/sessions/{number}/poll", tag = "Agent",
+    operation_id = "pollAgentWork",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("agentId" = String, Path, description = "The agent."),
+        ("number" = u64, Path, description = "The session."),
+    ),
+    request_body = Poll,
+    responses((status = 200, description = "What there is to do.", body = Work), OfWrite))]
+async fn poll(
+    State(app): State<App>,
+    caller: AgentCaller,
+    Ids((_, _, number)): Ids<(String, String, u64)>,
+    body: Body<Poll>,
+) -> Result<Json<Work>, ApiError> {
+    let body = body.value;
+    let mut faults = FieldErrors::default();
+    if body.wait_seconds > MAX_WAIT {
+        faults.add("wait_seconds", format!("at most {MAX_WAIT}"));
+    }
+    if body.last_error.as_ref().is_some_and(|error| error.chars().count() > 1_000) {
+        faults.add("last_error", "has at most 1000 characters");
+    }
+    faults.into_result(())?;
+    Ok(Json(app.poll(&caller, number, &body).await?))
+}
+
+/// Take jobs that were offered. What is answered as taken may be started, and nothing else.
+#[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/sessions/{number}/take", tag = "Agent",
+    operation_id = "takeAgentJobs",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("agentId" = String, Path, description = "The agent."),
+        ("number" = u64, Path, description = "The session."),
+    ),
+    request_body = TakeJobs,
+    responses((status = 200, description = "Which to start.", body = TakenJobs), OfWrite))]
+async fn take(
+    State(app): State<App>,
+    caller: AgentCaller,
+    Ids((_, _, number)): Ids<(String, String, u64)>,
+    body: Body<TakeJobs>,
+) -> Result<Json<TakenJobs>, ApiError> {
+    let jobs = body.value.jobs;
+    few("jobs", jobs.len())?;
+    Ok(Json(app.take_jobs(&caller, number, &jobs).await?))
+}
+
+/// Say what became of jobs. Each word may be said again.
+#[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/sessions/{number}/reports", tag = "Agent",
+    operation_id = "reportAgentJobs",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("agentId" = String, Path, description = "The agent."),
+        ("number" = u64, Path, description = "The session."),
+    ),
+    request_body = Reports,
+    responses((status = 200, description = "They are noted, but for these.", body = ReportsTaken), OfWrite))]
+async fn report(
+    State(app): State<App>,
+    caller: AgentCaller,
+    Ids((_, _, number)): Ids<(String, String, u64)>,
+    body: Body<Reports>,
+) -> Result<Json<ReportsTaken>, ApiError> {
+    let reports = body.value.reports;
+    few("reports", reports.len())?;
+    let handle = |report: &_| {
+        let canyon_api::agent::JobReport { handle, .. } = report;
+        handle.as_ref().is_some_and(|handle| handle.len() > 1_000)
+    };
+    if let Some(at) = reports.iter().position(handle) {
+        return Err(ApiError::field(format!("reports[{at}].handle"), "has at most 1000 bytes"));
+    }
+    Ok(Json(app.take_reports(&caller, number, &reports).await?))
+}
+
+fn few(path: &str, count: usize) -> Result<(), ApiError> {
+    if count > MAX_ITEMS {
+        return Err(ApiError::field(path, format!("has at most {MAX_ITEMS} entries")));
+    }
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! Agents, as people see and judge them.
+
+use super::body::{Body, Params};
+use super::caller::{Admin, Ids, Viewer};
+use super::error::ApiError;
+use super::paging;
+use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use crate::App;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use canyon_api::agent::{AgentQuery, AgentUpdateBody, AgentView, SessionView};
+use canyon_api::page::{Page, PageQuery};
+use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session, labels_fault, old_program};
+use canyon_domain::ids::AgentId;
+use canyon_identity::agent_key::AgentKey;
+use canyon_store::outcome::Deleted;
+use jiff::Timestamp;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(get, update, forget))
+        .routes(routes!(adopt))
+        .routes(routes!(reject))
+}
+
+/// List the agents.
+#[utoipa::path(get, path = "/orgs/{orgId}/agents", tag = "Agent", operation_id = "listAgents",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        PageQuery,
+        AgentQuery,
+    ),
+    responses((status = 200, description = "A page of them.", body = Page<AgentView>), OfList))]
+async fn list(
+    State(app): State<App>,
+    caller: Viewer,
+    Params(page): Params<PageQuery>,
+    Params(query): Params<AgentQuery>,
+) -> Result<Json<Page<AgentView>>, ApiError> {
+    let name = format!("agents?{}", query.state.map_or("", Adoption::as_str));
+    let request = paging::request(&page, &name)?;
+    let wanted = |agent: &Agent| query.state.is_none_or(|state| agent.adoption == state);
+    let found = app.table.agents(caller.org, &request, wanted).await?;
+    let now = app.now();
+    Ok(Json(paging::answer(found, &name, |agent| render(agent, now))))
+}
+
+/// Read an agent.
+#[utoipa::path(get, path = "/orgs/{orgId}/agents/{agentId}", tag = "Agent", operation_id = "getAgent",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("agentId" = String, Path, description = "The agent."),
+    ),
+    responses((status = 200, description = "The agent.", body = AgentView), OfRead))]
+async fn get(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, id)): Ids<(String, AgentId)>,
+) -> Result<Json<AgentView>, ApiError> {
+    Ok(Json(render(app.agent(&caller, &id).await?, app.now())))
+}
+
+/// Change an agent: give it no further work, or other labels.
+#[utoipa::path(patch, path = "/orgs/{orgId}/agents/{agentId}", tag = "Agent",
+    operation_id = "updateAgent",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("agentId" = String, Path, description = "The agent."),
+    ),
+    request_body = AgentUpdateBody,
+    responses((status = 200, description = "It is changed.", body = AgentView), OfWrite))]
+async fn update(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, AgentId)>,
+    body: Body<AgentUpdateBody>,
+) -> Result<Json<AgentView>, ApiError> {
+    if let Some(fault) = body.value.labels.as_ref().and_then(labels_fault) {
+        return Err(ApiError::field("labels", fault));
+    }
+    let agent = app.update_agent(&caller, &id, &body.value).await?;
+    Ok(Json(render(agent, app.now())))
+}
+
+/// Forget an agent. Its session ends, and it must be adopted again.
+#[utoipa::path(delete, path = "/orgs/{orgId}/agents/{agentId}", tag = "Agent",
+    operation_id = "forgetAgent",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("agentId" = String, Path, description = "The agent."),
+    ),
+    responses((status = 204, description = "It is forgotten."), OfAction))]
+async fn forget(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, AgentId)>,
+) -> Result<StatusCode, ApiError> {
+    match app.forget_agent(Some(&caller), caller.org, &id).await? {
+        Deleted::Yes => Ok(StatusCode::NO_CONTENT),
+        Deleted::No => Err(ApiError::not_found("agent", id)),
+    }
+}
+
+/// Adopt an agent: it may work from now on.
+#[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/actions/adopt", tag = "Agent",
+    operation_id = "adoptAgent",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("agentId" = String, Path, description = "The agent."),
+    ),
+    responses((status = 200, description = "It is adopted.", body = AgentView), OfAction))]
+async fn adopt(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, AgentId)>,
+) -> Result<Json<AgentView>, ApiError> {
+    let agent = app.judge_agent(&caller, &id, Adoption::Adopted).await?;
+    Ok(Json(render(agent, app.now())))
+}
+
+/// Reject an agent: it gets no work, and its key or token is of no use under this name.
+#[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/actions/reject", tag = "Agent",
+    operation_id = "rejectAgent",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("agentId" = String, Path, description = "The agent."),
+    ),
+    responses((status = 200, description = "It is rejected.", body = AgentView), OfAction))]
+async fn reject(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, id)): Ids<(String, AgentId)>,
+) -> Result<Json<AgentView>, ApiError> {
+    let agent = app.judge_agent(&caller, &id, Adoption::Rejected).await?;
+    Ok(Json(render(agent, app.now())))
+}
+
+fn render(of: Agent, now: Timestamp) -> AgentView {
+    let availability = match of.live(now) {
+        None => "offline",
+        Some(session) if session.draining => "draining",
+        Some(session) if session.running > 0 => "busy",
+        Some(_) => "idle",
+    };
+    let (fingerprint, principal) = match &of.identity {
+        AgentIdentity::Key { public_key } => {
+            (AgentKey::from_pem(public_key).ok().map(AgentKey::fingerprint), None)
+        }
+        AgentIdentity::Token { principal } => (None, Some(principal.to_string())),
+    };
+    AgentView {
+        state: of.adoption,
+        availability: availability.to_owned(),
+        labels: of.labels,
+        runner_id: of.runner.map(String::from),
+        disabled: of.disabled,
+        reserved: of.reserved,
+        fingerprint,
+        principal,
+        created_at: of.created_at,
+        session: of.session.map(session),
+        id: of.id.into(),
+    }
+}
+
+fn session(of: Session) -> SessionView {
+    SessionView {
+        number: of.number,
+        opened_at: of.opened_at,
+        last_seen: of.last_seen,
+        warnings: old_program(&of.program, env!("CARGO_PKG_VERSION")).into_iter().collect(),
+        version: of.program,
+        protocol: of.protocol,
+        serves: of.serves.into_iter().map(|kind| kind.to_string()).collect(),
+        place: of.place,
+        concurrency: of.concurrency,
+        running: of.running,
+        last_error: of.last_error,
+    }
+}

@@ -1,0 +1,123 @@
+//! Limits on how many jobs run at once.
+
+use super::body::{Body, Params};
+use super::caller::{Admin, Ids, Viewer};
+use super::error::ApiError;
+use super::paging;
+use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use crate::App;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use canyon_api::concurrency_limit::{ConcurrencyLimit, ConcurrencyLimitBody};
+use canyon_api::page::{Page, PageQuery};
+use canyon_domain::concurrency::{self, LimitScope, MAX_LIMIT};
+use canyon_domain::ids::OrgUuid;
+use canyon_store::outcome::Deleted;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(get, set, delete))
+}
+
+/// List the limits, with who holds their places.
+#[utoipa::path(get, path = "/orgs/{orgId}/concurrency-limits", tag = "ConcurrencyLimit",
+    operation_id = "listConcurrencyLimits",
+    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    responses(
+        (status = 200, description = "A page of them.", body = Page<ConcurrencyLimit>),
+        OfList,
+    ))]
+async fn list(
+    State(app): State<App>,
+    caller: Viewer,
+    Params(page): Params<PageQuery>,
+) -> Result<Json<Page<ConcurrencyLimit>>, ApiError> {
+    let name = "concurrency-limits".to_owned();
+    let request = paging::request(&page, &name)?;
+    let found = app.table.limits(caller.org, &request).await?;
+    let found = paging::answer(found, &name, |limit| limit);
+    let mut items = Vec::new();
+    for limit in found.items {
+        items.push(shown(&app, caller.org, limit).await?);
+    }
+    Ok(Json(Page { items, next_page_token: found.next_page_token }))
+}
+
+/// Read a limit, with who holds its places.
+#[utoipa::path(get, path = "/orgs/{orgId}/concurrency-limits/{scope}", tag = "ConcurrencyLimit",
+    operation_id = "getConcurrencyLimit",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("scope" = String, Path, description = "`organization`, `runner:ID` or `project:ID`."),
+    ),
+    responses((status = 200, description = "The limit.", body = ConcurrencyLimit), OfRead))]
+async fn get(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, scope)): Ids<(String, LimitScope)>,
+) -> Result<Json<ConcurrencyLimit>, ApiError> {
+    let found = app.table.limit(caller.org, &scope).await?;
+    let found = found.ok_or_else(|| ApiError::not_found("concurrency limit", &scope))?;
+    Ok(Json(shown(&app, caller.org, found).await?))
+}
+
+/// Set a limit. What runs already goes on, and holds no place if it was launched before.
+#[utoipa::path(put, path = "/orgs/{orgId}/concurrency-limits/{scope}", tag = "ConcurrencyLimit",
+    operation_id = "setConcurrencyLimit",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("scope" = String, Path, description = "`organization`, `runner:ID` or `project:ID`."),
+    ),
+    request_body = ConcurrencyLimitBody,
+    responses((status = 200, description = "It is set.", body = ConcurrencyLimit), OfWrite))]
+async fn set(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, scope)): Ids<(String, LimitScope)>,
+    body: Body<ConcurrencyLimitBody>,
+) -> Result<Json<ConcurrencyLimit>, ApiError> {
+    let max_jobs = body.value.max_jobs;
+    if !(1..=MAX_LIMIT).contains(&max_jobs) {
+        let reason = format!(
+            "is from 1 to {MAX_LIMIT}; to launch nothing at all, disable the runner instead"
+        );
+        return Err(ApiError::field("max_jobs", reason));
+    }
+    let limit = app.set_limit(&caller, scope, max_jobs).await?;
+    Ok(Json(shown(&app, caller.org, limit).await?))
+}
+
+/// Take a limit away.
+#[utoipa::path(delete, path = "/orgs/{orgId}/concurrency-limits/{scope}",
+    tag = "ConcurrencyLimit", operation_id = "deleteConcurrencyLimit",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("scope" = String, Path, description = "`organization`, `runner:ID` or `project:ID`."),
+    ),
+    responses((status = 204, description = "It is gone."), OfAction))]
+async fn delete(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, scope)): Ids<(String, LimitScope)>,
+) -> Result<StatusCode, ApiError> {
+    match app.delete_limit(&caller, &scope).await? {
+        Deleted::Yes => Ok(StatusCode::NO_CONTENT),
+        Deleted::No => Err(ApiError::not_found("concurrency limit", &scope)),
+    }
+}
+
+async fn shown(
+    app: &App,
+    org: OrgUuid,
+    of: concurrency::ConcurrencyLimit,
+) -> Result<ConcurrencyLimit, ApiError> {
+    let held = app.table.held_places(org, &of.scope).await?;
+    Ok(ConcurrencyLimit {
+        scope: of.scope.to_string(),
+        max_jobs: of.max_jobs,
+        held_by: held.into_iter().map(|place| place.holder.deployment.0).collect(),
+        updated_at: of.updated_at,
+    })
+}

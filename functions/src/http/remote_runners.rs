@@ -1,0 +1,74 @@
+//! What polls for a remote runner, by the published protocol.
+
+use super::access::note_organization;
+use super::body::Params;
+use super::caller::{Ids, bearer};
+use super::error::ApiError;
+use crate::App;
+use crate::app::remote_runners::RemoteRunner;
+use axum::Json;
+use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse as _, Response};
+use canyon_api::agent::MAX_WAIT;
+use canyon_api::error::ErrorBody;
+use canyon_api::remote_runner::{PollRequestsQuery, RemoteRunnerMessage};
+use std::time::Duration;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(poll))
+}
+
+impl FromRequestParts<App> for RemoteRunner {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let token = bearer(parts).unwrap_or_default().to_owned();
+        let params = RawPathParams::from_request_parts(parts, app).await;
+        let params = params.map_err(|_| ApiError::not_an_id())?;
+        let named = |wanted: &str| {
+            let found = params.iter().find(|(name, _)| *name == wanted);
+            found.map(|(_, value)| value.to_owned()).ok_or_else(ApiError::not_an_id)
+        };
+        let runner = app.remote_runner(&named("orgId")?, &named("runnerId")?, &token).await?;
+        note_organization(runner.org_id());
+        Ok(runner)
+    }
+}
+
+/// Wait for what a remote runner is to do. Shows a JWT that is signed with the private half of the runner's `key`.
+#[utoipa::path(post, path = "/orgs/{orgId}/remote-runners/{runnerId}/actions/poll-requests",
+    tag = "RemoteRunnerMessages", operation_id = "waitForRemoteRunnerMessages",
+    params(
+        ("orgId" = String, Path, description = "The organization."),
+        ("runnerId" = String, Path, description = "The runner."),
+        PollRequestsQuery,
+    ),
+    responses(
+        (status = 200, description = "What to do.", body = RemoteRunnerMessage),
+        (status = 204, description = "Nothing; ask again."),
+        (status = 400, description = "A parameter is at fault.", body = ErrorBody),
+        (status = 401, description = "The token is not good, for the reason in the message.", body = ErrorBody),
+        (status = 403, description = "The agent of the runner's name was rejected.", body = ErrorBody),
+        (status = 404, description = "The path names no organization or runner.", body = ErrorBody),
+        (status = 409, description = "Another agent has the runner's name, or it is of another type.",
+         body = ErrorBody),
+    ))]
+async fn poll(
+    State(app): State<App>,
+    by: RemoteRunner,
+    Ids((_, _)): Ids<(String, String)>,
+    Params(query): Params<PollRequestsQuery>,
+) -> Result<Response, ApiError> {
+    let wait = query.wait_seconds.unwrap_or(MAX_WAIT);
+    if wait > MAX_WAIT {
+        return Err(ApiError::field("wait_seconds", format!("at most {MAX_WAIT}")));
+    }
+    Ok(match app.poll_requests(&by, Duration::from_secs(wait.into())).await? {
+        Some(message) => Json(message).into_response(),
+        None => StatusCode::NO_CONTENT.into_response(),
+    })
+}

@@ -1,0 +1,48 @@
+//! How often an agent asks, where a request that waits occupies a function.
+
+use crate::agent_world::{far_away, job, open, order, say, token};
+use crate::harness::Api;
+use canyon_functions::app::agent_desk::AgentDesk;
+use canyon_functions::http::HttpSettings;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Asks as an agent does that would wait; what is answered, and after how long.
+async fn ask(api: &Api, token: &str, running: u32) -> (Value, Duration) {
+    let since = Instant::now();
+    let body = json!({ "running": running, "wait_seconds": 1 });
+    let (status, work) = say(api, token, "berlin/sessions/1/poll", body).await;
+    assert_eq!(status, 200, "{work}");
+    (work, since.elapsed())
+}
+
+#[tokio::test]
+async fn an_agent_waits_in_its_request_while_it_has_work_and_comes_again_when_it_has_none() {
+    let mut api = far_away().await;
+    let change = |mut app: canyon_functions::app::App| {
+        app.agents = AgentDesk::new(PAUSE);
+        app
+    };
+    api.serve_again(change, &HttpSettings::default()).await;
+    let token = token(&api, json!({ "runner_id": "far" })).await;
+    open(&api, &token, "berlin", "a").await;
+    let (idle, took) = ask(&api, &token, 0).await;
+    assert_eq!(idle, json!({ "pause_ms": 5_000 }));
+    assert!(took < Duration::from_secs(1), "it did not wait: {took:?}");
+
+    let (_, key) = order(&api).await;
+    let (work, _) = ask(&api, &token, 0).await;
+    assert_eq!((&work["offers"], &work["pause_ms"]), (&json!([key]), &json!(0)), "{work}");
+    say(&api, &token, "berlin/sessions/1/take", json!({ "jobs": [key] })).await;
+    assert!(job(&api, &key).await.unwrap().taken.is_some());
+    for running in [1, 0] {
+        let (work, took) = ask(&api, &token, running).await;
+        assert_eq!(work, json!({ "pause_ms": 0 }), "{running}");
+        assert!(took >= Duration::from_secs(1), "it waited for news: {took:?}");
+    }
+    api.clock.advance(Duration::from_mins(3));
+    open(&api, &token, "berlin", "a").await;
+    assert_eq!(ask(&api, &token, 0).await.0["pause_ms"], 5_000, "nothing was offered of late");
+}

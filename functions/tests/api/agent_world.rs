@@ -1,0 +1,164 @@
+//! An API with a runner that agents serve, and what agents send to it.
+
+use crate::harness::{Answer, Api};
+use crate::job::{deploy, launch, stored};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use canyon_domain::agent_job::{AgentJob, JobOrder, Wish};
+use canyon_domain::ids::RunnerUuid;
+use canyon_domain::runner::RunnerType;
+use canyon_domain::seam::Clock as _;
+use canyon_identity::agent_key::AgentKey;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// A runner that agents serve.
+pub(crate) fn far(id: &str, configuration: Value) -> Value {
+    let mut runner = json!({
+        "id": id,
+        "runner_configuration": { "type": "docker-agent" },
+        "state_storage_configuration": { "type": "s3", "bucket": "states" },
+    });
+    let Value::Object(configuration) = configuration else { panic!("{configuration}") };
+    for (name, value) in configuration {
+        runner["runner_configuration"][name] = value;
+    }
+    runner
+}
+
+/// An API whose environment `main` deploys by the runner `far`.
+pub(crate) async fn far_away() -> Api {
+    let api = Api::start().await;
+    api.furnish().await;
+    api.make("/runners", far("far", json!({}))).await;
+    api.make("/runner-rules", json!({ "runner_id": "far", "project_id": "shop" })).await;
+    api.make("/projects/shop/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
+    api
+}
+
+/// A token of the role `agent`.
+pub(crate) async fn token(api: &Api, more: Value) -> String {
+    let mut body = json!({ "role": "agent" });
+    for (name, value) in more.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    api.make("/tokens", body).await["secret"].as_str().unwrap().to_owned()
+}
+
+/// What an agent of the runner `far` opens with.
+pub(crate) fn opening(instance: &str) -> Value {
+    json!({
+        "instance": instance, "version": env!("CARGO_PKG_VERSION"), "protocol": 1,
+        "serves": ["docker-agent"], "place": "engine", "runner": "far", "concurrency": 10,
+    })
+}
+
+/// As `token`, to an agent's path.
+pub(crate) async fn say(api: &Api, token: &str, path: &str, body: Value) -> Answer {
+    api.call_as(token, Method::POST, &format!("/agents/{path}"), Some(&body)).await
+}
+
+/// Opens a session that must begin; its number.
+pub(crate) async fn open(api: &Api, token: &str, agent: &str, instance: &str) -> u64 {
+    let answer = say(api, token, &format!("{agent}/sessions"), opening(instance)).await;
+    assert_eq!(answer.0, 201, "{}", answer.1);
+    answer.1["session"].as_u64().unwrap()
+}
+
+/// Writes what the launcher writes when it starts the next attempt of a new deployment. The claim code, and
+/// how the job is called.
+pub(crate) async fn order(api: &Api) -> (String, Value) {
+    let id = deploy(api).await;
+    let code = launch(api, &id).await;
+    let deployment = stored(api, &id).await;
+    let attempt = deployment.open_attempt().unwrap();
+    let org = api.ours.uuid;
+    let runner = api.app.table.runner(org, &deployment.runner).await.unwrap().unwrap();
+    assert_eq!(runner.id.as_str(), "far");
+    let job = AgentJob {
+        deployment: deployment.id,
+        attempt: attempt.number,
+        fence: attempt.fence,
+        runner: runner.uuid,
+        order: JobOrder {
+            org_id: api.ours.id.parse().unwrap(),
+            runner_id: runner.id,
+            kind: RunnerType::DockerAgent,
+            definition: serde_json::from_str(&runner.definition).unwrap(),
+            project: deployment.project.clone(),
+            env: deployment.env.clone(),
+            launched_at: attempt.launched_at,
+        },
+        target: None,
+        only: None,
+        priority: 0,
+        offer: None,
+        taken: None,
+        wish: Wish::Run,
+        done: Wish::Run,
+        seen: None,
+        tail: None,
+        manifest: None,
+        polled: None,
+        version: 1,
+    };
+    api.app.table.create_agent_job(org, &job, api.clock.now()).await.unwrap();
+    let key = json!({ "runner": job.runner, "deployment": id, "attempt": 1 });
+    (code, key)
+}
+
+/// The job as it is stored.
+pub(crate) async fn job(api: &Api, key: &Value) -> Option<AgentJob> {
+    let runner = RunnerUuid(key["runner"].as_str().unwrap().parse().unwrap());
+    let deployment = key["deployment"].as_str().unwrap().parse().unwrap();
+    api.app.table.agent_job(api.ours.uuid, runner, deployment, 1).await.unwrap()
+}
+
+/// The key of an agent.
+pub(crate) struct Key {
+    pair: Ed25519KeyPair,
+}
+
+impl Key {
+    pub(crate) fn new() -> Self {
+        let random = aws_lc_rs::rand::SystemRandom::new();
+        let document = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
+        Self { pair: Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap() }
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        let prefix = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+        let der = [prefix.as_slice(), self.pair.public_key().as_ref()].concat();
+        let body = STANDARD.encode(der);
+        format!("-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n")
+    }
+
+    pub(crate) fn fingerprint(&self) -> String {
+        AgentKey::from_pem(&self.pem()).unwrap().fingerprint()
+    }
+
+    /// Signed as it is, whatever the parts say.
+    pub(crate) fn signed(&self, header: &Value, claims: &Value) -> String {
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", part(header), part(claims));
+        let signature = URL_SAFE_NO_PAD.encode(self.pair.sign(signed.as_bytes()));
+        format!("{signed}.{signature}")
+    }
+
+    pub(crate) fn header(&self) -> Value {
+        json!({ "alg": "EdDSA", "typ": "JWT", "kid": self.fingerprint() })
+    }
+
+    /// What the agent of this name shows.
+    pub(crate) fn token(&self, api: &Api, agent: &str) -> String {
+        self.signed(&self.header(), &claims(api, agent))
+    }
+}
+
+/// Good claims.
+pub(crate) fn claims(api: &Api, agent: &str) -> Value {
+    let now = api.clock.now().as_second();
+    let jti = uuid::Uuid::new_v4();
+    json!({ "sub": agent, "aud": "canyon:our-org", "iat": now, "exp": now + 60, "jti": jti })
+}

@@ -1,0 +1,295 @@
+//! The published protocol of remote runners: the life of a job by it, what is refused, and what may be lost.
+
+use crate::agent_world::{self, Key, claims, far, job};
+use crate::harness::{Answer, Api, message};
+use crate::job::{claim, stored};
+use canyon_domain::agent_job::{AgentJob, Wish};
+use canyon_domain::failure::FailureClass;
+use canyon_domain::polled_job::CLAIM_CODE;
+use canyon_domain::runner::RunnerType;
+use canyon_domain::seam::Clock as _;
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// An API whose environment `main` deploys by the runner `far`, and the private half of that runner's key.
+async fn keyed() -> (Api, Key) {
+    let (api, key) = (Api::start().await, Key::new());
+    api.furnish().await;
+    let configuration = json!({
+        "type": "kubernetes-agent", "key": key.pem(),
+        "job": { "namespace": "jobs", "service_account": "canyon" },
+    });
+    api.make("/runners", far("far", configuration)).await;
+    api.make("/runner-rules", json!({ "runner_id": "far", "project_id": "shop" })).await;
+    api.make("/projects/shop/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
+    (api, key)
+}
+
+const PATH: &str = "/remote-runners/far/actions/poll-requests?wait_seconds=0";
+
+async fn poll(api: &Api, key: &Key) -> Answer {
+    api.call_as(&key.token(api, "far"), Method::POST, PATH, None).await
+}
+
+/// Changes a job as a launcher does.
+async fn change(api: &Api, key: &Value, change: impl Fn(&mut AgentJob)) {
+    let mut found = job(api, key).await.unwrap();
+    change(&mut found);
+    found.version += 1;
+    api.app.table.save_agent_job(api.ours.uuid, &found, api.clock.now()).await.unwrap();
+}
+
+/// What the launcher writes for such a runner. The claim code, and how the job is called.
+async fn order(api: &Api) -> (String, Value) {
+    let (code, key) = agent_world::order(api).await;
+    change(api, &key, |job| {
+        job.order.kind = RunnerType::KubernetesAgent;
+        let manifest = json!({
+            "name": "canyon-1", "namespace": "jobs",
+            "job": { "kind": "Job", "env": [{ "name": "CANYON_CLAIM_CODE", "value": CLAIM_CODE }] },
+        });
+        job.manifest = Some(Ok(serde_json::from_value(manifest).unwrap()));
+    })
+    .await;
+    (code, key)
+}
+
+/// Says with the token of a message that the job failed.
+async fn says_failure(api: &Api, message: &Value, key: &Value) -> u16 {
+    let id = key["deployment"].as_str().unwrap();
+    let token = message["deployment_token"].as_str().unwrap();
+    let body =
+        json!({ "status": "failure", "error": { "error": "lost", "message": "no such Job" } });
+    results(api, token, id, &body).await.0
+}
+
+async fn results(api: &Api, token: &str, id: &str, body: &Value) -> Answer {
+    let path = format!("/deployments/{id}/results");
+    api.call_as(token, Method::POST, &path, Some(body)).await
+}
+
+#[tokio::test]
+async fn a_job_is_created_run_and_cleared_away() {
+    let (api, key) = keyed().await;
+    assert_eq!(poll(&api, &key).await.0, 204);
+    let (_, agent) = api.get("/agents/far").await;
+    assert_eq!((&agent["state"], &agent["availability"]), (&json!("adopted"), &json!("idle")));
+    assert_eq!(agent["fingerprint"], key.fingerprint());
+
+    let (code, job_key) = order(&api).await;
+    let (status, create) = poll(&api, &key).await;
+    assert_eq!((status, &create["action"]), (200, &json!("create-job")), "{create}");
+    assert_eq!((&create["job_id"], &create["namespace"]), (&json!("canyon-1"), &json!("jobs")));
+    assert_eq!(create["configuration"]["env"][0]["value"], code);
+    assert_eq!(poll(&api, &key).await.0, 204, "it is handed out once");
+
+    // The runner in the job reports for itself.
+    let id = job_key["deployment"].as_str().unwrap();
+    let (status, claimed) = claim(&api, id, 1, &code, "claimant-of-the-test").await;
+    assert_eq!(status, 200);
+    let token = claimed["token"].as_str().unwrap();
+    assert_eq!(results(&api, token, id, &json!({ "status": "success" })).await.0, 204);
+    assert_eq!(stored(&api, id).await.status.as_str(), "succeeded");
+    assert_eq!(says_failure(&api, &create, &job_key).await, 204, "it comes late");
+    assert_eq!(stored(&api, id).await.status.as_str(), "succeeded", "and changes nothing");
+
+    change(&api, &job_key, |job| assert!(job.want(Wish::Forget))).await;
+    let (_, cancel) = poll(&api, &key).await;
+    assert_eq!((&cancel["action"], &cancel["job_id"]), (&json!("cancel-job"), &json!("canyon-1")));
+    assert!(job(&api, &job_key).await.is_none());
+    assert_eq!(poll(&api, &key).await.0, 204);
+    assert_eq!(says_failure(&api, &create, &job_key).await, 409);
+}
+
+#[tokio::test]
+async fn a_job_whose_creation_was_lost_is_looked_for_and_tried_again() {
+    let (api, key) = keyed().await;
+    let (code, job_key) = order(&api).await;
+    // This answer never arrives.
+    assert_eq!(poll(&api, &key).await.1["action"], "create-job");
+    api.clock.advance(Duration::from_secs(31));
+    let now = api.clock.now();
+    change(&api, &job_key, |job| assert!(job.look_after(now))).await;
+    let (_, check) = poll(&api, &key).await;
+    assert_eq!(
+        (&check["action"], &check["job_id"]),
+        (&json!("check-job-status"), &json!("canyon-1"))
+    );
+    let id = job_key["deployment"].as_str().unwrap();
+    let attempt = stored(&api, id).await.open_attempt().unwrap().clone();
+    let expires = attempt.launched_at + attempt.limits.start();
+    assert_eq!(check["expires_at"], json!(expires), "until then it may still start");
+    assert_eq!(poll(&api, &key).await.0, 204, "it is asked once");
+
+    assert_eq!(says_failure(&api, &check, &job_key).await, 204);
+    assert_eq!(says_failure(&api, &check, &job_key).await, 204, "its answer may have been lost");
+    let seen = job(&api, &job_key).await.unwrap().seen.unwrap();
+    let said = format!("{seen:?}");
+    assert!(said.contains("Gone") && said.contains("no such Job"), "{said}");
+    let deployment = stored(&api, id).await;
+    assert!(deployment.open_attempt().unwrap().suspected, "the launcher looks at once");
+    assert_eq!(
+        claim(&api, id, 1, &code, "claimant-of-the-test").await.0,
+        200,
+        "until it has, it may"
+    );
+}
+
+#[tokio::test]
+async fn a_job_that_ran_and_has_no_pod_any_more_is_stuck_at_once() {
+    let (api, key) = keyed().await;
+    let (code, job_key) = order(&api).await;
+    poll(&api, &key).await;
+    let id = job_key["deployment"].as_str().unwrap();
+    assert_eq!(claim(&api, id, 1, &code, "claimant-of-the-test").await.0, 200);
+    api.clock.advance(Duration::from_secs(90));
+    let now = api.clock.now();
+    change(&api, &job_key, |job| assert!(job.look_after(now))).await;
+    let expires = poll(&api, &key).await.1["expires_at"].as_str().unwrap().parse().unwrap();
+    assert!(now <= expires && expires <= api.clock.now(), "{expires}");
+}
+
+#[tokio::test]
+async fn a_cancel_reaches_whoever_polls_while_it_waits_and_before_anything_else() {
+    let (api, key) = keyed().await;
+    let (_, job_key) = order(&api).await;
+    poll(&api, &key).await;
+    let path = PATH.replace("=0", "=20");
+    let (token, since) = (key.token(&api, "far"), Instant::now());
+    let (answer, ()) = tokio::join!(api.call_as(&token, Method::POST, &path, None), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        change(&api, &job_key, |job| assert!(job.want(Wish::Stop))).await;
+    });
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+    assert_eq!(answer.1["action"], "cancel-job", "{}", answer.1);
+    assert_eq!(poll(&api, &key).await.0, 204);
+    change(&api, &job_key, |job| assert!(job.want(Wish::Kill))).await;
+    assert_eq!(poll(&api, &key).await.1["action"], "cancel-job", "the first may have been lost");
+}
+
+#[tokio::test]
+async fn of_many_who_poll_at_once_one_is_handed_the_job() {
+    let (api, key) = keyed().await;
+    poll(&api, &key).await;
+    let (_, job_key) = order(&api).await;
+    let (a, b, c, d) =
+        tokio::join!(poll(&api, &key), poll(&api, &key), poll(&api, &key), poll(&api, &key));
+    let mut statuses = [a.0, b.0, c.0, d.0];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 204, 204, 204]);
+    assert_eq!(poll(&api, &key).await.0, 204);
+    assert!(job(&api, &job_key).await.unwrap().polled.is_some());
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_rendered_ends_saying_why() {
+    let (api, key) = keyed().await;
+    let (_, job_key) = order(&api).await;
+    change(&api, &job_key, |job| job.manifest = Some(Err("no runner image is known".to_owned())))
+        .await;
+    assert_eq!(poll(&api, &key).await.0, 204);
+    let seen = format!("{:?}", job(&api, &job_key).await.unwrap().seen.unwrap());
+    assert!(seen.contains("no runner image is known") && seen.contains("Config"), "{seen}");
+}
+
+#[tokio::test]
+async fn who_shows_no_good_token_is_told_why_and_nothing_else() {
+    let (api, key) = keyed().await;
+    let (good, header) = (claims(&api, "far"), key.header());
+    let changed = |base: &Value, name: &str, value: Value| {
+        let mut changed = base.clone();
+        changed[name] = value;
+        changed
+    };
+    let now = api.clock.now().as_second();
+    let old = changed(&changed(&good, "iat", json!(now - 600)), "exp", json!(now - 540));
+    let mut lacking = good.clone();
+    lacking.as_object_mut().unwrap().remove("exp");
+    let forged = Key::new();
+    let cases = [
+        (forged.signed(&forged.header(), &good), "not signed by the `key` of runner `far`"),
+        (forged.signed(&header, &good), "not signed by the `key` of runner `far`"),
+        (key.signed(&header, &old), "good for at most 60 s"),
+        (key.signed(&header, &changed(&good, "exp", json!(now + 3600))), "good for at most 60 s"),
+        (
+            key.signed(&header, &changed(&good, "aud", json!("canyon:their-org"))),
+            "`aud` must be `canyon:our-org`",
+        ),
+        (key.signed(&header, &changed(&good, "sub", json!("near"))), "`sub` must be `far`"),
+        (key.signed(&header, &lacking), "missing field `exp`"),
+        (key.signed(&changed(&header, "alg", json!("none")), &good), "`alg`: `EdDSA`"),
+        (key.signed(&changed(&header, "alg", json!("HS256")), &good), "`alg`: `EdDSA`"),
+        (key.signed(&changed(&header, "jwk", json!({})), &good), "and nothing else"),
+        (api.ours.admin.clone(), "`alg`: `EdDSA`"),
+    ];
+    for (token, reason) in cases {
+        let answer = api.call_as(&token, Method::POST, PATH, None).await;
+        assert_eq!(answer.0, 401, "{reason}: {}", answer.1);
+        assert!(message(&answer).contains(reason), "{reason}: {}", answer.1);
+    }
+    for path in [PATH.replace("far", "nobody"), PATH.replace("far", "near")] {
+        let answer = api.call_as(&key.token(&api, "far"), Method::POST, &path, None).await;
+        assert!(answer.0 == 401 && message(&answer).contains("if there is one"), "{}", answer.1);
+    }
+    assert_eq!(api.get("/agents/far").await.0, 404, "none of them was met");
+    let long = PATH.replace("=0", "=26");
+    assert_eq!(api.call_as(&key.token(&api, "far"), Method::POST, &long, None).await.0, 400);
+}
+
+#[tokio::test]
+async fn whoever_watches_a_job_may_say_that_it_failed_and_nothing_more() {
+    let (api, key) = keyed().await;
+    let (_, job_key) = order(&api).await;
+    let create = poll(&api, &key).await.1;
+    let id = job_key["deployment"].as_str().unwrap();
+    let token = create["deployment_token"].as_str().unwrap();
+    let success = results(&api, token, id, &json!({ "status": "success" })).await;
+    assert_eq!(success.0, 400, "{}", success.1);
+    for path in ["/deployments", "/agents", &format!("/deployments/{id}/bundle")] {
+        assert_eq!(api.call_as(token, Method::GET, path, None).await.0, 401, "{path}");
+    }
+    let other = elsewhere(&api).await;
+    let foreign = results(&api, token, &other, &json!({ "status": "failure" })).await;
+    assert_eq!(foreign.0, 404, "{}", foreign.1);
+    let forged = format!("{}AAAA", &token[..token.len() - 4]);
+    assert_eq!(results(&api, &forged, id, &json!({ "status": "failure" })).await.0, 401);
+    let seen = || async { job(&api, &job_key).await.unwrap().seen };
+    assert_eq!(seen().await, None);
+    let class = json!({ "class": "oom", "message": "killed" });
+    let body = json!({ "status": "failure", "failure": class });
+    assert_eq!(results(&api, token, id, &body).await.0, 204);
+    assert!(format!("{:?}", seen().await).contains(&format!("{:?}", FailureClass::Oom)));
+}
+
+/// Another deployment.
+async fn elsewhere(api: &Api) -> String {
+    api.make("/projects/shop/envs", json!({ "id": "other", "env_type_id": "dev" })).await;
+    let mut body = crate::job::order();
+    body["env_id"] = json!("other");
+    api.make("/deployments", body).await["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_agent_and_whoever_polls_do_not_take_each_others_name() {
+    let (api, key) = keyed().await;
+    let mut body = agent_world::opening("a");
+    body["public_key"] = json!(key.pem());
+    body["serves"] = json!(["kubernetes-agent"]);
+    let agent = async || {
+        let token = key.token(&api, "far");
+        agent_world::say(&api, &token, "far/sessions", body.clone()).await
+    };
+    assert_eq!(agent().await.0, 201);
+    let refused = poll(&api, &key).await;
+    assert!(refused.0 == 409 && message(&refused).contains("canyon-agent"), "{}", refused.1);
+    api.clock.advance(Duration::from_secs(61));
+    assert_eq!(poll(&api, &key).await.0, 204, "that one has gone");
+    assert_eq!(api.get("/agents/far").await.1["session"]["number"], 2);
+    assert_eq!(poll(&api, &key).await.0, 204);
+    assert_eq!(api.get("/agents/far").await.1["session"]["number"], 2, "one session for all");
+
+    api.act("/agents/far/actions/reject").await;
+    let refused = poll(&api, &key).await;
+    assert_eq!((refused.0, &refused.1["details"]["code"]), (403, &json!("rejected")));
+}
