@@ -13,6 +13,8 @@ use tokio::sync::mpsc::unbounded_channel;
 
 /// How long all steps together may take. A function that is asked to check has a minute.
 const PATIENCE: Duration = Duration::from_secs(40);
+/// How long they may take where others wait for their end.
+pub const BRIEFLY: Duration = Duration::from_secs(5);
 
 /// Why a step has no result where none before it failed.
 const LATE: &str = "it did not answer in time; check again";
@@ -36,6 +38,20 @@ impl Launcher {
     ///
     /// [`LaunchError`] when the table or the master key is not there.
     pub async fn check(&self, open: &OpenCheck) -> Result<(), LaunchError> {
+        self.check_within(open, PATIENCE).await
+    }
+
+    /// As [`Launcher::check`], but what is not done after [`BRIEFLY`] is left to who looks next, with
+    /// the results so far.
+    ///
+    /// # Errors
+    ///
+    /// As [`Launcher::check`].
+    pub async fn check_briefly(&self, open: &OpenCheck) -> Result<(), LaunchError> {
+        self.check_within(open, BRIEFLY).await
+    }
+
+    async fn check_within(&self, open: &OpenCheck, limit: Duration) -> Result<(), LaunchError> {
         let Some(mut check) = self.table.runner_check(open.org, &open.runner).await? else {
             return Ok(());
         };
@@ -54,8 +70,14 @@ impl Launcher {
         }
         let mut reason = NOT_TRIED;
         if let Ok(dispatcher) = &site.dispatcher {
-            match self.try_steps(open.org, &mut check, dispatcher).await? {
+            match self.try_steps(open.org, &mut check, dispatcher, limit).await? {
                 Tried::All => {}
+                Tried::InPart if limit < PATIENCE => {
+                    // Open again: the next sweep finds it.
+                    check.begun_at = None;
+                    self.put(open.org, &mut check).await?;
+                    return Ok(());
+                }
                 Tried::InPart => reason = LATE,
                 Tried::ForNobody => return Ok(()),
             }
@@ -70,12 +92,13 @@ impl Launcher {
         org: OrgUuid,
         check: &mut RunnerCheck,
         dispatcher: &Arc<dyn Dispatcher>,
+        limit: Duration,
     ) -> Result<Tried, LaunchError> {
         let (sender, mut reports) = unbounded_channel();
         let dispatcher = dispatcher.clone();
         let steps = Steps::new(sender);
         // With its end, in time or not, the sender goes, and with it the loop below.
-        let tries = tokio::time::timeout(PATIENCE, async move { dispatcher.check(&steps).await });
+        let tries = tokio::time::timeout(limit, async move { dispatcher.check(&steps).await });
         let keep = async {
             while let Some(report) = reports.recv().await {
                 check.found(report);

@@ -1,8 +1,9 @@
 //! The launcher as a Lambda function: of the table's stream, or of the clock.
 
 use crate::pace::TablePace;
+use crate::platforms::LocalClusters;
 use crate::publish::Publish;
-use crate::{LaunchError, Launcher, Sweeper, platforms};
+use crate::{LaunchError, Launcher, Sweeper, agents, platforms};
 use async_trait::async_trait;
 use canyon_aws::clients::Clients;
 use canyon_aws::event_bus::EventBus;
@@ -11,7 +12,7 @@ use canyon_aws::master_key::KmsMasterKey;
 use canyon_aws::settings::{Function, SettingError, Settings};
 use canyon_dispatch::Platform;
 use canyon_domain::events::DeploymentEvent;
-use canyon_domain::runner::RunnerType;
+use canyon_domain::seam::Clock;
 use canyon_identity::federation::{Endpoints, Federation};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
@@ -58,8 +59,14 @@ pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
     let endpoints = Endpoints::from_variables(&|name| std::env::var(name).ok());
     let federation = Arc::new(Federation::new(issuer, endpoints, Arc::new(System)));
     let pace = Arc::new(TablePace { table: table.clone(), clock: Arc::new(System) });
-    let mut platforms = platforms::direct(&federation, pace, settings.runner_image.as_deref());
-    platforms.extend(local_jobs()?.map(|local| (RunnerType::Local, local)));
+    let local =
+        if settings.allow_local_clusters { LocalClusters::Allowed } else { LocalClusters::Refused };
+    let image = settings.runner_image.as_deref();
+    let system: Arc<dyn Clock> = Arc::new(System);
+    let mut platforms = platforms::direct(&federation, pace, image, local);
+    // Nothing hints here: agents that wait look at the table each second.
+    let hint = Arc::new(|_, _: &_| ());
+    platforms.extend(agents::platforms(&table, &system, hint, image, local_jobs()?));
     Ok(Launcher {
         blobs: clients.blobs(&settings.bucket)?,
         table,
@@ -71,6 +78,7 @@ pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
         organizations: Arc::default(),
         platforms,
         last_looks: Arc::default(),
+        limits: Arc::default(),
         publisher: Some(Arc::new(EventBus::new(clients.eventbridge(), &settings.event_bus))),
     })
 }

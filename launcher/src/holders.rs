@@ -105,7 +105,9 @@ impl Launcher {
                                          that runs jobs now, its job is not known"
                 .to_owned()),
             Observation::Alive => Err("its job still lives".to_owned()),
-            Observation::Waiting(reason) => Err(format!("its job may still start: {reason}")),
+            Observation::Queued(reason) | Observation::Waiting(reason) => {
+                Err(format!("its job may still start: {reason}"))
+            }
             Observation::Unknown(reason) => Err(format!("the platform does not say: {reason}")),
         }
     }

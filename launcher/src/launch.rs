@@ -1,16 +1,18 @@
 //! Taking the turn and starting the job.
 
+use crate::concurrency::Places;
 use crate::site::Site;
 use crate::tend::Done;
-use crate::{LaunchError, Launcher};
+use crate::{LaunchError, Launcher, jobs_of};
 use canyon_dispatch::{DispatchError, JobRef, Launch, Started, Then};
 use canyon_domain::attempt::Outcome;
-use canyon_domain::deadline::{self, QUEUE_CHECK};
+use canyon_domain::deadline::{self, HELD_CHECK, QUEUE_CHECK};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::{OrgId, OrgUuid};
 use canyon_domain::lifecycle::{self, START_AGAIN};
 use canyon_identity::bearer::{self, AttemptRef};
+use canyon_identity::job_environment::job_environment;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::deployments::{EnvironmentChange, Move};
@@ -18,6 +20,10 @@ use canyon_store::outcome::Saved;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
+use std::time::Duration;
+
+/// A deployment that waits for a place looks again this much later.
+const PLACE_CHECK: Duration = Duration::from_secs(5);
 
 impl Launcher {
     /// Writes the next attempt with the environment's turn and fence, then starts its job. If this
@@ -39,6 +45,17 @@ impl Launcher {
             deployment.due_at = Some(now + QUEUE_CHECK);
             return self.save(due, deployment).await;
         };
+        if let Some(reason) = &site.closed_for_now {
+            deadline::held_back(&mut deployment, reason.clone(), now + HELD_CHECK);
+            return self.save(due, deployment).await;
+        }
+        let places = match self.places(due.org, &deployment).await? {
+            Places::Free(places) => places,
+            Places::Full(reason) => {
+                deadline::held_back(&mut deployment, reason, now + PLACE_CHECK);
+                return self.save(due, deployment).await;
+            }
+        };
         let attempt = AttemptRef {
             org: due.org,
             deployment: due.id,
@@ -52,6 +69,7 @@ impl Launcher {
         }
         if let Some(attempt) = deployment.attempts.last_mut() {
             attempt.runner_version = site.version;
+            attempt.places = places.iter().map(|taking| taking.place.clone()).collect();
         }
         environment.launching(&deployment);
         deployment.version += 1;
@@ -63,7 +81,7 @@ impl Launcher {
             wake: Wake::Nobody,
             record: None,
         };
-        match self.table.move_deployment(due.org, &step).await? {
+        match self.table.launch_deployment(due.org, &step, &places).await? {
             Saved::Yes => self.start(due, deployment, site).await,
             Saved::Lost => Ok(Done::Again),
         }
@@ -85,13 +103,17 @@ impl Launcher {
             return self.save(due, deployment).await;
         }
         let launched_at = attempt.launched_at;
-        let dispatcher = match &site.dispatcher {
-            Ok(dispatcher) => dispatcher,
-            Err(reason) => {
+        let dispatcher = match (&site.dispatcher, &site.no_start) {
+            (Ok(dispatcher), None) => dispatcher,
+            (Err(reason), _) | (Ok(_), Some(reason)) => {
                 let failure = Failure::new(FailureClass::Config, reason);
                 return self.fail(due, deployment, number, failure).await;
             }
         };
+        // They were over before this one began, and nobody else comes back for them.
+        for earlier in jobs_of(&deployment).skip(1) {
+            dispatcher.forget(&earlier).await;
+        }
         let environment = self.job_environment(due, number, fence).await?;
         let job = JobRef { deployment: due.id, attempt: number, handle: None };
         let (project, env) = (deployment.project.clone(), deployment.env.clone());
@@ -176,16 +198,8 @@ impl Launcher {
         fence: u64,
     ) -> Result<BTreeMap<String, SecretString>, LaunchError> {
         let attempt = AttemptRef { org: due.org, deployment: due.id, number };
-        let org = self.organization(due.org).await?.map(String::from).unwrap_or_default();
-        Ok([
-            ("CANYON_API_URL", self.api_url.clone().into()),
-            ("CANYON_ORG", org.into()),
-            ("CANYON_DEPLOYMENT_ID", due.id.to_string().into()),
-            ("CANYON_ATTEMPT", number.to_string().into()),
-            ("CANYON_CLAIM_CODE", self.master_keys.get().await?.claim_code(attempt, fence)),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect())
+        let org = self.organization(due.org).await?.unwrap_or_else(OrgId::of_none);
+        let code = self.master_keys.get().await?.claim_code(attempt, fence);
+        Ok(job_environment(&self.api_url, &org, attempt, code))
     }
 }

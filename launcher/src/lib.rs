@@ -8,15 +8,22 @@
 //! What calls it is only a hint: a stream record, a committed write, the death of a process.
 //! [`Sweeper::pass`] finds in the table what is due, and alone suffices.
 
+pub mod agents;
+mod bounded;
 mod checks;
+mod concurrency;
+mod farewell;
 #[cfg(feature = "lambda")]
 pub mod function;
 mod holders;
 mod launch;
 mod orphans;
 pub mod pace;
+mod places;
 pub mod platforms;
+mod profiles;
 pub mod publish;
+mod remembered;
 mod salvage;
 mod site;
 mod strays;
@@ -59,6 +66,13 @@ pub enum LaunchError {
     /// Others changed the deployment again and again.
     #[error("deployment {0} is being changed by others; it will be looked at again")]
     Contended(canyon_domain::ids::DeploymentId),
+    /// One look took longer than all that its platform may be asked.
+    #[error(
+        "one look at deployment {0} took longer than {limit} s and was given up; it stays due and will \
+         be looked at again",
+        limit = tend::PATIENCE.as_secs()
+    )]
+    Late(canyon_domain::ids::DeploymentId),
 }
 
 impl LaunchError {
@@ -68,6 +82,8 @@ impl LaunchError {
             Self::Store(error) => error.is_retryable(),
             Self::MasterKey(error) => error.is_retryable,
             Self::Publish { .. } | Self::Contended(_) => true,
+            // Whoever waits for it has waited long enough.
+            Self::Late(_) => false,
         }
     }
 }
@@ -95,20 +111,29 @@ pub struct Launcher {
     pub platforms: HashMap<RunnerType, Arc<dyn Platform>>,
     /// When the jobs of each runner were last looked through for strays.
     pub last_looks: Arc<LastLooks>,
+    /// How many attempts may run at once, where somebody has said so.
+    pub limits: Arc<KnownLimits>,
     /// Where events are published, if anywhere.
     pub publisher: Option<Arc<dyn Publish>>,
 }
 
-/// The job of a deployment's last attempt.
-fn last_job(deployment: &Deployment) -> Option<JobRef> {
-    let attempt = deployment.attempts.last()?;
-    Some(JobRef {
+/// The jobs of a deployment's attempts, the last one first.
+fn jobs_of(deployment: &Deployment) -> impl Iterator<Item = JobRef> {
+    deployment.attempts.iter().rev().map(|attempt| JobRef {
         deployment: deployment.id,
         attempt: attempt.number,
         handle: attempt.handle.clone(),
     })
 }
 
+/// The job of a deployment's last attempt.
+fn last_job(deployment: &Deployment) -> Option<JobRef> {
+    jobs_of(deployment).next()
+}
+
+pub use checks::BRIEFLY;
+pub use concurrency::KnownLimits;
+pub use farewell::STAY_PAUSE;
 pub use strays::LastLooks;
 pub use sweep::{Pass, Sweeper};
-pub use tend::Why;
+pub use tend::{PATIENCE, Why};

@@ -2,6 +2,7 @@
 
 use canyon_dispatch::ecs::EcsPlatform;
 use canyon_dispatch::kubernetes::KubernetesPlatform;
+pub use canyon_dispatch::kubernetes::LocalClusters;
 use canyon_dispatch::{Pace, Platform};
 use canyon_domain::runner::RunnerType;
 use canyon_identity::federation::Federation;
@@ -9,14 +10,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Kubernetes and ECS, by what `federation` exchanges. `image` is that of jobs whose runner names no
-/// other.
+/// other. `local` says whether clusters on this machine count.
 pub fn direct(
     federation: &Arc<Federation>,
     pace: Arc<dyn Pace>,
     image: Option<&str>,
+    local: LocalClusters,
 ) -> HashMap<RunnerType, Arc<dyn Platform>> {
     let image = image.map(str::to_owned);
-    let kubernetes = Arc::new(KubernetesPlatform::new(federation.clone(), image.clone()));
+    let kubernetes = Arc::new(KubernetesPlatform::new(federation.clone(), image.clone(), local));
     let ecs = Arc::new(EcsPlatform::new(federation.clone(), pace, image));
     let kubernetes_types =
         [RunnerType::Kubernetes, RunnerType::Gke, RunnerType::Eks, RunnerType::Aks];

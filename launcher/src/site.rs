@@ -1,13 +1,14 @@
 //! The runner of a deployment, as far as the launcher needs it.
 
+use crate::bounded::Bounded;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{Dispatcher, Target};
 use canyon_domain::attempt::Attempt;
 use canyon_domain::deployment::Deployment;
-use canyon_domain::ids::{OrgUuid, RunnerId};
+use canyon_domain::ids::{AgentId, OrgUuid, RunnerId};
 use canyon_domain::runner::{RunnerDefinition, RunnerType, Timeouts, timeouts::TimeoutSettings};
 use canyon_store::deployment_lists::Due;
-use canyon_store::inventory::RunnerRecord;
+use canyon_store::runners::RunnerRecord;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,10 @@ pub(crate) struct Site {
     pub(crate) timeouts: Timeouts,
     /// What starts its jobs, or why nothing does.
     pub(crate) dispatcher: Result<Arc<dyn Dispatcher>, String>,
+    /// Why nothing can be started there, although what runs can be watched.
+    pub(crate) no_start: Option<String>,
+    /// Why nothing is launched there for now.
+    pub(crate) closed_for_now: Option<String>,
     /// The version of the runner, if it is there.
     pub(crate) version: Option<u64>,
 }
@@ -30,6 +35,8 @@ impl Site {
         Self {
             timeouts: (&TimeoutSettings::default()).into(),
             dispatcher: Err(reason),
+            no_start: None,
+            closed_for_now: None,
             version: None,
         }
     }
@@ -41,11 +48,24 @@ impl Launcher {
         due: Due,
         deployment: &Deployment,
     ) -> Result<Site, LaunchError> {
-        self.site_of(due.org, &deployment.runner).await
+        // What has ended needs no more than a look at where its job was.
+        let of = (!deployment.status.is_terminal()).then_some(deployment);
+        self.site_for(due.org, &deployment.runner, of, deployment.agent.as_ref()).await
     }
 
     /// The runner `id` as it is now.
     pub(crate) async fn site_of(&self, org: OrgUuid, id: &RunnerId) -> Result<Site, LaunchError> {
+        self.site_for(org, id, None, None).await
+    }
+
+    /// The runner `id` as it is now, for a deployment if one is given, with `agent` if somebody has named one.
+    async fn site_for(
+        &self,
+        org: OrgUuid,
+        id: &RunnerId,
+        deployment: Option<&Deployment>,
+        agent: Option<&AgentId>,
+    ) -> Result<Site, LaunchError> {
         let Some(runner) = self.table.runner(org, id).await? else {
             return Ok(Site::closed(format!("runner `{id}` was deleted")));
         };
@@ -55,22 +75,42 @@ impl Launcher {
             );
             return Ok(Site::closed(reason));
         };
+        let profiled = match deployment {
+            Some(deployment) => self.with_profile(org, id, &definition, deployment).await?,
+            None => Ok(definition.clone()),
+        };
+        // What runs is looked at and stopped all the same: for that, the runner alone suffices.
+        let (definition, no_start) = match profiled {
+            Ok(definition) => (definition, None),
+            Err(reason) => (definition, Some(reason)),
+        };
         let timeouts = definition.timeouts();
         let version = Some(runner.version);
+        let closed_for_now = runner.disabled.then(|| format!("runner `{id}` is disabled"));
         let Some(platform) = self.platforms.get(&definition.runner_type()) else {
             let dispatcher = Err(self.cannot_launch(definition.runner_type()));
-            return Ok(Site { timeouts, dispatcher, version });
+            return Ok(Site { timeouts, dispatcher, no_start, closed_for_now, version });
         };
         let definition = match self.with_secrets(org, &runner, definition).await? {
             Ok(definition) => definition,
-            Err(reason) => return Ok(Site { timeouts, dispatcher: Err(reason), version }),
+            Err(reason) => {
+                return Ok(Site {
+                    timeouts,
+                    dispatcher: Err(reason),
+                    no_start,
+                    closed_for_now,
+                    version,
+                });
+            }
         };
         let Some(org_id) = self.organization(org).await? else {
             return Ok(Site::closed("its organization was deleted".to_owned()));
         };
-        let target = Target { org, org_id, runner: runner.uuid, runner_id: runner.id, definition };
-        let dispatcher = Ok(platform.dispatcher(&Arc::new(target)));
-        Ok(Site { timeouts, dispatcher, version })
+        let (runner, runner_id, agent) = (runner.uuid, runner.id, agent.cloned());
+        let target = Target { org, org_id, runner, runner_id, definition, agent };
+        let dispatcher = Bounded(platform.dispatcher(&Arc::new(target)));
+        let dispatcher: Result<Arc<dyn Dispatcher>, _> = Ok(Arc::new(dispatcher));
+        Ok(Site { timeouts, dispatcher, no_start, closed_for_now, version })
     }
 
     async fn with_secrets(

@@ -15,8 +15,8 @@ use std::time::Duration;
 /// Between two looks at the jobs of one runner, by one process: a list costs its platform something.
 const PAUSE: Duration = Duration::from_mins(10);
 
-/// For the list. Whoever holds up one look must not hold up the others.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// For the end of those that are found. What is left is ended after the next look.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// When each runner's jobs were last looked through.
 #[derive(Debug, Default)]
@@ -47,17 +47,26 @@ impl Launcher {
         if !self.last_looks.begin((org, runner.clone()), self.clock.now()) {
             return Ok(());
         }
-        let Ok(found) = tokio::time::timeout(PATIENCE, dispatcher.jobs()).await else {
-            tracing::warn!(%runner, "a list of the runner's jobs takes too long");
-            return Ok(());
-        };
-        let jobs = match found {
+        let jobs = match dispatcher.jobs().await {
             Ok(jobs) => jobs,
             Err(error) => {
                 tracing::warn!(%error, %runner, "cannot look through the runner's jobs");
                 return Ok(());
             }
         };
+        let ends = self.end_those_over(org, jobs, dispatcher);
+        tokio::time::timeout(PATIENCE, ends).await.unwrap_or_else(|_| {
+            tracing::warn!(%runner, "to end the jobs whose attempts are over takes too long");
+            Ok(())
+        })
+    }
+
+    async fn end_those_over(
+        &self,
+        org: OrgUuid,
+        jobs: Vec<JobRef>,
+        dispatcher: &Arc<dyn Dispatcher>,
+    ) -> Result<(), LaunchError> {
         for job in jobs {
             // Jobs of deployments that the table does not know are another installation's.
             let Some(deployment) = self.table.deployment(org, job.deployment).await? else {

@@ -88,9 +88,11 @@ pub async fn serve(launcher: &Launcher, batch: Batch) -> DynamoDbEventResponse {
 }
 
 /// A check is not delivered again: somebody waits for it, the sweeper looks too, and it may be asked for
-/// once more.
+/// once more. A task beside the batch would be frozen with the function as soon as that has answered, and
+/// the batch keeps the next one of its part of the shard waiting: so it gets a moment here, in which
+/// nearly all checks are done, and a slow one goes to the sweeper, for which nobody waits.
 async fn serve_check(launcher: &Launcher, check: &OpenCheck) {
-    if let Err(error) = launcher.check(check).await {
+    if let Err(error) = launcher.check_briefly(check).await {
         let error = Causes(&error);
         tracing::warn!(%error, runner = %check.runner, "cannot check the runner now");
     }
@@ -114,7 +116,7 @@ async fn serve_deployment(launcher: &Launcher, writes: Vec<Write>) -> Option<Str
     let due = Due { org, id: image.id };
     let done = if image.status.is_terminal() && untold.is_none() {
         // It never changes again, so it need not be read.
-        launcher.close(due, &image, Why::Told).await
+        launcher.told(due, &image).await
     } else if image.due_at.is_some_and(|at| at > launcher.clock.now()) {
         // A claim, to be told of. Whatever came after it is due, or has a record of its own.
         Ok(())

@@ -1,5 +1,6 @@
 //! Everything that is due.
 
+use crate::places::Places;
 use crate::tend::Why;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
@@ -8,15 +9,19 @@ use canyon_store::deployment_lists::Due;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 /// The most that one pass takes from each shard; the next pass takes the rest.
 const MAX_DUE: i32 = 1_000;
-/// The most deployments that are tended at once: one that hangs holds up no other.
-const MAX_AT_ONCE: usize = 32;
-/// Between two looks for checks of runners. People ask for those; passes follow every write.
+/// The most deployments that are tended at once, of all organizations: half of them if there is but
+/// one. See [`Places`].
+const MAX_AT_ONCE: usize = 64;
+/// Between two looks for checks of runners, after a hint. People ask for those; hints follow every
+/// write.
 const CHECKS_PAUSE: SignedDuration = SignedDuration::from_millis(500);
+/// Between two without a hint: where there are none, and for a check that was asked for before this
+/// process began. Each invocation of a sweep makes one.
+const CHECKS_ANYWAY: SignedDuration = SignedDuration::from_secs(30);
 
 /// What a look at the index found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,13 +32,20 @@ pub struct Pass {
     pub oldest: SignedDuration,
 }
 
+/// When checks of runners were last looked for.
+struct CheckLooks {
+    last: Timestamp,
+    /// Something was written since.
+    hinted: bool,
+}
+
 /// Tends what is due, each deployment once at a time. Cheap to clone.
 #[derive(Clone)]
 pub struct Sweeper {
     launcher: Launcher,
     busy: Arc<Mutex<HashSet<Due>>>,
-    places: Arc<Semaphore>,
-    looked_for_checks: Arc<Mutex<Timestamp>>,
+    places: Places,
+    checks: Arc<Mutex<CheckLooks>>,
 }
 
 impl Sweeper {
@@ -42,8 +54,8 @@ impl Sweeper {
         Self {
             launcher,
             busy: Arc::default(),
-            places: Arc::new(Semaphore::new(MAX_AT_ONCE)),
-            looked_for_checks: Arc::new(Mutex::new(Timestamp::MIN)),
+            places: Places::new(MAX_AT_ONCE),
+            checks: Arc::new(Mutex::new(CheckLooks { last: Timestamp::MIN, hinted: false })),
         }
     }
 
@@ -93,11 +105,17 @@ impl Sweeper {
         Ok(due.is_some())
     }
 
+    /// Something was written: perhaps somebody asks for a check. One of the next passes looks.
+    pub fn hinted(&self) {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner).hinted = true;
+    }
+
     fn is_time_for_checks(&self, now: Timestamp) -> bool {
-        let mut looked = self.looked_for_checks.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_time = now.duration_since(*looked) >= CHECKS_PAUSE;
+        let mut looks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        let pause = if looks.hinted { CHECKS_PAUSE } else { CHECKS_ANYWAY };
+        let is_time = now.duration_since(looks.last) >= pause;
         if is_time {
-            *looked = now;
+            *looks = CheckLooks { last: now, hinted: false };
         }
         is_time
     }
@@ -114,8 +132,7 @@ impl Sweeper {
         for check in open {
             let sweeper = self.clone();
             tasks.spawn(async move {
-                // The semaphore is never closed.
-                let _place = sweeper.places.acquire().await;
+                let _place = sweeper.places.take(check.org).await;
                 if let Err(error) = sweeper.launcher.check(&check).await {
                     let error = Causes(&error);
                     tracing::warn!(%error, runner = %check.runner, "cannot check the runner now");
@@ -134,8 +151,7 @@ impl Sweeper {
         let busy = Busy { due, all: self.busy.clone() };
         tasks.spawn(async move {
             let _busy = busy;
-            // The semaphore is never closed.
-            let _place = sweeper.places.acquire().await;
+            let _place = sweeper.places.take(due.org).await;
             if let Err(error) = sweeper.launcher.tend(due, why).await {
                 let error = Causes(&error);
                 tracing::warn!(%error, deployment = %due.id, "cannot tend the deployment now");

@@ -3,11 +3,11 @@
 use crate::holders::is_proof;
 use crate::site::Site;
 use crate::{LaunchError, Launcher, last_job};
-use canyon_dispatch::{Remains, StopMode};
+use canyon_dispatch::StopMode;
 use canyon_domain::attempt::Attempt;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deadline::{self, Observation, Step, next_step};
-use canyon_domain::deployment::{Deployment, Status};
+use canyon_domain::deployment::Deployment;
 use canyon_domain::lifecycle;
 use canyon_domain::state_lock;
 use canyon_store::deployment_item::Wake;
@@ -18,17 +18,12 @@ use std::time::Duration;
 /// How often one call decides again because others changed the deployment meanwhile.
 const MAX_TRIES: u32 = 20;
 
-/// After an end, how long one call waits for the job to be gone: it ends a moment after its result.
-const FAREWELL: Duration = Duration::from_secs(2);
-const FAREWELL_PAUSE: Duration = Duration::from_millis(100);
-/// Where nobody comes back: five minutes of looks.
-const STAY_LOOKS: u32 = 60;
-const STAY_PAUSE: Duration = Duration::from_secs(5);
-/// How long after an end somebody comes back for a job that still lives. Its stop was tried before.
-const COME_BACK: Duration = Duration::from_mins(15);
+/// How long one look at a deployment may take: longer than all that a platform may be asked meanwhile,
+/// with the limits of each. What hangs longer is broken, and gives its place to others.
+pub const PATIENCE: Duration = Duration::from_mins(4);
 
-/// Until somebody comes back for an end that could not be told, or whose job lingers.
-const AGAIN: Duration = Duration::from_mins(3);
+/// For the rest of a dead job's output. Its end is written in the same look.
+const SALVAGE: Duration = Duration::from_secs(30);
 
 /// Why a deployment is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +51,10 @@ impl Launcher {
     ///
     /// [`LaunchError`]; the deployment stays due, so it is looked at again.
     pub async fn tend(&self, due: Due, why: Why) -> Result<(), LaunchError> {
+        in_time(due, Box::pin(self.look(due, why))).await
+    }
+
+    async fn look(&self, due: Due, why: Why) -> Result<(), LaunchError> {
         let mut why = why;
         let mut looked = false;
         for _ in 0..MAX_TRIES {
@@ -72,7 +71,7 @@ impl Launcher {
                 continue;
             }
             let site = self.site(due, &deployment).await?;
-            match self.act(due, deployment, &site, why).await? {
+            match Box::pin(self.act(due, deployment, &site, why)).await? {
                 Done::Enough => return Ok(()),
                 Done::Again => why = Why::Due,
             }
@@ -154,7 +153,12 @@ impl Launcher {
         if let Observation::Gone(_) = observation
             && let Ok(dispatcher) = &site.dispatcher
         {
-            self.salvage(due, &mut deployment, dispatcher).await?;
+            let salvage = self.salvage(due, &mut deployment, dispatcher);
+            if let Ok(salvaged) = tokio::time::timeout(SALVAGE, salvage).await {
+                salvaged?;
+            } else {
+                tracing::warn!(deployment = %due.id, "the rest of its output takes too long");
+            }
         }
         let now = self.clock.now();
         let open = deployment.open_attempt();
@@ -191,75 +195,15 @@ impl Launcher {
         // Once more, to clear away what its job left.
         Ok(Done::Again)
     }
+}
 
-    /// The end is recorded: what is left of the job may go, and if nobody has told of the end in
-    /// time, it is told now. After both nobody need come back.
-    pub(crate) async fn close(
-        &self,
-        due: Due,
-        deployment: &Deployment,
-        why: Why,
-    ) -> Result<(), LaunchError> {
-        let now = self.clock.now();
-        let overdue = deployment.due_at.is_some_and(|at| at <= now);
-        if overdue && why != Why::Told {
-            // First, so that what cannot be told, or lingers, waits behind what can be done.
-            self.table.come_back(due.org, due.id, now + AGAIN).await?;
-            self.tell_history(due, deployment).await?;
-        }
-        let patience = if why == Why::Told { FAREWELL } else { Duration::ZERO };
-        let remains = self.forget(due, deployment, patience).await?;
-        if remains == Remains::Job && deployment.due_at.is_none() {
-            self.stay(due, deployment.clone());
-        }
-        let too_late = deployment.completed_at.is_none_or(|end| now >= end + COME_BACK);
-        let told = overdue || why == Why::Told;
-        if told && deployment.due_at.is_some() && (remains == Remains::Nothing || too_late) {
-            self.table.end_told(due.org, due.id).await?;
-        }
-        Ok(())
-    }
-
-    /// Nobody comes back for a deployment that is not due any more, as on a laptop none is after its
-    /// end: this process stays until its job can be cleared away.
-    fn stay(&self, due: Due, deployment: Deployment) {
-        let launcher = self.clone();
-        tokio::spawn(async move {
-            for _ in 0..STAY_LOOKS {
-                tokio::time::sleep(STAY_PAUSE).await;
-                if let Ok(Remains::Nothing) =
-                    launcher.forget(due, &deployment, Duration::ZERO).await
-                {
-                    return;
-                }
-            }
-        });
-    }
-
-    async fn forget(
-        &self,
-        due: Due,
-        deployment: &Deployment,
-        patience: Duration,
-    ) -> Result<Remains, LaunchError> {
-        let Some(job) = last_job(deployment) else { return Ok(Remains::Nothing) };
-        let site = self.site(due, deployment).await?;
-        self.prove_end(due, deployment, &site).await?;
-        // Without it, nobody could clear away what is left.
-        let Ok(dispatcher) = site.dispatcher else { return Ok(Remains::Nothing) };
-        if deployment.status != Status::Succeeded {
-            self.end_strays(due.org, &deployment.runner, &dispatcher).await?;
-        }
-        let mut left = patience;
-        loop {
-            let remains = dispatcher.forget(&job).await;
-            if remains == Remains::Nothing || left.is_zero() {
-                return Ok(remains);
-            }
-            tokio::time::sleep(FAREWELL_PAUSE).await;
-            left = left.saturating_sub(FAREWELL_PAUSE);
-        }
-    }
+/// Does it within [`PATIENCE`].
+pub(crate) async fn in_time(
+    due: Due,
+    work: impl Future<Output = Result<(), LaunchError>>,
+) -> Result<(), LaunchError> {
+    let ended = tokio::time::timeout(PATIENCE, work).await;
+    ended.unwrap_or(Err(LaunchError::Late(due.id)))
 }
 
 /// A runner that was changed after the launch may look in another place than where the job runs. That
@@ -294,6 +238,8 @@ mod tests {
         let site = |version| Site {
             timeouts: Timeouts::from(&TimeoutSettings::default()),
             dispatcher: Err(String::new()),
+            no_start: None,
+            closed_for_now: None,
             version: Some(version),
         };
         let (before, after) = (site(3), site(4));

@@ -26,7 +26,7 @@ use canyon_store::Table;
 use canyon_store::blobs::Blobs;
 use canyon_store::deployment_lists::Due;
 use canyon_store::embedded::Embedded;
-use canyon_store::inventory::RunnerRecord;
+use canyon_store::runners::RunnerRecord;
 use ecs_bed::{Account, ORG};
 use jiff::Timestamp;
 use serde_json::json;
@@ -77,6 +77,7 @@ async fn organization(table: &Table, account: &Account) {
         runner_type: "serverless-ecs".to_owned(),
         definition: target.definition.to_value().to_string(),
         sealed_secrets: None,
+        disabled: false,
         created_at: now,
         updated_at: now,
         version: 1,
@@ -118,6 +119,8 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,
+        priority: canyon_domain::deployment::Priority::Normal,
+        agent: None,
         created_at: now,
         created_by: PrincipalId(Uuid::from_u128(9)),
         status: Status::Queued,
@@ -166,6 +169,7 @@ fn launcher(table: &Table, blobs: &Path, account: &Account) -> Launcher {
         organizations: Arc::new(Mutex::new(HashMap::from([(ORG, name)]))),
         platforms: HashMap::from([(RunnerType::ServerlessEcs, platform)]),
         last_looks: Arc::default(),
+        limits: Arc::default(),
         publisher: None,
     }
 }

@@ -1,0 +1,82 @@
+//! Jobs that agents launch: what Canyon wants of them is written down, and the agents come for it.
+//!
+//! Nothing here calls anybody. See docs/decisions/0030.
+
+mod dispatcher;
+mod or_here;
+
+pub use or_here::OrHere;
+
+use crate::remembered::Remembered;
+use canyon_dispatch::{Dispatcher, Platform, Target};
+use canyon_domain::agent::Agent;
+use canyon_domain::ids::{AgentId, OrgUuid};
+use canyon_domain::runner::RunnerType;
+use canyon_domain::seam::Clock;
+use canyon_store::Table;
+use dispatcher::AgentDispatcher;
+use jiff::SignedDuration;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// How long the agents are taken to be as they were. Short beside the time that one may be silent.
+const LIFE: SignedDuration = SignedDuration::from_secs(1);
+
+/// Says to an agent that there may be work for it.
+pub type Hint = Arc<dyn Fn(OrgUuid, &AgentId) + Send + Sync>;
+
+/// What agents launch.
+#[derive(Clone)]
+pub struct AgentPlatform {
+    table: Table,
+    clock: Arc<dyn Clock>,
+    hint: Hint,
+    known: Arc<Remembered<Agent>>,
+    /// Runner image of jobs whose runner names none, in Jobs that somebody else creates.
+    image: Option<String>,
+}
+
+impl fmt::Debug for AgentPlatform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AgentPlatform")
+    }
+}
+
+impl AgentPlatform {
+    /// Over `table`; `hint` is called after each write that an agent should see. `image` is that of jobs whose
+    /// runner names none.
+    pub fn new(table: &Table, clock: &Arc<dyn Clock>, hint: Hint, image: Option<&str>) -> Self {
+        Self {
+            table: table.clone(),
+            clock: clock.clone(),
+            hint,
+            known: Arc::new(Remembered::for_a(LIFE)),
+            image: image.map(str::to_owned),
+        }
+    }
+}
+
+impl Platform for AgentPlatform {
+    fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
+        Arc::new(AgentDispatcher { platform: self.clone(), target: target.clone() })
+    }
+}
+
+/// The types of runners whose jobs agents launch, with `here` for the local ones that Canyon launches itself.
+pub fn platforms(
+    table: &Table,
+    clock: &Arc<dyn Clock>,
+    hint: Hint,
+    image: Option<&str>,
+    here: Option<Arc<dyn Platform>>,
+) -> HashMap<RunnerType, Arc<dyn Platform>> {
+    let agents = AgentPlatform::new(table, clock, hint, image);
+    let mut platforms: HashMap<_, _> =
+        [RunnerType::KubernetesAgent, RunnerType::EcsAgent, RunnerType::DockerAgent]
+            .into_iter()
+            .map(|kind| (kind, Arc::new(agents.clone()) as Arc<dyn Platform>))
+            .collect();
+    platforms.insert(RunnerType::Local, Arc::new(OrHere { agents, here }));
+    platforms
+}

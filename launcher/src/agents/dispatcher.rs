@@ -1,0 +1,343 @@
+//! A dispatcher whose calls are read by an agent far away.
+
+use super::AgentPlatform;
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use canyon_dispatch::kubernetes::manifest;
+use canyon_dispatch::{
+    DispatchError, Dispatcher, JobRef, Launch, Remains, Started, Steps, StopMode, TailStream,
+    Target,
+};
+use canyon_domain::agent::{Agent, choose, why_waiting};
+use canyon_domain::agent_job::{AgentJob, JobOrder, Tail, Wish};
+use canyon_domain::causes::Causes;
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::FailureClass;
+use canyon_domain::ids::AgentId;
+use canyon_domain::polled_job::Manifest;
+use canyon_domain::runner::RunnerType;
+use canyon_domain::runner_check::CheckStep;
+use canyon_store::StoreError;
+use canyon_store::outcome::{Created, Saved};
+use jiff::Timestamp;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often a word is written again when the job has changed meanwhile.
+const MAX_TRIES: u32 = 20;
+/// How long a piece of a job's output is waited for.
+const TAIL_WAIT: Duration = Duration::from_secs(10);
+const TAIL_PAUSE: Duration = Duration::from_millis(200);
+
+/// The jobs of one runner.
+pub(super) struct AgentDispatcher {
+    pub(super) platform: AgentPlatform,
+    pub(super) target: Arc<Target>,
+}
+
+/// The table did not do it, or nobody can tell whether it did.
+fn failed(error: &StoreError) -> DispatchError {
+    DispatchError::unknown(FailureClass::Lost, Causes(error).to_string())
+}
+
+/// Offers a job that nobody has, and hands over one whose agent is gone. Returns whether it changed.
+fn arrange(job: &mut AgentJob, agents: &[Agent], now: Timestamp) -> bool {
+    let Some(taken) = &job.taken else {
+        let chosen = choose(agents, job.order.kind, now).cloned();
+        return chosen.is_some_and(|agent| job.offer(&agent, agents, now));
+    };
+    let holder = agents.iter().find(|agent| agent.id == taken.agent);
+    if holder.is_some_and(|holder| holder.live(now).is_some()) {
+        return false;
+    }
+    let same_place = |agent: &&Agent| {
+        agent.live(now).is_some_and(|session| session.place == taken.place)
+            && agent.id != taken.agent
+    };
+    let next = agents.iter().find(same_place);
+    next.is_some_and(|next| job.take_over(next, holder, now))
+}
+
+impl AgentDispatcher {
+    fn now(&self) -> Timestamp {
+        self.platform.clock.now()
+    }
+
+    async fn find(&self, job: &JobRef) -> Result<Option<AgentJob>, StoreError> {
+        let (org, runner) = (self.target.org, self.target.runner);
+        self.platform.table.agent_job(org, runner, job.deployment, job.attempt).await
+    }
+
+    fn hint(&self, agent: &AgentId) {
+        (self.platform.hint)(self.target.org, agent);
+    }
+
+    /// Writes what the job has become, and says so to its agent.
+    async fn save(&self, job: &mut AgentJob) -> Result<Saved, StoreError> {
+        job.version += 1;
+        let saved = self.platform.table.save_agent_job(self.target.org, job, self.now()).await?;
+        if saved == Saved::Yes {
+            self.hint_owner(job);
+        }
+        Ok(saved)
+    }
+
+    fn hint_owner(&self, job: &AgentJob) {
+        let offered = job.offer.as_ref().map(|offer| &offer.agent);
+        if let Some(agent) = job.taken.as_ref().map(|taken| &taken.agent).or(offered) {
+            self.hint(agent);
+        }
+    }
+
+    /// The agents that may launch for the runner, or the one that was named.
+    async fn agents(&self) -> Result<Vec<Agent>, StoreError> {
+        let (table, org, now) = (&self.platform.table, self.target.org, self.now());
+        let (runner, settings) =
+            (&self.target.runner_id, self.target.definition.configuration.agent_settings());
+        let target = settings.and_then(|settings| settings.agents.as_ref());
+        if let Some(only) = &self.target.agent {
+            // Not a remembered one: that there is none any more ends the job.
+            let found = table.agent(org, only).await?;
+            return Ok(found
+                .into_iter()
+                .filter(|agent| agent.may_serve_alone(runner, target))
+                .collect());
+        }
+        let all = self.platform.known.of(org, now, table.all_agents(org)).await?;
+        Ok(all.iter().filter(|agent| agent.may_serve(runner, target)).cloned().collect())
+    }
+
+    /// The Job for whoever polls by the runner's key. Others make it themselves.
+    fn manifest(&self, launch: &Launch) -> Option<Result<Manifest, String>> {
+        let configuration = &self.target.definition.configuration;
+        let is_kubernetes = configuration.runner_type() == RunnerType::KubernetesAgent;
+        let has_key = configuration.agent_settings().is_some_and(|settings| settings.key.is_some());
+        let image = self.platform.image.as_deref();
+        (is_kubernetes && has_key)
+            .then(|| manifest(&self.target, image, launch).map_err(|error| error.failure.message))
+    }
+
+    fn order(&self, launch: &Launch, fence: u64) -> AgentJob {
+        let (definition, _) = self.target.definition.clone().split_secrets();
+        let settings = definition.configuration.agent_settings();
+        AgentJob {
+            deployment: launch.job.deployment,
+            attempt: launch.job.attempt,
+            fence,
+            runner: self.target.runner,
+            target: settings.and_then(|settings| settings.agents.clone()),
+            only: self.target.agent.clone(),
+            order: JobOrder {
+                org_id: self.target.org_id.clone(),
+                runner_id: self.target.runner_id.clone(),
+                kind: definition.runner_type(),
+                definition: definition.to_value(),
+                project: launch.project.clone(),
+                env: launch.env.clone(),
+                launched_at: launch.launched_at,
+            },
+            priority: 0,
+            offer: None,
+            taken: None,
+            wish: Wish::Run,
+            done: Wish::Run,
+            seen: None,
+            tail: None,
+            manifest: self.manifest(launch),
+            polled: None,
+            version: 1,
+        }
+    }
+
+    /// Writes the order, and offers it at once if somebody has room.
+    async fn write_down(&self, launch: &Launch) -> Result<(), StoreError> {
+        let (table, org, now) = (&self.platform.table, self.target.org, self.now());
+        let deployment = table.deployment(org, launch.job.deployment).await?;
+        let open = deployment.as_ref().and_then(|deployment| deployment.open_attempt());
+        // What is over by now is not to be started.
+        let Some(attempt) = open.filter(|open| open.number == launch.job.attempt) else {
+            return Ok(());
+        };
+        let mut job = self.order(launch, attempt.fence);
+        job.priority = deployment.as_ref().map_or(0, |deployment| deployment.priority.rank());
+        let agents = self.agents().await?;
+        arrange(&mut job, &agents, now);
+        if table.create_agent_job(org, &job, now).await? == Created::Yes {
+            self.hint_owner(&job);
+        }
+        Ok(())
+    }
+
+    async fn look(&self, job: &JobRef) -> Result<Observation, StoreError> {
+        for _ in 0..MAX_TRIES {
+            let Some(mut found) = self.find(job).await? else { return Ok(Observation::Gone(None)) };
+            let (agents, now) = (self.agents().await?, self.now());
+            let changed = arrange(&mut found, &agents, now) | found.look_after(now);
+            if changed && self.save(&mut found).await? == Saved::Lost {
+                continue;
+            }
+            return Ok(match found.observation(&agents, now) {
+                Observation::Gone(_) if found.wish == Wish::Forget => Observation::Gone(None),
+                seen => seen,
+            });
+        }
+        Ok(Observation::Unknown("its record is being changed by others".to_owned()))
+    }
+
+    async fn want(&self, job: &JobRef, wish: Wish) -> Result<Option<AgentJob>, DispatchError> {
+        for _ in 0..MAX_TRIES {
+            let found = self.find(job).await.map_err(|error| failed(&error))?;
+            let Some(mut found) = found else { return Ok(None) };
+            let is_known = !found.want(wish);
+            if is_known
+                || self.save(&mut found).await.map_err(|error| failed(&error))? == Saved::Yes
+            {
+                return Ok(Some(found));
+            }
+        }
+        let message =
+            format!("the job of deployment {} is being changed by others", job.deployment);
+        Err(DispatchError::unknown(FailureClass::Lost, message))
+    }
+
+    /// Asks for a piece of output and waits for it.
+    async fn fetch(
+        &self,
+        job: &JobRef,
+        stream: &str,
+        offset: u64,
+    ) -> Result<Result<Vec<u8>, String>, StoreError> {
+        let Some(id) = self.ask_for_tail(job, stream, offset).await? else { return Ok(Ok(vec![])) };
+        let end = Instant::now() + TAIL_WAIT;
+        while Instant::now() < end {
+            tokio::time::sleep(TAIL_PAUSE).await;
+            let Some(found) = self.find(job).await? else { return Ok(Ok(vec![])) };
+            match found.tail.filter(|tail| tail.id == id) {
+                Some(Tail { answer: Some(Ok(bytes)), .. }) => {
+                    return Ok(STANDARD.decode(bytes).map_err(|error| error.to_string()));
+                }
+                Some(Tail { answer: Some(Err(reason)), .. }) => return Ok(Err(reason)),
+                Some(Tail { answer: None, .. }) => {}
+                None => return Ok(Err("somebody else asks for its output too".to_owned())),
+            }
+        }
+        Ok(Err("its agent did not send the job's output in time".to_owned()))
+    }
+
+    /// Writes the request; `None` where there is no output.
+    async fn ask_for_tail(
+        &self,
+        job: &JobRef,
+        stream: &str,
+        offset: u64,
+    ) -> Result<Option<u64>, StoreError> {
+        for _ in 0..MAX_TRIES {
+            // What is to be forgotten has nothing more to say, whether it is cleared away by now or not.
+            let can_answer = |found: &AgentJob| {
+                found.taken.is_some() && found.polled.is_none() && found.wish < Wish::Forget
+            };
+            let found = self.find(job).await?.filter(can_answer);
+            let Some(mut found) = found else { return Ok(None) };
+            // No other request has this version of the item.
+            let id = found.version;
+            found.tail = Some(Tail { id, stream: stream.to_owned(), offset, answer: None });
+            if self.save(&mut found).await? == Saved::Yes {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[async_trait]
+impl Dispatcher for AgentDispatcher {
+    async fn start(&self, launch: &Launch) -> Result<Started, DispatchError> {
+        // Whether somebody takes it up is to be seen, and people want to know whom it waits for: so it is
+        // looked at now, like one that an earlier call had started.
+        let started = Ok(Started::Already(Some(launch.job.deployment.to_string())));
+        if self.find(&launch.job).await.map_err(|error| failed(&error))?.is_some() {
+            return started;
+        }
+        self.write_down(launch).await.map_err(|error| failed(&error))?;
+        started
+    }
+
+    async fn observe(&self, job: &JobRef) -> Observation {
+        self.look(job)
+            .await
+            .unwrap_or_else(|error| Observation::Unknown(Causes(&error).to_string()))
+    }
+
+    async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
+        let wish = match how {
+            StopMode::Graceful => Wish::Stop,
+            StopMode::Kill => Wish::Kill,
+        };
+        self.want(job, wish).await.map(drop)
+    }
+
+    async fn tail(
+        &self,
+        job: &JobRef,
+        stream: TailStream,
+        offset: u64,
+    ) -> Result<Vec<u8>, DispatchError> {
+        let stream = match stream {
+            TailStream::Log => "log",
+            TailStream::Events => "events",
+        };
+        let fetched = self.fetch(job, stream, offset).await.map_err(|error| failed(&error))?;
+        fetched.map_err(|reason| DispatchError::unknown(FailureClass::Lost, reason))
+    }
+
+    /// The agent clears it away whenever it is back: nobody need come back for it.
+    async fn forget(&self, job: &JobRef) -> Remains {
+        let cleared = async {
+            let wanted = self.want(job, Wish::Forget).await?;
+            if let Some(job) = wanted.filter(|job| job.taken.is_none()) {
+                let deleted = self.platform.table.delete_agent_job(self.target.org, &job).await;
+                deleted.map_err(|error| failed(&error))?;
+            }
+            Ok::<_, DispatchError>(())
+        };
+        match cleared.await {
+            Ok(()) => Remains::Nothing,
+            Err(error) => {
+                tracing::warn!(%error, ?job, "cannot ask an agent to clear a job away");
+                Remains::Job
+            }
+        }
+    }
+
+    async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {
+        let found = self.platform.table.agent_jobs(self.target.org, self.target.runner).await;
+        let found = found.map_err(|error| failed(&error))?;
+        // Those that are to be forgotten already need nobody's further word.
+        let name = |job: AgentJob| JobRef {
+            deployment: job.deployment,
+            attempt: job.attempt,
+            handle: Some(job.deployment.to_string()),
+        };
+        Ok(found.into_iter().filter(|job| job.wish < Wish::Forget).map(name).collect())
+    }
+
+    async fn check(&self, steps: &Steps) {
+        let (id, kind) = (&self.target.runner_id, self.target.definition.runner_type());
+        let found = Box::pin(async {
+            let agents = self.agents().await.map_err(|error| Causes(&error).to_string())?;
+            let now = self.now();
+            let able: Vec<_> = agents
+                .iter()
+                .filter(|agent| agent.has_room(kind, now))
+                .map(|agent| agent.id.as_str())
+                .collect();
+            if able.is_empty() {
+                return Err(why_waiting(&agents, id, kind, now));
+            }
+            Ok(((), format!("these agents are connected and take its jobs: {}", able.join(", "))))
+        });
+        steps.take(CheckStep::Agent, found).await;
+    }
+}

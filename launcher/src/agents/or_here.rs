@@ -1,0 +1,60 @@
+//! Jobs as plain processes: beside Canyon, or beside an agent.
+
+use super::AgentPlatform;
+use async_trait::async_trait;
+use canyon_dispatch::{
+    DispatchError, Dispatcher, JobRef, Launch, Platform, Remains, Started, StopMode, TailStream,
+    Target,
+};
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::{Failure, FailureClass};
+use std::sync::Arc;
+
+/// The type `local`.
+#[derive(Clone)]
+pub struct OrHere {
+    /// For runners that name agents.
+    pub agents: AgentPlatform,
+    /// For the others, where Canyon has a machine for jobs.
+    pub here: Option<Arc<dyn Platform>>,
+}
+
+impl Platform for OrHere {
+    fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
+        match &self.here {
+            _ if target.agent.is_some() || target.definition.needs_agent() => {
+                self.agents.dispatcher(target)
+            }
+            Some(here) => here.dispatcher(target),
+            None => Arc::new(Nowhere),
+        }
+    }
+}
+
+/// What was a local runner of Canyon's own, where Canyon has no machine for jobs any more.
+struct Nowhere;
+
+const REASON: &str = "this Canyon has no machine to run jobs on; name `agents` in the runner";
+
+#[async_trait]
+impl Dispatcher for Nowhere {
+    async fn start(&self, _: &Launch) -> Result<Started, DispatchError> {
+        Err(DispatchError::refused(FailureClass::Config, REASON))
+    }
+
+    async fn observe(&self, _: &JobRef) -> Observation {
+        Observation::Gone(Some(Failure::new(FailureClass::Config, REASON)))
+    }
+
+    async fn stop(&self, _: &JobRef, _: StopMode) -> Result<(), DispatchError> {
+        Ok(())
+    }
+
+    async fn tail(&self, _: &JobRef, _: TailStream, _: u64) -> Result<Vec<u8>, DispatchError> {
+        Ok(Vec::new())
+    }
+
+    async fn forget(&self, _: &JobRef) -> Remains {
+        Remains::Nothing
+    }
+}

@@ -1,0 +1,178 @@
+//! Places for what is tended at once, shared between organizations.
+//!
+//! An organization gets a place only while it holds fewer than are free. So one alone gets half of
+//! them, two get a third each, and there is always one for whoever comes next, however many of the
+//! others never give theirs back (A. Choudhury, E. Hahne, "Dynamic Queue Length Thresholds for
+//! Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998).
+
+use canyon_domain::ids::OrgUuid;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// The places. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Places(Arc<Mutex<State>>);
+
+struct State {
+    free: usize,
+    held: HashMap<OrgUuid, usize>,
+    waiting: HashMap<OrgUuid, VecDeque<Waiter>>,
+    /// The number of the next who waits.
+    next: u64,
+}
+
+struct Waiter {
+    number: u64,
+    place: oneshot::Sender<Place>,
+}
+
+/// A place; dropped, it is free again.
+pub(crate) struct Place {
+    org: OrgUuid,
+    of: Places,
+}
+
+impl Places {
+    pub(crate) fn new(count: usize) -> Self {
+        let (held, waiting) = (HashMap::new(), HashMap::new());
+        Self(Arc::new(Mutex::new(State { free: count, held, waiting, next: 0 })))
+    }
+
+    /// Waits for a place for something of this organization.
+    pub(crate) async fn take(&self, org: OrgUuid) -> Place {
+        let (place, given) = oneshot::channel();
+        self.state().join(org, place);
+        self.give();
+        match given.await {
+            Ok(place) => place,
+            // Who waits is forgotten only together with the places, and `self` keeps these.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Gives away what may be given.
+    fn give(&self) {
+        loop {
+            let next = self.state().next();
+            let Some((org, waiter)) = next else { return };
+            // Sent without the lock: the place of one who has just gone comes back at once.
+            let _ = waiter.place.send(Place { org, of: self.clone() });
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn join(&mut self, org: OrgUuid, place: oneshot::Sender<Place>) {
+        let number = self.next;
+        self.next += 1;
+        self.waiting.entry(org).or_default().push_back(Waiter { number, place });
+    }
+
+    /// Takes a place for the organization that holds the fewest, of these for the one that has waited
+    /// longest.
+    fn next(&mut self) -> Option<(OrgUuid, Waiter)> {
+        let (held, free) = (&self.held, self.free);
+        let held_by = |org: &OrgUuid| held.get(org).copied().unwrap_or(0);
+        self.waiting.retain(|_, waiters| {
+            while waiters.front().is_some_and(|waiter| waiter.place.is_closed()) {
+                waiters.pop_front();
+            }
+            !waiters.is_empty()
+        });
+        let first = |waiters: &VecDeque<Waiter>| waiters.front().map(|waiter| waiter.number);
+        let fewest = self.waiting.iter().min_by_key(|(org, all)| (held_by(org), first(all)));
+        let org = fewest.map(|(org, _)| *org).filter(|org| held_by(org) < free)?;
+        let waiter = self.waiting.get_mut(&org)?.pop_front()?;
+        self.free -= 1;
+        *self.held.entry(org).or_default() += 1;
+        Some((org, waiter))
+    }
+
+    fn leave(&mut self, org: OrgUuid) {
+        self.free += 1;
+        let left = self.held.get(&org).map_or(0, |held| held.saturating_sub(1));
+        if left == 0 {
+            self.held.remove(&org);
+        } else {
+            self.held.insert(org, left);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.of.state().leave(self.org);
+        self.of.give();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Poll;
+    use uuid::Uuid;
+
+    fn org(number: u128) -> OrgUuid {
+        OrgUuid(Uuid::from_u128(number))
+    }
+
+    /// As many places as the organization gets now.
+    async fn hoard(places: &Places, org: OrgUuid) -> Vec<Place> {
+        let mut hoard = Vec::new();
+        loop {
+            let mut wanted = Box::pin(places.take(org));
+            match std::future::poll_fn(|context| Poll::Ready(wanted.as_mut().poll(context))).await {
+                Poll::Ready(place) => hoard.push(place),
+                Poll::Pending => return hoard,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_comes_finds_a_place_however_many_hoard() {
+        let places = Places::new(64);
+        let mut hoards = Vec::new();
+        let mut sizes = Vec::new();
+        for number in 0..6 {
+            let hoard = hoard(&places, org(number)).await;
+            sizes.push(hoard.len());
+            hoards.push(hoard);
+        }
+        assert_eq!(sizes, [32, 16, 8, 4, 2, 1]);
+        // What one gives back goes to those who hold the fewest, not to who asks most.
+        let greedy: Vec<_> = (0..100).map(|_| Box::pin(places.take(org(0)))).collect();
+        hoards.remove(0);
+        assert_eq!(hoard(&places, org(6)).await.len(), 17);
+        drop(greedy);
+        drop(hoards);
+        assert_eq!(hoard(&places, org(0)).await.len(), 32);
+    }
+
+    #[tokio::test]
+    async fn a_place_goes_to_who_has_waited_longest_and_past_who_has_gone() {
+        let places = Places::new(1);
+        let held = places.take(org(0)).await;
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut waiting = Vec::new();
+        for number in 1..5 {
+            let (places, order) = (places.clone(), order.clone());
+            waiting.push(tokio::spawn(async move {
+                let _place = places.take(org(number)).await;
+                order.lock().unwrap().push(number);
+            }));
+            tokio::task::yield_now().await;
+        }
+        waiting.remove(1).abort();
+        tokio::task::yield_now().await;
+        drop(held);
+        for task in waiting {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), [1, 3, 4]);
+    }
+}

@@ -1,0 +1,52 @@
+//! The profile that a runner takes for a deployment.
+
+use crate::{LaunchError, Launcher};
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::{OrgUuid, RunnerId, RunnerProfileId};
+use canyon_domain::runner::RunnerDefinition;
+use canyon_domain::runner::profile::Place;
+
+impl Launcher {
+    /// The runner's definition with the settings of the profile that it names for this deployment, or
+    /// why there are none.
+    pub(crate) async fn with_profile(
+        &self,
+        org: OrgUuid,
+        runner: &RunnerId,
+        definition: &RunnerDefinition,
+        deployment: &Deployment,
+    ) -> Result<Result<RunnerDefinition, String>, LaunchError> {
+        let settings = definition.configuration.agent_settings();
+        let Some(name) = settings.and_then(|settings| settings.profile.as_ref()) else {
+            return Ok(Ok(definition.clone()));
+        };
+        let (project, env) = (&deployment.project, &deployment.env);
+        let Some(environment) = self.table.environment(org, project, env).await? else {
+            return Ok(Err("its environment was deleted".to_owned()));
+        };
+        let bundle = self.table.bundle(org, deployment.id).await?;
+        let variables = bundle.map(|bundle| bundle.module.inputs).unwrap_or_default();
+        let place = Place {
+            project: project.clone(),
+            environment: env.clone(),
+            env_type: environment.env_type_id,
+        };
+        let name = match name.interpolate(&place, &variables) {
+            Ok(name) => name,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let missing = || {
+            format!(
+                "runner `{runner}` takes the profile `{name}` here, and there is none; create it: canyon \
+                 create runner-profile {name}"
+            )
+        };
+        let Ok(id) = name.parse::<RunnerProfileId>() else { return Ok(Err(missing())) };
+        let Some(profile) = self.table.runner_profile(org, &id).await? else {
+            return Ok(Err(missing()));
+        };
+        Ok(profile.settings.applied_to(definition).map_err(|faults| {
+            format!("the profile `{id}` does not fit runner `{runner}`: {faults}")
+        }))
+    }
+}

@@ -1,0 +1,157 @@
+//! Limits on how many run at once: never more, and no place is lost.
+
+use crate::world::{World, record};
+use canyon_domain::attempt::Outcome;
+use canyon_domain::concurrency::{ConcurrencyLimit, LimitScope};
+use canyon_domain::deployment::Status;
+use canyon_domain::failure::{Failure, FailureClass};
+use canyon_domain::ids::OrgUuid;
+use canyon_domain::lifecycle;
+use canyon_domain::seam::Clock as _;
+use canyon_launcher::Why;
+use canyon_store::deployment_item::Wake;
+use canyon_store::deployment_lists::Due;
+use canyon_store::outcome::Saved;
+
+async fn limit(world: &World, org: OrgUuid, scope: &str, max_jobs: u32) -> LimitScope {
+    let scope: LimitScope = scope.parse().unwrap();
+    let updated_at = world.clock.now();
+    let limit = ConcurrencyLimit { scope: scope.clone(), max_jobs, updated_at };
+    world.table.set_limit(org, &limit, &record()).await.unwrap();
+    // Longer than limits are remembered.
+    world.clock.by(6);
+    scope
+}
+
+async fn open(world: &World, all: &[Due]) -> usize {
+    let mut open = 0;
+    for due in all {
+        open += usize::from(world.read(*due).await.open_attempt().is_some());
+    }
+    open
+}
+
+/// The runner delivers its result, as the API writes it.
+async fn end(world: &World, due: Due) {
+    let mut deployment = world.read(due).await;
+    lifecycle::end(&mut deployment, 1, Outcome::Succeeded, world.clock.now()).unwrap();
+    deployment.version += 1;
+    let now = world.clock.now();
+    let saved = world.table.end_deployment(due.org, &deployment, now, None).await.unwrap();
+    assert_eq!(saved, Saved::Yes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn however_many_launch_at_once_no_more_run_than_may_and_all_have_their_turn() {
+    let world = World::new().await;
+    let (org, _) = world.organization("acme").await;
+    let scope = limit(&world, org, "project:shop", 3).await;
+    limit(&world, org, "organization", 5).await;
+    let mut all = Vec::new();
+    for _ in 0..12 {
+        all.push(world.accept(org).await);
+    }
+    let mut ended = Vec::new();
+    while ended.len() < all.len() {
+        let looks = all.iter().map(|due| {
+            let (launcher, due) = (world.launcher.clone(), *due);
+            tokio::spawn(async move { launcher.tend(due, Why::Due).await })
+        });
+        for look in looks.collect::<Vec<_>>() {
+            look.await.unwrap().unwrap();
+        }
+        let running = open(&world, &all).await;
+        assert!((1..=3).contains(&running), "{running} run, {} have ended", ended.len());
+        assert_eq!(world.table.held_places(org, &scope).await.unwrap().len(), running);
+        for due in &all {
+            let deployment = world.read(*due).await;
+            if deployment.open_attempt().is_some() {
+                world.claim(*due).await;
+                end(&world, *due).await;
+                ended.push(*due);
+            } else if deployment.status == Status::Queued && running == 3 {
+                let said = &deployment.message;
+                assert!(
+                    said.starts_with("waiting for one of the 3 places of project `shop`"),
+                    "{said}"
+                );
+            }
+        }
+        world.clock.by(6);
+    }
+    for scope in [scope, LimitScope::Organization] {
+        assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_that_fails_gives_its_place_back_before_the_next_one_takes_it() {
+    let world = World::new().await;
+    let (org, _) = world.organization("acme").await;
+    let scope = limit(&world, org, "runner:somewhere", 1).await;
+    let (one, other) = (world.accept(org).await, world.accept(org).await);
+    world.tend(one).await;
+    world.tend(other).await;
+    assert_eq!(open(&world, &[one, other]).await, 1);
+
+    let mut deployment = world.read(one).await;
+    let lost = Outcome::Failed(Failure::new(FailureClass::Lost, "gone"));
+    lifecycle::end(&mut deployment, 1, lost, world.clock.now()).unwrap();
+    assert_eq!(deployment.status, Status::Launching, "it is tried again");
+    deployment.version += 1;
+    let saved = world.table.save_deployment(org, &deployment, Wake::Nobody).await.unwrap();
+    assert_eq!(saved, Saved::Yes);
+    assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
+
+    world.clock.by(6);
+    world.tend(other).await;
+    assert!(world.read(other).await.open_attempt().is_some());
+    world.clock.by(600);
+    world.tend(one).await;
+    let waits = world.read(one).await;
+    assert!(waits.message.contains(&format!("(held by {})", other.id)), "{waits:?}");
+}
+
+#[tokio::test]
+async fn a_place_whose_holder_is_gone_is_taken_over() {
+    let world = World::new().await;
+    let (org, _) = world.organization("acme").await;
+    let scope = limit(&world, org, "organization", 1).await;
+    let gone = world.accept(org).await;
+    world.tend(gone).await;
+    world.claim(gone).await;
+    let client = world.embedded.client();
+    let scan = client.scan().table_name("canyon").send().await.unwrap();
+    let is_place = |pk: &str| pk.ends_with("#places#organization");
+    let mut items = scan.items().iter();
+    let item = items.find(|item| is_place(item["pk"].as_s().unwrap())).unwrap().clone();
+    end(&world, gone).await;
+    assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
+    // As after a restore of a part of the table, or a fault of ours: nobody ever gives it back.
+    client.put_item().table_name("canyon").set_item(Some(item)).send().await.unwrap();
+    let held = world.table.held_places(org, &scope).await.unwrap();
+    assert_eq!(held[0].holder.deployment, gone.id);
+
+    let due = world.accept(org).await;
+    world.tend(due).await;
+    assert!(world.read(due).await.open_attempt().is_some());
+    let held = world.table.held_places(org, &scope).await.unwrap();
+    assert_eq!(held.len(), 1);
+    assert_eq!(held[0].holder.deployment, due.id);
+}
+
+#[tokio::test]
+async fn an_attempt_of_before_a_limit_holds_no_place_and_frees_none() {
+    let world = World::new().await;
+    let (org, _) = world.organization("acme").await;
+    let before = world.accept(org).await;
+    world.tend(before).await;
+    let scope = limit(&world, org, "organization", 1).await;
+    let after = world.accept(org).await;
+    world.tend(after).await;
+    assert_eq!(open(&world, &[before, after]).await, 2);
+    world.claim(before).await;
+    end(&world, before).await;
+    let held = world.table.held_places(org, &scope).await.unwrap();
+    assert_eq!(held.iter().map(|held| held.holder.deployment).collect::<Vec<_>>(), [after.id]);
+}

@@ -1,0 +1,131 @@
+//! One organization's platform, however slow, is nobody else's trouble, and nobody's for ever.
+
+use crate::world::{World, passes, until};
+use async_trait::async_trait;
+use canyon_domain::deployment::Status;
+use canyon_domain::events::DeploymentEvent;
+use canyon_domain::seam::Clock as _;
+use canyon_launcher::publish::Publish;
+use canyon_launcher::{LaunchError, PATIENCE, Sweeper, Why};
+use canyon_store::error::BoxError;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+/// Longer than any call may take.
+const LONG: Duration = Duration::from_secs(71);
+
+#[tokio::test]
+async fn an_organization_whose_platform_never_answers_holds_up_no_other() {
+    let world = World::new().await;
+    let (hostile, silence) = world.organization("hostile").await;
+    let (honest, answers) = world.organization("honest").await;
+    silence.silent_at(&["start"]);
+    *answers.refuses.lock().unwrap() = true;
+    for _ in 0..200 {
+        world.accept(hostile).await;
+    }
+    let sweeper = Sweeper::new(world.launcher.clone());
+    let mut tasks = JoinSet::new();
+    sweeper.pass(&mut tasks).await.unwrap();
+    until("half of the places are taken", || *silence.open.lock().unwrap() == 32).await;
+
+    let other = world.accept(honest).await;
+    let begin = Instant::now();
+    while world.read(other).await.status != Status::Failed {
+        assert!(begin.elapsed() < Duration::from_secs(30), "it is held up");
+        sweeper.pass(&mut tasks).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // None of them was answered or given up for that, and no further one has got a place.
+    assert_eq!((*silence.open.lock().unwrap(), silence.count("start")), (32, 32));
+}
+
+#[tokio::test]
+async fn a_start_that_is_never_answered_is_written_down_and_the_next_one_gets_its_place() {
+    let world = World::new().await;
+    let (org, silence) = world.organization("hostile").await;
+    silence.silent_at(&["start"]);
+    let mut all = Vec::new();
+    for _ in 0..40 {
+        all.push(world.accept(org).await);
+    }
+    let sweeper = Sweeper::new(world.launcher.clone());
+    let mut tasks = JoinSet::new();
+    sweeper.pass(&mut tasks).await.unwrap();
+    until("the first ones wait", || *silence.open.lock().unwrap() == 32).await;
+    passes(LONG).await;
+    until("the others have their turn", || silence.count("start") == 40).await;
+    passes(LONG).await;
+    tasks.join_all().await;
+    for due in all {
+        let deployment = world.read(due).await;
+        let waiting = deployment.attempts[0].waiting.clone().unwrap();
+        assert!(waiting.contains("the start was not answered within 45 s"), "{waiting}");
+        assert!(deployment.due_at.is_some() && deployment.attempts.len() == 1, "{deployment:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_deployment_whose_platform_never_answers_ends_by_its_deadlines() {
+    let world = World::new().await;
+    let (org, silence) = world.organization("hostile").await;
+    silence.silent_at(&["start", "observe", "stop", "tail", "forget", "jobs"]);
+    let due = world.accept(org).await;
+    // Five minutes to start, half a minute to stop, two minutes for a proof.
+    for _ in 0..20 {
+        let launcher = world.launcher.clone();
+        let look = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
+        until("it asks, or has ended", || *silence.open.lock().unwrap() == 1 || look.is_finished())
+            .await;
+        while !look.is_finished() {
+            passes(LONG).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        look.await.unwrap().unwrap();
+        if world.read(due).await.status.is_terminal() {
+            break;
+        }
+        world.clock.by(60);
+    }
+    let ended = world.read(due).await;
+    assert_eq!((ended.status, ended.attempts.len()), (Status::Failed, 1), "{ended:?}");
+    assert_eq!(*silence.open.lock().unwrap(), 0);
+}
+
+/// An event bus that never answers.
+struct SilentBus;
+
+#[async_trait]
+impl Publish for SilentBus {
+    async fn publish(&self, _: &[DeploymentEvent]) -> Result<(), BoxError> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_look_that_hangs_where_nothing_else_has_a_limit_is_given_up_and_made_again() {
+    let mut world = World::new().await;
+    let (org, answers) = world.organization("honest").await;
+    *answers.refuses.lock().unwrap() = true;
+    world.launcher.table = world.table.clone().telling_ends();
+    world.launcher.publisher = Some(Arc::new(SilentBus));
+    let due = world.accept(org).await;
+    world.tend(due).await;
+    world.clock.by(61);
+    let launcher = world.launcher.clone();
+    let look = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
+    // It comes back before it tells.
+    let begin = Instant::now();
+    while world.read(due).await.due_at.is_none_or(|at| at <= world.clock.now()) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "it does not tell");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    passes(PATIENCE).await;
+    let error = tokio::time::timeout(Duration::from_secs(30), look).await.unwrap().unwrap();
+    let error = error.unwrap_err();
+    assert!(matches!(error, LaunchError::Late(_)) && !error.is_retryable(), "{error}");
+    assert!(error.to_string().contains("took longer than 240 s"), "{error}");
+    assert!(world.read(due).await.due_at.is_some());
+}

@@ -1,0 +1,119 @@
+//! What happens after the end of a deployment: once as often as needed.
+
+use crate::platform::Script;
+use crate::world::{World, passes, until};
+use canyon_dispatch::JobRef;
+use canyon_domain::deadline::Observation;
+use canyon_domain::deployment::{Deployment, Status};
+use canyon_domain::ids::OrgUuid;
+use canyon_launcher::{STAY_PAUSE, Why};
+use canyon_store::deployment_lists::Due;
+use std::time::{Duration, Instant};
+
+/// Lets a run be silent until it is asked to stop, killed, and given up.
+async fn ends(world: &World, due: Due) -> Deployment {
+    for _ in 0..30 {
+        world.clock.by(30);
+        world.tend(due).await;
+        let deployment = world.read(due).await;
+        if deployment.status.is_terminal() {
+            return deployment;
+        }
+    }
+    panic!("it does not end: {:?}", world.read(due).await);
+}
+
+async fn running(world: &World, org: OrgUuid) -> Due {
+    let due = world.accept(org).await;
+    world.tend(due).await;
+    world.claim(due).await;
+    due
+}
+
+/// `STAY_PAUSE` passes until the platform was asked that often.
+async fn asked(platform: &Script, times: usize) {
+    let begin = Instant::now();
+    while platform.count("forget") < times {
+        assert!(begin.elapsed() < Duration::from_secs(30), "nobody stays for the job");
+        passes(STAY_PAUSE).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn who_stays_for_a_job_asks_for_the_job_alone() {
+    let world = World::new().await;
+    let (org, platform) = world.organization("acme").await;
+    let due = running(&world, org).await;
+    *platform.lingers.lock().unwrap() = 10;
+    ends(&world, due).await;
+    let before = ["runner", "observe", "jobs"].map(|call| platform.count(call));
+    assert_eq!(platform.count("forget"), 1);
+    asked(&platform, 9).await;
+    assert_eq!(["runner", "observe", "jobs"].map(|call| platform.count(call)), before);
+    assert!(world.read(due).await.attempts[0].job_gone_at.is_none());
+
+    // With the job the reason to stay goes, and what could not be proved before is proved.
+    *platform.job.lock().unwrap() = Some(Observation::Gone(None));
+    asked(&platform, 11).await;
+    let begin = Instant::now();
+    while world.read(due).await.attempts[0].job_gone_at.is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "it is not proved");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let [runner, observe, jobs] = before;
+    let after = ["runner", "observe", "jobs", "forget"].map(|call| platform.count(call));
+    assert_eq!(after, [runner + 1, observe + 1, jobs, 11]);
+    passes(STAY_PAUSE * 3).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(platform.count("forget"), 11, "it stays for nothing");
+}
+
+#[tokio::test]
+async fn a_list_of_strays_that_never_comes_holds_up_no_end() {
+    let world = World::new().await;
+    let (org, platform) = world.organization("acme").await;
+    *platform.refuses.lock().unwrap() = true;
+    platform.silent_at(&["jobs"]);
+    let due = world.accept(org).await;
+    let launcher = world.launcher.clone();
+    let look = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
+    until("the list is asked for", || *platform.open.lock().unwrap() == 1).await;
+    assert_eq!(world.read(due).await.status, Status::Failed);
+    passes(Duration::from_secs(11)).await;
+    look.await.unwrap().unwrap();
+    assert_eq!(platform.count("forget"), 1);
+}
+
+#[tokio::test]
+async fn strays_are_ended_and_however_many_there_are_the_look_comes_to_its_end() {
+    let world = World::new().await;
+    let (org, platform) = world.organization("acme").await;
+    *platform.refuses.lock().unwrap() = true;
+    let first = world.accept(org).await;
+    world.tend(first).await;
+    assert_eq!((platform.count("jobs"), platform.count("stop")), (1, 0));
+
+    // Its job was made all the same. Where each stop is never answered, a hundred are too many.
+    let stray = JobRef { deployment: first.id, attempt: 1, handle: None };
+    *platform.jobs.lock().unwrap() = vec![stray.clone(); 100];
+    platform.silent_at(&["stop"]);
+    world.clock.by(601);
+    let second = world.accept(org).await;
+    let launcher = world.launcher.clone();
+    let look = tokio::spawn(async move { launcher.tend(second, Why::Due).await });
+    until("it is stopped", || *platform.open.lock().unwrap() == 1).await;
+    passes(Duration::from_secs(31)).await;
+    look.await.unwrap().unwrap();
+    assert_eq!(world.read(second).await.status, Status::Failed);
+    let stopped = platform.count("stop");
+    assert!(stopped <= 2, "{stopped} stops, one after the other");
+
+    // A platform that answers is rid of it at the next look.
+    *platform.jobs.lock().unwrap() = vec![stray];
+    platform.silent_at(&[]);
+    world.clock.by(601);
+    let third = world.accept(org).await;
+    world.tend(third).await;
+    assert_eq!(platform.count("stop"), stopped + 1);
+}

@@ -1,0 +1,13 @@
+//! The launcher over a real table, with a platform that does what the test says.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
+
+mod changed_runner;
+mod checks;
+mod concurrency;
+mod disabled_runner;
+mod fairness;
+mod farewell;
+mod platform;
+mod profiles;
+mod world;

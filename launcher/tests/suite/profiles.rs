@@ -1,0 +1,112 @@
+//! A runner of an agent's kind takes for each deployment the profile that its `profile` comes to.
+
+use crate::platform::Script;
+use crate::world::{RUNNER, World, record};
+use canyon_domain::attempt::Outcome;
+use canyon_domain::deployment::Status;
+use canyon_domain::failure::FailureClass;
+use canyon_domain::ids::OrgUuid;
+use canyon_domain::runner_profile::{ProfileSettings, RunnerProfile};
+use canyon_domain::seam::Clock as _;
+use canyon_store::outcome::{Created, Deleted, Saved};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const PROFILE: &str = "testing/eu";
+
+/// An organization whose runner takes a profile by the type of the environment and a variable.
+async fn organization(world: &World) -> (OrgUuid, Arc<Script>) {
+    let (org, platform) = world.organization("acme").await;
+    let mut runner = world.table.runner(org, &RUNNER.parse().unwrap()).await.unwrap().unwrap();
+    runner.version += 1;
+    "docker-agent".clone_into(&mut runner.runner_type);
+    runner.definition = json!({
+        "runner_configuration": {
+            "type": "docker-agent",
+            "profile": "${environment.type}/${var.region}",
+            "agents": { "ids": ["a1"] },
+            "job": { "image": "canyon-runner:1", "memory_limit": 512 },
+        },
+        "state_storage_configuration": { "type": "s3", "bucket": "states" },
+    })
+    .to_string();
+    let saved = world.table.save_runner(org, &runner, &record()).await.unwrap();
+    assert_eq!(saved, Saved::Yes);
+    (org, platform)
+}
+
+async fn make(world: &World, org: OrgUuid, job: Value) {
+    let Value::Object(job) = job else { panic!("{job}") };
+    let agents = Some(json!({ "labels": { "region": "eu" } }));
+    let now = world.clock.now();
+    let profile = RunnerProfile {
+        id: PROFILE.parse().unwrap(),
+        description: None,
+        settings: ProfileSettings::parse(agents, job).unwrap(),
+        created_at: now,
+        updated_at: now,
+        version: 1,
+    };
+    let made = world.table.create_runner_profile(org, &profile, &record()).await.unwrap();
+    assert_eq!(made, Created::Yes);
+}
+
+#[tokio::test]
+async fn a_job_is_launched_with_the_settings_of_its_profile() {
+    let world = World::new().await;
+    let (org, platform) = organization(&world).await;
+    make(&world, org, json!({ "memory_limit": 4096 })).await;
+    let due = world.accept_with(org, json!({ "region": "eu" })).await;
+    world.tend(due).await;
+    assert_eq!(platform.count("start"), 1);
+    let used = platform.definition.lock().unwrap().clone().unwrap();
+    let used = &used["runner_configuration"];
+    assert_eq!(used["job"], json!({ "image": "canyon-runner:1", "memory_limit": 4096 }));
+    assert_eq!(used["agents"], json!({ "labels": { "region": "eu" } }));
+}
+
+#[tokio::test]
+async fn a_profile_that_cannot_be_taken_ends_the_deployment_and_says_which() {
+    for (variables, job, said) in [
+        (json!({ "region": "eu" }), None, "takes the profile `testing/eu` here, and there is none"),
+        (json!({ "region": "../x" }), None, "takes the profile `testing/../x` here"),
+        (json!({}), None, "needs the variable `region`, which this deployment does not set"),
+        (
+            json!({ "region": "eu" }),
+            Some(json!({ "cpu": 1024, "memory": 4096 })),
+            "the profile `testing/eu` does not fit runner `somewhere`: `job.cpu` is not a known",
+        ),
+    ] {
+        let world = World::new().await;
+        let (org, platform) = organization(&world).await;
+        if let Some(job) = job {
+            make(&world, org, job).await;
+        }
+        let due = world.accept_with(org, variables).await;
+        world.tend(due).await;
+        let ended = world.read(due).await;
+        assert_eq!((ended.status, ended.attempts.len()), (Status::Failed, 1), "{ended:?}");
+        let end = ended.attempts[0].ended.as_ref().unwrap();
+        let Outcome::Failed(failure) = &end.outcome else { panic!("{end:?}") };
+        assert_eq!(failure.class, FailureClass::Config);
+        assert!(failure.message.contains(said), "{failure:?}");
+        assert_eq!(platform.count("start"), 0);
+    }
+}
+
+#[tokio::test]
+async fn what_runs_is_watched_although_its_profile_was_deleted() {
+    let world = World::new().await;
+    let (org, platform) = organization(&world).await;
+    make(&world, org, json!({ "memory_limit": 4096 })).await;
+    let due = world.accept_with(org, json!({ "region": "eu" })).await;
+    world.tend(due).await;
+    world.claim(due).await;
+    let id = PROFILE.parse().unwrap();
+    let deleted = world.table.delete_runner_profile(org, &id, &record()).await.unwrap();
+    assert_eq!(deleted, Deleted::Yes);
+    world.clock.by(61);
+    world.tend(due).await;
+    assert_eq!(platform.count("observe"), 1);
+    assert_eq!(world.read(due).await.status, Status::Running);
+}

@@ -1,0 +1,271 @@
+//! A real table with organizations, and a launcher whose clock the test moves.
+
+use crate::platform::{Script, Scripted};
+use canyon_domain::attempt::{Claim, SecretHash};
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
+use canyon_domain::display_name::DisplayName;
+use canyon_domain::ids::{DeploymentId, EnvUuid, OrgId, OrgUuid, PrincipalId};
+use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
+use canyon_domain::job::{Bundle, LogLevel, Module};
+use canyon_domain::runner::{RunnerDefinition, RunnerType};
+use canyon_domain::seam::{Clock, Entropy as _};
+use canyon_domain::turn::Turns;
+use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
+use canyon_identity::master_keys::MasterKeys;
+use canyon_identity::system::System;
+use canyon_launcher::{Launcher, Why};
+use canyon_store::Table;
+use canyon_store::blobs::Blobs;
+use canyon_store::deployment_item::Wake;
+use canyon_store::deployment_lists::Due;
+use canyon_store::embedded::Embedded;
+use canyon_store::outcome::Saved;
+use canyon_store::runners::RunnerRecord;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// The runner of every deployment.
+pub(crate) const RUNNER: &str = "somewhere";
+
+/// The system's time, and what the test adds to it.
+#[derive(Clone, Default)]
+pub(crate) struct Moved(Arc<Mutex<SignedDuration>>);
+
+impl Moved {
+    pub(crate) fn by(&self, seconds: i64) {
+        *self.0.lock().unwrap() += SignedDuration::from_secs(seconds);
+    }
+}
+
+impl Clock for Moved {
+    fn now(&self) -> Timestamp {
+        System.now() + *self.0.lock().unwrap()
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) embedded: Embedded,
+    pub(crate) launcher: Launcher,
+    pub(crate) table: Table,
+    pub(crate) clock: Moved,
+    scripted: Scripted,
+    _folder: TempDir,
+}
+
+pub(crate) fn record() -> AuditRecord {
+    AuditRecord {
+        id: System.id(System.now()),
+        at: System.now(),
+        by: PrincipalId(Uuid::from_u128(9)),
+        action: "test.change".to_owned(),
+        subject: "projects/shop".to_owned(),
+        by_right: "admin".to_owned(),
+    }
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let embedded = Embedded::open(&folder.path().join("canyon.db"), Arc::new(|| {})).unwrap();
+        let table = Table::new(embedded.client(), "canyon");
+        table.ensure().await.unwrap();
+        let (clock, scripted) = (Moved::default(), Scripted::default());
+        let key = MasterKey::new(&[7; KEY_LENGTH]).unwrap();
+        let launcher = Launcher {
+            table: table.clone(),
+            blobs: Blobs::folder(&folder.path().join("blobs")).unwrap(),
+            clock: Arc::new(clock.clone()),
+            entropy: Arc::new(System),
+            master_keys: Arc::new(MasterKeys::known(key)),
+            up_since: Timestamp::MIN,
+            api_url: "https://canyon.example".to_owned(),
+            organizations: Arc::default(),
+            platforms: [RunnerType::Local, RunnerType::DockerAgent]
+                .map(|kind| (kind, Arc::new(scripted.clone()) as _))
+                .into(),
+            last_looks: Arc::default(),
+            limits: Arc::default(),
+            publisher: None,
+        };
+        Self { embedded, launcher, table, clock, scripted, _folder: folder }
+    }
+
+    /// A new organization with a project and a runner, and what its platform does.
+    pub(crate) async fn organization(&self, name: &str) -> (OrgUuid, Arc<Script>) {
+        let (org, now) = (OrgUuid(Uuid::now_v7()), self.clock.now());
+        let known: OrgId = name.parse().unwrap();
+        self.launcher.organizations.lock().unwrap().insert(org, known);
+        let env_type = EnvironmentType {
+            id: "testing".parse().unwrap(),
+            uuid: Uuid::now_v7(),
+            display_name: DisplayName::from_id("testing"),
+            created_at: now,
+        };
+        let project = Project {
+            id: "shop".parse().unwrap(),
+            uuid: Uuid::from_u128(4),
+            display_name: DisplayName::from_id("shop"),
+            created_at: now,
+            updated_at: now,
+        };
+        self.table.create_env_type(org, &env_type, &record()).await.unwrap();
+        self.table.create_project(org, &project, &record()).await.unwrap();
+        self.table.create_runner(org, &runner(now), &record()).await.unwrap();
+        (org, self.scripted.of(org))
+    }
+
+    /// Accepts a deployment into an environment of its own, due now.
+    pub(crate) async fn accept(&self, org: OrgUuid) -> Due {
+        self.accept_with(org, json!({})).await
+    }
+
+    /// The same with variables of the module.
+    pub(crate) async fn accept_with(&self, org: OrgUuid, variables: Value) -> Due {
+        let now = self.clock.now();
+        let id = DeploymentId(System.id(now));
+        let mut environment = environment(&format!("env-{}", id.0.simple()), now);
+        self.table.create_environment(org, &environment, &record()).await.unwrap();
+        environment.turns.join(id).unwrap();
+        environment.version += 1;
+        let (new, record) = (deployment(id, &environment, now), record());
+        let mut bundle = bundle();
+        bundle.module.inputs = serde_json::from_value(variables).unwrap();
+        let stored = self.table.accept_deployment(org, &new, &bundle, &environment, None, &record);
+        stored.await.unwrap();
+        Due { org, id }
+    }
+
+    pub(crate) async fn read(&self, due: Due) -> Deployment {
+        self.table.deployment(due.org, due.id).await.unwrap().unwrap()
+    }
+
+    /// A runner claims the attempt, as the API writes it.
+    pub(crate) async fn claim(&self, due: Due) {
+        let (mut deployment, now) = (self.read(due).await, self.clock.now());
+        let attempt = deployment.attempts.last_mut().unwrap();
+        attempt.claim = Some(Claim {
+            claimant: "one".to_owned(),
+            at: now,
+            token_hash: SecretHash(String::new()),
+            heartbeat_at: now,
+            host: None,
+            streams_from: (0, 0),
+        });
+        deployment.status = Status::Running;
+        deployment.version += 1;
+        let saved = self.table.save_deployment(due.org, &deployment, Wake::Nobody).await;
+        assert_eq!(saved.unwrap(), Saved::Yes);
+    }
+
+    /// Somebody changes the runner.
+    pub(crate) async fn change_runner(&self, org: OrgUuid) {
+        let mut runner = self.table.runner(org, &RUNNER.parse().unwrap()).await.unwrap().unwrap();
+        runner.version += 1;
+        let saved = self.table.save_runner(org, &runner, &record()).await.unwrap();
+        assert_eq!(saved, Saved::Yes);
+    }
+
+    pub(crate) async fn tend(&self, due: Due) {
+        self.launcher.tend(due, Why::Due).await.unwrap();
+    }
+}
+
+fn runner(now: Timestamp) -> RunnerRecord {
+    let definition = RunnerDefinition::parse(json!({
+        "runner_configuration": { "type": "local" },
+        "state_storage_configuration": { "type": "local", "path": "/srv/state" },
+    }));
+    RunnerRecord {
+        uuid: canyon_domain::ids::RunnerUuid(Uuid::now_v7()),
+        id: RUNNER.parse().unwrap(),
+        runner_type: "local".to_owned(),
+        definition: definition.unwrap().to_value().to_string(),
+        sealed_secrets: None,
+        disabled: false,
+        created_at: now,
+        updated_at: now,
+        version: 1,
+    }
+}
+
+fn environment(name: &str, now: Timestamp) -> Environment {
+    Environment {
+        id: name.parse().unwrap(),
+        uuid: EnvUuid(Uuid::now_v7()),
+        project_id: "shop".parse().unwrap(),
+        project_uuid: Uuid::from_u128(4),
+        env_type_id: "testing".parse().unwrap(),
+        display_name: DisplayName::from_id(name),
+        status: EnvironmentStatus::Active,
+        status_message: None,
+        runner_id: RUNNER.parse().unwrap(),
+        created_at: now,
+        updated_at: now,
+        turns: Turns::default(),
+        applied: None,
+        applied_before: None,
+        removed_by: None,
+        version: 1,
+    }
+}
+
+fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> Deployment {
+    Deployment {
+        id,
+        project: environment.project_id.clone(),
+        env: environment.id.clone(),
+        env_uuid: environment.uuid,
+        runner: environment.runner_id.clone(),
+        mode: Mode::Deploy,
+        plan_only: false,
+        rollback_to: None,
+        priority: canyon_domain::deployment::Priority::Normal,
+        agent: None,
+        created_at: now,
+        created_by: PrincipalId(Uuid::from_u128(9)),
+        status: Status::Queued,
+        message: String::new(),
+        due_at: Some(now),
+        attempts: Vec::new(),
+        cancel: None,
+        counts: None,
+        kept: Kept::default(),
+        completed_at: None,
+        version: 1,
+    }
+}
+
+fn bundle() -> Bundle {
+    let module = Module {
+        source: "inline".parse().unwrap(),
+        source_code: Some(String::new()),
+        inputs: serde_json::Map::new(),
+    };
+    Bundle {
+        module,
+        encrypted_outputs_recipient: None,
+        encrypted_logs_recipient: None,
+        log_level: LogLevel::Info,
+    }
+}
+
+/// Waits until it is so.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// So much time passes for all who wait, and none for the test.
+pub(crate) async fn passes(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
