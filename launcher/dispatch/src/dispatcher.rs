@@ -91,7 +91,8 @@ pub trait Dispatcher: Send + Sync {
     /// Says whether the job may have been started all the same.
     async fn start(&self, launch: &Launch) -> Result<Started, DispatchError>;
 
-    /// Looks whether the job lives. One that was never started is gone.
+    /// Looks whether the job lives. One that was never started is gone; where lists lag behind, not
+    /// before the platform has been asked for a while.
     async fn observe(&self, job: &JobRef) -> Observation;
 
     /// Stops the job and does not wait for its end. To stop what is gone succeeds.

@@ -1,5 +1,5 @@
 //! The kinds whose job is a Kubernetes Job: `kubernetes`, `kubernetes-gke`, `kubernetes-eks`,
-//! `kubernetes-aks`. They differ in how the cluster is found and lets Canyon in (`connect`).
+//! `kubernetes-aks`, `kubernetes-agent`. They differ in how the cluster is found and lets Canyon in (`connect`).
 //!
 //! | step | what is called |
 //! |---|---|
@@ -12,21 +12,28 @@
 //! Nothing is ever deleted with a grace of zero: the object would be gone at once, and that it is gone would
 //! no longer prove that the node has ended the containers.
 
+mod bounded_body;
 mod calls;
 mod check;
+mod client;
 mod cloud_answer;
+mod cluster_id;
+mod comparison;
 mod connect;
 mod deaths;
+mod defaults;
 mod errors;
 mod job;
+mod local_clusters;
+mod manifest;
 mod names;
 mod network_policy;
-mod output;
 mod pods;
 mod reach;
 mod template;
 
 use crate::check::Steps;
+use crate::container_output;
 use crate::{
     DispatchError, Dispatcher, JobRef, Launch, Platform, Remains, Started, StopMode, TailStream,
     Target, Then,
@@ -38,10 +45,14 @@ use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::seam::Clock as _;
 use canyon_identity::federation::Federation;
 use canyon_identity::system::System;
-use connect::Connector;
+pub use connect::ClusterSource;
+use connect::{Connector, Way};
+pub use defaults::JobDefaults;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
+pub use local_clusters::LocalClusters;
+pub use manifest::manifest;
 use pods::Look;
 use secrecy::ExposeSecret as _;
 use std::sync::Arc;
@@ -56,13 +67,27 @@ const KILL_GRACE_SECONDS: u32 = 1;
 /// All runners whose jobs are Kubernetes Jobs.
 pub struct KubernetesPlatform {
     connector: Arc<Connector>,
-    image: Option<String>,
+    defaults: Arc<JobDefaults>,
 }
 
 impl KubernetesPlatform {
     /// Lets itself in by `federation`. `image` is the runner image of jobs whose template names none.
-    pub fn new(federation: Arc<Federation>, image: Option<String>) -> Self {
-        Self { connector: Arc::new(Connector::new(federation)), image }
+    pub fn new(federation: Arc<Federation>, image: Option<String>, local: LocalClusters) -> Self {
+        let defaults = JobDefaults { image, ..JobDefaults::default() };
+        Self {
+            connector: Arc::new(Connector::new(Way::Federation(federation), local)),
+            defaults: Arc::new(defaults),
+        }
+    }
+
+    /// The same for an agent: it launches for runners of type `kubernetes-agent`, in the cluster that it finds
+    /// by `source`, which may be on its own machine. `defaults` lie under what each runner says.
+    pub fn in_place(source: ClusterSource, defaults: JobDefaults) -> Self {
+        let way = Way::InPlace(Box::new(source));
+        Self {
+            connector: Arc::new(Connector::new(way, LocalClusters::Allowed)),
+            defaults: Arc::new(defaults),
+        }
     }
 
     /// The Job that a start would create.
@@ -71,7 +96,7 @@ impl KubernetesPlatform {
     ///
     /// If the runner's definition makes none.
     pub fn job(&self, target: &Target, launch: &Launch) -> Result<Job, DispatchError> {
-        job::job(target, self.image.as_deref(), launch)
+        job::job(target, &self.defaults, launch)
     }
 }
 
@@ -80,7 +105,7 @@ impl Platform for Arc<KubernetesPlatform> {
         Arc::new(KubernetesDispatcher {
             calls: Calls::new(self.connector.clone(), target.clone()),
             target: target.clone(),
-            image: self.image.clone(),
+            defaults: self.defaults.clone(),
         })
     }
 }
@@ -89,7 +114,7 @@ impl Platform for Arc<KubernetesPlatform> {
 pub struct KubernetesDispatcher {
     calls: Calls,
     target: Arc<Target>,
-    image: Option<String>,
+    defaults: Arc<JobDefaults>,
 }
 
 impl KubernetesDispatcher {
@@ -112,16 +137,13 @@ impl KubernetesDispatcher {
             let message = format!("Job `{name}` was there and is gone");
             return Err(DispatchError::unknown(FailureClass::Lost, message));
         };
-        let hash_of = |job: &Job| job.metadata.annotations.as_ref()?.get(names::LAUNCH).cloned();
-        let labels = found.metadata.labels.clone().unwrap_or_default();
-        let is_ours = names::identity(&self.target, &launch.job)
-            .iter()
-            .all(|(key, value)| labels.get(key) == Some(value));
-        if is_ours && hash_of(&found) == hash_of(wanted) {
+        let identity = names::identity(&self.target, &launch.job);
+        let Some(difference) = comparison::difference(wanted, &found, &identity) else {
             return Ok(Started::Already(None));
-        }
+        };
         let message = format!(
-            "there is another Job `{name}` in namespace `{}`, which Canyon did not make for this attempt; delete it",
+            "there is another Job `{name}` in namespace `{}`, which is not the one that Canyon makes for this \
+            attempt: {difference}; delete it, or let no admission change Canyon's Jobs",
             wanted.metadata.namespace.as_deref().unwrap_or_default()
         );
         Err(DispatchError::refused(FailureClass::Config, message))
@@ -183,7 +205,7 @@ impl KubernetesDispatcher {
     async fn with_last_words(&self, job: &JobRef, mut failure: Failure) -> Failure {
         if failure.class == FailureClass::Lost
             && let Ok(output) = self.calls.last_output(job).await
-            && let Some(words) = output::last_words(&output)
+            && let Some(words) = container_output::last_words(&output)
         {
             failure.message = format!("{}; it last said: {words}", failure.message);
         }
@@ -194,7 +216,7 @@ impl KubernetesDispatcher {
 #[async_trait]
 impl Dispatcher for KubernetesDispatcher {
     async fn start(&self, launch: &Launch) -> Result<Started, DispatchError> {
-        let wanted = job::job(&self.target, self.image.as_deref(), launch)?;
+        let wanted = job::job(&self.target, &self.defaults, launch)?;
         let settings = job::settings(&self.target)?;
         if settings.deny_metadata_access == Some(true) {
             self.calls.refuse_metadata(&settings.namespace).await?;
@@ -241,7 +263,7 @@ impl Dispatcher for KubernetesDispatcher {
             return Ok(Vec::new());
         }
         let output = self.calls.output(job).await?;
-        Ok(output::part(&output, stream, offset))
+        Ok(container_output::part(&output, stream, offset))
     }
 
     async fn forget(&self, job: &JobRef) -> Remains {
@@ -268,7 +290,7 @@ impl Dispatcher for KubernetesDispatcher {
     }
 
     async fn check(&self, steps: &Steps) {
-        check::check(&self.calls, &self.target, self.image.as_deref(), steps).await;
+        check::check(&self.calls, &self.target, &self.defaults, steps).await;
     }
 }
 

@@ -7,8 +7,14 @@
 //! The kind [`local`] runs a job as processes of the machine that Canyon itself runs on. It needs
 //! Linux (5.3 or newer), because it tells processes apart by `/proc` and by pidfd.
 
+#[cfg(any(feature = "ecs", feature = "kubernetes"))]
+mod ambient_aws;
 mod check;
+#[cfg(any(feature = "docker", feature = "kubernetes"))]
+mod container_output;
 mod dispatcher;
+#[cfg(feature = "docker")]
+pub mod docker;
 #[cfg(feature = "ecs")]
 pub mod ecs;
 mod error;
@@ -19,6 +25,8 @@ pub mod local;
 mod pace;
 mod platform;
 
+#[cfg(any(feature = "ecs", feature = "kubernetes"))]
+pub use ambient_aws::AmbientAws;
 pub use check::Steps;
 pub use dispatcher::{
     Dispatcher, JobRef, Launch, Remains, Started, StopMode, TAIL_LIMIT, TailStream,

@@ -1,7 +1,7 @@
 //! From a runner to what starts its jobs.
 
 use crate::Dispatcher;
-use canyon_domain::ids::{OrgId, OrgUuid, RunnerId, RunnerUuid};
+use canyon_domain::ids::{AgentId, OrgId, OrgUuid, RunnerId, RunnerUuid};
 use canyon_domain::runner::RunnerDefinition;
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub struct Target {
     pub runner_id: RunnerId,
     /// Where and how its jobs run, secrets included.
     pub definition: RunnerDefinition,
+    /// The one agent that is to start them, if somebody has named one.
+    pub agent: Option<AgentId>,
 }
 
 /// A kind of compute, for all runners of a type.

@@ -14,17 +14,17 @@ const NO_TASK: &str = "00000000000000000000000000000000";
 
 impl EcsDispatcher {
     pub(super) async fn check_steps(&self, steps: &Steps) {
-        let assertion = async {
-            self.session.assertion().await.map_err(|error| Causes(&error).to_string())?;
-            Ok::<_, String>(((), format!("signed for {}", self.session.audience())))
-        };
-        if steps.take(CheckStep::Assertion, assertion).await.is_none() {
-            return;
+        if let Some(signed) = self.session.assertion().await {
+            let signed = signed.map_err(|error| Causes(&error).to_string());
+            let signed = async { signed.map(|audience| ((), format!("signed for {audience}"))) };
+            if steps.take(CheckStep::Assertion, signed).await.is_none() {
+                return;
+            }
         }
         let exchange = async {
             let clients = self.session.clients().await;
             let clients = clients.map_err(|error| Causes(&error).to_string())?;
-            Ok::<_, String>((clients, format!("let in as {}", self.config.auth.role_arn)))
+            Ok::<_, String>((clients, format!("let in as {}", self.place().role)))
         };
         let Some(clients) = steps.take(CheckStep::Exchange, exchange).await else { return };
         if steps.take(CheckStep::Cluster, self.check_cluster(&clients)).await.is_none() {

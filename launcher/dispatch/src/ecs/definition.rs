@@ -21,6 +21,14 @@ const MEMORY: u32 = 2_048;
 /// Seconds between SIGTERM and SIGKILL; the most that Fargate allows (developer guide,
 /// `stopTimeout`). OpenTofu saves its state in them.
 const STOP_TIMEOUT: i32 = 120;
+/// As whom the runner image runs. Said here too, so that an image of somebody's own that forgets its
+/// user does not run as root.
+///
+/// The root file system stays writable. To close it, `/work` and `/tmp` would have to be volumes, and
+/// an empty volume on Fargate belongs to root unless the image declares it with another owner
+/// (developer guide, "Use bind mounts with Amazon ECS"), which an image of somebody's own may not.
+/// The file system is the task's alone and ends with it.
+const USER: &str = "65532:65532";
 /// How the names of log streams begin: `<prefix>/<container>/<task id>`.
 pub(super) const LOG_PREFIX: &str = "canyon";
 
@@ -40,7 +48,11 @@ pub(super) struct Definition {
     log_group: Option<String>,
     region: String,
     stop_timeout: i32,
+    user: &'static str,
     tags: BTreeMap<String, String>,
+    /// Left out where it is false, as it was before there was a choice: families keep their names.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_on_ec2: bool,
     #[serde(skip)]
     runner: String,
 }
@@ -63,7 +75,9 @@ impl Definition {
             log_group: job.log_group.clone(),
             region: job.region.clone(),
             stop_timeout: STOP_TIMEOUT,
+            user: USER,
             tags,
+            is_on_ec2: job.is_on_ec2(),
             runner: target.runner_id.to_string(),
         }
     }
@@ -93,6 +107,7 @@ impl Definition {
             .collect();
         container.name() == Some(CONTAINER)
             && container.image() == Some(self.image.as_str())
+            && container.user() == Some(self.user)
             && container.entry_point().is_empty()
             && container.command().is_empty()
             && variables == self.environment
@@ -101,6 +116,7 @@ impl Definition {
             && found.task_role_arn() == self.task_role_arn.as_deref()
             && found.cpu() == Some(self.cpu.to_string().as_str())
             && found.memory() == Some(self.memory.to_string().as_str())
+            && found.requires_compatibilities().contains(&self.compatibility())
     }
 
     /// The request that registers it.
@@ -117,7 +133,7 @@ impl Definition {
         Ok(client
             .register_task_definition()
             .family(self.family())
-            .requires_compatibilities(Compatibility::Fargate)
+            .requires_compatibilities(self.compatibility())
             .network_mode(NetworkMode::Awsvpc)
             .cpu(self.cpu.to_string())
             .memory(self.memory.to_string())
@@ -129,6 +145,10 @@ impl Definition {
             .set_tags(Some(tags.map(aws_sdk_ecs::types::builders::TagBuilder::build).collect())))
     }
 
+    fn compatibility(&self) -> Compatibility {
+        if self.is_on_ec2 { Compatibility::Ec2 } else { Compatibility::Fargate }
+    }
+
     fn container(&self) -> Result<ContainerDefinition, BuildError> {
         // The runner is process 1: it hears the one SIGTERM itself, and reaps.
         let linux = LinuxParameters::builder()
@@ -138,6 +158,7 @@ impl Definition {
             .name(CONTAINER)
             .image(&self.image)
             .essential(true)
+            .user(self.user)
             .stop_timeout(self.stop_timeout)
             .linux_parameters(linux.build());
         for (name, value) in &self.environment {

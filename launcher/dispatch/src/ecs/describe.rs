@@ -24,7 +24,8 @@ const MAX_TASKS: usize = 100;
 /// that it does not show yet.
 const STOPPED_SHOWN: SignedDuration = SignedDuration::from_hours(1);
 
-/// How long a task is not shown until it is gone. More than a list of ECS lags.
+/// How long a task is not shown, or not listed, until it is gone. ECS is eventually consistent and
+/// names no bound; it advises to wait seconds first, and minutes later (API reference, `RunTask`).
 const MISSING: SignedDuration = SignedDuration::from_mins(2);
 /// Nobody looks at a task for longer.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
@@ -90,21 +91,27 @@ impl Describer {
     }
 }
 
-/// Since when tasks are not shown any more.
+/// Since when tasks are not shown, by their ARN, or not listed, by the name that they were started
+/// under.
 #[derive(Default)]
 pub(super) struct Missing(Mutex<HashMap<String, Timestamp>>);
 
 impl Missing {
-    /// ECS does not show this task, though it may have stopped long ago. It is gone once that has
-    /// been so for a while; one look alone may be mistaken.
-    fn observed(&self, arn: &str, now: Timestamp) -> Observation {
+    /// ECS does not say this task, for this `reason`. It is gone once that has been so for a while;
+    /// one look alone may be mistaken.
+    fn observed(&self, task: &str, reason: &str, now: Timestamp) -> Observation {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, since| now.duration_since(*since) < KEPT);
-        let since = *all.entry(arn.to_owned()).or_insert(now);
+        let since = *all.entry(task.to_owned()).or_insert(now);
         if now.duration_since(since) >= MISSING {
             return Observation::Gone(None);
         }
-        Observation::Unknown("ECS does not show the task".to_owned())
+        Observation::Unknown(reason.to_owned())
+    }
+
+    /// It was seen, or may be started now: what was missed before says nothing.
+    pub(super) fn forget(&self, task: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
     }
 }
 
@@ -153,13 +160,18 @@ impl EcsDispatcher {
 
     async fn try_look(&self, job: &JobRef) -> Result<Observation, String> {
         let clients = self.session.clients().await.map_err(|error| Causes(&error).to_string())?;
+        let name = self.name(job);
         let Some(arn) = self.arn(&clients, job).await.map_err(|error| error.to_string())? else {
-            return Ok(Observation::Gone(None));
+            // It may have been started a moment ago, also by another process.
+            let reason = "ECS lists no task of the attempt, and its lists lag behind";
+            return Ok(self.missing.observed(&name, reason, self.clock.now()));
         };
-        Ok(match self.describer.task(&clients.ecs, &arn).await? {
-            Some(task) => stopped::observation(&task),
-            None => self.not_shown(job, &arn),
-        })
+        self.missing.forget(&name);
+        let Some(task) = self.describer.task(&clients.ecs, &arn).await? else {
+            return Ok(self.not_shown(job, &arn));
+        };
+        self.missing.forget(&arn);
+        Ok(stopped::observation(&task))
     }
 
     /// ECS has said this task's name, and does not show it: not yet, or no more.
@@ -173,7 +185,7 @@ impl EcsDispatcher {
         if accepted.is_some_and(|at| now.duration_since(at) < STOPPED_SHOWN) {
             return Observation::Waiting("ECS does not show the task yet".to_owned());
         }
-        self.missing.observed(arn, now)
+        self.missing.observed(arn, "ECS does not show the task", now)
     }
 
     pub(super) async fn stop_task(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {

@@ -116,22 +116,23 @@ impl Refusals<'_> {
                 DispatchError::refused(FailureClass::Capacity, format!("no capacity: {words}"))
             }
             _ if is_pass_role(words) => config(format!(
-                "role `{role}` may not hand the task its roles; allow it `iam:PassRole` for \
+                "{role} may not hand the task its roles; allow it `iam:PassRole` for \
                  `job.execution_role_arn` and `job.task_role_arn`, and let both trust \
                  ecs-tasks.amazonaws.com: {words}"
             )),
             "AccessDeniedException" | "AccessDenied" => config(format!(
-                "role `{role}` may not do `{action}`; allow it in the role's policy: {words}"
+                "{role} may not do `{}`; allow it in the role's policy: {words}",
+                action_in(words).unwrap_or(action)
             )),
             "UnrecognizedClientException"
             | "InvalidSignatureException"
             | "IncompleteSignatureException" => config(format!(
-                "{region} does not take the credentials of role `{role}`; is the region enabled \
+                "{region} does not take the credentials of {role}; is the region enabled \
                  in account {account}? {words}"
             )),
             // They are fetched anew for the next call.
             "ExpiredTokenException" | "ExpiredToken" => {
-                let message = format!("the credentials of role `{role}` have ended: {words}");
+                let message = format!("the credentials of {role} have ended: {words}");
                 DispatchError::later(FailureClass::Lost, message, AGAIN)
             }
             _ => {
@@ -197,6 +198,14 @@ fn is_pass_role(words: &str) -> bool {
     words.contains("iam:PassRole") || words.contains("unable to assume the role")
 }
 
+/// The action that the words say is not allowed. It may be another than the one that was called: who
+/// starts a task with tags needs `ecs:TagResource` as well.
+fn action_in(words: &str) -> Option<&str> {
+    let (_, after) = words.split_once("not authorized to perform: ")?;
+    let action = after.split_whitespace().next()?.trim_end_matches(['.', ',']);
+    action.contains(':').then_some(action)
+}
+
 /// The field of the runner's `job` that the words are about.
 fn field_at_fault(words: &str) -> Option<&'static str> {
     const FIELDS: [(&str, &str); 9] = [
@@ -218,12 +227,13 @@ fn field_at_fault(words: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::Then;
+    use crate::ecs::request::Role;
 
     const PLACE: Place<'_> = Place {
         account: "111122223333",
         region: "eu-west-1",
         cluster: "jobs",
-        role: "arn:aws:iam::111122223333:role/canyon",
+        role: Role::Named("arn:aws:iam::111122223333:role/canyon"),
     };
 
     fn said(code: &str, words: &str) -> DispatchError {
@@ -260,6 +270,13 @@ mod tests {
                 "User: x is not authorized to perform: ecs:RunTask on resource: y",
                 FailureClass::Config,
                 "`ecs:RunTask`",
+            ),
+            (
+                "AccessDeniedException",
+                "User: x is not authorized to perform: ecs:TagResource on resource: y because no \
+                 identity-based policy allows the ecs:TagResource action",
+                FailureClass::Config,
+                "may not do `ecs:TagResource`",
             ),
             (
                 "ClientException",

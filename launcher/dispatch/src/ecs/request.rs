@@ -1,7 +1,7 @@
 //! The request that starts a task. It follows from the attempt and the runner alone, so a repeat
 //! sends the same bytes: with the same token and other parameters, ECS refuses.
 
-use super::CONTAINER;
+use super::{CONTAINER, Settings};
 use crate::{DispatchError, JobRef, Launch, Target};
 use aws_sdk_ecs::Client;
 use aws_sdk_ecs::operation::run_task::builders::RunTaskFluentBuilder;
@@ -12,10 +12,11 @@ use aws_sdk_ecs::types::{
 use aws_smithy_types::error::operation::BuildError;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::ids::OrgUuid;
-use canyon_domain::runner::ecs::{CapacityProvider, CapacityProviderShare, EcsJob, ServerlessEcs};
+use canyon_domain::runner::ecs::{CapacityProvider, CapacityProviderShare, EcsJob};
 use secrecy::ExposeSecret;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use std::fmt::{Display, Formatter};
 
 /// The most characters of overrides, the JSON around them included (API reference, `RunTask`).
 const MAX_OVERRIDES: usize = 8_192;
@@ -26,17 +27,38 @@ pub(super) struct Place<'a> {
     pub(super) account: &'a str,
     pub(super) region: &'a str,
     pub(super) cluster: &'a str,
-    pub(super) role: &'a str,
+    pub(super) role: Role<'a>,
+}
+
+/// As whom ECS is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Role<'a> {
+    /// The runner's.
+    Named(&'a str),
+    /// What the agent is.
+    OfAgent,
+}
+
+impl Display for Role<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Named(arn) => write!(f, "role `{arn}`"),
+            Self::OfAgent => f.write_str("the agent's own role"),
+        }
+    }
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn of(config: &'a ServerlessEcs) -> Self {
+    pub(super) fn of(settings: &'a Settings) -> Self {
+        let Settings { auth, job } = settings;
+        let arn = auth.as_ref().map(|auth| auth.role_arn.as_str());
         Self {
-            // Checked where the runner was read: `arn:partition:iam::account:role/...`.
-            account: config.auth.role_arn.split(':').nth(4).unwrap_or_default(),
-            region: &config.job.region,
-            cluster: &config.job.cluster,
-            role: &config.auth.role_arn,
+            // Checked where the runner was read: `arn:partition:iam::account:role/...`. A task's roles are of
+            // the account that it runs in.
+            account: arn.unwrap_or(&job.execution_role_arn).split(':').nth(4).unwrap_or_default(),
+            region: &job.region,
+            cluster: &job.cluster,
+            role: arn.map_or(Role::OfAgent, Role::Named),
         }
     }
 }
@@ -95,6 +117,7 @@ impl<'a> Request<'a> {
             .set_platform_version(self.job.platform_version.clone())
             .set_tags(Some(self.tags()));
         match self.capacity() {
+            None if self.job.is_on_ec2() => call = call.launch_type(LaunchType::Ec2),
             None => call = call.launch_type(LaunchType::Fargate),
             Some(shares) => {
                 for share in shares {

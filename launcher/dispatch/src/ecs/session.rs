@@ -1,13 +1,14 @@
-//! Clients of AWS's services, with the credentials of the runner's role.
+//! Clients of AWS's services, with the credentials of the runner's role, or of the agent's own.
 
-use crate::Target;
+use super::{EcsDefaults, Settings};
+use crate::{AmbientAws, DispatchError, Target};
 use aws_credential_types::Credentials;
 use aws_sdk_ecs::config::{BehaviorVersion, Region, SharedHttpClient};
 use aws_smithy_http_client::{Builder, tls};
 use aws_smithy_types::timeout::TimeoutConfig;
-use canyon_domain::runner::ecs::ServerlessEcs;
+use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::eks::AwsAuth;
-use canyon_identity::federation::{Federation, FederationError, RunnerIdentity};
+use canyon_identity::federation::{Endpoints, Federation, FederationError, RunnerIdentity};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,14 +36,36 @@ pub(super) struct Clients {
     pub(super) logs: aws_sdk_cloudwatchlogs::Client,
 }
 
+/// By what a platform is let in.
+#[derive(Clone)]
+pub(super) enum Entry {
+    /// The role that each runner names.
+    Roles(Arc<Federation>),
+    /// What the process itself is, in the one cluster that it is for.
+    Ambient(Arc<AmbientAws>, EcsDefaults),
+}
+
+impl Entry {
+    fn endpoints(&self) -> &Endpoints {
+        match self {
+            Self::Roles(federation) => federation.endpoints(),
+            Self::Ambient(ambient, _) => ambient.endpoints(),
+        }
+    }
+}
+
+/// By what a runner is let in.
+enum Login {
+    Role { federation: Arc<Federation>, who: RunnerIdentity, auth: AwsAuth, name: String },
+    Ambient(Arc<AmbientAws>),
+}
+
 /// Is let in again and again, as credentials end.
 pub(super) struct Session {
-    federation: Arc<Federation>,
+    login: Login,
+    endpoints: Endpoints,
     http: Http,
-    who: RunnerIdentity,
-    auth: AwsAuth,
     region: String,
-    name: String,
     clients: Mutex<Option<Clients>>,
 }
 
@@ -55,7 +78,7 @@ macro_rules! client {
             .credentials_provider($credentials.clone())
             .http_client($session.http.clone())
             .timeout_config(timeouts());
-        if let Some(endpoint) = &$session.federation.endpoints().$endpoint {
+        if let Some(endpoint) = &$session.endpoints.$endpoint {
             config = config.endpoint_url(endpoint);
         }
         $sdk::Client::from_conf(config.build())
@@ -63,27 +86,51 @@ macro_rules! client {
 }
 
 impl Session {
+    /// Fails if the runner is not one that is let in so.
     pub(super) fn new(
-        federation: &Arc<Federation>,
+        entry: &Entry,
         http: &Http,
         target: &Target,
-        config: &ServerlessEcs,
-    ) -> Self {
-        Self {
-            federation: federation.clone(),
-            http: http.clone(),
-            who: RunnerIdentity { org: target.org, runner: target.runner },
-            auth: config.auth.clone(),
-            region: config.job.region.clone(),
-            name: session_name(&config.auth, target),
-            clients: Mutex::default(),
-        }
+        settings: &Settings,
+    ) -> Result<Self, DispatchError> {
+        let login = match (entry, &settings.auth) {
+            (Entry::Roles(federation), Some(auth)) => Login::Role {
+                federation: federation.clone(),
+                who: RunnerIdentity { org: target.org, runner: target.runner },
+                auth: auth.clone(),
+                name: session_name(auth, target),
+            },
+            (Entry::Ambient(ambient, _), None) => Login::Ambient(ambient.clone()),
+            (Entry::Roles(_), None) => {
+                return Err(wrong_type(target, "only an agent launches"));
+            }
+            (Entry::Ambient(..), Some(_)) => {
+                return Err(wrong_type(target, "Canyon itself launches, and no agent"));
+            }
+        };
+        let endpoints = entry.endpoints().clone();
+        Ok(Self::of(login, endpoints, http, &settings.job.region))
+    }
+
+    /// For no runner in particular.
+    pub(super) fn in_place(ambient: &Arc<AmbientAws>, region: &str) -> Self {
+        let endpoints = ambient.endpoints().clone();
+        Self::of(Login::Ambient(ambient.clone()), endpoints, &ambient.http(), region)
+    }
+
+    fn of(login: Login, endpoints: Endpoints, http: &Http, region: &str) -> Self {
+        let region = region.to_owned();
+        Self { login, endpoints, http: http.clone(), region, clients: Mutex::default() }
     }
 
     /// Clients whose credentials are good for a while.
     pub(super) async fn clients(&self) -> Result<Clients, FederationError> {
-        let credentials =
-            self.federation.aws(self.who, &self.auth, &self.region, &self.name).await?;
+        let credentials = match &self.login {
+            Login::Role { federation, who, auth, name } => {
+                federation.aws(*who, auth, &self.region, name).await?
+            }
+            Login::Ambient(ambient) => ambient.credentials().await?,
+        };
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) =
             clients.as_ref().filter(|known| known.access_key == credentials.access_key_id())
@@ -93,18 +140,17 @@ impl Session {
         Ok(clients.insert(self.with(&credentials)).clone())
     }
 
-    /// For whom Canyon's own token is: AWS's token service, which is another one in China.
-    pub(super) fn audience(&self) -> &'static str {
-        if self.auth.role_arn.starts_with("arn:aws-cn:") {
+    /// Canyon's own token about the runner, to see whether it can be signed: with the name of whom it is
+    /// for. None where nothing is signed.
+    pub(super) async fn assertion(&self) -> Option<Result<&'static str, FederationError>> {
+        let Login::Role { federation, who, auth, .. } = &self.login else { return None };
+        // AWS's token service is another one in China.
+        let audience = if auth.role_arn.starts_with("arn:aws-cn:") {
             "sts.amazonaws.com.cn"
         } else {
             "sts.amazonaws.com"
-        }
-    }
-
-    /// Canyon's own token about the runner, to see whether it can be signed.
-    pub(super) async fn assertion(&self) -> Result<(), FederationError> {
-        self.federation.assertion(self.who, self.audience()).await.map(drop)
+        };
+        Some(federation.assertion(*who, audience).await.map(|_| audience))
     }
 
     fn with(&self, credentials: &Credentials) -> Clients {
@@ -122,6 +168,11 @@ fn timeouts() -> TimeoutConfig {
         .operation_attempt_timeout(TRY)
         .operation_timeout(ALL_TRIES)
         .build()
+}
+
+fn wrong_type(target: &Target, who: &str) -> DispatchError {
+    let message = format!("for runner `{}`, of its type, {who}", target.runner_id);
+    DispatchError::refused(FailureClass::Config, message)
 }
 
 /// The name that AWS's own log shows beside each call.

@@ -49,6 +49,7 @@ impl EcsDispatcher {
         known: &mut Known,
     ) -> Result<Started, DispatchError> {
         let name = self.name(&launch.job);
+        self.missing.forget(&name);
         let definition = self.definition()?;
         let request = Request::new(&self.target, &self.config.job, launch, name.clone())?;
         let clients = self.session.clients().await.map_err(|error| Refusals::not_let_in(&error))?;

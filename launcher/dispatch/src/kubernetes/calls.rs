@@ -23,10 +23,10 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// For a container's output: the kubelet keeps 10 MiB of it in one file unless it is told otherwise.
 const OUTPUT_TIMEOUT: Duration = Duration::from_mins(1);
 const OUTPUT_LIMIT: u64 = 64 * 1024 * 1024;
-/// Jobs of one page of a list.
-const PAGE: u32 = 500;
+/// Jobs of one page of a list: see the limits in `bounded_body`.
+const PAGE: u32 = 100;
 /// The most pages of one look: the server says whether there is another.
-const MAX_PAGES: u32 = 10;
+const MAX_PAGES: u32 = 50;
 
 /// Whether something is done, or only tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use super::calls::{Calls, Run};
 use super::connect::identity_of;
-use super::job;
+use super::defaults::JobDefaults;
+use super::{errors, job};
 use crate::check::Steps;
 use crate::{DispatchError, JobRef, Launch, Target};
 use canyon_domain::failure::FailureClass;
@@ -13,6 +14,7 @@ use canyon_domain::runner_check::CheckStep;
 use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_domain::trust::kubernetes::{LAUNCHER, NETWORK_POLICIES, Rule};
 use canyon_identity::system::System;
+use k8s_openapi::api::authentication::v1::{SelfSubjectReview, UserInfo};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
@@ -24,14 +26,22 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Tries the steps until one fails.
-pub(super) async fn check(calls: &Calls, target: &Target, image: Option<&str>, steps: &Steps) {
-    let _ = Box::pin(try_all(calls, target, image, steps)).await;
+pub(super) async fn check(calls: &Calls, target: &Target, defaults: &JobDefaults, steps: &Steps) {
+    let _ = Box::pin(try_all(calls, target, defaults, steps)).await;
 }
 
-async fn try_all(calls: &Calls, target: &Target, image: Option<&str>, steps: &Steps) -> Option<()> {
+async fn try_all(
+    calls: &Calls,
+    target: &Target,
+    defaults: &JobDefaults,
+    steps: &Steps,
+) -> Option<()> {
     let configuration = &target.definition.configuration;
     let settings = job::settings(target).ok()?;
-    let is_cloud = !matches!(configuration, RunnerConfiguration::Kubernetes(_));
+    let is_cloud = !matches!(
+        configuration,
+        RunnerConfiguration::Kubernetes(_) | RunnerConfiguration::KubernetesAgent(_)
+    );
     if is_cloud || uses_oidc(configuration) {
         steps.take(CheckStep::Assertion, assertion(calls, target)).await?;
     }
@@ -44,7 +54,7 @@ async fn try_all(calls: &Calls, target: &Target, image: Option<&str>, steps: &St
     steps.take(CheckStep::Connect, connect(calls)).await?;
     steps.take(CheckStep::Permissions, permissions(calls, settings)).await?;
     // On the heap: the Job is large.
-    steps.take(CheckStep::DryRun, Box::pin(dry_run(calls, target, settings, image))).await
+    steps.take(CheckStep::DryRun, Box::pin(dry_run(calls, target, settings, defaults))).await
 }
 
 fn uses_oidc(configuration: &RunnerConfiguration) -> bool {
@@ -55,7 +65,7 @@ fn uses_oidc(configuration: &RunnerConfiguration) -> bool {
 type Found<T> = Result<(T, String), DispatchError>;
 
 async fn assertion(calls: &Calls, target: &Target) -> Found<()> {
-    let federation = calls.connector().federation();
+    let federation = calls.connector().federation(target)?;
     let who = identity_of(target);
     // Any audience will do: each is signed by the same key.
     let audience = match &target.definition.configuration {
@@ -109,11 +119,25 @@ async fn permissions(calls: &Calls, settings: &KubernetesJob) -> Found<()> {
     if missing.is_empty() {
         return Ok(((), format!("all that is needed in namespace `{namespace}`")));
     }
-    let message = format!(
-        "in namespace `{namespace}` Canyon may not: {}. Give these verbs to it by a Role and a RoleBinding",
-        missing.join(", ")
-    );
+    let mut message = format!("in namespace `{namespace}` Canyon may not: {}", missing.join(", "));
+    if let Some(UserInfo { username: Some(user), groups, .. }) = who(calls).await {
+        message = format!("{message}; {}", errors::whom_to_bind(&user));
+        let told = groups.unwrap_or_default();
+        let told: Vec<_> = told.iter().filter(|group| !group.starts_with("system:")).collect();
+        if !told.is_empty() {
+            message = format!("{message}: {told:?}");
+        }
+    }
     Err(DispatchError::refused(FailureClass::Config, message))
+}
+
+/// As whom the cluster knows Canyon (Kubernetes 1.28 and newer).
+async fn who(calls: &Calls) -> Option<UserInfo> {
+    let review = &SelfSubjectReview::default();
+    let answer = calls.call("ask who Canyon is", TIMEOUT, |client| async move {
+        Api::<SelfSubjectReview>::all(client).create(&PostParams::default(), review).await
+    });
+    answer.await.ok()?.status?.user_info
 }
 
 async fn may(
@@ -151,12 +175,12 @@ async fn dry_run(
     calls: &Calls,
     target: &Target,
     settings: &KubernetesJob,
-    image: Option<&str>,
+    defaults: &JobDefaults,
 ) -> Found<()> {
     let launch = pretended().ok_or_else(|| {
         DispatchError::refused(FailureClass::Config, "no Job can be made up for a trial")
     })?;
-    let wanted = job::job(target, image, &launch)?;
+    let wanted = job::job(target, defaults, &launch)?;
     calls.create(&wanted, Run::Dry).await?;
     let account = &settings.service_account;
     if is_missing(calls, settings).await {

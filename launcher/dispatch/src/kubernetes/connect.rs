@@ -8,8 +8,13 @@ mod aks;
 mod eks;
 mod given;
 mod gke;
+mod in_place;
 
+pub use in_place::ClusterSource;
+
+use super::client::{self, ClientError};
 use super::errors::Place;
+use super::local_clusters::LocalClusters;
 use crate::{DispatchError, Target};
 use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
@@ -19,10 +24,7 @@ use canyon_identity::federation::{Federation, FederationError, RunnerIdentity};
 use canyon_identity::system::System;
 use http::Uri;
 use jiff::Timestamp;
-use kube::config::{
-    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster,
-    NamedContext,
-};
+use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
@@ -72,22 +74,33 @@ enum Identity {
 pub(super) struct Connection {
     pub(super) client: Client,
     pub(super) place: Arc<Place>,
+    /// A hash of the server's address and its authority.
+    pub(super) fingerprint: String,
     until: Timestamp,
 }
 
 type Slot = Arc<tokio::sync::Mutex<Option<Connection>>>;
 
+/// How clusters are found.
+pub(super) enum Way {
+    /// As each runner says.
+    Federation(Arc<Federation>),
+    /// There is one, and an agent finds it by itself.
+    InPlace(Box<ClusterSource>),
+}
+
 /// Makes clients and keeps them.
 pub(super) struct Connector {
-    federation: Arc<Federation>,
+    way: Way,
+    local: LocalClusters,
     clock: System,
     http: OnceLock<reqwest::Client>,
     slots: Mutex<HashMap<[u8; 32], Slot>>,
 }
 
 impl Connector {
-    pub(super) fn new(federation: Arc<Federation>) -> Self {
-        Self { federation, clock: System, http: OnceLock::new(), slots: Mutex::default() }
+    pub(super) fn new(way: Way, local: LocalClusters) -> Self {
+        Self { way, local, clock: System, http: OnceLock::new(), slots: Mutex::default() }
     }
 
     /// For the clouds. Made on first use: a machine without certificates can still run local jobs.
@@ -112,14 +125,48 @@ impl Connector {
         {
             return Ok(connection.clone());
         }
-        let access = self.access(target).await?;
-        let connection = connection(target, access).await?;
+        let runner = target.runner_id.as_str();
+        let connection = if let Way::InPlace(source) = &self.way
+            && let RunnerConfiguration::KubernetesAgent(_) = &target.definition.configuration
+        {
+            self.connect_in_place(runner, source).await?
+        } else {
+            let access = self.access(target).await?;
+            let (shown, until) = (self.shown(target, &access.identity), access.until);
+            connection(runner, (kubeconfig(access), None, true), self.local, shown, until).await?
+        };
         *kept = Some(connection.clone());
         Ok(connection)
     }
 
-    pub(super) fn federation(&self) -> &Federation {
-        &self.federation
+    pub(super) fn way(&self) -> &Way {
+        &self.way
+    }
+
+    /// What Canyon is let in by, where it launches itself.
+    pub(super) fn federation(&self, target: &Target) -> Result<&Federation, DispatchError> {
+        match &self.way {
+            Way::Federation(federation) => Ok(federation),
+            Way::InPlace(_) => {
+                let message = format!(
+                    "for runner `{}`, of its type, Canyon itself launches, and no agent",
+                    target.runner_id
+                );
+                Err(DispatchError::refused(FailureClass::Config, message))
+            }
+        }
+    }
+
+    /// A new client of the agent's cluster. `runner` is for messages.
+    pub(super) async fn connect_in_place(
+        &self,
+        runner: &str,
+        source: &ClusterSource,
+    ) -> Result<Connection, DispatchError> {
+        let in_place::Found { kubeconfig, context, is_proxied } =
+            in_place::find(self, source).await?;
+        let way = (kubeconfig, context, is_proxied);
+        connection(runner, way, self.local, source.shown(), self.until(None)).await
     }
 
     /// Gets what the cloud gives for Canyon's token, and says whose it is.
@@ -185,6 +232,48 @@ impl Connector {
         }
     }
 
+    /// What Canyon shows the cluster, and what the cluster must know for that.
+    fn shown(&self, target: &Target, identity: &Identity) -> String {
+        if let Identity::Certificate { .. } = identity {
+            return "a client certificate: it must be signed by the authority of the API server's flag \
+                `--client-ca-file`, and must not be over"
+                .to_owned();
+        }
+        match &target.definition.configuration {
+            RunnerConfiguration::Gke(runner) => format!(
+                "a token of Google's service account `{}`",
+                runner.cluster.auth.gcp_service_account
+            ),
+            RunnerConfiguration::Eks(runner) => format!(
+                "a login of role `{}`: the cluster needs an access entry for exactly this role",
+                runner.cluster.auth.role_arn
+            ),
+            RunnerConfiguration::Aks(runner) => format!(
+                "a token of Entra for application `{}` in tenant `{}`: the cluster must be bound to that tenant",
+                runner.cluster.auth.client_id, runner.cluster.auth.tenant_id
+            ),
+            RunnerConfiguration::Kubernetes(runner) => match &runner.cluster.auth.oidc {
+                Some(oidc) => format!(
+                    "its own token with issuer `{}`, audience `{}` and subject `{}`: the API server's \
+                    AuthenticationConfiguration must trust these",
+                    self.issuer_url(),
+                    oidc.audience,
+                    identity_of(target).subject()
+                ),
+                None => "the runner's `service_account_token`: it is over, or of another cluster"
+                    .to_owned(),
+            },
+            _ => "nothing".to_owned(),
+        }
+    }
+
+    fn issuer_url(&self) -> &str {
+        match &self.way {
+            Way::Federation(federation) => federation.issuer_url(),
+            Way::InPlace(_) => "none",
+        }
+    }
+
     /// Until when something that ends at `ends_at` is used.
     fn until(&self, ends_at: Option<Timestamp>) -> Timestamp {
         let latest = self.clock.now() + LIFE;
@@ -227,24 +316,34 @@ pub(super) fn of_federation(target: &Target, error: &FederationError) -> Dispatc
     }
 }
 
-async fn connection(target: &Target, access: Access) -> Result<Connection, DispatchError> {
-    let place = Place {
-        runner: target.runner_id.to_string(),
-        server: access.server.clone(),
-        proxy: access.proxy.clone(),
-    };
-    let until = access.until;
+/// `way` is a kubeconfig, which of its contexts, and whether a proxy is used.
+async fn connection(
+    runner: &str,
+    (kubeconfig, context, is_proxied): (Kubeconfig, Option<String>, bool),
+    local: LocalClusters,
+    shown: String,
+    until: Timestamp,
+) -> Result<Connection, DispatchError> {
     let refused = |said: String| {
-        let message = format!(
-            "runner `{}`: the access to its cluster cannot be used: {said}",
-            target.runner_id
-        );
+        let message =
+            format!("runner `{runner}`: the access to its cluster cannot be used: {said}");
         DispatchError::refused(FailureClass::Config, message)
     };
-    let options = KubeConfigOptions::default();
-    let mut config = Config::from_custom_kubeconfig(kubeconfig(access), &options)
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
-        .map_err(|error| refused(error.to_string()))?;
+        .map_err(|error| refused(Causes(&error).to_string()))?;
+    if !is_proxied {
+        config.proxy_url = None;
+    }
+    let text = |url: &Uri| url.to_string().trim_end_matches('/').to_owned();
+    let fingerprint = fingerprint(&config);
+    let place = Place {
+        runner: runner.to_owned(),
+        server: text(&config.cluster_url),
+        proxy: config.proxy_url.as_ref().map(text),
+        shown,
+    };
     config.accept_invalid_certs = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(READ_TIMEOUT);
@@ -252,14 +351,26 @@ async fn connection(target: &Target, access: Access) -> Result<Connection, Dispa
     config.reset_reader_on_write = true;
     // What may be repeated, and when, is for the launcher to say.
     config.default_retry = false;
-    let client = Client::try_from(config).map_err(|error| refused(error.to_string()))?;
-    Ok(Connection { client, place: Arc::new(place), until })
+    let client = client::client(&config, local).map_err(|error| match error {
+        ClientError::Refused(error) => place.refused(error),
+        ClientError::Unusable(said) => refused(said),
+    })?;
+    Ok(Connection { client, place: Arc::new(place), fingerprint, until })
+}
+
+fn fingerprint(config: &Config) -> String {
+    let mut hash = Sha256::new();
+    hash.update(config.cluster_url.to_string());
+    for certificate in config.root_cert.iter().flatten() {
+        hash.update([0]);
+        hash.update(certificate);
+    }
+    hex::encode(hash.finalize())
 }
 
 /// The form that kube reads completely, with data in place of files. Of a kubeconfig that came from
 /// outside, only single fields ever get here: none can name a program or a file.
 fn kubeconfig(access: Access) -> Kubeconfig {
-    let name = "canyon".to_owned();
     let cluster = Cluster {
         server: Some(access.server),
         certificate_authority_data: access.authority,
@@ -274,26 +385,7 @@ fn kubeconfig(access: Access) -> Kubeconfig {
             ..AuthInfo::default()
         },
     };
-    let context = Context { cluster: name.clone(), user: Some(name.clone()), ..Context::default() };
-    Kubeconfig {
-        clusters: vec![NamedCluster {
-            name: name.clone(),
-            cluster: Some(cluster),
-            ..NamedCluster::default()
-        }],
-        auth_infos: vec![NamedAuthInfo {
-            name: name.clone(),
-            auth_info: Some(user),
-            ..NamedAuthInfo::default()
-        }],
-        contexts: vec![NamedContext {
-            name: name.clone(),
-            context: Some(context),
-            ..NamedContext::default()
-        }],
-        current_context: Some(name),
-        ..Kubeconfig::default()
-    }
+    in_place::single(cluster, user)
 }
 
 /// An address of a cluster that a cloud told: `https://`, with or without that written.

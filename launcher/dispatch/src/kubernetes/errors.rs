@@ -1,5 +1,7 @@
 //! What an error of the cluster means, and what to change.
 
+use super::bounded_body::TooMuch;
+use super::local_clusters::Refused;
 use super::reach;
 use crate::DispatchError;
 use canyon_domain::failure::FailureClass;
@@ -21,13 +23,44 @@ pub(super) struct Place {
     pub(super) server: String,
     /// Whether a proxy is on the way.
     pub(super) proxy: Option<String>,
+    /// Who Canyon says it is, and what the cluster must have for that.
+    pub(super) shown: String,
+}
+
+impl Place {
+    /// The address is one that Canyon does not go to.
+    pub(super) fn refused(&self, refused: Refused) -> DispatchError {
+        let (which, url) = match &self.proxy {
+            Some(proxy) => ("proxy_url", proxy),
+            None => ("server", &self.server),
+        };
+        let allowed = if refused.may_be_allowed {
+            ", unless the installation has CANYON_ALLOW_LOCAL_CLUSTERS=true"
+        } else {
+            ""
+        };
+        let message = format!(
+            "runner `{}`: Canyon does not call `{url}`, the cluster's `{which}`: {refused}{allowed}",
+            self.runner
+        );
+        DispatchError::refused(FailureClass::Config, message)
+    }
 }
 
 /// What `error`, met while doing `what`, means.
 pub(super) async fn meaning(place: &Place, what: &str, error: kube::Error) -> DispatchError {
     match error {
         kube::Error::Api(status) => of_status(place, what, &status),
-        kube::Error::Service(error) => of_connection(place, what, &chain(&*error)).await,
+        kube::Error::Service(error) => {
+            if let Some(refused) = cause::<Refused>(&*error) {
+                return place.refused(*refused);
+            }
+            if let Some(too_much) = cause::<TooMuch>(&*error) {
+                let message = format!("{}: {too_much}", doing(place, what));
+                return DispatchError::unknown(FailureClass::Config, message);
+            }
+            of_connection(place, what, &chain(&*error)).await
+        }
         kube::Error::HyperError(error) => {
             let said = chain(&error);
             let message = format!("{}: the connection broke: {said}", doing(place, what));
@@ -76,15 +109,18 @@ fn of_status(place: &Place, what: &str, status: &Status) -> DispatchError {
             )
         }
         (401, _) => config(format!(
-            "{doing}: it does not know who Canyon is (401 Unauthorized). Check the runner's `auth`, and that the API \
-            server trusts it"
+            "{doing}: it does not know who Canyon is (401 Unauthorized). Canyon showed {}",
+            place.shown
         )),
         // A quota is told as a refusal, too; it may pass.
         (403, _) if said.contains("exceeded quota") => {
             DispatchError::later(FailureClass::Capacity, format!("{doing}: {said}"), REACH_AGAIN)
         }
-        // The words name who lacks which verb on what, or which admission said no.
-        (403, _) => config(format!("{doing}: {said}")),
+        (403, _) => config(match user_of(said) {
+            Some(user) => format!("{doing}: {said}; {}", whom_to_bind(user)),
+            // The words name which admission said no.
+            None => format!("{doing}: {said}"),
+        }),
         (404, _) if said.starts_with("namespaces ") => {
             config(format!("{doing}: {said}; make the namespace, or correct `job.namespace`"))
         }
@@ -98,8 +134,40 @@ fn of_status(place: &Place, what: &str, status: &Status) -> DispatchError {
     }
 }
 
+/// The user that the API server knows Canyon as, from its words ("forbidden: User "x" cannot …").
+pub(super) fn user_of(said: &str) -> Option<&str> {
+    let (user, _) = said.split_once("User \"")?.1.split_once("\" cannot ")?;
+    Some(user).filter(|user| !user.is_empty())
+}
+
+/// What a binding's subject must be, so that the roles are this user's.
+pub(super) fn whom_to_bind(user: &str) -> String {
+    if let Some((namespace, name)) =
+        user.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'))
+    {
+        return format!(
+            "bind the Role `canyon-launcher` to service account `{name}` of namespace `{namespace}`"
+        );
+    }
+    format!("bind the Role `canyon-launcher` to user `{user}`, or to a group that it is in")
+}
+
 fn or<'a>(said: &'a str, otherwise: &'a str) -> &'a str {
     if said.is_empty() { otherwise } else { said }
+}
+
+/// The cause of that type.
+fn cause<'a, E: std::error::Error + 'static>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
 }
 
 /// The words of an error and of all that caused it.

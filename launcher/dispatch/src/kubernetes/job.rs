@@ -1,5 +1,6 @@
 //! The Job of an attempt, from the runner's definition and the launch.
 
+use super::defaults::JobDefaults;
 use super::{names, template};
 use crate::{DispatchError, Launch, Target};
 use canyon_domain::failure::FailureClass;
@@ -26,11 +27,19 @@ const KEEP_SECONDS: i32 = 2 * 86_400;
 /// If the definition makes no pod: refused, with what to change.
 pub(super) fn job(
     target: &Target,
-    image: Option<&str>,
+    defaults: &JobDefaults,
     launch: &Launch,
 ) -> Result<Job, DispatchError> {
     let settings = settings(target)?;
-    let spec = spec(target, settings, image, launch)?;
+    if let Some(namespace) = defaults.namespace.as_ref().filter(|one| **one != settings.namespace) {
+        let message = format!(
+            "runner `{}` has its jobs in namespace `{}`, and this agent launches in namespace `{namespace}` alone: \
+             change `job.namespace`, or the agent's setting",
+            target.runner_id, settings.namespace
+        );
+        return Err(DispatchError::refused(FailureClass::Config, message));
+    }
+    let spec = spec(target, settings, defaults, launch)?;
     let annotations = [
         (names::LAUNCH, launch_hash(launch)),
         (names::SPEC, hash(&spec)),
@@ -59,12 +68,12 @@ pub(super) fn settings(target: &Target) -> Result<&KubernetesJob, DispatchError>
 fn spec(
     target: &Target,
     settings: &KubernetesJob,
-    image: Option<&str>,
+    defaults: &JobDefaults,
     launch: &Launch,
 ) -> Result<JobSpec, DispatchError> {
     let limits = target.definition.timeouts();
     let longest = (limits.start + limits.run + limits.stop).as_secs() + MARGIN_SECONDS;
-    let mut template = template::pod_template(target, settings, image, launch)?;
+    let mut template = template::pod_template(target, settings, defaults, launch)?;
     let spec = template.spec.get_or_insert_default();
     // No longer than the stop's limit: a node that is waiting for the end of a grace does not let it be
     // cut short (kubelet, `SyncTerminatingPod`).

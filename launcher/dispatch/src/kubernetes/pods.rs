@@ -3,7 +3,8 @@
 //! A job is dead when nothing of it runs and nothing of it will: the Job is at its end, or suspended as
 //! its controller has confirmed, and of each pod it is proved that its containers have ended. A pod that
 //! is gone from the list has ended, because Canyon never deletes one without the node's consent (a grace
-//! of zero), and a node that fell silent keeps its pods in the list.
+//! of zero), and a node that fell silent keeps its pods in the list. A person may delete one so, and then the
+//! cluster keeps no sign of it: docs/state.md warns of that.
 
 use super::{deaths, names};
 use canyon_domain::deadline::Observation;

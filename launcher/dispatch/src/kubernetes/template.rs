@@ -1,5 +1,6 @@
 //! The pod template of a Job: the runner's, judged and forced, and what Canyon adds to it.
 
+use super::defaults::JobDefaults;
 use crate::{DispatchError, Launch, Target};
 use canyon_domain::failure::FailureClass;
 use canyon_domain::pod_template::{
@@ -25,11 +26,13 @@ const API_URL: &str = "CANYON_API_URL";
 pub(super) fn pod_template(
     target: &Target,
     settings: &KubernetesJob,
-    image: Option<&str>,
+    defaults: &JobDefaults,
     launch: &Launch,
 ) -> Result<PodTemplateSpec, DispatchError> {
     let account = &settings.service_account;
-    let mut merged = pod_template::default_template(account);
+    let mut merged = defaults
+        .under(pod_template::default_template(account))
+        .map_err(|faults| refused(target, &faults))?;
     if let Some(template) = &settings.pod_template {
         merged = pod_template::merge(merged, &Value::Object(template.clone()))
             .map_err(|faults| refused(target, &faults))?;
@@ -50,7 +53,7 @@ pub(super) fn pod_template(
     if let Some(runner) = spec.containers.iter_mut().find(|container| container.name == CONTAINER) {
         complete(runner, launch, place_token.is_some());
         if runner.image.is_none() {
-            runner.image = Some(image.ok_or_else(no_image)?.to_owned());
+            runner.image = Some(defaults.image.clone().ok_or_else(no_image)?);
         }
     }
     Ok(template)

@@ -1,4 +1,6 @@
-/* Stands for the runner in a container: does what CANYON_ACT says, and notes it at CANYON_NOTES (address:port). */
+/* Stands for the runner in a container: does what CANYON_ACT says, and notes it at CANYON_NOTES (address:port) under the
+   name CANYON_NOTES_KEY. One that has only what every runner has asks at CANYON_API_URL what to do, notes there what
+   it did, and is called by its deployment and attempt. */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,20 +16,35 @@ static void on_term(int signal) {
     asked++;
 }
 
-/* Sends a line with the job and what it did, and waits until it is counted. */
-static void note(const char *what) {
+/* Says a line about the job, and reads what it is answered until it is counted. */
+static void say(const char *what, char *answer, size_t room) {
     const char *to = getenv("CANYON_NOTES"), *key = getenv("CANYON_NOTES_KEY");
-    char host[64], line[256];
+    const char *url = getenv("CANYON_API_URL");
+    const char *deployment = getenv("CANYON_DEPLOYMENT_ID"), *attempt = getenv("CANYON_ATTEMPT");
+    char host[64], name[128], line[256];
     int port, connection = socket(AF_INET, SOCK_STREAM, 0);
+    size_t length = 0;
+    ssize_t more;
     struct sockaddr_in address = {.sin_family = AF_INET};
+    if (!to && url && !strncmp(url, "http://", 7)) to = url + 7;
+    if (!key && deployment && attempt) {
+        snprintf(name, sizeof name, "%s-%s", deployment, attempt);
+        key = name;
+    }
     if (!to || !key || sscanf(to, "%63[^:]:%d", host, &port) != 2) exit(90);
     address.sin_port = htons(port);
     inet_pton(AF_INET, host, &address.sin_addr);
     if (connect(connection, (struct sockaddr *)&address, sizeof address)) exit(91);
     snprintf(line, sizeof line, "%s %s\n", key, what);
     if (write(connection, line, strlen(line)) < 0) exit(92);
-    while (read(connection, line, sizeof line) > 0) continue;
+    while (length + 1 < room && (more = read(connection, answer + length, room - 1 - length)) > 0) length += more;
+    answer[length] = 0;
     close(connection);
+}
+
+static void note(const char *what) {
+    char nothing[2];
+    say(what, nothing, sizeof nothing);
 }
 
 static void fill_memory(void) {
@@ -39,10 +56,15 @@ static void fill_memory(void) {
 
 int main(void) {
     const char *act = getenv("CANYON_ACT");
+    char told[64];
     struct sigaction on = {.sa_handler = on_term};
     sigaction(SIGTERM, &on, NULL);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (!act) return 93;
+    if (!act) {
+        say("act?", told, sizeof told);
+        act = told;
+    }
+    if (!*act) return 93;
     if (!strcmp(act, "writes")) {
         puts("~canyon note begins\n~canyon at 0\n012345678\n~canyon event 012345678\n~canyon at 10");
         note("started");

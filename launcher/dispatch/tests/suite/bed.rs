@@ -1,7 +1,8 @@
 //! A namespace of the real cluster that `scripts/cluster up` has started, and what a runner has there.
 
 use crate::notes::Notes;
-use canyon_dispatch::{Dispatcher, Platform as _, Target, kubernetes::KubernetesPlatform};
+use canyon_dispatch::kubernetes::{KubernetesPlatform, LocalClusters};
+use canyon_dispatch::{Dispatcher, Platform as _, Target};
 use canyon_domain::ids::{OrgUuid, RunnerUuid};
 use canyon_domain::runner::RunnerDefinition;
 use canyon_identity::federation::{Endpoints, Federation};
@@ -92,7 +93,7 @@ impl Bed {
             token: grant(&admin, &namespace).await,
             namespace,
             runner: RunnerUuid(Uuid::now_v7()),
-            platform: Arc::new(KubernetesPlatform::new(federation(), Some(ACT_IMAGE.to_owned()))),
+            platform: platform(LocalClusters::Allowed),
         };
         // Without its account, no pod comes.
         let account = json!({ "metadata": { "name": ACCOUNT } });
@@ -147,10 +148,16 @@ impl Bed {
         Arc::new(Target {
             org: OrgUuid(Uuid::from_u128(7)),
             org_id: "acme".parse().unwrap(),
+            agent: None,
             runner: self.runner,
             runner_id: "in-cluster".parse().unwrap(),
             definition: RunnerDefinition::parse(definition).unwrap(),
         })
+    }
+
+    /// As a Canyon that runs jobs for others has it.
+    pub(crate) fn dispatcher_of_service(&self, configuration: Value) -> Arc<dyn Dispatcher> {
+        platform(LocalClusters::Refused).dispatcher(&self.target(configuration))
     }
 
     pub(crate) fn platform(&self) -> &Arc<KubernetesPlatform> {
@@ -168,6 +175,10 @@ impl Drop for Bed {
             .args(["delete", "namespace", "--wait=false", "--ignore-not-found", &self.namespace])
             .output();
     }
+}
+
+fn platform(local: LocalClusters) -> Arc<KubernetesPlatform> {
+    Arc::new(KubernetesPlatform::new(federation(), Some(ACT_IMAGE.to_owned()), local))
 }
 
 /// Canyon as the issuer that the API server trusts.
@@ -233,15 +244,25 @@ pub(crate) fn act_image(facts: &Facts) {
             docker save "$3" | ctr -a "$NODE_SOCKET" -n k8s.io images import - >/dev/null
         "#;
         let folder = tempfile::tempdir().unwrap();
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/act.c");
+        let source = workspace().join("launcher/dispatch/tests/suite/act.c");
         let made = Command::new("sh")
             .args(["-c", script, "sh"])
             .arg(folder.path())
-            .args([source, ACT_IMAGE])
+            .arg(source)
+            .arg(ACT_IMAGE)
             .env("DOCKER_HOST", facts.get("DOCKER_HOST"))
             .env("NODE_SOCKET", facts.get("NODE_SOCKET"))
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     });
+}
+
+/// From whichever crate this is built.
+fn workspace() -> &'static Path {
+    let mut folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    while !folder.join("Cargo.lock").exists() {
+        folder = folder.parent().unwrap();
+    }
+    folder
 }

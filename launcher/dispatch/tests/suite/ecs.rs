@@ -6,7 +6,7 @@ use crate::behaviour::{self, Act, Platform, launch, new_job, until, until_gone};
 use crate::ecs_bed::{Account, LOG_GROUP, started_by};
 use crate::notes::Notes;
 use canyon_dispatch::{
-    Dispatcher, JobRef, Launch, Platform as _, Remains, Started, StopMode, TailStream, Then,
+    Dispatcher, JobRef, Launch, Platform as _, Remains, Started, TailStream, Then,
 };
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const CODE: &str = "cyc_canary-of-a-claim-code";
 
-fn simple(job: &JobRef) -> Launch {
+pub(crate) fn simple(job: &JobRef) -> Launch {
     launch(job.clone(), [("CANYON_CLAIM_CODE".to_owned(), CODE.into())].into())
 }
 
@@ -44,12 +44,7 @@ impl Platform for Containers {
     }
 
     fn launch(&self, job: JobRef, act: Act) -> Launch {
-        let act = match act {
-            Act::UntilAsked => "until-asked",
-            Act::Stubborn => "stubborn",
-            Act::Writes => "writes",
-        };
-        self.acting(job, act)
+        self.acting(job, act.word())
     }
 
     fn noted(&self, job: &JobRef, what: &str) -> usize {
@@ -85,7 +80,6 @@ macro_rules! behaves {
 }
 
 behaves! {
-    a_job_that_was_never_started_is_gone_and_may_be_stopped,
     a_second_start_finds_the_first_dead_or_alive,
     of_many_starts_at_once_one_runs,
     a_job_is_asked_once_and_lives_until_it_ends,
@@ -242,7 +236,13 @@ async fn what_is_missing_or_forbidden_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_that_may_not_run_tasks_is_told_which_permission_is_missing() {
-    for action in ["ecs:RunTask", "ecs:RegisterTaskDefinition", "ecs:DescribeTaskDefinition"] {
+    let actions = [
+        "ecs:RunTask",
+        "ecs:RegisterTaskDefinition",
+        "ecs:DescribeTaskDefinition",
+        "ecs:TagResource",
+    ];
+    for action in actions {
         let account = Account::with(&json!({}), |state| {
             let role = &mut state["aws"]["accounts"]["111122223333"]["roles"]["canyon"];
             let statements = role["policies"][0]["Statement"].as_array_mut().unwrap();
@@ -250,41 +250,8 @@ async fn a_role_that_may_not_run_tasks_is_told_which_permission_is_missing() {
         });
         let error = account.dispatcher().start(&simple(&new_job())).await.unwrap_err();
         assert_eq!((error.then, error.failure.class), (Then::End, FailureClass::Config));
-        assert!(error.failure.message.contains(&format!("`{action}`")), "{error}");
+        assert!(error.failure.message.contains(&format!("may not do `{action}`")), "{error}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_ecs_does_not_show_yet_is_not_gone() {
-    let account = Account::new(&json!({ "lag_seconds": 6 }));
-    let (kind, mut job) = (account.dispatcher(), new_job());
-    let Started::Now(handle) = kind.start(&simple(&job)).await.unwrap() else { panic!() };
-    job.handle = handle;
-    let mut waited = 0;
-    for _ in 0..20 {
-        match kind.observe(&job).await {
-            Observation::Alive => {}
-            Observation::Waiting(_) => waited += 1,
-            other => panic!("{other:?}"),
-        }
-    }
-    assert!(waited > 0, "no read lagged");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_ecs_has_forgotten_is_gone_and_may_be_stopped() {
-    let account = Account::new(&json!({ "outcome": { "exit_code": 1 } }));
-    let kind = account.dispatcher();
-    let mut job = new_job();
-    let Started::Now(handle) = kind.start(&simple(&job)).await.unwrap() else { panic!() };
-    job.handle = handle;
-    until_gone(&*kind, &job).await;
-    account.time_passes(2 * 3_600);
-    // One look may be mistaken; a second one minutes later is not.
-    assert!(matches!(kind.observe(&job).await, Observation::Unknown(_)));
-    account.time_passes(180);
-    assert_eq!(kind.observe(&job).await, Observation::Gone(None));
-    kind.stop(&job, StopMode::Kill).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -326,6 +293,7 @@ async fn one_definition_serves_all_attempts_and_holds_nothing_of_them() {
     let [definition] = &account.bodies("RegisterTaskDefinition")[..] else { panic!("not one") };
     let container = &definition["containerDefinitions"][0];
     assert_eq!(container["stopTimeout"], 120);
+    assert_eq!(container["user"], "65532:65532");
     assert_eq!(container["secrets"][0]["valueFrom"], secrets["DB"]);
     assert_eq!(container["logConfiguration"]["options"]["awslogs-group"], LOG_GROUP);
     assert!(!definition.to_string().contains("CANYON_"), "{definition}");

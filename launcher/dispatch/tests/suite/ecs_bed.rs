@@ -1,13 +1,16 @@
 //! An account with a cluster, kept by `tests/strict/ecs`: a second implementation of what ECS does.
 
 use async_trait::async_trait;
-use canyon_dispatch::ecs::EcsPlatform;
-use canyon_dispatch::{Dispatcher, JobRef, Pace, Platform as _, Rate, Target, Turn};
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
+use canyon_dispatch::ecs::{EcsDefaults, EcsPlatform};
+use canyon_dispatch::{AmbientAws, Dispatcher, JobRef, Pace, Platform as _, Rate, Target, Turn};
 use canyon_domain::ids::{OrgUuid, RunnerUuid};
 use canyon_domain::runner::RunnerDefinition;
+use canyon_domain::runner::eks::AwsAuth;
 use canyon_domain::seam::Clock;
 use canyon_identity::bearer::AttemptRef;
-use canyon_identity::federation::{Endpoints, Federation};
+use canyon_identity::federation::{Endpoints, Federation, RunnerIdentity};
 use canyon_identity::file_signer::FileSigner;
 use canyon_identity::issuer::Issuer;
 use canyon_identity::job_name::job_name;
@@ -98,6 +101,55 @@ impl Account {
         self.runner(|_| {})
     }
 
+    /// As an agent in the account is: with the credentials of a role of its own, and these settings.
+    pub(crate) async fn in_place(&self, defaults: EcsDefaults) -> Arc<EcsPlatform> {
+        let (federation, found) = self.agents_role().await;
+        let endpoints = federation.endpoints().clone();
+        let provider = SharedCredentialsProvider::new(found);
+        let ambient = AmbientAws::new(provider, federation.aws_http(), endpoints);
+        let platform = EcsPlatform::in_place(Arc::new(ambient), Arc::new(NoPace), defaults);
+        Arc::new(platform.with_clock(self.clock.clone()))
+    }
+
+    async fn agents_role(&self) -> (Federation, Credentials) {
+        let federation = federation(self.folder.path(), &self.addresses);
+        let auth = AwsAuth {
+            role_arn: format!("arn:aws:iam::{ACCOUNT}:role/canyon"),
+            ..AwsAuth::default()
+        };
+        let who = RunnerIdentity { org: ORG, runner: self.runner };
+        let found = federation.aws(who, &auth, REGION, "agent").await.unwrap();
+        (federation, found)
+    }
+
+    /// The same for an agent that is a process of its own: what its environment has.
+    #[allow(dead_code, reason = "for jobs by an agent")]
+    pub(crate) async fn in_place_variables(&self) -> Vec<(String, String)> {
+        let (_, found) = self.agents_role().await;
+        [
+            ("AWS_ENDPOINT_URL_STS", self.addresses["aws_sts"].as_str()),
+            ("AWS_ENDPOINT_URL_ECS", &self.addresses["aws_ecs"]),
+            ("AWS_ENDPOINT_URL_CLOUDWATCH_LOGS", &self.addresses["aws_logs"]),
+            ("AWS_ACCESS_KEY_ID", found.access_key_id()),
+            ("AWS_SECRET_ACCESS_KEY", found.secret_access_key()),
+            ("AWS_SESSION_TOKEN", found.session_token().unwrap()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+    }
+
+    /// A runner of type `ecs-agent`.
+    pub(crate) fn target_by_agent(&self, job: &Value) -> Arc<Target> {
+        let definition = json!({
+            "runner_configuration": { "type": "ecs-agent", "job": job },
+            "state_storage_configuration": { "type": "s3", "bucket": "states" },
+        });
+        Arc::new(Target {
+            definition: RunnerDefinition::parse(definition).unwrap(),
+            ..(*self.target(|_| {})).clone()
+        })
+    }
+
     /// Of a runner with another `job`.
     pub(crate) fn runner(&self, change: impl FnOnce(&mut Value)) -> Arc<dyn Dispatcher> {
         let target = self.target(change);
@@ -118,6 +170,7 @@ impl Account {
         Arc::new(Target {
             org: ORG,
             org_id: "acme".parse().unwrap(),
+            agent: None,
             runner: self.runner,
             runner_id: "on-fargate".parse().unwrap(),
             definition: RunnerDefinition::parse(definition).unwrap(),
@@ -278,6 +331,12 @@ fn platform(
     clock: &Arc<Ahead>,
     pace: Arc<dyn Pace>,
 ) -> Arc<EcsPlatform> {
+    let image = Some(IMAGE.to_owned());
+    let platform = EcsPlatform::new(Arc::new(federation(folder, addresses)), pace, image);
+    Arc::new(platform.with_clock(clock.clone()))
+}
+
+fn federation(folder: &Path, addresses: &HashMap<String, String>) -> Federation {
     let signer = Arc::new(FileSigner::new(&folder.join("issuer.pk8")));
     let system = || Arc::new(System);
     let issuer = Issuer::new("https://canyon.example", signer, vec![], system(), system());
@@ -290,10 +349,7 @@ fn platform(
         };
         addresses.get(service).cloned()
     });
-    let federation = Federation::new(Arc::new(issuer), endpoints, system());
-    let image = Some(IMAGE.to_owned());
-    let platform = EcsPlatform::new(Arc::new(federation), pace, image);
-    Arc::new(platform.with_clock(clock.clone()))
+    Federation::new(Arc::new(issuer), endpoints, system())
 }
 
 /// From whichever crate this is built.

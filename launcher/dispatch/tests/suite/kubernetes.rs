@@ -46,12 +46,7 @@ impl Platform for Cluster {
     }
 
     fn launch(&self, job: JobRef, act: Act) -> Launch {
-        let act = match act {
-            Act::UntilAsked => "until-asked",
-            Act::Stubborn => "stubborn",
-            Act::Writes => "writes",
-        };
-        acting(&self.0, job, act)
+        acting(&self.0, job, act.word())
     }
 
     fn noted(&self, job: &JobRef, what: &str) -> usize {
@@ -83,26 +78,71 @@ async fn a_job_of_the_same_name_is_compared_and_never_taken_for_ours() {
     let kind = bed.dispatcher(bed.configuration());
     let launch = acting(&bed, new_job(), "until-asked");
     assert_eq!(kind.start(&launch).await.unwrap(), Started::Now(None));
-    // The runner was changed in between: still the same launch.
+    assert_eq!(kind.start(&launch).await.unwrap(), Started::Already(None));
+    // The runner was changed in between; the launcher does not ask then.
     let mut changed = bed.configuration();
     changed["job"]["timeouts"] = json!({ "run_seconds": 60 });
-    assert_eq!(bed.dispatcher(changed).start(&launch).await.unwrap(), Started::Already(None));
-
-    let jobs = bed.api::<Job>();
-    let name = name_of(&launch.job);
-    let spoil = async |change: serde_json::Value| {
-        jobs.patch(&name, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
-        kind.start(&launch).await.unwrap_err()
-    };
-    let other = json!({ "metadata": { "annotations": { "canyon.dev/launch-sha256": "other" } } });
-    let error = spoil(other).await;
+    let error = bed.dispatcher(changed).start(&launch).await.unwrap_err();
     assert_eq!((error.failure.class, error.then), (FailureClass::Config, Then::End));
-    assert!(error.to_string().contains(&name), "{error}");
+    assert!(error.to_string().contains(&name_of(&launch.job)), "{error}");
     let mut other_code = launch.clone();
     other_code.environment.insert("CANYON_CLAIM_CODE".into(), "cyc_another".to_owned().into());
     assert_eq!(kind.start(&other_code).await.unwrap_err().then, Then::End);
     kind.stop(&launch.job, StopMode::Kill).await.unwrap();
     until_gone(&*kind, &launch.job).await;
+}
+
+/// What somebody else made of a pod.
+type Change = fn(&mut serde_json::Value);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_somebody_made_beforehand_is_not_ours_whatever_it_says_of_itself() {
+    let bed = Bed::new().await;
+    // With all that a template can have, for the API server to rewrite.
+    let mut configuration = bed.configuration();
+    configuration["job"]["pod_template"] = json!({ "spec": {
+        "containers": [{
+            "name": "canyon-runner",
+            "env": [{ "name": "NODE", "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } } }],
+            "resources": { "limits": { "cpu": "1000m", "memory": "1024Mi" } },
+            "securityContext": { "readOnlyRootFilesystem": true },
+        }],
+        "volumes": [{ "name": "big", "emptyDir": { "sizeLimit": "1024Mi" } }],
+    } });
+    let kind = bed.dispatcher(configuration);
+    let launch = acting(&bed, new_job(), "writes");
+    kind.start(&launch).await.unwrap();
+    assert_eq!(kind.start(&launch).await.unwrap(), Started::Already(None));
+    let jobs = bed.api::<Job>();
+    let name = name_of(&launch.job);
+    let ours = jobs.get(&name).await.unwrap();
+    let changes: [(Change, &str); 5] = [
+        (|pod| pod["containers"][0]["image"] = json!("other/image:1"), "`image`"),
+        (|pod| pod["containers"][0]["command"] = json!(["sh"]), "`command`"),
+        (
+            |pod| pod["containers"][0]["securityContext"]["runAsUser"] = json!(7),
+            "`securityContext`",
+        ),
+        (|pod| pod["containers"][0]["env"][0]["value"] = json!("elsewhere"), "`env`"),
+        (|pod| pod["serviceAccountName"] = json!("canyon"), "`serviceAccountName`"),
+    ];
+    for (change, field) in changes {
+        let mut made = json!(ours);
+        let metadata = made["metadata"].clone();
+        made["metadata"] = json!({
+            "name": name, "labels": metadata["labels"], "annotations": metadata["annotations"],
+        });
+        made["spec"].as_object_mut().unwrap().remove("selector");
+        made["spec"]["suspend"] = json!(true);
+        made["spec"]["template"]["metadata"]["labels"] = json!({});
+        change(&mut made["spec"]["template"]["spec"]);
+        jobs.delete(&name, &DeleteParams::background()).await.unwrap();
+        until("the Job is gone", async || jobs.get_opt(&name).await.unwrap().is_none()).await;
+        bed.create::<Job>(made).await;
+        let error = kind.start(&launch).await.unwrap_err();
+        assert_eq!((error.failure.class, error.then), (FailureClass::Config, Then::End), "{error}");
+        assert!(error.to_string().contains(field), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

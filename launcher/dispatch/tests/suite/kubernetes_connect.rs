@@ -56,6 +56,9 @@ async fn what_is_missing_is_named() {
         match kind.start(&acting(&bed, new_job(), "writes")).await {
             Err(error) => {
                 is_config(&error, &words);
+                let account =
+                    format!("to service account `canyon` of namespace `{}`", bed.namespace);
+                is_config(&error, &account);
                 true
             }
             Ok(_) => false,
@@ -129,6 +132,21 @@ async fn a_cluster_out_of_reach_needs_an_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_service_goes_to_no_address_of_its_own_machine() {
+    let bed = Bed::new().await;
+    for server in
+        ["https://127.0.0.1:1", "https://[::1]:1", "https://localhost:1", "https://169.254.169.254"]
+    {
+        let kind = bed.dispatcher_of_service(at(&bed, server));
+        let error = kind.start(&acting(&bed, new_job(), "writes")).await.unwrap_err();
+        is_config(&error, &format!("Canyon does not call `{server}`"));
+    }
+    // Nor does a laptop go to what answers for its cloud.
+    is_config(&error_of(&bed, at(&bed, "https://169.254.169.254")).await, "is link-local");
+    bed.dispatcher_of_service(bed.configuration()).jobs().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_start_whose_answer_was_lost_is_found() {
     let bed = Bed::new().await;
     let forwarder = Forwarder::at("127.0.0.1", Facts::of_cluster().get("SERVER"));
@@ -168,7 +186,11 @@ async fn canyons_own_token_is_enough_where_the_cluster_trusts_its_issuer() {
     until("the right is there", async || kind.jobs().await.is_ok()).await;
     let other = json!({ "oidc": { "audience": "another" } });
     configuration["cluster"]["auth"] = other;
-    is_config(&error_of(&bed, configuration).await, "401 Unauthorized");
+    let error = error_of(&bed, configuration).await;
+    is_config(&error, "401 Unauthorized");
+    for shown in [facts.get("ISSUER_URL"), "audience `another`", &subject] {
+        is_config(&error, shown);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,6 +277,8 @@ async fn a_check_names_the_step_and_what_it_lacks() {
         assert!(message.contains(right), "{message}");
     }
     assert!(!message.contains("create jobs"), "{message}");
+    let account = format!("service account `canyon` of namespace `{}`", bed.namespace);
+    assert!(message.contains(&account), "{message}");
 
     let mut stranger = bed.configuration();
     stranger["cluster"]["auth"]["service_account_token"] = json!("of-nobody");

@@ -32,7 +32,7 @@ async fn end(kind: &dyn Dispatcher, job: &JobRef) -> (Option<Failure>, String) {
         match kind.observe(job).await {
             Observation::Gone(reason) => return (reason, waited),
             Observation::Waiting(reason) => waited = reason,
-            Observation::Alive | Observation::Unknown(_) => {}
+            Observation::Alive | Observation::Queued(_) | Observation::Unknown(_) => {}
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -58,7 +58,8 @@ async fn an_image_that_cannot_be_pulled_ends_with_the_registrys_words() {
     assert!(failure.message.contains(&image), "{failure:?}");
     assert!(failure.message.contains("not found"), "{failure:?}");
     assert!(waited.contains(&image), "{waited}");
-    assert!(began.elapsed() >= Duration::from_secs(30), "{:?}", began.elapsed());
+    // Kubernetes' times are whole seconds: the pod's begin may be written down up to one too early.
+    assert!(began.elapsed() >= Duration::from_secs(29), "{:?}", began.elapsed());
     // Whoever looks later learns the same, though the pod is gone.
     let again = kind.observe(&job).await;
     assert!(

@@ -1,5 +1,6 @@
 //! The kind `local`, with `act.sh` as the runner.
 
+use crate::act_scripts::{self, UNTIL_ASKED, WRITES};
 use crate::behaviour::{self, Act, Platform, launch, new_job, until, until_gone};
 use canyon_dispatch::{
     Dispatcher, JobRef, Launch, Started, StopMode,
@@ -14,11 +15,6 @@ use std::{
 };
 use tempfile::TempDir;
 
-const STUBBORN: &str =
-    "trap 'echo x >> asked' TERM; echo x >> started; while :; do sleep 0.02; done";
-const UNTIL_ASKED: &str =
-    "trap 'echo x >> asked; exit 0' TERM; echo x >> started; while :; do sleep 0.02; done";
-const WRITES: &str = "echo 012345678 > log.txt; echo 012345678 > events.jsonl; echo x >> started";
 /// A child that saves its state when asked, as OpenTofu does, below a runner; and below it a
 /// provider, which must not be asked while its parent needs it. (A shell gives what it starts with
 /// `&` an empty standard input; so descriptor 3 keeps the job's.) The stray has neither the lock nor
@@ -116,12 +112,7 @@ impl Platform for Local {
     }
 
     fn launch(&self, job: JobRef, act: Act) -> Launch {
-        let script = match act {
-            Act::UntilAsked => UNTIL_ASKED,
-            Act::Stubborn => STUBBORN,
-            Act::Writes => WRITES,
-        };
-        script_of(job, script)
+        script_of(job, act_scripts::of(act))
     }
 
     fn noted(&self, job: &JobRef, what: &str) -> usize {

@@ -1,23 +1,39 @@
 //! What every kind of compute must do (`behaviour`), and what only processes (`local`) or only clusters
-//! (`kubernetes`) or only Fargate can (`ecs`).
+//! (`kubernetes`), only Fargate (`ecs`) or only a Docker engine (`docker`) can.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
 
+mod act_scripts;
 #[cfg(feature = "kubernetes")]
 mod bed;
 mod behaviour;
+// They take the engine and the notes' address from the cluster's facts.
+#[cfg(all(feature = "docker", feature = "kubernetes"))]
+mod docker;
+#[cfg(all(feature = "docker", feature = "kubernetes"))]
+mod docker_bed;
+#[cfg(all(feature = "docker", feature = "kubernetes"))]
+mod docker_engine;
+#[cfg(all(feature = "docker", feature = "kubernetes"))]
+mod docker_registry;
 #[cfg(feature = "kubernetes")]
 mod forwarder;
 // It runs its containers on the cluster's node.
 #[cfg(all(feature = "ecs", feature = "kubernetes"))]
 mod ecs;
 #[cfg(all(feature = "ecs", feature = "kubernetes"))]
+mod ecs_agent;
+#[cfg(all(feature = "ecs", feature = "kubernetes"))]
 mod ecs_bed;
+#[cfg(all(feature = "ecs", feature = "kubernetes"))]
+mod ecs_lists;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 #[cfg(feature = "kubernetes")]
 mod kubernetes_connect;
+#[cfg(feature = "kubernetes")]
+mod kubernetes_in_place;
 #[cfg(feature = "kubernetes")]
 mod kubernetes_templates;
 #[cfg(feature = "kubernetes")]

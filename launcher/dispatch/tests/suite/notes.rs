@@ -1,16 +1,21 @@
-//! Counts what jobs note: a line with the job's name and what it did, see `act.c`.
+//! Counts what jobs note, and tells jobs what to do: a line with the job's name and what it did, or `act?`, see
+//! `act.c`.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 type Counts = Arc<Mutex<HashMap<String, usize>>>;
+
+/// What each job is to do, by its name.
+type Acts = Arc<Mutex<HashMap<String, &'static str>>>;
 
 /// Listens as long as the test's process lives.
 pub(crate) struct Notes {
     pub(crate) address: SocketAddr,
     counts: Counts,
+    acts: Acts,
 }
 
 impl Notes {
@@ -18,21 +23,35 @@ impl Notes {
     pub(crate) fn at(host: &str) -> Self {
         let listener = TcpListener::bind((host, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let counts = Counts::default();
-        let noted = counts.clone();
+        let (counts, acts) = (Counts::default(), Acts::default());
+        let (noted, told) = (counts.clone(), acts.clone());
         std::thread::spawn(move || {
-            for connection in listener.incoming() {
-                let mut line = String::new();
-                let read = connection.and_then(|one| BufReader::new(one).read_line(&mut line));
-                if read.is_ok() {
-                    *noted.lock().unwrap().entry(line.trim().to_owned()).or_default() += 1;
+            for mut connection in listener.incoming().flatten() {
+                let Some(line) = line_of(&connection) else { continue };
+                if let Some(key) = line.strip_suffix(" act?") {
+                    let act = told.lock().unwrap().get(key).copied().unwrap_or_default();
+                    let _ = connection.write_all(act.as_bytes());
+                } else {
+                    *noted.lock().unwrap().entry(line).or_default() += 1;
                 }
             }
         });
-        Self { address, counts }
+        Self { address, counts, acts }
+    }
+
+    /// What the job is to do that asks for it. The others are told by their environment.
+    #[allow(dead_code, reason = "for jobs whose environment the test does not write")]
+    pub(crate) fn tell(&self, key: String, act: &'static str) {
+        self.acts.lock().unwrap().insert(key, act);
     }
 
     pub(crate) fn count(&self, key: &str, what: &str) -> usize {
         self.counts.lock().unwrap().get(&format!("{key} {what}")).copied().unwrap_or_default()
     }
+}
+
+fn line_of(connection: &TcpStream) -> Option<String> {
+    let mut line = String::new();
+    BufReader::new(connection).read_line(&mut line).ok()?;
+    Some(line.trim().to_owned())
 }

@@ -42,7 +42,7 @@ pub(super) async fn token(
     target: &Target,
     cluster: &AksCluster,
 ) -> Result<AccessToken, DispatchError> {
-    let federation = &connector.federation;
+    let federation = connector.federation(target)?;
     let scope = format!("{}/.default", federation.endpoints().azure_resource_manager);
     let given = federation.azure(identity_of(target), &cluster.auth, &scope).await;
     given.map_err(|error| of_federation(target, &error))
@@ -54,7 +54,7 @@ pub(super) async fn access(
     cluster: &AksCluster,
 ) -> Result<Access, DispatchError> {
     let who = identity_of(target);
-    let federation = &connector.federation;
+    let federation = connector.federation(target)?;
     let resource_manager = &federation.endpoints().azure_resource_manager;
     let token = token(connector, target, cluster).await?;
     let AksCluster { name, resource_group, subscription_id, .. } = cluster;

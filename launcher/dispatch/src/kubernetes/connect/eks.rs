@@ -9,7 +9,7 @@ use crate::{DispatchError, Target};
 use aws_credential_types::Credentials;
 use aws_sdk_eks::config::retry::RetryConfig;
 use aws_sdk_eks::config::timeout::TimeoutConfig;
-use aws_sdk_eks::config::{BehaviorVersion, Region};
+use aws_sdk_eks::config::{BehaviorVersion, Region, SharedHttpClient};
 use aws_sdk_eks::error::{DisplayErrorContext, ProvideErrorMetadata as _, SdkError};
 use aws_sdk_eks::operation::describe_cluster::DescribeClusterError;
 use aws_sigv4::http_request::{
@@ -30,7 +30,7 @@ const CLUSTER_HEADER: &str = "x-k8s-aws-id";
 const TOKEN_LIFE: Duration = Duration::from_mins(10);
 const EXPIRES: Duration = Duration::from_mins(1);
 const TIMEOUT: Duration = Duration::from_secs(10);
-const AGAIN: Duration = Duration::from_secs(5);
+pub(super) const AGAIN: Duration = Duration::from_secs(5);
 
 pub(super) async fn credentials(
     connector: &Connector,
@@ -39,7 +39,8 @@ pub(super) async fn credentials(
 ) -> Result<Credentials, DispatchError> {
     let EksCluster { region, auth, .. } = cluster;
     let session = auth.session_name.clone().unwrap_or_else(|| session_name(target));
-    let given = connector.federation.aws(identity_of(target), auth, region, &session).await;
+    let federation = connector.federation(target)?;
+    let given = federation.aws(identity_of(target), auth, region, &session).await;
     given.map_err(|error| of_federation(target, &error))
 }
 
@@ -50,7 +51,13 @@ pub(super) async fn access(
 ) -> Result<Access, DispatchError> {
     let EksCluster { name, region, auth } = cluster;
     let credentials = credentials(connector, target, cluster).await?;
-    let (server, authority) = describe(connector, target, cluster, &credentials).await?;
+    let federation = connector.federation(target)?;
+    let caller = Caller {
+        http: federation.aws_http(),
+        endpoint: federation.endpoints().aws_eks.clone(),
+        doing: format!("runner `{}`: EKS cluster `{name}` in {region}", target.runner_id),
+    };
+    let (server, authority) = describe(&caller, name, region, &credentials).await?;
     let now = connector.clock.now();
     let sts_region = auth.sts_region.as_deref().unwrap_or(region);
     let token = token(&credentials, name, sts_region, now.into()).ok_or_else(|| {
@@ -71,28 +78,37 @@ fn session_name(target: &Target) -> String {
     format!("{}-{}", target.org_id, target.runner_id).chars().take(64).collect()
 }
 
-async fn describe(
-    connector: &Connector,
-    target: &Target,
-    cluster: &EksCluster,
+/// Who asks EKS, and how.
+pub(super) struct Caller {
+    pub(super) http: SharedHttpClient,
+    /// Instead of the region's.
+    pub(super) endpoint: Option<String>,
+    /// For messages.
+    pub(super) doing: String,
+}
+
+/// Where the cluster is, and its certificate authority.
+pub(super) async fn describe(
+    caller: &Caller,
+    name: &str,
+    region: &str,
     credentials: &Credentials,
 ) -> Result<(String, String), DispatchError> {
-    let EksCluster { name, region, .. } = cluster;
+    let Caller { http, endpoint, doing } = caller;
     let timeouts = TimeoutConfig::builder().operation_timeout(TIMEOUT).build();
     let mut config = aws_sdk_eks::Config::builder()
         .behavior_version(BehaviorVersion::latest())
-        .region(Region::new(region.clone()))
+        .region(Region::new(region.to_owned()))
         .credentials_provider(credentials.clone())
         .retry_config(RetryConfig::standard().with_max_attempts(2))
         .timeout_config(timeouts)
-        .http_client(connector.federation.aws_http());
-    if let Some(endpoint) = &connector.federation.endpoints().aws_eks {
+        .http_client(http.clone());
+    if let Some(endpoint) = endpoint {
         config = config.endpoint_url(endpoint);
     }
     let client = aws_sdk_eks::Client::from_conf(config.build());
-    let doing = format!("runner `{}`: EKS cluster `{name}` in {region}", target.runner_id);
     let answer = client.describe_cluster().name(name).send().await;
-    let found = answer.map_err(|error| explain(&doing, &error))?.cluster;
+    let found = answer.map_err(|error| explain(doing, &error))?.cluster;
     let server = found.as_ref().and_then(|found| https(found.endpoint()?));
     let authority = found.as_ref().and_then(|found| found.certificate_authority()?.data());
     if let (Some(server), Some(authority)) = (server, authority) {
@@ -133,7 +149,7 @@ fn explain(doing: &str, error: &SdkError<DescribeClusterError>) -> DispatchError
 }
 
 /// The bearer token for `cluster`. The address is always STS's own: it is the cluster that calls it.
-fn token(
+pub(super) fn token(
     credentials: &Credentials,
     cluster: &str,
     region: &str,

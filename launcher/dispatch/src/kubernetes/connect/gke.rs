@@ -57,7 +57,7 @@ pub(super) async fn token(
     target: &Target,
     cluster: &GkeCluster,
 ) -> Result<AccessToken, DispatchError> {
-    let given = connector.federation.gcp(identity_of(target), &cluster.auth).await;
+    let given = connector.federation(target)?.gcp(identity_of(target), &cluster.auth).await;
     given.map_err(|error| of_federation(target, &error))
 }
 
@@ -70,7 +70,7 @@ pub(super) async fn access(
     let GkeCluster { name, project_id, location, .. } = cluster;
     let url = format!(
         "{}/v1/projects/{project_id}/locations/{location}/clusters/{name}",
-        connector.federation.endpoints().gke
+        connector.federation(target)?.endpoints().gke
     );
     let request = connector.http()?.get(url).bearer_auth(token.secret.expose_secret());
     let what = format!("describe GKE cluster `{name}` of project `{project_id}` in `{location}`");

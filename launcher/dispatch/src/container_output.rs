@@ -10,7 +10,7 @@ const NOTE: &str = "note ";
 const LAST_WORDS: usize = 500;
 
 /// What `output` has of `stream` from `offset` on, at most [`TAIL_LIMIT`] bytes.
-pub(super) fn part(output: &[u8], stream: TailStream, offset: u64) -> Vec<u8> {
+pub(crate) fn part(output: &[u8], stream: TailStream, offset: u64) -> Vec<u8> {
     let stream = match stream {
         TailStream::Log => Stream::Log,
         TailStream::Events => Stream::Events,
@@ -21,7 +21,7 @@ pub(super) fn part(output: &[u8], stream: TailStream, offset: u64) -> Vec<u8> {
 }
 
 /// The last line that says something, without control characters.
-pub(super) fn last_words(output: &[u8]) -> Option<String> {
+pub(crate) fn last_words(output: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(output);
     text.lines().rev().find_map(|line| {
         let words = match line.strip_prefix(OURS) {

@@ -1,0 +1,386 @@
+//! The kind whose job is a container of a Docker engine (`docker-agent`). The engine is reached by an
+//! agent that was put beside it.
+//!
+//! | step | what is called |
+//! |---|---|
+//! | `start` | pulls the image if need be, creates the container, by a name that follows from the attempt, and starts it; one that is there is compared |
+//! | `observe` | inspects the container. The engine has collected the process of one that has ended |
+//! | `stop` | SIGTERM or SIGKILL to its process 1; one that was never started is removed |
+//! | `tail` | reads the container's output, see `canyon_domain::container_log` |
+//! | `forget` | removes the container with its volume |
+//!
+//! A container gets none of the engine's rights: no capabilities, no new privileges, a user that is not
+//! root, a root file system that is read-only, limits of memory and processes, and no network of the
+//! host. What runs on the host beside it is as well protected as the kernel does it.
+
+mod check;
+mod container;
+mod engine;
+mod image;
+mod log;
+mod names;
+mod refusal;
+mod settings;
+mod state;
+
+pub use settings::{DockerSettings, SettingsError};
+
+use crate::check::Steps;
+use crate::container_output;
+use crate::{
+    DispatchError, Dispatcher, JobRef, Launch, Platform, Remains, Started, StopMode, TailStream,
+    Target,
+};
+use async_trait::async_trait;
+use bollard::Docker;
+use bollard::models::{ContainerInspectResponse, ContainerSummary};
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, KillContainerOptionsBuilder, ListContainersOptionsBuilder,
+    RemoveContainerOptionsBuilder,
+};
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::{Failure, FailureClass};
+use canyon_domain::ids::RunnerUuid;
+use container::Plan;
+use engine::Engine;
+use image::Pulls;
+use log::Kept;
+use names::container_name;
+use secrecy::ExposeSecret as _;
+use settings::Checked;
+use state::Life;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long whoever made a container may take until it starts it.
+const START_WAIT: Duration = Duration::from_secs(2);
+const START_PAUSE: Duration = Duration::from_millis(100);
+
+/// All runners whose jobs are containers of one engine.
+pub struct DockerPlatform {
+    settings: Checked,
+    engine: Engine,
+    pulls: Arc<Pulls>,
+    /// The jobs that have had their one SIGTERM from this process. A runner passes on no second one.
+    asked: Mutex<HashSet<String>>,
+}
+
+impl DockerPlatform {
+    /// Judges the settings; `variable` reads the environment of the process. Makes no call.
+    ///
+    /// # Errors
+    ///
+    /// Names the setting that cannot work.
+    pub fn new(
+        settings: DockerSettings,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, SettingsError> {
+        let settings = settings.check(variable)?;
+        let engine = Engine::new(settings.host.clone());
+        Ok(Self { settings, engine, pulls: Arc::default(), asked: Mutex::default() })
+    }
+
+    /// The engine's own id, which it keeps as long as its data. No other engine has it.
+    ///
+    /// # Errors
+    ///
+    /// If the engine could not be asked.
+    pub async fn place(&self) -> Result<String, DispatchError> {
+        let unreachable = |error| self.engine.unreachable(&error);
+        let docker = self.engine.docker().await.map_err(unreachable)?;
+        let id = docker.info().await.map_err(unreachable)?.id.filter(|id| !id.is_empty());
+        id.ok_or_else(|| {
+            let message = format!("what is at {} does not tell an engine's id", self.engine.host());
+            DispatchError::refused(FailureClass::Config, message)
+        })
+    }
+
+    /// The jobs of Canyon that the engine has, of whichever runner, dead or alive.
+    ///
+    /// # Errors
+    ///
+    /// If the engine could not be asked.
+    pub async fn found(&self) -> Result<Vec<(RunnerUuid, JobRef)>, DispatchError> {
+        self.list(&names::of_canyon()).await
+    }
+
+    async fn list(
+        &self,
+        filters: &HashMap<String, Vec<String>>,
+    ) -> Result<Vec<(RunnerUuid, JobRef)>, DispatchError> {
+        let docker = self.engine.docker().await.map_err(|error| self.engine.unreachable(&error))?;
+        let how = ListContainersOptionsBuilder::default().all(true).filters(filters).build();
+        let found = docker
+            .list_containers(Some(how))
+            .await
+            .map_err(|error| refusal::elsewhere(&self.engine, "list the containers", &error))?;
+        let job = |one: &ContainerSummary| {
+            names::job_of(one.names.as_deref().unwrap_or_default(), one.labels.as_ref())
+        };
+        Ok(found.iter().filter_map(job).collect())
+    }
+
+    /// What ends and clears away jobs of which no more is known than their names. It starts none.
+    pub fn clearer(self: &Arc<Self>) -> Arc<dyn Dispatcher> {
+        self.of(None)
+    }
+
+    fn of(self: &Arc<Self>, target: Option<Arc<Target>>) -> Arc<dyn Dispatcher> {
+        Arc::new(DockerDispatcher { platform: self.clone(), target, kept: Kept::default() })
+    }
+}
+
+impl Platform for Arc<DockerPlatform> {
+    fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
+        self.of(Some(target.clone()))
+    }
+}
+
+/// The jobs of one runner, or of whichever.
+pub struct DockerDispatcher {
+    platform: Arc<DockerPlatform>,
+    target: Option<Arc<Target>>,
+    kept: Kept,
+}
+
+impl DockerDispatcher {
+    fn target(&self) -> Result<&Target, DispatchError> {
+        self.target.as_deref().ok_or_else(|| {
+            let message = "nothing is known of the runner that this job is of";
+            DispatchError::refused(FailureClass::Config, message)
+        })
+    }
+
+    async fn docker(&self) -> Result<Docker, DispatchError> {
+        let engine = &self.platform.engine;
+        engine.docker().await.map_err(|error| engine.unreachable(&error))
+    }
+
+    async fn find(&self, job: &JobRef) -> Result<Option<ContainerInspectResponse>, DispatchError> {
+        let engine = &self.platform.engine;
+        let docker = self.docker().await?;
+        match docker.inspect_container(&container_name(job), None).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if engine::is_missing(&error) => Ok(None),
+            Err(error) => {
+                engine.forget(&error).await;
+                Err(refusal::elsewhere(engine, "look at the container", &error))
+            }
+        }
+    }
+
+    /// Compares the container of this name that is there with the one that was to be made.
+    async fn compare(&self, docker: &Docker, launch: &Launch) -> Result<Started, DispatchError> {
+        let (target, name) = (self.target()?, container_name(&launch.job));
+        let mut left = START_WAIT;
+        loop {
+            let found = self.find(&launch.job).await?;
+            if found.as_ref().is_some_and(|found| !container::is_of(launch, target, found)) {
+                let message = format!(
+                    "there is another container `{name}`, which Canyon did not make for this attempt; remove it"
+                );
+                return Err(DispatchError::refused(FailureClass::Config, message));
+            }
+            match found.map(|found| state::life(&found)) {
+                // The engine gives the name away before it shows the container.
+                None | Some(Some(Life::Created)) if !left.is_zero() => {}
+                // It was removed in between: by an end of this attempt, or by a person.
+                None => {
+                    let message = format!("container `{name}` was there and is gone");
+                    return Err(DispatchError::unknown(FailureClass::Lost, message));
+                }
+                // Whoever made it died before the start. To start one that has ended meanwhile would
+                // run it again; of two runners, one gets its claim.
+                Some(Some(Life::Created)) => {
+                    self.begin(docker, launch).await?;
+                    return Ok(Started::Already(self.engine_id(docker).await));
+                }
+                Some(_) => return Ok(Started::Already(self.engine_id(docker).await)),
+            }
+            tokio::time::sleep(START_PAUSE).await;
+            left = left.saturating_sub(START_PAUSE);
+        }
+    }
+
+    async fn begin(&self, docker: &Docker, launch: &Launch) -> Result<(), DispatchError> {
+        let started = docker.start_container(&container_name(&launch.job), None).await;
+        started.map_err(|error| refusal::of_start(&self.platform.engine, &error))
+    }
+
+    /// The engine's own id, by which a job that is not there is told from a job of another engine.
+    async fn engine_id(&self, docker: &Docker) -> Option<String> {
+        docker.info().await.ok()?.id.filter(|id| !id.is_empty())
+    }
+
+    /// The engine has no container of this job.
+    async fn missing(&self, job: &JobRef) -> Observation {
+        if let Some(words) = self.platform.pulls.waited_for_by(job) {
+            return Observation::Waiting(words);
+        }
+        let Some(handle) = &job.handle else { return Observation::Gone(None) };
+        let docker = match self.docker().await {
+            Ok(docker) => docker,
+            Err(error) => return Observation::Unknown(error.to_string()),
+        };
+        match self.engine_id(&docker).await {
+            Some(id) if id == *handle => Observation::Gone(None),
+            Some(_) => Observation::Unknown(format!(
+                "the job was started on another Docker engine than the one that is now at {}",
+                self.platform.engine.host()
+            )),
+            None => Observation::Unknown("the engine does not tell its id".to_owned()),
+        }
+    }
+
+    async fn signal(&self, job: &JobRef, signal: &str) -> Result<(), DispatchError> {
+        let docker = self.docker().await?;
+        let how = KillContainerOptionsBuilder::default().signal(signal).build();
+        match docker.kill_container(&container_name(job), Some(how)).await {
+            Ok(()) => Ok(()),
+            // It is gone, or its process has ended.
+            Err(error) if matches!(engine::words(&error), Some((404 | 409, _))) => Ok(()),
+            Err(error) => {
+                Err(refusal::elsewhere(&self.platform.engine, "stop the container", &error))
+            }
+        }
+    }
+
+    /// Removes a container whose process does not live. Says whether nothing is left of it.
+    async fn remove(&self, job: &JobRef) -> Result<bool, DispatchError> {
+        let docker = self.docker().await?;
+        let how = RemoveContainerOptionsBuilder::default().v(true).build();
+        match docker.remove_container(&container_name(job), Some(how)).await {
+            Ok(()) => Ok(true),
+            Err(error) => match engine::words(&error) {
+                Some((404, _)) => Ok(true),
+                // It runs, or another removes it.
+                Some((409, words)) => Ok(words.contains("already in progress")),
+                _ => Err(refusal::elsewhere(&self.platform.engine, "remove the container", &error)),
+            },
+        }
+    }
+
+    /// The reason of a death, with the runner's last words where the engine has none.
+    async fn with_last_words(&self, job: &JobRef, mut failure: Failure) -> Failure {
+        if failure.class == FailureClass::Lost
+            && let Ok(output) = self.last_output(job).await
+            && let Some(words) = container_output::last_words(&output)
+        {
+            failure.message = format!("{}; it last said: {words}", failure.message);
+        }
+        failure
+    }
+
+    fn asked(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.platform.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Dispatcher for DockerDispatcher {
+    async fn start(&self, launch: &Launch) -> Result<Started, DispatchError> {
+        let plan = Plan::new(&self.platform.settings, self.target()?)?;
+        let docker = self.docker().await?;
+        let user = self.image(&docker, plan.image, launch).await?;
+        let how =
+            CreateContainerOptionsBuilder::default().name(&container_name(&launch.job)).build();
+        match docker.create_container(Some(how), plan.container(launch, &user)).await {
+            Ok(_) => {
+                let begun = self.begin(&docker, launch).await;
+                begun.map_err(|error| without_claim_code(error, launch))?;
+                Ok(Started::Now(self.engine_id(&docker).await))
+            }
+            Err(error) if matches!(engine::words(&error), Some((409, _))) => {
+                self.compare(&docker, launch).await
+            }
+            Err(error) => {
+                let error = refusal::of_start(&self.platform.engine, &error);
+                Err(without_claim_code(error, launch))
+            }
+        }
+    }
+
+    async fn observe(&self, job: &JobRef) -> Observation {
+        match self.find(job).await {
+            Ok(Some(found)) => match state::observation(&found) {
+                Observation::Gone(Some(failure)) => {
+                    Observation::Gone(Some(self.with_last_words(job, failure).await))
+                }
+                observation => observation,
+            },
+            Ok(None) => self.missing(job).await,
+            Err(error) => Observation::Unknown(error.to_string()),
+        }
+    }
+
+    async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
+        self.platform.pulls.no_longer(job);
+        let Some(found) = self.find(job).await? else { return Ok(()) };
+        match (state::life(&found), how) {
+            (Some(Life::Ended), _) => return Ok(()),
+            // A start that is under way finds it gone.
+            (Some(Life::Created), _) if self.remove(job).await? => return Ok(()),
+            (_, StopMode::Kill) => return self.signal(job, "SIGKILL").await,
+            (_, StopMode::Graceful) => {}
+        }
+        let name = container_name(job);
+        if !self.asked().insert(name.clone()) {
+            return Ok(());
+        }
+        let asked = self.signal(job, "SIGTERM").await;
+        if asked.is_err() {
+            self.asked().remove(&name);
+        }
+        asked
+    }
+
+    async fn tail(
+        &self,
+        job: &JobRef,
+        stream: TailStream,
+        offset: u64,
+    ) -> Result<Vec<u8>, DispatchError> {
+        let output = self.output(job).await?;
+        Ok(container_output::part(&output, stream, offset))
+    }
+
+    async fn forget(&self, job: &JobRef) -> Remains {
+        self.platform.pulls.no_longer(job);
+        self.kept.forget();
+        let forgotten = async {
+            let found = self.find(job).await?;
+            if found.is_some_and(|found| state::life(&found) == Some(Life::Lives)) {
+                return Ok(false);
+            }
+            self.asked().remove(&container_name(job));
+            self.remove(job).await
+        };
+        match forgotten.await {
+            Ok(true) => Remains::Nothing,
+            Ok(false) => Remains::Job,
+            Err(error) => {
+                let error: DispatchError = error;
+                tracing::warn!(?job, %error, "cannot clear the container away");
+                Remains::Job
+            }
+        }
+    }
+
+    async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {
+        let found = self.platform.list(&names::of_runner(self.target()?)).await?;
+        Ok(found.into_iter().map(|(_, job)| job).collect())
+    }
+
+    async fn check(&self, steps: &Steps) {
+        self.check_steps(steps).await;
+    }
+}
+
+/// The engine may quote the request that it refuses.
+fn without_claim_code(mut error: DispatchError, launch: &Launch) -> DispatchError {
+    if let Some(code) = launch.environment.get("CANYON_CLAIM_CODE") {
+        error.failure.message = error.failure.message.replace(code.expose_secret(), "(claim code)");
+    }
+    error
+}

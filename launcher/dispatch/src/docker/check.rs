@@ -1,0 +1,125 @@
+//! Tries what a launch needs, short of one.
+
+use super::DockerDispatcher;
+use super::container::Plan;
+use super::engine;
+use super::image::of_registry;
+use super::names::container_name;
+use super::refusal;
+use crate::{JobRef, Launch, Steps};
+use bollard::Docker;
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, InspectNetworkOptions, RemoveContainerOptionsBuilder,
+};
+use canyon_domain::ids::DeploymentId;
+use canyon_domain::runner_check::CheckStep;
+use canyon_domain::seam::{Clock as _, Entropy as _};
+use canyon_identity::system::System;
+use std::collections::BTreeMap;
+
+impl DockerDispatcher {
+    pub(super) async fn check_steps(&self, steps: &Steps) {
+        let plan = self.target().and_then(|target| Plan::new(&self.platform.settings, target));
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(error) => return steps.failed(CheckStep::Definition, error.to_string()),
+        };
+        let Some(docker) = steps.take(CheckStep::Connect, self.check_engine()).await else {
+            return;
+        };
+        let Some(user) = steps.take(CheckStep::Image, self.check_image(&docker, &plan)).await
+        else {
+            return;
+        };
+        let Some(user) = user else {
+            let message = "no container was made, as the image is first pulled by a launch";
+            return steps.ok(CheckStep::DryRun, message);
+        };
+        steps.take(CheckStep::DryRun, self.check_container(&docker, &plan, &user)).await;
+    }
+
+    async fn check_engine(&self) -> Result<(Docker, String), String> {
+        let engine = &self.platform.engine;
+        let docker = engine.docker().await.map_err(|error| engine.silence(&error))?;
+        let version = docker.version().await.map_err(|error| engine.silence(&error))?;
+        let found = format!(
+            "{}: version {}, API {}, {}/{}",
+            engine.host(),
+            version.version.unwrap_or_default(),
+            version.api_version.unwrap_or_default(),
+            version.os.unwrap_or_default(),
+            version.arch.unwrap_or_default()
+        );
+        Ok((docker, found))
+    }
+
+    /// The image's user, if the engine has the image; else whether the registry would give it.
+    async fn check_image(
+        &self,
+        docker: &Docker,
+        plan: &Plan<'_>,
+    ) -> Result<(Option<String>, String), String> {
+        let image = plan.image;
+        match docker.inspect_image(image).await {
+            Ok(found) => {
+                let user = found.config.and_then(|config| config.user).unwrap_or_default();
+                return Ok((Some(user), format!("the engine has image `{image}`")));
+            }
+            Err(error) if engine::is_missing(&error) => {}
+            Err(error) => return Err(refusal::in_words(&self.platform.engine, &error)),
+        }
+        if self.platform.settings.local_image {
+            return Err(refusal::not_on_engine(image).to_string());
+        }
+        let credentials = self.credentials(image).map(|pair| of_registry(image, pair));
+        let asked = docker.inspect_registry_image(image, credentials).await;
+        asked.map_err(|error| {
+            let words = refusal::in_words(&self.platform.engine, &error);
+            let job = no_job();
+            refusal::of_pull(&self.wanted(&job, image, System.now()), image, &words).to_string()
+        })?;
+        Ok((None, format!("the registry has image `{image}` for this engine")))
+    }
+
+    /// Makes the container that a launch would make, and removes it.
+    async fn check_container(
+        &self,
+        docker: &Docker,
+        plan: &Plan<'_>,
+        user: &str,
+    ) -> Result<((), String), String> {
+        let engine = &self.platform.engine;
+        let launch = Launch {
+            job: no_job(),
+            environment: BTreeMap::new(),
+            project: "canyon".parse().map_err(|_| String::new())?,
+            env: "check".parse().map_err(|_| String::new())?,
+            launched_at: System.now(),
+        };
+        // The engine looks for it when the container starts, which this one does not.
+        if let Some(network) = &self.platform.settings.network {
+            let found = docker.inspect_network(network, None::<InspectNetworkOptions>).await;
+            found.map_err(|error| refusal::of_start(engine, &error).to_string())?;
+        }
+        let name = container_name(&launch.job);
+        let how = CreateContainerOptionsBuilder::default().name(&name).build();
+        let made = docker.create_container(Some(how), plan.container(&launch, user)).await;
+        let made = made.map_err(|error| refusal::of_start(engine, &error).to_string())?;
+        let how = RemoveContainerOptionsBuilder::default().v(true).build();
+        let removed = docker.remove_container(&made.id, Some(how)).await;
+        removed.map_err(|error| {
+            let words = refusal::in_words(engine, &error);
+            format!("container `{name}` was made and cannot be removed: {words}")
+        })?;
+        let found = match made.warnings.as_slice() {
+            [] => "a container can be made and removed".to_owned(),
+            warnings => format!("a container can be made and removed; {}", warnings.join("; ")),
+        };
+        Ok(((), found))
+    }
+}
+
+/// The job of no deployment.
+fn no_job() -> JobRef {
+    JobRef { deployment: DeploymentId(System.id(System.now())), attempt: 1, handle: None }
+}

@@ -1,0 +1,196 @@
+//! The container of an attempt, from the settings, the runner's definition and the launch.
+
+use super::names;
+use super::settings::Checked;
+use crate::{DispatchError, Launch, Target};
+use bollard::models::{
+    ContainerCreateBody, ContainerInspectResponse, HostConfig, HostConfigLogConfig, Mount,
+    MountType, RestartPolicy, RestartPolicyNameEnum,
+};
+use canyon_domain::failure::FailureClass;
+use canyon_domain::runner::RunnerConfiguration;
+use canyon_domain::runner::agents::DockerJob;
+use secrecy::ExposeSecret as _;
+use sha2::{Digest as _, Sha256};
+use std::collections::{BTreeMap, HashMap};
+
+/// The working directory of the runner image. A volume there takes its owner over from the image.
+const WORK_DIRECTORY: &str = "/work";
+/// Of an image that names no user by number, or root.
+const USER: &str = "65532:65532";
+/// Processes and threads. A run with many providers has some hundreds.
+const MOST_PROCESSES: i64 = 4_096;
+/// What of the output is kept: as much as is ever read of it.
+const LOG_FILE_SIZE: &str = "16m";
+const LOG_FILES: &str = "2";
+
+/// The runner's part of it.
+pub(super) struct Plan<'a> {
+    pub(super) image: &'a str,
+    job: Option<&'a DockerJob>,
+    settings: &'a Checked,
+    target: &'a Target,
+}
+
+impl<'a> Plan<'a> {
+    /// # Errors
+    ///
+    /// If the runner is of another type, or nobody names an image.
+    pub(super) fn new(settings: &'a Checked, target: &'a Target) -> Result<Self, DispatchError> {
+        let refused = |message| DispatchError::refused(FailureClass::Config, message);
+        let RunnerConfiguration::DockerAgent(runner) = &target.definition.configuration else {
+            let message = format!("runner `{}` is not of type `docker-agent`", target.runner_id);
+            return Err(refused(message));
+        };
+        let job = runner.job.as_ref();
+        let image = job.and_then(|job| job.image.as_ref()).or(settings.image.as_ref());
+        let image = image.ok_or_else(|| {
+            let message = "no runner image is known: set `image` of the Docker dispatcher, or `job.image` of \
+                           the runner";
+            refused(message.to_owned())
+        })?;
+        Ok(Self { image, job, settings, target })
+    }
+
+    /// What to create. `user` is the one of the image.
+    pub(super) fn container(&self, launch: &Launch, user: &str) -> ContainerCreateBody {
+        let stop = self.target.definition.timeouts().stop.as_secs();
+        ContainerCreateBody {
+            image: Some(self.image.to_owned()),
+            user: Some(if is_unprivileged(user) { user } else { USER }.to_owned()),
+            env: Some(self.environment(launch)),
+            working_dir: Some(WORK_DIRECTORY.to_owned()),
+            labels: Some(self.labels(launch)),
+            tty: Some(false),
+            // What the engine leaves it when it shuts down itself.
+            stop_timeout: Some(stop),
+            stop_signal: Some("SIGTERM".to_owned()),
+            host_config: Some(self.host_config()),
+            ..ContainerCreateBody::default()
+        }
+    }
+
+    fn environment(&self, launch: &Launch) -> Vec<String> {
+        let given = self.job.and_then(|job| job.environment.as_ref()).into_iter().flatten();
+        let given = given.map(|(name, value)| format!("{name}={value}"));
+        let own = launch.environment.iter();
+        let own = own.map(|(name, value)| format!("{name}={}", value.expose_secret()));
+        own.chain(given).collect()
+    }
+
+    fn labels(&self, launch: &Launch) -> HashMap<String, String> {
+        let mut labels = names::identity(self.target, &launch.job);
+        let others = [
+            (names::LAUNCH, launch_hash(launch)),
+            ("canyon.dev/runner-id", self.target.runner_id.to_string()),
+            ("canyon.dev/project", launch.project.to_string()),
+            ("canyon.dev/environment", launch.env.to_string()),
+        ];
+        labels.extend(others.map(|(key, value)| (key.to_owned(), value)));
+        labels
+    }
+
+    /// The lower one of the host's limit and the runner's.
+    fn memory(&self) -> i64 {
+        let of_runner = self.job.and_then(|job| job.memory_limit);
+        let of_runner = of_runner.map_or(i64::MAX, |mib| i64::from(mib) * 1024 * 1024);
+        of_runner.min(self.settings.memory)
+    }
+
+    fn host_config(&self) -> HostConfig {
+        let of_runner = self.job.and_then(|job| job.extra_hosts.clone()).unwrap_or_default();
+        let extra_hosts: Vec<_> =
+            self.settings.extra_hosts.iter().cloned().chain(of_runner).collect();
+        let memory = self.memory();
+        HostConfig {
+            memory: Some(memory),
+            // Memory and swap together: no swap.
+            memory_swap: Some(memory),
+            pids_limit: Some(MOST_PROCESSES),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            privileged: Some(false),
+            readonly_rootfs: Some(true),
+            mounts: Some(self.mounts()),
+            tmpfs: Some(HashMap::from([(
+                "/tmp".to_owned(),
+                "rw,nosuid,nodev,exec,mode=1777,size=512m".to_owned(),
+            )])),
+            extra_hosts: Some(extra_hosts),
+            network_mode: self.settings.network.clone(),
+            ipc_mode: Some("private".to_owned()),
+            // The runner is process 1, and takes the exit codes of whatever modules leave behind.
+            init: Some(false),
+            // An attempt is started once.
+            restart_policy: Some(RestartPolicy {
+                name: Some(RestartPolicyNameEnum::NO),
+                maximum_retry_count: None,
+            }),
+            auto_remove: Some(false),
+            // Some of the engine's default drivers cannot be read.
+            log_config: Some(HostConfigLogConfig {
+                typ: Some("json-file".to_owned()),
+                config: Some(HashMap::from(
+                    [("max-size", LOG_FILE_SIZE), ("max-file", LOG_FILES)]
+                        .map(|(key, value)| (key.to_owned(), value.to_owned())),
+                )),
+            }),
+            ..HostConfig::default()
+        }
+    }
+
+    /// The work folder is a volume without a name: it takes the rights that the image's folder has, may
+    /// grow beyond the memory, and goes with the container.
+    fn mounts(&self) -> Vec<Mount> {
+        let work = Mount {
+            target: Some(WORK_DIRECTORY.to_owned()),
+            typ: Some(MountType::VOLUME),
+            ..Mount::default()
+        };
+        let bound = self.settings.bind.as_ref().map(|bind| Mount {
+            source: Some(bind.source.clone()),
+            target: Some(bind.target.clone()),
+            typ: Some(MountType::BIND),
+            read_only: Some(bind.is_read_only),
+            ..Mount::default()
+        });
+        std::iter::once(work).chain(bound).collect()
+    }
+}
+
+/// Whether the image's user is a number that is not root's. A name could be anybody's.
+fn is_unprivileged(user: &str) -> bool {
+    let id = user.split(':').next().unwrap_or_default();
+    id.parse::<u32>().is_ok_and(|id| id != 0)
+}
+
+/// Tells whether two launches are the same one. The claim code is in it as nothing but this hash.
+fn launch_hash(launch: &Launch) -> String {
+    let environment: BTreeMap<&str, &str> = launch
+        .environment
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.expose_secret()))
+        .collect();
+    let all = (environment, launch.project.to_string(), launch.env.to_string());
+    hex::encode(Sha256::digest(serde_json::to_vec(&all).unwrap_or_default()))
+}
+
+/// Whether the container that is there is the one of this launch: by its labels, and by what the engine
+/// says that it runs with. The runner may have been changed in between.
+pub(super) fn is_of(launch: &Launch, target: &Target, found: &ContainerInspectResponse) -> bool {
+    let config = found.config.clone().unwrap_or_default();
+    let labels = config.labels.unwrap_or_default();
+    let mut wanted = names::identity(target, &launch.job);
+    wanted.insert(names::LAUNCH.to_owned(), launch_hash(launch));
+    let host = found.host_config.clone().unwrap_or_default();
+    let environment = config.env.unwrap_or_default();
+    wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+        && launch
+            .environment
+            .iter()
+            .all(|(name, value)| environment.contains(&format!("{name}={}", value.expose_secret())))
+        && host.privileged != Some(true)
+        && host.cap_add.is_none_or(|added| added.is_empty())
+        && host.network_mode.as_deref() != Some("host")
+        && config.user.as_deref().is_some_and(is_unprivileged)
+}

@@ -1,0 +1,260 @@
+//! The image of jobs: whether the engine has it, and pulling it if not.
+
+use super::names::container_name;
+use super::refusal::{self, Wanted};
+use super::{DockerDispatcher, engine::is_missing};
+use crate::{DispatchError, JobRef, Launch};
+use bollard::Docker;
+use bollard::auth::DockerCredentials;
+use bollard::models::CreateImageInfo;
+use bollard::query_parameters::CreateImageOptionsBuilder;
+use canyon_domain::causes::Causes;
+use canyon_domain::failure::FailureClass;
+use canyon_domain::seam::Clock as _;
+use canyon_identity::system::System;
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use secrecy::{ExposeSecret as _, SecretString};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// How long a start waits for a pull before it says that it goes on.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// When a start is to look at the pull again.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// How long the end of a pull is news.
+const FRESH: Duration = Duration::from_secs(30);
+/// Until the registry's first word; the engine gives up sooner.
+const FIRST_WORD: Duration = Duration::from_mins(2);
+
+/// A pull, told to whoever waits for it.
+#[derive(Clone, Debug, Default)]
+struct Progress {
+    words: String,
+    end: Option<(Instant, Result<(), String>)>,
+}
+
+/// The pulls of this process, one for each image, and the jobs that wait for them.
+#[derive(Default)]
+pub(super) struct Pulls {
+    running: Mutex<HashMap<String, watch::Receiver<Progress>>>,
+    waiting: Mutex<HashMap<String, String>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl DockerDispatcher {
+    /// What the registry of `image` asks for. Not for another registry than that of the host's own
+    /// setting: whoever defines a runner must not learn the password by naming an image of theirs.
+    pub(super) fn credentials(&self, image: &str) -> Option<&(String, SecretString)> {
+        let settings = &self.platform.settings;
+        let own = settings.image.as_deref()?;
+        settings.credentials.as_ref().filter(|_| registry_of(own) == registry_of(image))
+    }
+
+    pub(super) fn wanted<'a>(
+        &self,
+        job: &'a JobRef,
+        image: &str,
+        launched_at: Timestamp,
+    ) -> Wanted<'a> {
+        let has_credentials = self.credentials(image).is_some();
+        Wanted { job, launched_at, now: System.now(), has_credentials }
+    }
+
+    /// The user of the image, which is pulled if the engine does not have it.
+    pub(super) async fn image(
+        &self,
+        docker: &Docker,
+        image: &str,
+        launch: &Launch,
+    ) -> Result<String, DispatchError> {
+        let platform = &self.platform;
+        let mut may_pull = !platform.settings.local_image;
+        loop {
+            match docker.inspect_image(image).await {
+                Ok(found) => {
+                    platform.pulls.no_longer(&launch.job);
+                    return Ok(found.config.and_then(|config| config.user).unwrap_or_default());
+                }
+                Err(error) if is_missing(&error) && may_pull => {
+                    may_pull = false;
+                    let wanted = self.wanted(&launch.job, image, launch.launched_at);
+                    let credentials = self.credentials(image);
+                    platform.pulls.pull(docker, image, credentials, &wanted).await?;
+                }
+                Err(error) if is_missing(&error) => {
+                    return Err(refusal::not_on_engine(image));
+                }
+                Err(error) => {
+                    platform.engine.forget(&error).await;
+                    return Err(refusal::of_image(&platform.engine, image, &error));
+                }
+            }
+        }
+    }
+}
+
+impl Pulls {
+    /// Pulls `image`, or joins the pull that runs. The answer comes soon: a pull that takes longer is to
+    /// be asked for again, and goes on meanwhile.
+    pub(super) async fn pull(
+        self: &Arc<Self>,
+        docker: &Docker,
+        image: &str,
+        credentials: Option<&(String, SecretString)>,
+        wanted: &refusal::Wanted<'_>,
+    ) -> Result<(), DispatchError> {
+        let mut progress = self.join(docker, image, credentials);
+        let seen = progress.clone();
+        let ended =
+            tokio::time::timeout(PATIENCE, progress.wait_for(|now| now.end.is_some())).await;
+        let ended = match ended {
+            Ok(Ok(now)) => now.end.clone(),
+            // Its task is gone: the runtime shuts down.
+            Ok(Err(_)) => None,
+            Err(_) => {
+                let words = seen.borrow().words.clone();
+                lock(&self.waiting).insert(container_name(wanted.job), image.to_owned());
+                return Err(DispatchError::later(FailureClass::ImagePull, words, LOOK_AGAIN));
+            }
+        };
+        lock(&self.running).remove(image);
+        self.no_longer(wanted.job);
+        match ended {
+            Some((_, Ok(()))) => Ok(()),
+            Some((_, Err(words))) => Err(refusal::of_pull(wanted, image, &words)),
+            None => Err(DispatchError::later(
+                FailureClass::ImagePull,
+                "the pull was interrupted",
+                LOOK_AGAIN,
+            )),
+        }
+    }
+
+    /// What the pull that `job` waits for has come to.
+    pub(super) fn waited_for_by(&self, job: &JobRef) -> Option<String> {
+        let image = lock(&self.waiting).get(&container_name(job)).cloned()?;
+        let words = lock(&self.running).get(&image).map(|progress| progress.borrow().words.clone());
+        Some(words.unwrap_or_else(|| format!("image `{image}` is pulled")))
+    }
+
+    /// The job waits for nothing any more.
+    pub(super) fn no_longer(&self, job: &JobRef) {
+        lock(&self.waiting).remove(&container_name(job));
+    }
+
+    fn join(
+        self: &Arc<Self>,
+        docker: &Docker,
+        image: &str,
+        credentials: Option<&(String, SecretString)>,
+    ) -> watch::Receiver<Progress> {
+        let mut running = lock(&self.running);
+        let is_stale = |progress: &watch::Receiver<Progress>| {
+            progress.borrow().end.as_ref().is_some_and(|(at, _)| at.elapsed() > FRESH)
+        };
+        if let Some(progress) = running.get(image).filter(|progress| !is_stale(progress)) {
+            return progress.clone();
+        }
+        let words = format!("the engine pulls image `{image}`");
+        let (tell, progress) = watch::channel(Progress { words, end: None });
+        running.insert(image.to_owned(), progress.clone());
+        let docker = docker.clone().with_timeout(FIRST_WORD);
+        let credentials = credentials.map(|pair| of_registry(image, pair));
+        let image = image.to_owned();
+        tokio::spawn(async move {
+            let end = follow(&docker, &image, credentials, &tell).await;
+            tell.send_modify(|progress| progress.end = Some((Instant::now(), end)));
+        });
+        progress
+    }
+}
+
+async fn follow(
+    docker: &Docker,
+    image: &str,
+    credentials: Option<DockerCredentials>,
+    tell: &watch::Sender<Progress>,
+) -> Result<(), String> {
+    let (name, tag) = split(image);
+    let options = CreateImageOptionsBuilder::default().from_image(name).tag(tag).build();
+    let mut lines = docker.create_image(Some(options), None, credentials);
+    let mut layers = HashMap::new();
+    while let Some(line) = lines.next().await {
+        let line = line.map_err(|error| match super::engine::words(&error) {
+            Some((_, words)) => words.to_owned(),
+            None => Causes(&error).to_string(),
+        })?;
+        if let Some(words) = told(image, line, &mut layers) {
+            tell.send_modify(|progress| progress.words = words);
+        }
+    }
+    Ok(())
+}
+
+/// How far a pull is, for people.
+fn told(
+    image: &str,
+    line: CreateImageInfo,
+    layers: &mut HashMap<String, (i64, i64)>,
+) -> Option<String> {
+    let detail = line.progress_detail?;
+    if line.status.as_deref() != Some("Downloading") {
+        return None;
+    }
+    layers.insert(line.id?, (detail.current?, detail.total?));
+    let (current, total) = layers.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let mib = |bytes: i64| bytes / (1024 * 1024);
+    Some(format!("the engine pulls image `{image}`: {} of {} MiB", mib(current), mib(total)))
+}
+
+/// The name and the tag or digest. Without either, the engine would pull every tag.
+fn split(image: &str) -> (&str, &str) {
+    if let Some((name, digest)) = image.split_once('@') {
+        return (name, digest);
+    }
+    match image.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => (name, tag),
+        _ => (image, "latest"),
+    }
+}
+
+/// The registry of an image; none for the engine's default one.
+pub(super) fn registry_of(image: &str) -> Option<&str> {
+    let (first, _) = image.split_once('/')?;
+    (first.contains(['.', ':']) || first == "localhost").then_some(first)
+}
+
+/// The credentials, for the registry of the image.
+pub(super) fn of_registry(image: &str, pair: &(String, SecretString)) -> DockerCredentials {
+    DockerCredentials {
+        username: Some(pair.0.clone()),
+        password: Some(pair.1.expose_secret().to_owned()),
+        serveraddress: registry_of(image).map(str::to_owned),
+        ..DockerCredentials::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_never_pulled_with_all_its_tags() {
+        let cases = [
+            ("a", ("a", "latest")),
+            ("a:1", ("a", "1")),
+            ("registry.example:5000/a", ("registry.example:5000/a", "latest")),
+            ("registry.example:5000/a:1", ("registry.example:5000/a", "1")),
+            ("a/b@sha256:00", ("a/b", "sha256:00")),
+        ];
+        for (image, expected) in cases {
+            assert_eq!(split(image), expected);
+        }
+    }
+}

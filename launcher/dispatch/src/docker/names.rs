@@ -1,0 +1,58 @@
+//! What Canyon calls its containers, and what it writes on them.
+
+use crate::{JobRef, Target};
+use canyon_domain::ids::RunnerUuid;
+use std::collections::HashMap;
+
+/// Label: whose runner it is.
+const ORGANIZATION: &str = "canyon.dev/organization";
+/// Label: the runner, by its uuid.
+const RUNNER: &str = "canyon.dev/runner";
+const DEPLOYMENT: &str = "canyon.dev/deployment";
+const ATTEMPT: &str = "canyon.dev/attempt";
+/// Label: the hash of what the launch asked for, to tell a repeat from a stranger.
+pub(super) const LAUNCH: &str = "canyon.dev/launch-sha256";
+
+/// The name of an attempt's container. The engine has each name once.
+pub(super) fn container_name(job: &JobRef) -> String {
+    format!("canyon-{}-{}", job.deployment.0.simple(), job.attempt)
+}
+
+/// The labels that say whose a container is.
+pub(super) fn identity(target: &Target, job: &JobRef) -> HashMap<String, String> {
+    [
+        (ORGANIZATION, target.org.to_string()),
+        (RUNNER, target.runner.to_string()),
+        (DEPLOYMENT, job.deployment.to_string()),
+        (ATTEMPT, job.attempt.to_string()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
+}
+
+/// Selects all containers of a runner.
+pub(super) fn of_runner(target: &Target) -> HashMap<String, Vec<String>> {
+    let labels =
+        vec![format!("{ORGANIZATION}={}", target.org), format!("{RUNNER}={}", target.runner)];
+    HashMap::from([("label".to_owned(), labels)])
+}
+
+/// Selects all containers of Canyon's jobs.
+pub(super) fn of_canyon() -> HashMap<String, Vec<String>> {
+    HashMap::from([("label".to_owned(), vec![RUNNER.to_owned(), DEPLOYMENT.to_owned()])])
+}
+
+/// The runner and the attempt that a container is of, if it bears the name and labels that Canyon gives.
+pub(super) fn job_of(
+    names: &[String],
+    labels: Option<&HashMap<String, String>>,
+) -> Option<(RunnerUuid, JobRef)> {
+    let label = |key: &str| labels?.get(key);
+    let runner = label(RUNNER)?.parse().ok()?;
+    let deployment = label(DEPLOYMENT)?.parse().ok()?;
+    let attempt = label(ATTEMPT)?.parse().ok()?;
+    let found = JobRef { deployment, attempt, handle: None };
+    let name = container_name(&found);
+    // The engine begins each name with a slash.
+    names.iter().any(|given| given.trim_start_matches('/') == name).then_some((runner, found))
+}

@@ -1,0 +1,202 @@
+//! What the words of engines and registries mean, and what to change.
+
+use super::engine::{self, Engine};
+use crate::{DispatchError, JobRef};
+use bollard::errors::Error;
+use canyon_domain::causes::Causes;
+use canyon_domain::failure::FailureClass;
+use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+
+/// How long a registry may be unreachable before the attempt ends because of it.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+/// A registry that counts pulls does so by the hour.
+const THROTTLED: Duration = Duration::from_secs(30);
+
+/// For which attempt something was asked.
+pub(super) struct Wanted<'a> {
+    pub(super) job: &'a JobRef,
+    pub(super) launched_at: Timestamp,
+    pub(super) now: Timestamp,
+    /// Whether the settings have credentials.
+    pub(super) has_credentials: bool,
+}
+
+/// Why the image could not be pulled, with the registry's words.
+pub(super) fn of_pull(wanted: &Wanted<'_>, image: &str, words: &str) -> DispatchError {
+    let has = |signs: &[&str]| {
+        let words = words.to_lowercase();
+        signs.iter().any(|sign| words.contains(sign))
+    };
+    let refused =
+        |what: &str| DispatchError::refused(FailureClass::ImagePull, format!("{what}: {words}"));
+    if has(&["toomanyrequests", "too many requests"]) {
+        let message = format!("the registry of image `{image}` asks for fewer pulls: {words}");
+        return DispatchError::later(FailureClass::Throttled, message, THROTTLED);
+    }
+    if has(&["no space left"]) {
+        let message = format!("the engine's disk has no room for image `{image}`: {words}");
+        return DispatchError::refused(FailureClass::Capacity, message);
+    }
+    if has(&["manifest unknown", "manifest for", "no matching manifest"]) {
+        return refused(&format!(
+            "the registry has no such tag, digest or architecture of image `{image}`; check `image`"
+        ));
+    }
+    // The largest registry says this of both what is secret and what is not there.
+    if has(&["unauthorized", "authentication required", "no basic auth", "denied", "403 forbidden"])
+    {
+        let hint = if wanted.has_credentials {
+            "check `registry_username` and `registry_password`"
+        } else {
+            "set `registry_username` and `registry_password`"
+        };
+        return refused(&format!(
+            "the registry does not let the engine pull image `{image}`; {hint}"
+        ));
+    }
+    if has(&["name unknown", "not known to registry", "not found", "does not exist"]) {
+        return refused(&format!("the registry has no image `{image}`; check `image`"));
+    }
+    if has(&["invalid reference"]) {
+        return refused(&format!("`{image}` is not the name of an image; check `image`"));
+    }
+    let what = format!("the engine cannot pull image `{image}`");
+    let is_patient = wanted.now < wanted.launched_at + PATIENCE;
+    if is_patient {
+        let message = format!("{what}: {words}");
+        return DispatchError::later(FailureClass::ImagePull, message, TRY_AGAIN);
+    }
+    refused(&what)
+}
+
+/// Why the engine cannot say whether it has the image. Nothing was started yet.
+pub(super) fn of_image(engine: &Engine, image: &str, error: &Error) -> DispatchError {
+    match engine::words(error) {
+        Some((400, words)) => {
+            let message = format!("`{image}` is not the name of an image; check `image`: {words}");
+            DispatchError::refused(FailureClass::ImagePull, message)
+        }
+        Some((_, words)) => {
+            let message = format!("the engine cannot look for image `{image}`: {words}");
+            DispatchError::later(FailureClass::ImagePull, message, TRY_AGAIN)
+        }
+        None => engine.unreachable(error),
+    }
+}
+
+pub(super) fn not_on_engine(image: &str) -> DispatchError {
+    let message = format!(
+        "the engine has no image `{image}`, and `local_image` says that it is not pulled; load it there, \
+         or change `image`"
+    );
+    DispatchError::refused(FailureClass::ImagePull, message)
+}
+
+/// Why a container could not be made or started. Whatever the engine says no to has not happened.
+pub(super) fn of_start(engine: &Engine, error: &Error) -> DispatchError {
+    let Some((status, words)) = engine::words(error) else {
+        if engine::was_not_sent(error) {
+            return engine.unreachable(error);
+        }
+        return DispatchError::unknown(FailureClass::Lost, engine.silence(error));
+    };
+    let refused = |class, what: &str| DispatchError::refused(class, format!("{what}: {words}"));
+    let lower = words.to_lowercase();
+    if status == 404 && lower.contains("no such image") {
+        // It was there a moment ago.
+        return DispatchError::later(FailureClass::ImagePull, words, TRY_AGAIN);
+    }
+    if status == 404 && lower.contains("no such container") {
+        return DispatchError::unknown(
+            FailureClass::Lost,
+            format!("the container was removed: {words}"),
+        );
+    }
+    if lower.contains("network") && (status == 404 || lower.contains("not found")) {
+        return refused(FailureClass::Config, "the engine has no such network; check `network`");
+    }
+    if lower.contains("bind source path") || lower.contains("invalid mount") {
+        return refused(
+            FailureClass::Config,
+            "the engine cannot bind the folder; check `bind_path`",
+        );
+    }
+    if lower.contains("no space left") || lower.contains("cannot allocate memory") {
+        return refused(FailureClass::Capacity, "the engine has no room for the container");
+    }
+    if lower.contains("extra host") || lower.contains("add-host") {
+        return refused(FailureClass::Config, "the engine refuses the hosts; check `extra_hosts`");
+    }
+    if status >= 500 && !lower.contains("oci runtime") && !lower.contains("runc") {
+        // The engine itself is in trouble, as while it shuts down.
+        return DispatchError::unknown(FailureClass::Lost, format!("the engine failed: {words}"));
+    }
+    refused(FailureClass::Config, "the engine refuses the container")
+}
+
+/// Why something about a container that may be there could not be asked or done.
+pub(super) fn elsewhere(engine: &Engine, what: &str, error: &Error) -> DispatchError {
+    let message = match engine::words(error) {
+        Some((_, words)) => format!("cannot {what}: {words}"),
+        None => engine.silence(error),
+    };
+    DispatchError::unknown(FailureClass::Lost, message)
+}
+
+/// The same for people who check a runner.
+pub(super) fn in_words(engine: &Engine, error: &Error) -> String {
+    match engine::words(error) {
+        Some((_, words)) => words.to_owned(),
+        None if engine::was_not_sent(error) => engine.silence(error),
+        None => Causes(error).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Then;
+    use canyon_domain::ids::DeploymentId;
+
+    #[test]
+    fn a_registrys_no_is_told_from_its_silence() {
+        let job =
+            JobRef { deployment: DeploymentId(uuid::Uuid::from_u128(1)), attempt: 1, handle: None };
+        let launched_at = Timestamp::UNIX_EPOCH;
+        let said = |words: &str, seconds: i64| {
+            let now = launched_at + SignedDuration::from_secs(seconds);
+            of_pull(&Wanted { job: &job, launched_at, now, has_credentials: false }, "a:1", words)
+        };
+        // Words of engines 20.10 to 28 and of registries.
+        let ends = [
+            ("manifest for a:1 not found: manifest unknown: manifest unknown", "no such tag"),
+            ("no matching manifest for linux/arm64/v8 in the manifest list entries", "no such tag"),
+            ("unauthorized: authentication required", "set `registry_username`"),
+            (
+                "Head \"https://r.example/v2/a/manifests/1\": no basic auth credentials",
+                "set `registry_username`",
+            ),
+            (
+                "pull access denied for a, repository does not exist or may require 'docker login'",
+                "set `registry_username`",
+            ),
+            ("name unknown: repository name not known to registry", "no image `a:1`"),
+            ("invalid reference format", "not the name"),
+        ];
+        for (words, expected) in ends {
+            let error = said(words, 0);
+            assert_eq!((error.failure.class, error.then), (FailureClass::ImagePull, Then::End));
+            assert!(
+                error.to_string().contains(expected) && error.to_string().contains(words),
+                "{error}"
+            );
+        }
+        let silent =
+            "Get \"https://r.example/v2/\": dial tcp 192.0.2.1:443: connect: connection refused";
+        assert!(matches!(said(silent, 29).then, Then::Again(_)));
+        assert_eq!(said(silent, 31).then, Then::End);
+        assert!(matches!(said("toomanyrequests: slow down", 900).then, Then::Again(_)));
+    }
+}

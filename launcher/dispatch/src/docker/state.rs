@@ -1,0 +1,137 @@
+//! What the state of a container says about its job, and why a dead one died.
+
+use bollard::models::{
+    ContainerInspectResponse, ContainerState, ContainerStateStatusEnum as Status,
+};
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::{Failure, FailureClass};
+
+/// SIGKILL ends a process with this code: 128 and the signal's number.
+const KILLED: i64 = 137;
+
+/// What a container is, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Made, and never started.
+    Created,
+    /// Its process lives.
+    Lives,
+    /// Its process has ended: the engine has collected it.
+    Ended,
+}
+
+/// Source: the engine's `State.StateString`. While a process lives it is `running`, `paused` or
+/// `restarting`, also when the container is being removed.
+pub(super) fn life(found: &ContainerInspectResponse) -> Option<Life> {
+    match found.state.as_ref()?.status? {
+        Status::CREATED => Some(Life::Created),
+        Status::RUNNING | Status::PAUSED | Status::RESTARTING | Status::STOPPING => {
+            Some(Life::Lives)
+        }
+        Status::EXITED | Status::DEAD | Status::REMOVING => Some(Life::Ended),
+        Status::EMPTY => None,
+    }
+}
+
+pub(super) fn observation(found: &ContainerInspectResponse) -> Observation {
+    match life(found) {
+        Some(Life::Created) => {
+            Observation::Waiting("the container is made, and not started yet".to_owned())
+        }
+        Some(Life::Lives) => Observation::Alive,
+        Some(Life::Ended) => Observation::Gone(Some(failure(found))),
+        None => {
+            Observation::Unknown("the engine does not tell the state of the container".to_owned())
+        }
+    }
+}
+
+/// Why a container that has left no result is dead.
+fn failure(found: &ContainerInspectResponse) -> Failure {
+    let state = found.state.clone().unwrap_or_default();
+    let error = state.error.as_deref().unwrap_or_default().trim();
+    let code = state.exit_code.unwrap_or_default();
+    if state.oom_killed == Some(true) {
+        return of_memory(found);
+    }
+    if !error.is_empty() {
+        return Failure::new(
+            FailureClass::Config,
+            format!("the container cannot be started: {error}"),
+        );
+    }
+    let what = match how_it_ended(&state) {
+        Ended::Killed => "the runner was killed (exit code 137)".to_owned(),
+        Ended::Code => format!("the runner ended without a result (exit code {code})"),
+    };
+    Failure::new(FailureClass::Lost, what)
+}
+
+enum Ended {
+    Killed,
+    Code,
+}
+
+fn how_it_ended(state: &ContainerState) -> Ended {
+    if state.exit_code == Some(KILLED) { Ended::Killed } else { Ended::Code }
+}
+
+fn of_memory(found: &ContainerInspectResponse) -> Failure {
+    let limit = found.host_config.as_ref().and_then(|host| host.memory).unwrap_or_default();
+    let message = format!(
+        "the container used more memory than its limit of {} MiB; raise `job.memory_limit` of the \
+         runner, or `memory_limit` of the Docker dispatcher, whichever is lower",
+        limit / (1024 * 1024)
+    );
+    Failure::new(FailureClass::Oom, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(status: Status, code: i64, is_starved: bool) -> ContainerInspectResponse {
+        ContainerInspectResponse {
+            state: Some(ContainerState {
+                status: Some(status),
+                exit_code: Some(code),
+                oom_killed: Some(is_starved),
+                ..ContainerState::default()
+            }),
+            ..ContainerInspectResponse::default()
+        }
+    }
+
+    #[test]
+    fn only_what_the_engine_has_collected_is_gone() {
+        for status in [Status::RUNNING, Status::PAUSED, Status::RESTARTING, Status::STOPPING] {
+            assert_eq!(observation(&container(status, 0, false)), Observation::Alive);
+        }
+        for status in [Status::EXITED, Status::DEAD, Status::REMOVING] {
+            assert!(matches!(
+                observation(&container(status, 0, false)),
+                Observation::Gone(Some(_))
+            ));
+        }
+        assert!(matches!(
+            observation(&container(Status::CREATED, 0, false)),
+            Observation::Waiting(_)
+        ));
+        assert!(matches!(
+            observation(&ContainerInspectResponse::default()),
+            Observation::Unknown(_)
+        ));
+    }
+
+    #[test]
+    fn a_death_has_its_class() {
+        let class =
+            |code, is_starved| match observation(&container(Status::EXITED, code, is_starved)) {
+                Observation::Gone(Some(failure)) => failure.class,
+                other => panic!("{other:?}"),
+            };
+        assert_eq!(class(137, true), FailureClass::Oom);
+        assert_eq!(class(137, false), FailureClass::Lost);
+        assert_eq!(class(3, false), FailureClass::Lost);
+    }
+}

@@ -1,0 +1,88 @@
+//! A limit to what a server may answer: it is somebody else's, and Canyon has to have it in memory.
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tower::BoxError;
+
+/// The most bytes of an answer. An object has at most 1.5 MiB (etcd, "System limits").
+const BYTES: usize = 16 * 1024 * 1024;
+/// The most objects within an answer: three bytes of JSON, as a pod without fields, become a kilobyte and
+/// more. A Job has about 300, with all of its `managedFields`.
+const OBJECTS: usize = 50_000;
+
+/// The answer was longer than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TooMuch {
+    #[error("it answers with more than {} MiB", BYTES / 1024 / 1024)]
+    Bytes,
+    #[error("it answers with more than {OBJECTS} objects")]
+    Objects,
+}
+
+/// The body of an answer, up to the limit.
+pub(super) struct Bounded<B> {
+    body: B,
+    /// `None`: whoever reads this one stops by itself.
+    left: Option<Left>,
+}
+
+struct Left {
+    bytes: usize,
+    objects: usize,
+}
+
+impl Left {
+    fn spend(&mut self, data: &[u8]) -> Result<(), TooMuch> {
+        self.bytes = self.bytes.checked_sub(data.len()).ok_or(TooMuch::Bytes)?;
+        // Braces in texts count too: nothing that is honest has so many.
+        let objects: usize = data.iter().map(|byte| usize::from(*byte == b'{')).sum();
+        self.objects = self.objects.checked_sub(objects).ok_or(TooMuch::Objects)?;
+        Ok(())
+    }
+}
+
+impl<B> Bounded<B> {
+    /// What will be in memory as a whole.
+    pub(super) fn whole(body: B) -> Self {
+        Self { body, left: Some(Left { bytes: BYTES, objects: OBJECTS }) }
+    }
+
+    /// What is read piece by piece, by one who has a limit of its own.
+    pub(super) fn streamed(body: B) -> Self {
+        Self { body, left: None }
+    }
+}
+
+impl<B> Body for Bounded<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        let Some(read) = ready!(Pin::new(&mut this.body).poll_frame(context)) else {
+            return Poll::Ready(None);
+        };
+        let frame = read.map_err(Into::into)?;
+        if let (Some(left), Some(data)) = (&mut this.left, frame.data_ref()) {
+            left.spend(data)?;
+        }
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,217 @@
+//! `kubernetes-agent`: the agent finds its cluster by itself, and nothing of that is known to Canyon.
+
+use super::{Access, Connector, Identity, eks};
+use crate::{AmbientAws, DispatchError};
+use canyon_domain::causes::Causes;
+use canyon_domain::failure::FailureClass;
+use canyon_domain::seam::Clock as _;
+use kube::config::{
+    AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
+};
+use secrecy::SecretString;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a pod has the token of its service account and the cluster's certificate authority (Kubernetes
+/// documentation, "Accessing the Kubernetes API from a Pod").
+const ACCOUNT_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// How an agent finds its cluster, and who it is there.
+#[derive(Clone, Debug)]
+pub enum ClusterSource {
+    /// The cluster that the agent is a pod of, as its service account.
+    InCluster {
+        /// The API server's address.
+        server: String,
+        /// The folder with `token` and `ca.crt`. Both are read again as they change.
+        folder: PathBuf,
+    },
+    /// As a kubeconfig says. It is the agent's own: the programs that it names are started.
+    KubeConfig {
+        /// The file.
+        path: PathBuf,
+        /// Which of its contexts; its current one unless said.
+        context: Option<String>,
+    },
+    /// By a client certificate.
+    Certificate {
+        /// The API server's address.
+        server: String,
+        /// Its certificate authority, PEM in base64.
+        authority: String,
+        /// The certificate, PEM in base64.
+        certificate: String,
+        /// Its key, PEM in base64.
+        key: SecretString,
+    },
+    /// An EKS cluster, as the role that the agent has.
+    EksIam {
+        /// The agent's credentials.
+        ambient: Arc<AmbientAws>,
+        /// The cluster's region.
+        region: String,
+        /// Its name.
+        cluster: String,
+    },
+}
+
+impl ClusterSource {
+    /// The cluster that this process is in a pod of; `variable` reads the environment. None outside of a pod.
+    pub fn of_pod(variable: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
+        let host = variable("KUBERNETES_SERVICE_HOST").filter(|host| !host.is_empty())?;
+        let port = variable("KUBERNETES_SERVICE_PORT").unwrap_or_else(|| "443".to_owned());
+        let server = match host.parse() {
+            Ok(IpAddr::V6(address)) => format!("https://[{address}]:{port}"),
+            _ => format!("https://{host}:{port}"),
+        };
+        Some(Self::InCluster { server, folder: ACCOUNT_FOLDER.into() })
+    }
+
+    /// What the cluster is shown, and what it must know for that.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Self::InCluster { folder, .. } => {
+                format!("the token of its service account, in {}", folder.display())
+            }
+            Self::KubeConfig { path, .. } => {
+                format!("what {} says: try `kubectl --kubeconfig` with it", path.display())
+            }
+            Self::Certificate { .. } => {
+                "a client certificate: it must be signed by the authority of the API \
+                server's flag `--client-ca-file`, and must not be over"
+                    .to_owned()
+            }
+            Self::EksIam { .. } => {
+                "a login of the agent's own role: the cluster needs an access entry for \
+                exactly this role"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+/// A kubeconfig, which of its contexts, and whether a proxy of the environment is used.
+pub(super) struct Found {
+    pub(super) kubeconfig: Kubeconfig,
+    pub(super) context: Option<String>,
+    pub(super) is_proxied: bool,
+}
+
+pub(super) async fn find(
+    connector: &Connector,
+    source: &ClusterSource,
+) -> Result<Found, DispatchError> {
+    let given = |access: Access| Found {
+        kubeconfig: super::kubeconfig(access),
+        context: None,
+        is_proxied: true,
+    };
+    let until = connector.until(None);
+    match source {
+        ClusterSource::InCluster { server, folder } => {
+            Ok(Found { kubeconfig: of_pod(server, folder)?, context: None, is_proxied: false })
+        }
+        ClusterSource::KubeConfig { path, context } => {
+            let kubeconfig = read(path, context.as_deref())?;
+            Ok(Found { kubeconfig, context: context.clone(), is_proxied: true })
+        }
+        ClusterSource::Certificate { server, authority, certificate, key } => Ok(given(Access {
+            server: server.clone(),
+            authority: Some(authority.clone()),
+            proxy: None,
+            identity: Identity::Certificate { certificate: certificate.clone(), key: key.clone() },
+            until,
+        })),
+        ClusterSource::EksIam { ambient, region, cluster } => {
+            let credentials = ambient.credentials().await.map_err(|error| {
+                DispatchError::later(error.class(), error.to_string(), eks::AGAIN)
+            })?;
+            let caller = eks::Caller {
+                http: ambient.http(),
+                endpoint: ambient.endpoints().aws_eks.clone(),
+                doing: format!("the agent's EKS cluster `{cluster}` in {region}"),
+            };
+            let (server, authority) = eks::describe(&caller, cluster, region, &credentials).await?;
+            let now = connector.clock.now();
+            let token = eks::token(&credentials, cluster, region, now.into());
+            let token = token.ok_or_else(|| refused("the login for EKS cannot be signed"))?;
+            let identity = Identity::Bearer(token);
+            Ok(given(Access { server, authority: Some(authority), proxy: None, identity, until }))
+        }
+    }
+}
+
+fn refused(message: impl Into<String>) -> DispatchError {
+    DispatchError::refused(FailureClass::Config, message)
+}
+
+/// Names the files: the token in them is replaced every hour, and read again once a minute.
+fn of_pod(server: &str, folder: &Path) -> Result<Kubeconfig, DispatchError> {
+    let file = |name: &str| {
+        let path = folder.join(name);
+        std::fs::metadata(&path).map_err(|error| {
+            refused(format!(
+                "cannot read {}: {error}; the agent's pod needs `automountServiceAccountToken: true`",
+                path.display()
+            ))
+        })?;
+        Ok::<_, DispatchError>(path.display().to_string())
+    };
+    let cluster = Cluster {
+        server: Some(server.to_owned()),
+        certificate_authority: Some(file("ca.crt")?),
+        ..Cluster::default()
+    };
+    let user = AuthInfo { token_file: Some(file("token")?), ..AuthInfo::default() };
+    Ok(single(cluster, user))
+}
+
+/// A kubeconfig of one cluster and one user.
+pub(super) fn single(cluster: Cluster, user: AuthInfo) -> Kubeconfig {
+    let name = "canyon".to_owned();
+    let context = Context { cluster: name.clone(), user: Some(name.clone()), ..Context::default() };
+    Kubeconfig {
+        clusters: vec![NamedCluster {
+            name: name.clone(),
+            cluster: Some(cluster),
+            ..NamedCluster::default()
+        }],
+        auth_infos: vec![NamedAuthInfo {
+            name: name.clone(),
+            auth_info: Some(user),
+            ..NamedAuthInfo::default()
+        }],
+        contexts: vec![NamedContext {
+            name: name.clone(),
+            context: Some(context),
+            ..NamedContext::default()
+        }],
+        current_context: Some(name),
+        ..Kubeconfig::default()
+    }
+}
+
+fn read(path: &Path, context: Option<&str>) -> Result<Kubeconfig, DispatchError> {
+    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| {
+        refused(format!("cannot use the kubeconfig {}: {}", path.display(), Causes(&error)))
+    })?;
+    let wanted = context.or(kubeconfig.current_context.as_deref()).unwrap_or_default();
+    let found = kubeconfig.contexts.iter().find(|named| named.name == wanted);
+    let found = found.and_then(|named| named.context.as_ref()).ok_or_else(|| {
+        let names: Vec<_> = kubeconfig.contexts.iter().map(|named| named.name.as_str()).collect();
+        let (file, names) = (path.display(), names.join(", "));
+        refused(format!("kubeconfig {file} has no context `{wanted}`; it has these: {names}"))
+    })?;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == found.cluster);
+    let cluster = cluster.and_then(|named| named.cluster.as_ref());
+    if cluster.is_some_and(|cluster| cluster.insecure_skip_tls_verify == Some(true)) {
+        return Err(refused(format!(
+            "cluster `{}` of {} has `insecure-skip-tls-verify`: whoever is on the way could launch jobs; name \
+             the cluster's `certificate-authority` instead",
+            found.cluster,
+            path.display()
+        )));
+    }
+    Ok(kubeconfig)
+}

@@ -1,0 +1,371 @@
+//! The Docker kind, on a real engine.
+
+use crate::bed::Facts;
+use crate::behaviour::{self, Act, Platform, new_job, until, until_gone};
+use crate::docker_bed::{CODE, Host, name_of};
+use canyon_dispatch::docker::{DockerPlatform, DockerSettings};
+use canyon_dispatch::{Dispatcher, JobRef, Launch, Remains, Started, Steps, StopMode, Then};
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::{Failure, FailureClass};
+use canyon_domain::runner_check::{CheckStep, StepResult};
+use serde_json::json;
+use std::process::Command;
+use std::sync::Arc;
+
+impl Platform for Host {
+    type Kind = dyn Dispatcher;
+
+    fn dispatcher(&self) -> Arc<dyn Dispatcher> {
+        self.plain()
+    }
+
+    fn launch(&self, job: JobRef, act: Act) -> Launch {
+        self.acting(job, act.word())
+    }
+
+    fn noted(&self, job: &JobRef, what: &str) -> usize {
+        self.notes.count(&name_of(job), what)
+    }
+}
+
+macro_rules! behaves {
+    ($($rule:ident),* $(,)?) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $rule() {
+            behaviour::$rule(&Host::new().await).await;
+        })*
+    };
+}
+
+behaves! {
+    a_job_that_was_never_started_is_gone_and_may_be_stopped,
+    a_second_start_finds_the_first_dead_or_alive,
+    of_many_starts_at_once_one_runs,
+    a_job_is_asked_once_and_lives_until_it_ends,
+    what_a_dead_job_wrote_is_there_until_it_is_forgotten,
+    a_living_job_is_not_forgotten,
+}
+
+/// Starts `act`, and waits until it is seen.
+async fn running(host: &Host, kind: &dyn Dispatcher, act: &str) -> JobRef {
+    let launch = host.acting(new_job(), act);
+    let Started::Now(handle) = kind.start(&launch).await.unwrap() else { panic!() };
+    let job = JobRef { handle, ..launch.job };
+    let name = name_of(&job);
+    until("it runs", async || host.notes.count(&name, "started") == 1).await;
+    job
+}
+
+async fn reason(kind: &dyn Dispatcher, job: &JobRef) -> Failure {
+    until_gone(kind, job).await;
+    match kind.observe(job).await {
+        Observation::Gone(Some(failure)) => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_of_the_same_name_is_compared_and_never_taken_for_ours() {
+    let host = Host::new().await;
+    let kind = host.plain();
+    let launch = host.acting(new_job(), "until-asked");
+    assert!(matches!(kind.start(&launch).await.unwrap(), Started::Now(Some(_))));
+    // The runner was changed in between: still the same launch.
+    let changed = host.dispatcher(host.settings(), &json!({ "memory_limit": 64 }));
+    assert!(matches!(changed.start(&launch).await.unwrap(), Started::Already(Some(_))));
+    let mut other_code = launch.clone();
+    other_code.environment.insert("CANYON_CLAIM_CODE".into(), "cyc_another".to_owned().into());
+    let error = kind.start(&other_code).await.unwrap_err();
+    assert_eq!((error.failure.class, error.then), (FailureClass::Config, Then::End));
+    assert!(error.to_string().contains(&name_of(&launch.job)), "{error}");
+
+    // Somebody was there first, with all our labels but another environment.
+    let later = host.acting(new_job(), "until-asked");
+    kind.start(&later).await.unwrap();
+    let labels = host.inspect(&later.job)["Config"]["Labels"].clone();
+    let name = name_of(&later.job);
+    host.docker(&["rm", "-fv", &name]);
+    let mut made = vec!["create".to_owned(), "--name".to_owned(), name];
+    for (key, value) in labels.as_object().unwrap() {
+        made.extend(["--label".to_owned(), format!("{key}={}", value.as_str().unwrap())]);
+    }
+    made.extend(["--user".to_owned(), "65532".to_owned(), "canyon.test/act:1".to_owned()]);
+    host.docker(&made.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(kind.start(&later).await.unwrap_err().then, Then::End);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_was_made_and_never_started_is_started_by_the_repeat() {
+    let host = Host::new().await;
+    let kind = host.plain();
+    let launch = host.acting(new_job(), "until-asked");
+    kind.start(&launch).await.unwrap();
+    let made = host.inspect(&launch.job);
+    let name = name_of(&launch.job);
+    // As whoever died between the two calls left it.
+    host.docker(&["rm", "-fv", &name]);
+    let mut again = vec!["create".to_owned(), "--name".to_owned(), name.clone()];
+    for (key, value) in made["Config"]["Labels"].as_object().unwrap() {
+        again.extend(["--label".to_owned(), format!("{key}={}", value.as_str().unwrap())]);
+    }
+    for variable in made["Config"]["Env"].as_array().unwrap() {
+        again.extend(["--env".to_owned(), variable.as_str().unwrap().to_owned()]);
+    }
+    again.extend(["--user".to_owned(), "65532".to_owned(), "canyon.test/act:1".to_owned()]);
+    host.docker(&again.iter().map(String::as_str).collect::<Vec<_>>());
+
+    assert!(matches!(kind.observe(&launch.job).await, Observation::Waiting(_)));
+    let before = host.notes.count(&name, "started");
+    assert!(matches!(kind.start(&launch).await.unwrap(), Started::Already(_)));
+    until("it runs", async || host.notes.count(&name, "started") == before + 1).await;
+    kind.stop(&launch.job, StopMode::Kill).await.unwrap();
+    until_gone(&*kind, &launch.job).await;
+
+    // One that is stopped before its start never runs.
+    let never = host.acting(new_job(), "until-asked");
+    kind.start(&never).await.unwrap();
+    let name = name_of(&never.job);
+    host.docker(&["rm", "-fv", &name]);
+    host.docker(&["create", "--name", &name, "canyon.test/act:1"]);
+    kind.stop(&never.job, StopMode::Graceful).await.unwrap();
+    assert_eq!(kind.observe(&never.job).await, Observation::Gone(None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_jobs_process_has_no_rights_and_knows_the_claim_code_alone() {
+    let host = Host::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = host.settings();
+    settings.memory_limit = Some("96 MB".to_owned());
+    settings.extra_hosts = vec!["registry.example:192.0.2.7".to_owned()];
+    settings.bind_path = Some(format!("{}:/mirror:ro", folder.path().display()));
+    let job = json!({
+        "memory_limit": 128,
+        "environment": { "TF_LOG": "info" },
+        "timeouts": { "stop_seconds": 17 },
+    });
+    let kind = host.dispatcher(settings, &job);
+    let job = running(&host, &*kind, "until-asked").await;
+
+    // As the kernel has it.
+    let pid = host.process(&job);
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim_start_matches(':').split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(field("Uid"), "65532 65532 65532 65532");
+    for capabilities in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert_eq!(field(capabilities), "0000000000000000", "{capabilities}");
+    }
+    assert_eq!((field("NoNewPrivs"), field("Seccomp")), ("1".to_owned(), "2".to_owned()));
+    let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap();
+    let options = |at: &str| {
+        let found = mounts.lines().find(|line| line.split(' ').nth(4) == Some(at));
+        found.unwrap_or_else(|| panic!("nothing at {at}")).split(' ').nth(5).unwrap().to_owned()
+    };
+    for (at, mode) in [("/", "ro"), ("/work", "rw"), ("/tmp", "rw"), ("/mirror", "ro")] {
+        assert_eq!(options(at).split(',').next(), Some(mode), "{at}");
+    }
+    let of_host = std::fs::read_link("/proc/self/ns/net").unwrap();
+    assert_ne!(std::fs::read_link(format!("/proc/{pid}/ns/net")).unwrap(), of_host);
+
+    let made = host.inspect(&job);
+    // The lower one of the host's limit and the runner's, and no swap.
+    let limit = 96 * 1024 * 1024;
+    let limits = &made["HostConfig"];
+    assert_eq!((&limits["Memory"], &limits["MemorySwap"]), (&json!(limit), &json!(limit)));
+    assert_eq!(limits["PidsLimit"], 4096);
+    assert_eq!(limits["RestartPolicy"]["Name"], "no");
+    assert_eq!(limits["ExtraHosts"], json!(["registry.example:192.0.2.7"]));
+    assert_eq!(made["Config"]["StopTimeout"], 17);
+    assert_eq!(made.to_string().matches(CODE).count(), 1);
+    let environment = made["Config"]["Env"].as_array().unwrap();
+    assert!(environment.contains(&json!("TF_LOG=info")), "{environment:?}");
+    // The five of the launch, and the runner's one.
+    assert_eq!(environment.len(), 6, "{environment:?}");
+    kind.stop(&job, StopMode::Kill).await.unwrap();
+    until_gone(&*kind, &job).await;
+    assert_eq!(kind.forget(&job).await, Remains::Nothing);
+    let volume = made["Mounts"].as_array().unwrap().iter().find(|one| one["Type"] == "volume");
+    let source = volume.unwrap()["Source"].as_str().unwrap().to_owned();
+    assert!(!std::path::Path::new(&source).exists(), "the volume {source} is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_runner_image_can_write_to_its_work_folder() {
+    use std::os::unix::fs::MetadataExt as _;
+    let host = Host::new().await;
+    let mut settings = host.settings();
+    settings.image = Some(Facts::of_cluster().get("RUNNER_IMAGE").to_owned());
+    let kind = host.dispatcher(settings, &json!({}));
+    // It does not know what these are for, and says so.
+    let launch = host.acting(new_job(), "writes");
+    kind.start(&launch).await.unwrap();
+    let failure = reason(&*kind, &launch.job).await;
+    assert!(failure.message.contains("it last said: "), "{failure:?}");
+    let made = host.inspect(&launch.job);
+    let volume = made["Mounts"].as_array().unwrap().iter().find(|one| one["Type"] == "volume");
+    let folder = std::fs::metadata(volume.unwrap()["Source"].as_str().unwrap()).unwrap();
+    assert!(folder.uid() == 65532 || folder.mode() & 0o003 == 0o003, "{folder:?}");
+    assert_eq!(kind.forget(&launch.job).await, Remains::Nothing);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_death_is_told_by_what_it_was_and_stays_told() {
+    let host = Host::new().await;
+    let kind = host.plain();
+    let job = running(&host, &*kind, "stubborn").await;
+    let killed = Command::new("kill").args(["-9", &host.process(&job).to_string()]).status();
+    assert!(killed.unwrap().success());
+    let failure = reason(&*kind, &job).await;
+    assert_eq!(failure.class, FailureClass::Lost);
+    assert_eq!(failure.message, "the runner was killed (exit code 137)");
+    assert_eq!(reason(&*kind, &job).await, failure);
+
+    let job = running(&host, &*kind, "stubborn").await;
+    host.docker(&["rm", "-fv", &name_of(&job)]);
+    assert_eq!(kind.observe(&job).await, Observation::Gone(None));
+    for how in [StopMode::Graceful, StopMode::Kill] {
+        kind.stop(&job, how).await.unwrap();
+    }
+    assert_eq!(kind.forget(&job).await, Remains::Nothing);
+
+    let job = running(&host, &*kind, "fails").await;
+    let failure = reason(&*kind, &job).await;
+    assert_eq!(
+        failure.message,
+        "the runner ended without a result (exit code 3); it last said: the API refused the claim"
+    );
+
+    let small = host.dispatcher(host.settings(), &json!({ "memory_limit": 64 }));
+    let job = running(&host, &*small, "memory").await;
+    let failure = reason(&*small, &job).await;
+    assert_eq!(failure.class, FailureClass::Oom);
+    assert!(failure.message.contains("64 MiB") && failure.message.contains("memory_limit"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_job_lives_and_can_be_killed() {
+    let host = Host::new().await;
+    let kind = host.plain();
+    let job = running(&host, &*kind, "stubborn").await;
+    host.docker(&["pause", &name_of(&job)]);
+    assert_eq!(kind.observe(&job).await, Observation::Alive);
+    assert_eq!(kind.forget(&job).await, Remains::Job);
+    kind.stop(&job, StopMode::Kill).await.unwrap();
+    until_gone(&*kind, &job).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_cannot_be_asked_or_is_another_one_proves_no_death() {
+    let host = Host::new().await;
+    let kind = host.plain();
+    let job = running(&host, &*kind, "until-asked").await;
+    let mut settings = host.settings();
+    settings.host = Some("unix:///nowhere/docker.sock".to_owned());
+    let away = host.dispatcher(settings, &json!({}));
+    let Observation::Unknown(said) = away.observe(&job).await else { panic!() };
+    assert!(said.contains("/nowhere/docker.sock") && said.contains("`host`"), "{said}");
+    let error = away.start(&host.acting(new_job(), "writes")).await.unwrap_err();
+    assert!(matches!(error.then, Then::Again(_)), "{error:?}");
+    assert!(away.stop(&job, StopMode::Kill).await.is_err());
+    assert_eq!(away.forget(&job).await, Remains::Job);
+
+    host.docker(&["rm", "-fv", &name_of(&job)]);
+    assert_eq!(kind.observe(&job).await, Observation::Gone(None));
+    let elsewhere = JobRef { handle: Some("OF:ANOTHER:ENGINE".to_owned()), ..job };
+    let Observation::Unknown(said) = kind.observe(&elsewhere).await else { panic!() };
+    assert!(said.contains("another Docker engine"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_jobs_of_a_runner_are_found_and_no_others() {
+    let (host, other) = (Host::new().await, Host::new().await);
+    let kind = host.plain();
+    assert_eq!(kind.jobs().await.unwrap(), []);
+    let mut started = vec![];
+    for act in ["writes", "until-asked"] {
+        let launch = host.acting(new_job(), act);
+        kind.start(&launch).await.unwrap();
+        started.push(launch.job);
+    }
+    other.plain().start(&other.acting(new_job(), "writes")).await.unwrap();
+    let mut found = kind.jobs().await.unwrap();
+    found.sort_by_key(|job| job.deployment);
+    assert_eq!(found, started);
+
+    // Whoever owns the engine finds them all, and may end them by their names alone.
+    let platform = Arc::new(DockerPlatform::new(host.settings(), &|_| None).unwrap());
+    let of_all = platform.found().await.unwrap();
+    assert!(started.iter().all(|job| of_all.contains(&(host.runner, job.clone()))), "{of_all:?}");
+    assert!(of_all.iter().any(|(runner, _)| *runner == other.runner), "{of_all:?}");
+    let clearer = platform.clearer();
+    assert!(clearer.start(&host.acting(new_job(), "writes")).await.is_err());
+    for job in &started {
+        clearer.stop(job, StopMode::Kill).await.unwrap();
+        until_gone(&*clearer, job).await;
+        assert_eq!(clearer.forget(job).await, Remains::Nothing);
+    }
+    assert_eq!(kind.jobs().await.unwrap(), []);
+    assert_eq!(platform.place().await.unwrap(), host.docker(&["info", "--format", "{{.ID}}"]));
+}
+
+type Change = fn(&mut DockerSettings);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_engine_refuses_names_the_setting() {
+    let host = Host::new().await;
+    let cases: [(&str, Change); 3] = [
+        ("`network`", |settings| settings.network = Some("no-such-network".to_owned())),
+        ("`bind_path`", |settings| settings.bind_path = Some("/no/such/folder:/a".to_owned())),
+        ("`local_image`", |settings| settings.image = Some("canyon.test/absent:1".to_owned())),
+    ];
+    for (expected, change) in cases {
+        let mut settings = host.settings();
+        change(&mut settings);
+        let kind = host.dispatcher(settings, &json!({}));
+        let launch = host.acting(new_job(), "writes");
+        let error = kind.start(&launch).await.unwrap_err();
+        assert_eq!(error.then, Then::End, "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(!error.to_string().contains(CODE));
+        // What was made of it is cleared away.
+        assert_eq!(kind.forget(&launch.job).await, Remains::Nothing);
+        assert_eq!(kind.jobs().await.unwrap(), []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_tells_what_a_launch_would_meet_and_leaves_nothing() {
+    let host = Host::new().await;
+    let checked = async |settings| {
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        host.dispatcher(settings, &json!({})).check(&Steps::new(tell)).await;
+        let mut reports = vec![];
+        while let Some(report) = told.recv().await {
+            reports.push((report.step, report.result, report.message));
+        }
+        reports
+    };
+    let all = [CheckStep::Connect, CheckStep::Image, CheckStep::DryRun];
+    let reports = checked(host.settings()).await;
+    assert_eq!(reports.iter().map(|report| report.0).collect::<Vec<_>>(), all, "{reports:?}");
+    assert!(reports.iter().all(|report| report.1 == StepResult::Ok), "{reports:?}");
+    assert!(reports[0].2.contains("version"), "{reports:?}");
+    assert_eq!(host.plain().jobs().await.unwrap(), []);
+
+    let mut absent = host.settings();
+    absent.image = Some("canyon.test/absent:1".to_owned());
+    let reports = checked(absent).await;
+    assert_eq!(reports.last().unwrap().0, CheckStep::Image);
+    assert_eq!(reports.last().unwrap().1, StepResult::Failed, "{reports:?}");
+    let mut unbound = host.settings();
+    unbound.bind_path = Some("/no/such/folder:/a".to_owned());
+    let reports = checked(unbound).await;
+    assert!(reports.last().unwrap().2.contains("`bind_path`"), "{reports:?}");
+    let mut away = host.settings();
+    away.host = Some("unix:///nowhere/docker.sock".to_owned());
+    let reports = checked(away).await;
+    assert_eq!((reports[0].0, reports[0].1), (CheckStep::Connect, StepResult::Failed));
+}

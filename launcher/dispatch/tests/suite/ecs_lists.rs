@@ -1,0 +1,82 @@
+//! What the lists of ECS do not show: not yet, or no longer.
+
+use crate::behaviour::{new_job, until_gone};
+use crate::ecs::simple;
+use crate::ecs_bed::Account;
+use canyon_dispatch::{Platform as _, Remains, Started, StopMode, TailStream};
+use canyon_domain::deadline::Observation;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_ecs_does_not_show_yet_is_not_gone() {
+    let account = Account::new(&json!({ "lag_seconds": 6 }));
+    let (kind, mut job) = (account.dispatcher(), new_job());
+    let Started::Now(handle) = kind.start(&simple(&job)).await.unwrap() else { panic!() };
+    job.handle = handle;
+    let mut waited = 0;
+    for _ in 0..20 {
+        match kind.observe(&job).await {
+            Observation::Alive => {}
+            Observation::Waiting(_) => waited += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(waited > 0, "no read lagged");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_another_process_started_is_not_gone_while_the_lists_lag() {
+    let account = Account::new(&json!({ "lag_seconds": 600 }));
+    let job = new_job();
+    account.dispatcher().start(&simple(&job)).await.unwrap();
+    // It has neither the handle nor the memory of the one that started it.
+    let another = account.another_canyon().dispatcher(&account.target(|_| {}));
+    let mut missed = 0;
+    for _ in 0..20 {
+        match another.observe(&job).await {
+            Observation::Alive | Observation::Waiting(_) => {}
+            Observation::Unknown(reason) => {
+                assert!(reason.contains("lists lag behind"), "{reason}");
+                missed += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(missed > 0, "no list lagged");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_was_never_started_is_gone_once_no_list_can_lag_and_may_be_stopped() {
+    let account = Account::new(&json!({}));
+    let (kind, job) = (account.dispatcher(), new_job());
+    assert!(matches!(kind.observe(&job).await, Observation::Unknown(_)));
+    account.time_passes(110);
+    assert!(matches!(kind.observe(&job).await, Observation::Unknown(_)));
+    account.time_passes(20);
+    assert_eq!(kind.observe(&job).await, Observation::Gone(None));
+    for how in [StopMode::Graceful, StopMode::Kill] {
+        kind.stop(&job, how).await.unwrap();
+    }
+    assert_eq!(kind.tail(&job, TailStream::Log, 0).await.unwrap(), b"");
+    assert_eq!(kind.forget(&job).await, Remains::Nothing);
+    // Once it is started, that it was missed before says nothing.
+    kind.start(&simple(&job)).await.unwrap();
+    let another = kind.observe(&job).await;
+    assert!(!matches!(another, Observation::Gone(_)), "{another:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_ecs_has_forgotten_is_gone_and_may_be_stopped() {
+    let account = Account::new(&json!({ "outcome": { "exit_code": 1 } }));
+    let kind = account.dispatcher();
+    let mut job = new_job();
+    let Started::Now(handle) = kind.start(&simple(&job)).await.unwrap() else { panic!() };
+    job.handle = handle;
+    until_gone(&*kind, &job).await;
+    account.time_passes(2 * 3_600);
+    // One look may be mistaken; a second one minutes later is not.
+    assert!(matches!(kind.observe(&job).await, Observation::Unknown(_)));
+    account.time_passes(180);
+    assert_eq!(kind.observe(&job).await, Observation::Gone(None));
+    kind.stop(&job, StopMode::Kill).await.unwrap();
+}
