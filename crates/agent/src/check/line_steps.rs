@@ -1,0 +1,62 @@
+//! What the agent shows, and whether Canyon takes it.
+
+use super::report::{Report, Step};
+use crate::line::{Line, LineError};
+use crate::server_clock::ServerClock;
+use crate::settings::Settings;
+use crate::sign_in;
+use canyon_api::agent::Poll;
+use std::sync::Arc;
+
+/// A session that no agent has: the first has the number 1.
+const NO_SESSION: u64 = 0;
+
+pub(super) async fn check(settings: &Settings, http: reqwest::Client, report: &mut Report) {
+    let sign_in = match sign_in::of(settings, &http).await {
+        Ok(sign_in) => sign_in,
+        Err(exit) => {
+            report.failed(Step::SignIn, exit.message().unwrap_or("nothing to sign in by"));
+            return report.skipped(Step::Agent, "`sign_in` failed");
+        }
+    };
+    let clock = Arc::new(ServerClock::default());
+    let shown = match sign_in.fingerprint() {
+        Some(fingerprint) => format!("by its own key with the fingerprint {fingerprint}"),
+        None => "by a token".to_owned(),
+    };
+    let (url, org, name) = (&settings.api_url, &settings.org, &settings.name);
+    let line = Line::new(http, url, org, name, sign_in, clock);
+    let poll = Poll { wait_seconds: 0, ..Poll::default() };
+    let Err(error) = line.poll(NO_SESSION, &poll).await else {
+        return report.failed(Step::Agent, "Canyon knows a session that nobody can have opened");
+    };
+    match &error {
+        LineError::SignIn(reason) => {
+            report.failed(Step::SignIn, reason);
+            report.skipped(Step::Agent, "`sign_in` failed");
+        }
+        LineError::Unreachable { .. } | LineError::Unreadable { .. } => {
+            report.ok(Step::SignIn, shown);
+            report.skipped(Step::Agent, error);
+        }
+        LineError::Refused { .. } if error.is_superseded() => {
+            report.ok(Step::SignIn, shown);
+            let found = format!(
+                "Canyon knows `{name}` by that; `canyon get agent {name}` shows whether it is adopted"
+            );
+            report.ok(Step::Agent, found);
+        }
+        LineError::Refused { .. } if error.is_stranger() => {
+            report.ok(Step::SignIn, shown);
+            let found = format!(
+                "Canyon does not know `{name}` by that yet, or the token is not good: {error}. An agent that \
+                 was started once waits for `canyon adopt agent {name}`"
+            );
+            report.skipped(Step::Agent, found);
+        }
+        LineError::Refused { .. } => {
+            report.ok(Step::SignIn, shown);
+            report.failed(Step::Agent, error);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What jobs run on: whether it answers, and lets the agent do what a launch needs.
+
+use super::report::{Report, Step};
+use crate::kinds::Kind;
+use crate::settings::Settings;
+use crate::settings::dispatcher::DispatcherType;
+use canyon_dispatch::{Steps, Target};
+use canyon_domain::ids::{OrgUuid, RunnerUuid};
+use canyon_domain::runner::RunnerDefinition;
+use canyon_domain::seam::{Clock as _, Entropy as _};
+use canyon_identity::system::System;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// For the place, and for all steps of the platform's own.
+const TIMEOUT: Duration = Duration::from_mins(2);
+/// The account of pods unless a definition says another.
+const ACCOUNT: &str = "default";
+
+pub(super) async fn check(
+    settings: &Settings,
+    kind: &dyn Kind,
+    definition: Option<&Path>,
+    report: &mut Report,
+) {
+    match tokio::time::timeout(TIMEOUT, kind.place()).await {
+        Ok(Ok(place)) => report.ok(Step::Platform, format!("jobs run in {place}")),
+        Ok(Err(error)) => return report.failed(Step::Platform, error),
+        Err(_) => return report.failed(Step::Platform, "does not answer in time"),
+    }
+    let definition = match definition.map(read).transpose() {
+        Ok(definition) => definition.or_else(|| made_up(settings)),
+        Err(reason) => return report.failed(Step::Platform, reason),
+    };
+    let Some(definition) = definition else {
+        let reason = "the rest is said by a runner's definition: give one with --runner-definition";
+        return report.skipped(Step::Platform, reason);
+    };
+    let definition = match RunnerDefinition::parse_stored(definition) {
+        Ok(definition) => definition,
+        Err(faults) => return report.failed(Step::Platform, format!("the runner: {faults}")),
+    };
+    let runner_type = definition.configuration.runner_type();
+    if runner_type != kind.serves() {
+        let (own, other) = (kind.serves(), runner_type);
+        let reason = format!(
+            "the runner is of type `{}`, and this agent's jobs of `{}`",
+            other.as_str(),
+            own.as_str()
+        );
+        return report.failed(Step::Platform, reason);
+    }
+    let runner_id = settings.runner.clone().or_else(|| "check".parse().ok());
+    let Some(runner_id) = runner_id else { return };
+    let (org, runner) = (OrgUuid(System.id(System.now())), RunnerUuid(System.id(System.now())));
+    let org_id = settings.org.clone();
+    let dispatcher = kind.dispatcher(&Arc::new(Target {
+        org,
+        org_id,
+        runner,
+        runner_id,
+        definition,
+        agent: None,
+    }));
+    let (reports, mut heard) = mpsc::unbounded_channel();
+    let tried = async move { dispatcher.check(&Steps::new(reports)).await };
+    let is_late = tokio::time::timeout(TIMEOUT, tried).await.is_err();
+    while let Ok(step) = heard.try_recv() {
+        report.of_platform(&step);
+    }
+    if is_late {
+        report.failed(Step::Platform, "does not answer in time");
+    }
+}
+
+/// A runner's definition as `canyon get runner` shows it, in JSON.
+fn read(path: &Path) -> Result<Value, String> {
+    let shown = path.display();
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|error| format!("{shown} is not JSON: {error}"))?;
+    let part = |name: &str| value.get(name).cloned().unwrap_or_default();
+    Ok(json!({
+        "runner_configuration": part("runner_configuration"),
+        "state_storage_configuration": part("state_storage_configuration"),
+    }))
+}
+
+/// The least that a runner can say, if the agent's settings are enough for it.
+fn made_up(settings: &Settings) -> Option<Value> {
+    let dispatcher = &settings.dispatcher;
+    let (configuration, state) = match dispatcher.kind {
+        // Nothing is written there.
+        DispatcherType::Local => {
+            (json!({ "type": "local" }), json!({ "type": "local", "path": "/states" }))
+        }
+        DispatcherType::Docker => {
+            (json!({ "type": "docker-agent" }), json!({ "type": "s3", "bucket": "states" }))
+        }
+        DispatcherType::Kubernetes => {
+            let namespace = dispatcher.get("namespace")?;
+            let job = json!({ "namespace": namespace, "service_account": ACCOUNT });
+            let state = json!({ "type": "kubernetes", "namespace": namespace });
+            (json!({ "type": "kubernetes-agent", "job": job }), state)
+        }
+        DispatcherType::Ecs => return None,
+    };
+    Some(json!({ "runner_configuration": configuration, "state_storage_configuration": state }))
+}

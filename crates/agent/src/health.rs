@@ -1,0 +1,79 @@
+//! `/livez`, `/readyz` and `/metrics`, for probes. A handful of lines of HTTP suffices: the path is all that
+//! is read of a request.
+
+use crate::status::Status;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+/// How long one probe may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The most that is read of a request, in bytes.
+const MAX_REQUEST: usize = 8 * 1024;
+/// Probes at once; others wait.
+const AT_ONCE: usize = 16;
+
+/// Answers until it is dropped.
+pub async fn serve(listener: TcpListener, status: Arc<Status>) {
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let status = status.clone();
+                tokio::spawn(async move {
+                    // A probe that goes away is no matter of ours.
+                    let _ = tokio::time::timeout(PATIENCE, answer(stream, &status)).await;
+                    drop(place);
+                });
+            }
+            // Out of descriptors, say: not in a busy loop.
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a probe");
+                tokio::time::sleep(PATIENCE).await;
+            }
+        }
+    }
+}
+
+async fn answer(mut stream: TcpStream, status: &Status) -> std::io::Result<()> {
+    let mut request = Vec::new();
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MAX_REQUEST {
+        if stream.read_buf(&mut request).await? == 0 {
+            break;
+        }
+    }
+    let request = String::from_utf8_lossy(&request);
+    let mut words = request.lines().next().unwrap_or_default().split(' ');
+    let method = words.next().unwrap_or_default();
+    let path = words.next().unwrap_or_default().split('?').next().unwrap_or_default();
+    let (code, body) = match (method, path) {
+        ("GET" | "HEAD", "/livez") => said(status.is_alive(), "alive", "stuck"),
+        ("GET" | "HEAD", "/readyz") => said(status.is_ready(), "ready", "no session with Canyon"),
+        ("GET" | "HEAD", "/metrics") => ("200 OK", status.metrics()),
+        ("GET" | "HEAD", _) => {
+            ("404 Not Found", "there are /livez, /readyz and /metrics\n".to_owned())
+        }
+        _ => ("405 Method Not Allowed", "only GET\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {code}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    if method != "HEAD" {
+        stream.write_all(body.as_bytes()).await?;
+    }
+    stream.shutdown().await
+}
+
+fn said(good: bool, yes: &str, no: &str) -> (&'static str, String) {
+    if good {
+        ("200 OK", format!("{yes}\n"))
+    } else {
+        ("503 Service Unavailable", format!("{no}\n"))
+    }
+}

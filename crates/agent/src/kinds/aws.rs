@@ -1,0 +1,82 @@
+//! Who the agent is at AWS: keys of its environment or its profile, its pod's role by a web identity or by EKS
+//! Pod Identity, its task's role, its machine's role, in the order of AWS's own default chain.
+
+use aws_config::default_provider::credentials::DefaultCredentialsChain;
+use aws_config::provider_config::ProviderConfig;
+use aws_credential_types::provider::{
+    ProvideCredentials, SharedCredentialsProvider, error::CredentialsError, future,
+};
+use aws_sdk_sts::config::{Region, SharedHttpClient};
+use aws_smithy_async::rt::sleep::TokioSleep;
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::{Builder, Connector, tls};
+use canyon_dispatch::AmbientAws;
+use canyon_identity::federation::Endpoints;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// The agent's credentials in `region`. `variable` reads the environment. Makes no call.
+///
+/// # Errors
+///
+/// If the proxy of the environment cannot be used.
+pub(super) fn ambient(
+    region: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Arc<AmbientAws>, String> {
+    let http = http(proxy(variable)?);
+    let chain = Chain { http: http.clone(), region: region.to_owned(), made: OnceCell::new() };
+    let provider = SharedCredentialsProvider::new(chain);
+    Ok(Arc::new(AmbientAws::new(provider, http, Endpoints::from_variables(variable))))
+}
+
+/// Only for https: credentials of metadata services must not go through a proxy.
+fn proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<ProxyConfig, String> {
+    let given = variable("HTTPS_PROXY").or_else(|| variable("https_proxy"));
+    let Some(url) = given else { return Ok(ProxyConfig::disabled()) };
+    // The address may hold a password.
+    let config = ProxyConfig::https(url).map_err(|_| "HTTPS_PROXY is no address of a proxy")?;
+    let except = variable("NO_PROXY").or_else(|| variable("no_proxy"));
+    Ok(except.map_or(config.clone(), |except| config.no_proxy(except)))
+}
+
+fn http(proxy: ProxyConfig) -> SharedHttpClient {
+    Builder::new().build_with_connector_fn(move |settings, components| {
+        let mut builder = Connector::builder().proxy_config(proxy.clone());
+        builder.set_connector_settings(settings.cloned());
+        if let Some(components) = components {
+            builder.set_sleep_impl(components.sleep_impl());
+        }
+        builder.tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc)).build()
+    })
+}
+
+/// Made when it is first asked: to make it is to look at files.
+#[derive(Debug)]
+struct Chain {
+    http: SharedHttpClient,
+    region: String,
+    made: OnceCell<DefaultCredentialsChain>,
+}
+
+impl Chain {
+    async fn credentials(&self) -> Result<aws_credential_types::Credentials, CredentialsError> {
+        let chain = self.made.get_or_init(|| async {
+            let region = Region::new(self.region.clone());
+            let config = ProviderConfig::empty()
+                .with_http_client(self.http.clone())
+                .with_sleep_impl(TokioSleep::new());
+            DefaultCredentialsChain::builder().configure(config).region(region).build().await
+        });
+        chain.await.provide_credentials().await
+    }
+}
+
+impl ProvideCredentials for Chain {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        future::ProvideCredentials::new(self.credentials())
+    }
+}

@@ -1,0 +1,76 @@
+//! Jobs as containers of a Docker engine.
+
+use super::values::Values;
+use super::{Kind, KindError};
+use crate::settings::dispatcher::DispatcherSettings;
+use async_trait::async_trait;
+use canyon_api::agent::JobKey;
+use canyon_dispatch::docker::{DockerPlatform, DockerSettings};
+use canyon_dispatch::{Dispatcher, JobRef, Platform as _, Target};
+use canyon_domain::ids::RunnerUuid;
+use canyon_domain::runner::RunnerType;
+use std::sync::Arc;
+
+/// The kind `docker`.
+pub(super) fn kind(
+    settings: &DispatcherSettings,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Arc<dyn Kind>, KindError> {
+    let mut values = Values::of(settings);
+    let given = DockerSettings {
+        host: values.text("host"),
+        certificates: None,
+        image: values.text("image"),
+        local_image: values.truth("local_image").unwrap_or_default(),
+        extra_hosts: values.list("extra_hosts"),
+        memory_limit: values.text("memory_limit"),
+        bind_path: values.text("bind_path"),
+        registry_username: values.text("registry_username"),
+        registry_password: settings.secret("registry_password"),
+        network: values.text("network"),
+    };
+    let made = DockerPlatform::new(given, variable).map_err(|error| {
+        let words = error.to_string();
+        let reason = words.split_once("Docker dispatcher ").map_or(&*words, |(_, reason)| reason);
+        values.fault(error.setting, reason);
+    });
+    match made {
+        Ok(platform) if values.faults.is_empty() => {
+            Ok(Arc::new(DockerKind { platform: Arc::new(platform) }))
+        }
+        _ => Err(KindError(values.faults.to_string())),
+    }
+}
+
+struct DockerKind {
+    platform: Arc<DockerPlatform>,
+}
+
+#[async_trait]
+impl Kind for DockerKind {
+    fn serves(&self) -> RunnerType {
+        RunnerType::DockerAgent
+    }
+
+    async fn place(&self) -> Result<String, KindError> {
+        self.platform.place().await.map_err(KindError::of)
+    }
+
+    fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
+        self.platform.dispatcher(target)
+    }
+
+    async fn found(&self) -> Result<Vec<JobKey>, KindError> {
+        let found = self.platform.found().await.map_err(KindError::of)?;
+        let key = |(runner, job): (RunnerUuid, JobRef)| JobKey {
+            runner,
+            deployment: job.deployment,
+            attempt: job.attempt,
+        };
+        Ok(found.into_iter().map(key).collect())
+    }
+
+    fn clearer(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
+        Some(self.platform.clearer())
+    }
+}

@@ -1,0 +1,139 @@
+//! Jobs as tasks of ECS.
+
+use super::values::Values;
+use super::{Kind, KindError, aws};
+use crate::settings::dispatcher::DispatcherSettings;
+use async_trait::async_trait;
+use canyon_api::agent::JobKey;
+use canyon_dispatch::ecs::{EcsDefaults, EcsPlatform};
+use canyon_dispatch::{Dispatcher, Pace, Platform as _, Rate, Target, Turn};
+use canyon_domain::runner::RunnerType;
+use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::OnceCell;
+
+/// The kind `ecs`.
+pub(super) fn kind(
+    settings: &DispatcherSettings,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Arc<dyn Kind>, KindError> {
+    let mut values = Values::of(settings);
+    values.refuse(
+        "task_definition",
+        "is not used: Canyon registers a definition of its own from the runner's `job`; say there \
+         which roles, image and size tasks have",
+    );
+    values.refuse(
+        "endpoint",
+        "is not used: where jobs reach Canyon is CANYON_JOB_DISPATCHER_DATA_API_URL, and where ECS \
+         is AWS_ENDPOINT_URL_ECS",
+    );
+    values.refuse(
+        "extra_service_discovery_hosts",
+        "is not used: jobs know Canyon by its address alone",
+    );
+    match values.text("launch_type").map(|word| word.to_ascii_lowercase()).as_deref() {
+        None | Some("fargate") => {}
+        Some("ec2") => values.fault(
+            "launch_type",
+            "is `ec2`, and this agent starts tasks on Fargate alone: on EC2 a task reaches the \
+             credentials of its machine",
+        ),
+        Some(_) => values.fault("launch_type", "is not `fargate`"),
+    }
+    let region = values.text("region").or_else(|| variable("AWS_REGION"));
+    let region = match region.or_else(|| variable("AWS_DEFAULT_REGION")) {
+        Some(region) => region,
+        None => values.required("region", "say in which region the cluster is"),
+    };
+    let defaults = EcsDefaults {
+        cluster: values.required("cluster", "say in which cluster jobs run"),
+        subnets: values.list("subnets"),
+        image: values.text("image").or_else(|| variable("CANYON_RUNNER_IMAGE")),
+        region,
+    };
+    let ambient = aws::ambient(&defaults.region, variable).map_err(KindError)?;
+    if !values.faults.is_empty() {
+        return Err(KindError(values.faults.to_string()));
+    }
+    let platform = Arc::new(EcsPlatform::in_place(ambient, Arc::new(OwnPace::default()), defaults));
+    Ok(Arc::new(EcsKind { platform, place: OnceCell::new() }))
+}
+
+struct EcsKind {
+    platform: Arc<EcsPlatform>,
+    place: OnceCell<String>,
+}
+
+#[async_trait]
+impl Kind for EcsKind {
+    fn serves(&self) -> RunnerType {
+        RunnerType::EcsAgent
+    }
+
+    async fn place(&self) -> Result<String, KindError> {
+        let place = self.place.get_or_try_init(|| self.platform.place()).await;
+        place.cloned().map_err(KindError::of)
+    }
+
+    fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
+        self.platform.dispatcher(target)
+    }
+
+    /// None: where to look is in each runner's definition. Canyon says which jobs it waits for, and those are
+    /// found by their names.
+    async fn found(&self) -> Result<Vec<JobKey>, KindError> {
+        Ok(Vec::new())
+    }
+
+    fn clearer(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
+        None
+    }
+}
+
+/// The pace of this one process: it launches in one cluster, and shares nothing.
+#[derive(Default)]
+struct OwnPace {
+    /// When the bucket is full again.
+    full_at: Mutex<Option<Instant>>,
+}
+
+#[async_trait]
+impl Pace for OwnPace {
+    async fn turn(
+        &self,
+        rate: &Rate,
+        patience: Duration,
+    ) -> Result<Turn, Box<dyn Error + Send + Sync>> {
+        let now = Instant::now();
+        let interval = Duration::from_secs(1) / rate.per_second.max(1);
+        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = full_at.map_or(now, |at| at.max(now));
+        let ahead = full.duration_since(now);
+        let wait = ahead.saturating_sub(interval * rate.burst.max(1).saturating_sub(1));
+        if wait > patience {
+            return Ok(Turn::Later(wait));
+        }
+        *full_at = Some(full + interval);
+        Ok(Turn::Taken(wait))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_burst_goes_at_once_and_the_rest_one_by_one() {
+        let pace = OwnPace::default();
+        let rate = Rate { name: "r".to_owned(), burst: 3, per_second: 1 };
+        let mut waits = vec![];
+        for _ in 0..5 {
+            waits.push(pace.turn(&rate, Duration::from_millis(1_500)).await.unwrap());
+        }
+        assert!(waits[..3].iter().all(|turn| *turn == Turn::Taken(Duration::ZERO)), "{waits:?}");
+        assert!(matches!(waits[3], Turn::Taken(wait) if wait > Duration::from_millis(500)));
+        assert!(matches!(waits[4], Turn::Later(_)), "{waits:?}");
+    }
+}

@@ -1,0 +1,161 @@
+//! Jobs as processes of this machine, each runner's in a folder of its own.
+
+use super::{Kind, KindError};
+use crate::settings::Settings;
+use async_trait::async_trait;
+use canyon_api::agent::JobKey;
+use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
+use canyon_dispatch::{Dispatcher, Target};
+use canyon_domain::ids::RunnerUuid;
+use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition, RunnerType};
+use canyon_domain::seam::Clock as _;
+use canyon_domain::seam::Entropy as _;
+use canyon_identity::key_file;
+use canyon_identity::system::System;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
+
+const PROGRAM: &str = "canyon-runner";
+
+/// The kind `local`.
+pub struct LocalKind {
+    program: PathBuf,
+    state_dir: PathBuf,
+    serves: RunnerType,
+    /// What jobs get besides of our own environment.
+    passed_on: BTreeMap<OsString, OsString>,
+    runners: Mutex<HashMap<RunnerUuid, Arc<LocalDispatcher>>>,
+    hint: Arc<Notify>,
+}
+
+impl LocalKind {
+    /// Jobs below the state folder.
+    ///
+    /// # Errors
+    ///
+    /// [`KindError`] when the program of jobs is missing.
+    pub fn new(settings: &Settings) -> Result<Self, KindError> {
+        let program = settings.runner_program.clone().or_else(runner_program);
+        let program = program.filter(|program| program.is_file()).ok_or_else(|| {
+            let reason = "there is no `canyon-runner` beside the agent or on the PATH, and \
+                          CANYON_AGENT_RUNNER_PROGRAM does not name it";
+            KindError(reason.to_owned())
+        })?;
+        let (runners, hint) = (Mutex::default(), Arc::default());
+        Ok(Self {
+            program,
+            state_dir: settings.state_dir.clone(),
+            serves: RunnerType::Local,
+            passed_on: BTreeMap::new(),
+            runners,
+            hint,
+        })
+    }
+
+    /// The same for the jobs of runners of another type, which are processes here all the same, with these
+    /// variables for their providers.
+    #[must_use]
+    pub fn serving(self, serves: RunnerType, passed_on: BTreeMap<OsString, OsString>) -> Self {
+        Self { serves, passed_on, ..self }
+    }
+
+    fn jobs(&self) -> PathBuf {
+        self.state_dir.join("jobs")
+    }
+
+    fn of_runner(
+        &self,
+        runner: RunnerUuid,
+        definition: Option<&RunnerDefinition>,
+    ) -> Arc<LocalDispatcher> {
+        let mut runners = self.runners.lock().unwrap_or_else(PoisonError::into_inner);
+        let dispatcher = runners.entry(runner).or_insert_with(|| {
+            let mut inherited = inherited_environment();
+            inherited.extend(self.passed_on.clone());
+            inherited.extend(definition.into_iter().flat_map(of_container));
+            let settings = LocalSettings {
+                runner: self.program.clone(),
+                jobs: self.jobs().join(runner.to_string()),
+                path: std::env::var_os("PATH").unwrap_or_default(),
+                inherited,
+            };
+            let hint = self.hint.clone();
+            Arc::new(LocalDispatcher::new(settings, move |_| hint.notify_waiters()))
+        });
+        dispatcher.clone()
+    }
+}
+
+/// What the definition says of the environment of a container, for a job that is none. That of a local job comes
+/// with its claim.
+fn of_container(definition: &RunnerDefinition) -> BTreeMap<OsString, OsString> {
+    let environment = match &definition.configuration {
+        RunnerConfiguration::DockerAgent(runner) => {
+            runner.job.as_ref().and_then(|job| job.environment.as_ref())
+        }
+        RunnerConfiguration::EcsAgent(runner) => runner.job.environment.as_ref(),
+        _ => None,
+    };
+    let pairs = environment.into_iter().flatten();
+    pairs.map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// The program of jobs, beside this one or on the PATH.
+pub fn runner_program() -> Option<PathBuf> {
+    let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name(PROGRAM));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
+    beside.into_iter().chain(on_path).find(|program| program.is_file())
+}
+
+#[async_trait]
+impl Kind for LocalKind {
+    fn serves(&self) -> RunnerType {
+        self.serves
+    }
+
+    /// The state folder, by an id in it: a machine's name may be another's too.
+    async fn place(&self) -> Result<String, KindError> {
+        let make = || System.id(System.now()).to_string().into_bytes();
+        let id = key_file::load_or_create(&self.state_dir.join("place"), make)
+            .map_err(|error| KindError(canyon_domain::causes::Causes(&error).to_string()))?;
+        Ok(format!("local:{}", String::from_utf8_lossy(&id).trim()))
+    }
+
+    fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
+        self.of_runner(target.runner, Some(&target.definition))
+    }
+
+    async fn found(&self) -> Result<Vec<JobKey>, KindError> {
+        let failed = |error: std::io::Error| {
+            KindError(format!("cannot read `{}`: {error}", self.jobs().display()))
+        };
+        let entries = match std::fs::read_dir(self.jobs()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(failed)?.file_name();
+            let Some(runner) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+            let jobs = self.of_runner(runner, None).adopt().map_err(failed)?;
+            found.extend(jobs.into_iter().map(|job| JobKey {
+                runner,
+                deployment: job.deployment,
+                attempt: job.attempt,
+            }));
+        }
+        Ok(found)
+    }
+
+    fn clearer(&self, job: &JobKey) -> Option<Arc<dyn Dispatcher>> {
+        Some(self.of_runner(job.runner, None))
+    }
+
+    fn hint(&self) -> Arc<Notify> {
+        self.hint.clone()
+    }
+}

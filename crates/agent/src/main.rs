@@ -1,0 +1,52 @@
+//! Reads the settings once, works as an agent, exits with a code of [`canyon_agent::exit`].
+
+use canyon_agent::exit::Exit;
+use canyon_agent::settings::Settings;
+use canyon_agent::settings::faults::Faults;
+use canyon_agent::stop::Stop;
+use canyon_agent::{arguments, check, logging};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let exit = serve();
+    if let Some(message) = exit.message() {
+        for line in message.lines() {
+            #[expect(clippy::print_stderr, reason = "why it ended, whatever the log is")]
+            {
+                eprintln!("canyon-agent: {line}");
+            }
+        }
+    }
+    exit.into()
+}
+
+fn serve() -> Exit {
+    let matches = arguments::command().get_matches();
+    let mut faults = Faults::default();
+    let layer = arguments::layers(&matches, &mut faults);
+    logging::start(&layer);
+    let settings = match Settings::read(&layer, &arguments::place(), faults) {
+        Ok(settings) => settings,
+        Err(faults) => return Exit::Settings(faults.to_string()),
+    };
+    // One thread: it waits nearly all the time, and threads cost memory.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return Exit::Broken(format!("cannot start: {error}")),
+    };
+    let exit = runtime.block_on(async {
+        if let Some(("check", arguments)) = matches.subcommand() {
+            let definition = arguments.get_one::<PathBuf>("runner_definition");
+            return check::check(&settings, definition.map(PathBuf::as_path)).await;
+        }
+        match Stop::on_signals() {
+            Ok(stop) => canyon_agent::run(settings, stop).await,
+            Err(error) => Exit::Broken(format!("cannot listen for signals: {error}")),
+        }
+    });
+    // A call to a platform that hangs must not hold up the end.
+    runtime.shutdown_background();
+    exit
+}

@@ -1,0 +1,319 @@
+//! What the agent was started with, checked whole before anything begins.
+
+pub mod dispatcher;
+pub mod faults;
+pub mod file;
+pub mod identity;
+pub mod layers;
+pub mod names;
+
+use canyon_domain::ids::{AgentId, OrgId, RunnerId, ServiceAccountId};
+use dispatcher::DispatcherSettings;
+use faults::Faults;
+use identity::{IdentitySettings, Place};
+use layers::{Given, Layer};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+use url::Url;
+
+/// The settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where Canyon is.
+    pub api_url: String,
+    /// The organization.
+    pub org: OrgId,
+    /// The one runner that it serves.
+    pub runner: Option<RunnerId>,
+    /// The agent's name.
+    pub name: AgentId,
+    /// What runners may choose it by.
+    pub labels: BTreeMap<String, String>,
+    /// By what it signs in.
+    pub identity: IdentitySettings,
+    /// What jobs run on.
+    pub dispatcher: DispatcherSettings,
+    /// The folder of its key and of local jobs.
+    pub state_dir: PathBuf,
+    /// Most jobs at once.
+    pub concurrency: u32,
+    /// How long it stays for its jobs when it is to end.
+    pub drain: Duration,
+    /// One job, then the end.
+    pub single: bool,
+    /// Only what was asked to be launched by it; see [`canyon_domain::agent::Agent::reserved`].
+    pub reserved: bool,
+    /// Where its health is served.
+    pub listen_health: Option<SocketAddr>,
+    /// Certificate authorities to trust besides the system's.
+    pub ca_file: Option<PathBuf>,
+    /// The program of local jobs.
+    pub runner_program: Option<PathBuf>,
+    /// What its operator should know.
+    pub warnings: Vec<String>,
+}
+
+/// An address of a Canyon, without a slash at its end.
+pub(crate) fn http_url(text: &str) -> Result<String, &'static str> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url = url.filter(Url::has_host).ok_or("is not an http or https address")?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("has a user or a password in it; Canyon wants neither");
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("has a query or a fragment; give the address alone");
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+struct Reader<'a> {
+    layer: &'a Layer,
+    faults: &'a mut Faults,
+}
+
+impl Reader<'_> {
+    fn get(&self, key: &str) -> Option<&Given> {
+        self.layer.0.get(key)
+    }
+
+    fn parsed<T: FromStr>(&mut self, key: &str, wanted: &str) -> Option<T> {
+        let Given { value, origin } = self.get(key)?.clone();
+        let parsed = value.parse().ok();
+        if parsed.is_none() {
+            self.faults.add(&origin, format!("is not {wanted}"));
+        }
+        parsed
+    }
+
+    fn number(&mut self, key: &str, default: u32, range: std::ops::RangeInclusive<u32>) -> u32 {
+        let wanted = format!("a number from {} to {}", range.start(), range.end());
+        let Some(number) = self.parsed(key, &wanted) else { return default };
+        if !range.contains(&number)
+            && let Some(given) = self.get(key).cloned()
+        {
+            self.faults.add(&given.origin, format!("is not {wanted}"));
+        }
+        number
+    }
+
+    fn truth(&mut self, key: &str) -> bool {
+        let Some(Given { value, origin }) = self.get(key).cloned() else { return false };
+        match value.as_str() {
+            "true" | "1" | "yes" => true,
+            "false" | "0" | "no" => false,
+            _ => {
+                self.faults.add(&origin, "is neither true nor false");
+                false
+            }
+        }
+    }
+
+    /// The organization and the name of a path.
+    fn path(&mut self, key: &str) -> Option<(String, Option<String>, String)> {
+        let Given { value, origin } = self.get(key)?.clone();
+        let parts: Vec<_> = value.split('/').map(str::to_owned).collect();
+        if parts.iter().any(String::is_empty) {
+            self.faults.add(&origin, "is not ORG/NAME");
+            return None;
+        }
+        match (&*parts, self.get("org")) {
+            // What stands before the name are groups then.
+            ([.., name], Some(org)) => Some((org.value.clone(), Some(name.clone()), origin)),
+            ([org], None) => Some((org.clone(), None, origin)),
+            ([org, .., name], None) => Some((org.clone(), Some(name.clone()), origin)),
+            ([], _) => None,
+        }
+    }
+
+    fn id<T: FromStr<Err: ToString>>(&mut self, text: Option<&str>, origin: &str) -> Option<T> {
+        let parsed = text?.parse();
+        parsed
+            .map_err(|error: T::Err| {
+                self.faults.add(origin, format!("does not fit: {}", error.to_string()));
+            })
+            .ok()
+    }
+
+    fn api_url(&mut self) -> Option<String> {
+        let Some(Given { value, origin }) = self.get("api_url").cloned() else {
+            self.faults.missing("CANYON_API_URL", "say where Canyon is");
+            return None;
+        };
+        let url = http_url(&value).map_err(|reason| self.faults.add(&origin, reason)).ok()?;
+        if let Some(given) = self.get("service_discovery_host").cloned() {
+            let host = Url::parse(&url).ok().and_then(|url| {
+                let host = url.host_str()?.to_owned();
+                Some((
+                    host.clone(),
+                    url.port().map_or(host.clone(), |port| format!("{host}:{port}")),
+                ))
+            });
+            let fits = host.is_some_and(|(host, whole)| [host, whole].contains(&given.value));
+            if !fits {
+                let reason = format!("is not the host of {origin}: Canyon is found by that alone");
+                self.faults.add(&given.origin, reason);
+            }
+        }
+        Some(url)
+    }
+
+    fn name(&mut self) -> Option<AgentId> {
+        if let Some(Given { value, origin }) = self.get("name").cloned() {
+            return self.id(Some(&value), &origin);
+        }
+        let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
+        let name = host.parse().ok();
+        if name.is_none() {
+            let reason = "the machine's name does not fit as the agent's; give it one";
+            self.faults.missing("CANYON_AGENT_NAME", reason);
+        }
+        name
+    }
+
+    fn labels(&mut self) -> BTreeMap<String, String> {
+        let Some(Given { value, origin }) = self.get("labels").cloned() else {
+            return BTreeMap::new();
+        };
+        let mut labels = BTreeMap::new();
+        for pair in value.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some((name, value)) if !name.is_empty() => {
+                    labels.insert(name.to_owned(), value.to_owned());
+                }
+                _ => self.faults.add(&origin, "is not NAME=VALUE,..."),
+            }
+        }
+        labels
+    }
+
+    fn state_dir(&mut self, place: &Place<'_>) -> Option<PathBuf> {
+        let given = self.get("state_dir").map(|given| PathBuf::from(&given.value));
+        // systemd names the folder that it made for the service (`StateDirectory=`).
+        let systemd = || (place.variable)("STATE_DIRECTORY").map(PathBuf::from);
+        let home = || {
+            (place.variable)("HOME").map(|home| Path::new(&home).join(".local/state/canyon-agent"))
+        };
+        let found =
+            given.or_else(systemd).or_else(home).and_then(|path| std::path::absolute(path).ok());
+        if found.is_none() {
+            self.faults.missing("CANYON_AGENT_STATE_DIR", "say where the agent may keep its key");
+        }
+        found
+    }
+}
+
+impl Settings {
+    /// What `layer` says.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is missing, unknown or contradictory, at once.
+    pub fn read(layer: &Layer, place: &Place<'_>, mut faults: Faults) -> Result<Self, Faults> {
+        let mut reader = Reader { layer, faults: &mut faults };
+        let api_url = reader.api_url();
+        let runner_path = reader.path("runner_path");
+        let account_path = reader.path("service_account_path");
+        let org = reader.organization(runner_path.as_ref(), account_path.as_ref());
+        let runner = runner_path.and_then(|(_, name, origin)| reader.id(name.as_deref(), &origin));
+        let account = reader.account(account_path);
+        let identity = identity::read(layer, account, place, reader.faults);
+        let dispatcher = DispatcherSettings::read(layer, reader.faults);
+        let name = reader.name();
+        let state_dir = reader.state_dir(place);
+        // All of them before any is judged, so that every fault is said.
+        let labels = reader.labels();
+        let concurrency = reader.number("concurrency", 10, 1..=10_000);
+        let drain = reader.number("drain_seconds", 30, 0..=86_400);
+        let single = reader.truth("single");
+        let listen_health = reader.parsed("listen_health", "ADDRESS:PORT");
+        let path = |key: &str| layer.0.get(key).map(|given| PathBuf::from(&given.value));
+        let (ca_file, runner_program) = (path("ca_file"), path("runner_program"));
+        let settings = (|| {
+            Some(Self {
+                warnings: warnings(api_url.as_deref()?),
+                api_url: api_url?,
+                org: org?,
+                runner,
+                name: name?,
+                labels,
+                identity: identity?,
+                dispatcher: dispatcher?,
+                state_dir: state_dir?,
+                concurrency,
+                drain: Duration::from_secs(drain.into()),
+                single,
+                reserved: false,
+                listen_health,
+                ca_file,
+                runner_program,
+            })
+        })();
+        if let Some(given) =
+            layer.0.get("log_format").filter(|given| !["text", "json"].contains(&&*given.value))
+        {
+            faults.add(&given.origin, "is neither text nor json");
+        }
+        match settings {
+            Some(settings) if faults.is_empty() => Ok(settings),
+            _ => Err(faults),
+        }
+    }
+}
+
+type PathParts = (String, Option<String>, String);
+
+impl Reader<'_> {
+    fn organization(
+        &mut self,
+        runner: Option<&PathParts>,
+        account: Option<&PathParts>,
+    ) -> Option<OrgId> {
+        let own = self.get("org").map(|given| (given.value.clone(), given.origin.clone()));
+        let of_path =
+            |parts: Option<&PathParts>| parts.map(|(org, _, origin)| (org.clone(), origin.clone()));
+        let all: Vec<_> = [own, of_path(runner), of_path(account)].into_iter().flatten().collect();
+        if self.get("org").is_none() && self.get("runner_path").is_none() {
+            // The account's path would do, but who forgot the runner would wait for work in vain.
+            let reason =
+                "say which runner it serves: ORG/RUNNER, or ORG for those that name the agent";
+            self.faults.missing("CANYON_RUNNER_PATH", reason);
+        }
+        let (org, origin) = all.first()?;
+        for (other, theirs) in &all {
+            if other != org {
+                self.faults.add(theirs, format!("is of another organization than {origin}"));
+            }
+        }
+        let (org, origin) = (org.clone(), origin.clone());
+        self.id(Some(&org), &origin)
+    }
+
+    fn account(&mut self, path: Option<PathParts>) -> Option<ServiceAccountId> {
+        let (_, name, origin) = path?;
+        if name.is_none() {
+            self.faults.add(&origin, "is not ORG/ACCOUNT");
+        }
+        self.id(name.as_deref(), &origin)
+    }
+}
+
+fn warnings(api_url: &str) -> Vec<String> {
+    let host = Url::parse(api_url).ok();
+    let is_plain = host.as_ref().is_some_and(|url| url.scheme() == "http");
+    let is_here = host
+        .as_ref()
+        .and_then(Url::host_str)
+        .is_some_and(|host| matches!(host, "localhost" | "[::1]") || host.starts_with("127."));
+    if is_plain && !is_here {
+        return vec![format!(
+            "{api_url} is not https: whoever can listen on the way reads and changes what the agent is told"
+        )];
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! By what the agent signs in.
+
+use super::faults::Faults;
+use super::layers::{Given, Layer};
+use canyon_domain::ids::ServiceAccountId;
+use secrecy::SecretString;
+use std::path::{Path, PathBuf};
+
+/// Where the kubelet puts a token for Canyon, if the pod asks for one. (The token beside it, at
+/// `kubernetes.io/serviceaccount`, is for the cluster's API server and goes nowhere else.)
+const PROJECTED: &str = "/var/run/secrets/canyon/token";
+/// The metadata server's name in every Google Cloud.
+const GCP_HOST: &str = "metadata.google.internal";
+
+/// By what the agent signs in.
+#[derive(Clone, Debug)]
+pub enum IdentitySettings {
+    /// By a key that it makes in its state folder.
+    OwnKey,
+    /// By a key in this file.
+    KeyFile(PathBuf),
+    /// By a key that it makes in this Secret of its cluster: namespace and name.
+    KeySecret(String, String),
+    /// By a token.
+    Token(SecretString),
+    /// As a service account, by a token of its place.
+    ServiceAccount(ServiceAccountId, SourceSettings),
+}
+
+/// Where a token of the place is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceSettings {
+    /// A file.
+    File(PathBuf),
+    /// Google Cloud's metadata server: its host, and the audience to ask for.
+    Gcp(String, String),
+    /// A program, with its arguments.
+    Helper(PathBuf, Vec<String>),
+}
+
+/// What the machine says besides settings.
+pub struct Place<'a> {
+    /// A variable of the environment.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether there is a file.
+    pub exists: &'a dyn Fn(&Path) -> bool,
+}
+
+const ONE_OF: [&str; 4] = ["token", "key_file", "key_secret", "service_account_path"];
+const OF_ACCOUNTS: [&str; 5] = [
+    "identity_source",
+    "identity_token_file",
+    "identity_audience",
+    "credential_helper_cmd_path",
+    "credential_helper_cmd_args",
+];
+
+/// What the layers say; `None` with at least one fault.
+pub(super) fn read(
+    layer: &Layer,
+    account: Option<ServiceAccountId>,
+    place: &Place<'_>,
+    faults: &mut Faults,
+) -> Option<IdentitySettings> {
+    let get = |key: &str| layer.0.get(key);
+    let ways: Vec<_> = ONE_OF.into_iter().filter_map(get).collect();
+    if let [first, others @ ..] = &*ways {
+        for other in others {
+            let reason =
+                format!("stands against {}: the agent signs in by one of them", first.origin);
+            faults.add(&other.origin, reason);
+        }
+    }
+    if get("service_account_path").is_none() {
+        for given in OF_ACCOUNTS.into_iter().filter_map(get) {
+            let reason = "says how to sign in as a service account, and CANYON_SERVICE_ACCOUNT_PATH is \
+                          not set";
+            faults.add(&given.origin, reason);
+        }
+        return own(layer, faults);
+    }
+    let source = source(layer, place, faults)?;
+    Some(IdentitySettings::ServiceAccount(account?, source))
+}
+
+fn own(layer: &Layer, faults: &mut Faults) -> Option<IdentitySettings> {
+    if let Some(token) = layer.0.get("token") {
+        return Some(IdentitySettings::Token(token.value.clone().into()));
+    }
+    if let Some(file) = layer.0.get("key_file") {
+        return Some(IdentitySettings::KeyFile(file.value.clone().into()));
+    }
+    let Some(Given { value, origin }) = layer.0.get("key_secret") else {
+        return Some(IdentitySettings::OwnKey);
+    };
+    let good = |part: &&str| {
+        !part.is_empty()
+            && part.len() <= 253
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
+    };
+    match value.split_once('/') {
+        Some((namespace, name)) if [namespace, name].iter().all(good) => {
+            Some(IdentitySettings::KeySecret(namespace.to_owned(), name.to_owned()))
+        }
+        _ => {
+            faults.add(origin, "is not NAMESPACE/NAME of a Secret");
+            None
+        }
+    }
+}
+
+fn source(layer: &Layer, place: &Place<'_>, faults: &mut Faults) -> Option<SourceSettings> {
+    let get = |key: &str| layer.0.get(key);
+    let wanted = get("identity_source").map(|given| (given.value.as_str(), given.origin.as_str()));
+    let file = get("identity_token_file").map(|given| PathBuf::from(&given.value));
+    let helper = get("credential_helper_cmd_path").map(|given| PathBuf::from(&given.value));
+    if let (None, Some(arguments)) = (&helper, get("credential_helper_cmd_args")) {
+        faults.add(&arguments.origin, "is set, and CANYON_CREDENTIAL_HELPER_CMD_PATH is not");
+    }
+    if let (Some(_), Some(given)) = (&helper, get("identity_token_file")) {
+        faults.add(
+            &given.origin,
+            "stands against CANYON_CREDENTIAL_HELPER_CMD_PATH: give one of them",
+        );
+    }
+    let aws = || (place.variable)("AWS_WEB_IDENTITY_TOKEN_FILE").map(PathBuf::from);
+    let projected = || Some(PathBuf::from(PROJECTED)).filter(|path| (place.exists)(path));
+    let missing = |faults: &mut Faults, setting: &str, reason: &str| {
+        faults.missing(setting, reason);
+        None
+    };
+    match wanted {
+        Some(("file", _)) => file.or_else(projected).map(SourceSettings::File).or_else(|| {
+            missing(faults, "CANYON_IDENTITY_TOKEN_FILE", "CANYON_IDENTITY_SOURCE is `file`")
+        }),
+        Some(("aws", _)) => aws().map(SourceSettings::File).or_else(|| {
+            let reason = "CANYON_IDENTITY_SOURCE is `aws`, and whatever gives this place a role for \
+                          service accounts sets it; elsewhere use a credential helper";
+            missing(faults, "AWS_WEB_IDENTITY_TOKEN_FILE", reason)
+        }),
+        Some(("gcp", _)) => Some(gcp(layer, place)),
+        Some(("helper", _)) | None if helper.is_some() => with_helper(helper?, layer, faults),
+        Some(("helper", _)) => {
+            missing(faults, "CANYON_CREDENTIAL_HELPER_CMD_PATH", "CANYON_IDENTITY_SOURCE is `helper`")
+        }
+        Some((_, origin)) => {
+            faults.add(origin, "is none of file, aws, gcp and helper");
+            None
+        }
+        None => file.or_else(projected).or_else(aws).map(SourceSettings::File).or_else(|| {
+            let reason = "the service account needs a token of this place: set this, \
+                          CANYON_CREDENTIAL_HELPER_CMD_PATH, or CANYON_IDENTITY_SOURCE=gcp";
+            missing(faults, "CANYON_IDENTITY_TOKEN_FILE", reason)
+        }),
+    }
+}
+
+fn gcp(layer: &Layer, place: &Place<'_>) -> SourceSettings {
+    let host = (place.variable)("GCE_METADATA_HOST").unwrap_or_else(|| GCP_HOST.to_owned());
+    let audience = layer.0.get("identity_audience").map_or("canyon", |given| &given.value);
+    SourceSettings::Gcp(host, audience.to_owned())
+}
+
+fn with_helper(program: PathBuf, layer: &Layer, faults: &mut Faults) -> Option<SourceSettings> {
+    let Some(Given { value, origin }) = layer.0.get("credential_helper_cmd_args") else {
+        return Some(SourceSettings::Helper(program, Vec::new()));
+    };
+    let words = words(value);
+    if words.is_none() {
+        faults.add(origin, "has a quote that does not end");
+    }
+    Some(SourceSettings::Helper(program, words?))
+}
+
+/// A line's words: separated by white space, kept together by quotes of either kind. No shell is asked,
+/// so nothing else means anything.
+fn words(line: &str) -> Option<Vec<String>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in line.chars() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            None if c == '"' || c == '\'' => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            None if c.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_becomes_words_and_no_shell_is_asked() {
+        let of = |line| words(line).unwrap();
+        assert_eq!(of("-region=us-east-2  -aud=canyon"), ["-region=us-east-2", "-aud=canyon"]);
+        assert_eq!(of(r#"-a "b c" '' d'"'e"#), ["-a", "b c", "", r#"d"e"#]);
+        assert_eq!(of("$(id) `id` ; a|b *"), ["$(id)", "`id`", ";", "a|b", "*"]);
+        assert_eq!(words("-a 'b"), None);
+    }
+}

@@ -1,0 +1,240 @@
+use super::dispatcher::DispatcherType;
+use super::identity::SourceSettings;
+use super::*;
+
+type Variables = Vec<(&'static str, &'static str)>;
+
+const STATE: (&str, &str) = ("CANYON_AGENT_STATE_DIR", "/state");
+
+fn layer(variables: &Variables, faults: &mut Faults) -> Layer {
+    let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Layer::of_environment(owned, faults)
+}
+
+fn read(variables: &Variables) -> Result<Settings, String> {
+    read_at(variables, &Vec::new(), &[])
+}
+
+fn read_at(variables: &Variables, machine: &Variables, files: &[&str]) -> Result<Settings, String> {
+    let mut faults = Faults::default();
+    let layer = layer(variables, &mut faults);
+    let variable = |wanted: &str| {
+        machine.iter().find(|(name, _)| *name == wanted).map(|(_, value)| (*value).to_owned())
+    };
+    let exists = |path: &Path| files.iter().any(|file| Path::new(file) == path);
+    let place = Place { variable: &variable, exists: &exists };
+    Settings::read(&layer, &place, faults).map_err(|faults| faults.to_string())
+}
+
+fn good() -> Variables {
+    vec![
+        ("CANYON_API_URL", "https://canyon.example.com"),
+        ("CANYON_RUNNER_PATH", "acme/far"),
+        ("CANYON_AGENT_NAME", "east-1"),
+        ("CANYON_JOB_DISPATCHER_TYPE", "local"),
+        STATE,
+    ]
+}
+
+fn with(more: &Variables) -> Variables {
+    good()
+        .into_iter()
+        .filter(|(name, _)| more.iter().all(|(other, _)| name != other))
+        .chain(more.clone())
+        .collect()
+}
+
+#[test]
+fn the_environment_file_of_the_field_is_understood() {
+    let settings = read(&vec![
+        ("CANYON_API_URL", "http://canyon-api-host:8000"),
+        ("CANYON_RUNNER_PATH", "my-group/my-runner-name"),
+        ("CANYON_SERVICE_ACCOUNT_PATH", "my-group/my-service-account-name"),
+        ("CANYON_CREDENTIAL_HELPER_CMD_PATH", "/opt/credhelpers/iamoidccredhelper"),
+        (
+            "CANYON_CREDENTIAL_HELPER_CMD_ARGS",
+            "-region=us-east-2 -endpoint=https://my-oidc-provider-host -aud=canyon",
+        ),
+        ("CANYON_SERVICE_DISCOVERY_HOST", "canyon-api-host"),
+        ("CANYON_JOB_DISPATCHER_TYPE", "local"),
+        ("CANYON_JOB_DISPATCHER_DATA_API_URL", "http://canyon-api-host:8000"),
+        ("CANYON_AGENT_NAME", "east-1"),
+        STATE,
+    ])
+    .unwrap();
+    assert_eq!(settings.org.as_str(), "my-group");
+    assert_eq!(settings.runner.unwrap().as_str(), "my-runner-name");
+    let IdentitySettings::ServiceAccount(account, source) = settings.identity else {
+        panic!("{:?}", settings.identity)
+    };
+    assert_eq!(account.as_str(), "my-service-account-name");
+    let SourceSettings::Helper(program, arguments) = source else { panic!("{source:?}") };
+    assert_eq!(program, Path::new("/opt/credhelpers/iamoidccredhelper"));
+    assert_eq!(arguments.len(), 3);
+    assert_eq!(settings.dispatcher.kind, DispatcherType::Local);
+    assert_eq!(settings.warnings.len(), 1, "plain http is said: {:?}", settings.warnings);
+}
+
+#[test]
+fn every_name_of_the_field_is_known_for_its_type_and_for_no_other() {
+    let of = [
+        ("ecs", "TASK_DEFINITION REGION CLUSTER SUBNETS LAUNCH_TYPE"),
+        (
+            "kubernetes",
+            "AUTH_TYPE IMAGE MEMORY_REQUEST MEMORY_LIMIT NAMESPACE REGION EKS_CLUSTER CPU_REQUEST CPU_LIMIT \
+             KUBE_CONFIG_PATH KUBE_SERVER CLIENT_CERT CLIENT_KEY CA_CERT SECURITY_CONTEXT_RUN_AS_USER \
+             SECURITY_CONTEXT_RUN_AS_GROUP SECURITY_CONTEXT_RUN_AS_NON_ROOT NODE_SELECTOR HOST_ALIASES \
+             POD_ANNOTATIONS POD_LABELS",
+        ),
+        (
+            "docker",
+            "HOST IMAGE LOCAL_IMAGE EXTRA_HOSTS MEMORY_LIMIT BIND_PATH REGISTRY_USERNAME REGISTRY_PASSWORD",
+        ),
+    ];
+    for (kind, names) in of {
+        for name in names.split_whitespace() {
+            let variable: &'static str = format!("CANYON_JOB_DISPATCHER_DATA_{name}").leak();
+            let given = with(&vec![("CANYON_JOB_DISPATCHER_TYPE", kind), (variable, "s3cr3t")]);
+            let settings = read(&given).unwrap();
+            assert_eq!(settings.dispatcher.get(&name.to_ascii_lowercase()), Some("s3cr3t"));
+            assert!(!format!("{settings:?}").contains("s3cr3t"), "{variable} is shown");
+            let elsewhere = read(&with(&vec![(variable, "s3cr3t")])).unwrap_err();
+            assert!(elsewhere.contains(variable) && elsewhere.contains(kind), "{elsewhere}");
+            assert!(!elsewhere.contains("s3cr3t"), "{elsewhere}");
+        }
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once_with_its_reason() {
+    insta::assert_snapshot!(read(&vec![("CANYON_AGENT_NAME", "east-1"), STATE]).unwrap_err(), @r"
+    CANYON_API_URL is not set: say where Canyon is
+    CANYON_JOB_DISPATCHER_TYPE is not set: say what jobs run on: kubernetes, ecs, docker or local
+    CANYON_RUNNER_PATH is not set: say which runner it serves: ORG/RUNNER, or ORG for those that name the agent
+    ");
+    insta::assert_snapshot!(read(&vec![
+        ("CANYON_API_URL", "ftp://user:s3cr3t@x"),
+        ("CANYON_ENDPOINT", "https://other.example.com"),
+        ("CANYON_RUNNER_PATH", "acme//far"),
+        ("CANYON_SERVICE_ACCOUNT_PATH", "other/account"),
+        ("CANYON_TOKEN", "s3cr3t"),
+        ("CANYON_AGENT_NAME", "East 1"),
+        ("CANYON_AGENT_CONCURRENCY", "0"),
+        ("CANYON_AGENT_CONCURENCY", "4"),
+        ("CANYON_AGENT_DRAIN_SECONDS", "soon"),
+        ("CANYON_AGENT_LISTEN_HEALTH", "8080"),
+        ("CANYON_AGENT_LOG_FORMAT", "xml"),
+        ("CANYON_IDENTITY_SOURCE", "azure"),
+        ("CANYON_JOB_DISPATCHER_TYPE", "ecs"),
+        ("CANYON_JOB_DISPATCHER_DATA_NAMESPACE", "x"),
+        ("CANYON_JOB_DISPATCHER_DATA_NAMESPCE", "x"),
+        STATE,
+    ]).unwrap_err(), @r"
+    CANYON_AGENT_CONCURENCY is no setting of the agent
+    CANYON_AGENT_CONCURRENCY is not a number from 1 to 10000
+    CANYON_AGENT_DRAIN_SECONDS is not a number from 0 to 86400
+    CANYON_AGENT_LISTEN_HEALTH is not ADDRESS:PORT
+    CANYON_AGENT_LOG_FORMAT is neither text nor json
+    CANYON_AGENT_NAME does not fit: `East 1` is not a valid agent id: use 1 to 100 lower case letters, digits, hyphens, underscores and single dots, starting with a letter or digit
+    CANYON_API_URL is not an http or https address
+    CANYON_ENDPOINT says something else than CANYON_API_URL; set one of them
+    CANYON_IDENTITY_SOURCE is none of file, aws, gcp and helper
+    CANYON_JOB_DISPATCHER_DATA_NAMESPACE is for the type `kubernetes`, and this agent's is `ecs`
+    CANYON_JOB_DISPATCHER_DATA_NAMESPCE is no setting of the type `ecs`, or of any other
+    CANYON_RUNNER_PATH is not ORG/NAME
+    CANYON_SERVICE_ACCOUNT_PATH stands against CANYON_TOKEN: the agent signs in by one of them
+    ");
+    insta::assert_snapshot!(read(&with(&vec![
+        ("CANYON_CREDENTIAL_HELPER_CMD_ARGS", "-a"),
+        ("CANYON_AGENT_KEY_FILE", "/k"),
+        ("CANYON_AGENT_KEY_SECRET", "k"),
+        ("CANYON_SERVICE_DISCOVERY_HOST", "other.example.com"),
+        ("CANYON_AGENT_LABELS", "a=b,c"),
+        ("CANYON_JOB_DISPATCHER_TYPE", "nomad"),
+    ])).unwrap_err(), @r"
+    CANYON_AGENT_KEY_SECRET stands against CANYON_AGENT_KEY_FILE: the agent signs in by one of them
+    CANYON_AGENT_LABELS is not NAME=VALUE,...
+    CANYON_CREDENTIAL_HELPER_CMD_ARGS says how to sign in as a service account, and CANYON_SERVICE_ACCOUNT_PATH is not set
+    CANYON_JOB_DISPATCHER_TYPE is none of kubernetes, ecs, docker and local
+    CANYON_SERVICE_DISCOVERY_HOST is not the host of CANYON_API_URL: Canyon is found by that alone
+    ");
+}
+
+#[test]
+fn a_service_account_needs_a_token_of_its_place_and_never_the_clusters_own() {
+    let account = ("CANYON_SERVICE_ACCOUNT_PATH", "acme/agents");
+    let source = |variables: &Variables, machine: &Variables, files: &[&str]| {
+        let settings = read_at(&with(variables), machine, files)?;
+        let IdentitySettings::ServiceAccount(_, source) = settings.identity else { panic!() };
+        Ok::<_, String>(source)
+    };
+    let file = |path: &str| Ok(SourceSettings::File(path.into()));
+    let aws = vec![("AWS_WEB_IDENTITY_TOKEN_FILE", "/aws")];
+    let projected = "/var/run/secrets/canyon/token";
+    let clusters = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+    assert_eq!(source(&vec![account], &aws, &[projected]), file(projected));
+    assert_eq!(source(&vec![account], &aws, &[]), file("/aws"));
+    let named = ("CANYON_IDENTITY_TOKEN_FILE", "/mine");
+    assert_eq!(source(&vec![account, named], &aws, &[projected]), file("/mine"));
+    let gcp = ("CANYON_IDENTITY_SOURCE", "gcp");
+    let host = vec![("GCE_METADATA_HOST", "127.0.0.1:1")];
+    let expected = SourceSettings::Gcp("127.0.0.1:1".to_owned(), "canyon".to_owned());
+    assert_eq!(source(&vec![account, gcp], &host, &[]), Ok(expected));
+    let none = source(&vec![account], &vec![], &[clusters]).unwrap_err();
+    assert!(none.starts_with("CANYON_IDENTITY_TOKEN_FILE is not set: "), "{none}");
+}
+
+#[test]
+fn flags_go_before_the_environment_and_that_before_the_file() {
+    let mut faults = Faults::default();
+    let line = [
+        "canyon-agent",
+        "--concurrency",
+        "3",
+        "--label",
+        "a=b",
+        "--job-dispatcher-data",
+        "image=flag",
+    ];
+    let matches = crate::arguments::command().try_get_matches_from(line).unwrap();
+    let flags = Layer::of_flags(&matches, &mut faults);
+    let environment = layer(
+        &vec![("CANYON_AGENT_CONCURRENCY", "4"), ("CANYON_AGENT_DRAIN_SECONDS", "5")],
+        &mut faults,
+    );
+    let text = "concurrency: 6\ndrain_seconds: 7\nsingle: true\njob_dispatcher_data:\n  image: file\n  host: 'h'\n";
+    let file = file::parse(text, "`f`", &mut faults);
+    assert_eq!(faults.to_string(), "");
+    let all = flags.over(environment).over(file);
+    let value = |key: &str| all.0[key].value.as_str();
+    assert_eq!([value("concurrency"), value("drain_seconds"), value("single")], ["3", "5", "true"]);
+    assert_eq!(
+        [value("job_dispatcher_data.image"), value("job_dispatcher_data.host")],
+        ["flag", "h"]
+    );
+    assert_eq!(value("labels"), "a=b");
+}
+
+#[test]
+fn a_file_is_refused_with_its_line() {
+    for (text, expected) in [
+        ("nme: x", "`nme` in `f` is no setting of the agent"),
+        ("name: [a]", "line 1 of `f` is a list, a map or an alias where a value belongs"),
+        ("name: a\nname: b", "line 2 of `f` says `name` a second time"),
+        ("- name", "line 1 of `f` is no line NAME: VALUE"),
+        ("name: &a x", "line 1 of `f` is a list, a map or an alias where a value belongs"),
+    ] {
+        let mut faults = Faults::default();
+        file::parse(text, "`f`", &mut faults);
+        assert_eq!(faults.to_string(), expected, "{text:?}");
+    }
+    let mut faults = Faults::default();
+    assert_eq!(file::parse("# nothing\n", "`f`", &mut faults), Layer::default());
+    assert!(faults.is_empty(), "{faults}");
+}
+
+#[test]
+fn a_secret_is_no_flag() {
+    let line = ["canyon-agent", "--token", "x"];
+    assert!(crate::arguments::command().try_get_matches_from(line).is_err());
+}

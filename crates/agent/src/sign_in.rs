@@ -1,0 +1,119 @@
+//! By what the agent proves who it is.
+//!
+//! Either by a key of its own, or by a token of Canyon's. Where a service account is named, that token is
+//! exchanged for one that the place itself gives (RFC 8693), so nothing is stored anywhere.
+
+pub mod agent_key;
+pub mod credential_helper;
+pub mod exchange;
+pub mod gcp;
+pub mod key_secret;
+pub mod source;
+pub mod token_file;
+
+use crate::exit::Exit;
+use crate::server_clock::ServerClock;
+use crate::settings::Settings;
+use crate::settings::identity::IdentitySettings;
+use agent_key::{OwnKey, OwnKeyError};
+use canyon_domain::causes::Causes;
+use canyon_domain::ids::{AgentId, OrgId};
+use exchange::Exchange;
+use secrecy::{ExposeSecret, SecretString};
+use source::Source;
+
+/// Why there is nothing to sign in by at the moment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SignInError(pub String);
+
+/// What `settings` say. `http` is for the exchange.
+///
+/// # Errors
+///
+/// [`Exit`] when there is nothing to sign in by.
+pub async fn of(settings: &Settings, http: &reqwest::Client) -> Result<SignIn, Exit> {
+    let key = |key: Result<OwnKey, OwnKeyError>| match key {
+        Ok(key) => {
+            let (agent, org) = (settings.name.clone(), settings.org.clone());
+            Ok(SignIn::Key { key, agent, org })
+        }
+        Err(error) => Err(Exit::Settings(Causes(&error).to_string())),
+    };
+    match &settings.identity {
+        IdentitySettings::OwnKey => {
+            key(OwnKey::load_or_create(&settings.state_dir.join("agent.key")))
+        }
+        IdentitySettings::KeyFile(path) => key(OwnKey::load(path)),
+        IdentitySettings::KeySecret(namespace, name) => {
+            let pem = key_secret::load_or_create(namespace, name).await;
+            let pem =
+                pem.map_err(|error| Exit::Settings(format!("CANYON_AGENT_KEY_SECRET: {error}")))?;
+            key(OwnKey::from_pem(pem.expose_secret(), &format!("the Secret `{namespace}/{name}`")))
+        }
+        IdentitySettings::Token(token) => Ok(SignIn::Token(token.clone())),
+        IdentitySettings::ServiceAccount(account, from) => {
+            let source = Source::of(from).map_err(|error| Exit::Broken(error.to_string()))?;
+            let (url, org) = (&settings.api_url, &settings.org);
+            let exchange = Exchange::new(http.clone(), url, org, account.clone(), source);
+            Ok(SignIn::ServiceAccount(Box::new(exchange)))
+        }
+    }
+}
+
+/// The agent's proof.
+#[derive(Debug)]
+pub enum SignIn {
+    /// It signs each request with its own key.
+    Key {
+        /// The key.
+        key: OwnKey,
+        /// Who it says it is.
+        agent: AgentId,
+        /// To whom.
+        org: OrgId,
+    },
+    /// A token that somebody has given it.
+    Token(SecretString),
+    /// A service account, by what the place gives.
+    ServiceAccount(Box<Exchange>),
+}
+
+impl SignIn {
+    /// What to show in the next request.
+    ///
+    /// # Errors
+    ///
+    /// [`SignInError`] says which source gave nothing, and why.
+    pub async fn bearer(&self, clock: &ServerClock) -> Result<SecretString, SignInError> {
+        match self {
+            Self::Key { key, agent, org } => Ok(key.token(agent, org, clock.now())),
+            Self::Token(token) => Ok(token.clone()),
+            Self::ServiceAccount(exchange) => exchange.token(clock).await,
+        }
+    }
+
+    /// Canyon does not take this token: it is not shown again. Returns whether another one may do.
+    pub fn forget(&self, refused: &SecretString) -> bool {
+        match self {
+            Self::ServiceAccount(exchange) => exchange.forget(refused),
+            Self::Key { .. } | Self::Token(_) => false,
+        }
+    }
+
+    /// The public key, PEM, where it signs in by one.
+    pub fn public_key(&self) -> Option<String> {
+        match self {
+            Self::Key { key, .. } => Some(key.public().to_pem()),
+            Self::Token(_) | Self::ServiceAccount(_) => None,
+        }
+    }
+
+    /// What people compare before they adopt the agent.
+    pub fn fingerprint(&self) -> Option<String> {
+        match self {
+            Self::Key { key, .. } => Some(key.public().fingerprint()),
+            Self::Token(_) | Self::ServiceAccount(_) => None,
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Asking for work, taking it, and the end of that.
+
+use crate::backoff::Backoff;
+use crate::desk::Desk;
+use crate::exit::Exit;
+use crate::line::LineError;
+use crate::session::LONGEST_PAUSE;
+use canyon_api::agent::{JobKey, MAX_WAIT, Poll, TakeJobs, Work};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a take whose answer was lost is repeated: an offer stands for 30 s.
+const TAKE_TIME: Duration = Duration::from_secs(40);
+/// After an answer that told nothing new, and came at once.
+const NOTHING_NEW: Duration = Duration::from_millis(500);
+/// How long an agent that has nothing left to run stays to clear away.
+const CLEARING: Duration = Duration::from_secs(10);
+/// Between two looks while it finishes.
+const FINISHING: Duration = Duration::from_millis(200);
+
+/// What follows a session.
+pub(crate) enum Next {
+    /// The process ends.
+    Exit(Exit),
+    /// Another session.
+    Reopen,
+}
+
+/// What ended a wait for work.
+enum Event {
+    Answer(Result<Work, LineError>),
+    Lost(JobKey),
+    Look,
+}
+
+/// Since when the agent finishes, and since when it has nothing left to run.
+#[derive(Default)]
+struct Finishing {
+    since: Option<Instant>,
+    idle_since: Option<Instant>,
+}
+
+impl Desk {
+    /// Works in this session until it is over.
+    pub(crate) async fn work(&mut self, session: u64) -> Next {
+        let (mut backoff, mut finishing) = (Backoff::default(), Finishing::default());
+        loop {
+            self.status.turned();
+            self.reap();
+            if self.stop.count() > 1 {
+                return Next::Exit(Exit::Done);
+            }
+            let draining = self.stop.count() > 0 || (self.settings.single && self.has_taken);
+            if draining && self.is_finished(&mut finishing) {
+                return Next::Exit(self.leave(session).await);
+            }
+            let asked_at = Instant::now();
+            let answer = match self.wait_for_work(session, draining).await {
+                Event::Answer(answer) => answer,
+                Event::Lost(job) => {
+                    self.drop_job(&job);
+                    continue;
+                }
+                Event::Look => continue,
+            };
+            let pause = match answer {
+                Ok(work) => {
+                    backoff.reset();
+                    self.status.heard(Some(session));
+                    self.status.polled();
+                    let asked = Duration::from_millis(work.pause_ms).min(LONGEST_PAUSE);
+                    match self.handle(session, work, draining).await {
+                        Ok(news) if news || asked_at.elapsed() > NOTHING_NEW => asked,
+                        Ok(_) => asked.max(NOTHING_NEW),
+                        Err(next) => return next,
+                    }
+                }
+                Err(error) => match self.not_answered(&error) {
+                    Some(next) => return next,
+                    None => {
+                        error.pause().unwrap_or_default().min(LONGEST_PAUSE).max(backoff.pause())
+                    }
+                },
+            };
+            self.rest(pause).await;
+        }
+    }
+
+    /// Whether it may go: nothing runs and nothing is left to say or to clear away, or its time is over.
+    fn is_finished(&self, finishing: &mut Finishing) -> bool {
+        let asked = self.stop.count() > 0;
+        let since = *finishing.since.get_or_insert_with(Instant::now);
+        if asked && since.elapsed() >= self.settings.drain {
+            if self.running() > 0 {
+                tracing::warn!(
+                    running = self.running(),
+                    "leaves; its jobs go on, and the next start finds them"
+                );
+            }
+            return true;
+        }
+        if self.running() > 0 || *self.undelivered.borrow() > 0 {
+            finishing.idle_since = None;
+            return false;
+        }
+        let idle_since = *finishing.idle_since.get_or_insert_with(Instant::now);
+        self.jobs.is_empty() || idle_since.elapsed() > CLEARING
+    }
+
+    async fn wait_for_work(&mut self, session: u64, draining: bool) -> Event {
+        let running = self.running();
+        let full = running >= self.concurrency();
+        let poll = Poll {
+            running,
+            draining,
+            wait_seconds: MAX_WAIT,
+            last_error: self.status.last_trouble(),
+        };
+        let (line, stop, freed) = (self.line.clone(), self.stop.clone(), self.freed.clone());
+        let signals = stop.count();
+        tokio::select! {
+            answer = line.poll(session, &poll) => Event::Answer(answer),
+            Some(job) = self.lost.recv() => Event::Lost(job),
+            () = stop.asked(signals + 1) => Event::Look,
+            () = freed.notified(), if full => Event::Look,
+            () = tokio::time::sleep(FINISHING), if draining => Event::Look,
+        }
+    }
+
+    /// `Err` ends the session; otherwise whether anything was new.
+    async fn handle(&mut self, session: u64, work: Work, draining: bool) -> Result<bool, Next> {
+        let mut news = !work.tails.is_empty();
+        for wanted in &work.wishes {
+            if self.tell(wanted) {
+                news = true;
+            } else if *self.undelivered.borrow() == 0 {
+                // It holds a job that this process knows nothing of: a new session tells what it is.
+                tracing::info!(job = %crate::job::name(&wanted.job), "is held and not known");
+                return Err(Next::Reopen);
+            }
+        }
+        for tail in work.tails {
+            self.ask(tail);
+        }
+        let room = if draining { 0 } else { self.concurrency().saturating_sub(self.running()) };
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        let new = |job: &JobKey| !self.jobs.contains_key(job);
+        let jobs: Vec<_> = work.offers.into_iter().filter(new).take(room.min(100)).collect();
+        if !jobs.is_empty() {
+            self.take(session, jobs).await?;
+            news = true;
+        }
+        Ok(news)
+    }
+
+    /// Takes jobs and starts them. Before it is known that they are this agent's, nothing is started.
+    async fn take(&mut self, session: u64, jobs: Vec<JobKey>) -> Result<(), Next> {
+        let (give_up, mut backoff) = (Instant::now() + TAKE_TIME, Backoff::default());
+        let body = TakeJobs { jobs };
+        let answer = loop {
+            self.status.turned();
+            match self.line.take(session, &body).await {
+                Ok(answer) => break answer,
+                Err(error) => {
+                    if let Some(next) = self.not_answered(&error) {
+                        return Err(next);
+                    }
+                    // What was taken all the same is held by a new session, and seen not to have begun.
+                    if Instant::now() > give_up || self.stop.count() > 1 {
+                        return Err(Next::Reopen);
+                    }
+                    tokio::time::sleep(backoff.pause()).await;
+                }
+            }
+        };
+        for refused in answer.refused {
+            tracing::info!(job = %crate::job::name(&refused.job), reason = refused.reason, "not taken");
+        }
+        self.status.took(answer.taken.len());
+        for taken in answer.taken {
+            tracing::info!(job = %crate::job::name(&taken.job), runner = %taken.order.runner_id, "taken");
+            self.start(taken);
+        }
+        Ok(())
+    }
+
+    /// What follows an error; nothing for those that pass.
+    fn not_answered(&self, error: &LineError) -> Option<Next> {
+        if error.is_superseded() {
+            return Some(Next::Exit(Exit::Superseded(error.to_string())));
+        }
+        if error.is_rejection() {
+            return Some(Next::Exit(Exit::Rejected(error.to_string())));
+        }
+        self.status.trouble(&error.to_string());
+        tracing::warn!("{error}; trying again");
+        error.is_stranger().then_some(Next::Reopen)
+    }
+
+    /// A pause that a signal ends.
+    async fn rest(&mut self, pause: Duration) {
+        let signals = self.stop.count();
+        if !pause.is_zero() {
+            let pause = if signals > 0 { pause.min(FINISHING) } else { pause };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.stop.asked(signals + 1) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Signing in as a service account: real files, real programs, and a small server in Canyon's place.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
+
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::{get, post};
+use axum::{Form, Json, Router};
+use canyon_agent::server_clock::ServerClock;
+use canyon_agent::settings::identity::SourceSettings;
+use canyon_agent::sign_in::exchange::Exchange;
+use canyon_agent::sign_in::source::Source;
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+#[derive(Clone, Default)]
+struct Canyon {
+    forms: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
+    life: Arc<Mutex<u64>>,
+    down: Arc<Mutex<bool>>,
+}
+
+async fn exchange(
+    State(canyon): State<Canyon>,
+    Form(form): Form<BTreeMap<String, String>>,
+) -> (StatusCode, Json<Value>) {
+    let mut forms = canyon.forms.lock().unwrap();
+    forms.push(form);
+    if *canyon.down.lock().unwrap() {
+        let body = json!({"error": "invalid_grant", "error_description": "no", "message": "no", "request_id": "1"});
+        return (StatusCode::BAD_REQUEST, Json(body));
+    }
+    let body = json!({
+        "access_token": format!("cya_{}", forms.len()),
+        "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+        "token_type": "Bearer",
+        "expires_in": *canyon.life.lock().unwrap(),
+    });
+    (StatusCode::OK, Json(body))
+}
+
+async fn metadata(
+    Query(query): Query<BTreeMap<String, String>>,
+    headers: HeaderMap,
+) -> (StatusCode, String) {
+    if headers.get("metadata-flavor").is_none_or(|flavor| flavor != "Google") {
+        return (StatusCode::FORBIDDEN, "no".to_owned());
+    }
+    (StatusCode::OK, format!("a.{}.{}", query["audience"], query["format"]))
+}
+
+async fn start(canyon: Canyon) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new()
+        .route("/orgs/acme/oauth/token", post(exchange))
+        .route("/computeMetadata/v1/instance/service-accounts/default/identity", get(metadata))
+        .with_state(canyon);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
+fn exchange_of(url: &str, source: &SourceSettings) -> Exchange {
+    let http = canyon_agent::line::http_client(None).unwrap();
+    let source = Source::of(source).unwrap();
+    Exchange::new(http, url, &"acme".parse().unwrap(), "agents".parse().unwrap(), source)
+}
+
+fn script(folder: &Path, text: &str) -> PathBuf {
+    let path = folder.join("helper");
+    fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[tokio::test]
+async fn a_token_is_exchanged_once_for_all_who_ask_and_anew_before_its_end() {
+    let canyon = Canyon::default();
+    *canyon.life.lock().unwrap() = 900;
+    let url = start(canyon.clone()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    fs::write(&file, "h.c.s\n").unwrap();
+    let exchange = Arc::new(exchange_of(&url, &SourceSettings::File(file.clone())));
+    let clock = Arc::new(ServerClock::default());
+    let ask = || {
+        let (exchange, clock) = (exchange.clone(), clock.clone());
+        tokio::spawn(
+            async move { exchange.token(&clock).await.unwrap().expose_secret().to_owned() },
+        )
+    };
+    let asked: Vec<_> = (0..20).map(|_| ask()).collect();
+    for token in asked {
+        assert_eq!(token.await.unwrap(), "cya_1");
+    }
+    let forms = canyon.forms.lock().unwrap().clone();
+    assert_eq!(forms.len(), 1);
+    assert_eq!(forms[0]["grant_type"], "urn:ietf:params:oauth:grant-type:token-exchange");
+    assert_eq!(forms[0]["subject_token_type"], "urn:ietf:params:oauth:token-type:jwt");
+    assert_eq!((&*forms[0]["subject_token"], &*forms[0]["service_account"]), ("h.c.s", "agents"));
+    // Canyon revokes it: the next one is by what the file has then.
+    fs::write(&file, "h.c2.s").unwrap();
+    assert!(exchange.forget(&"cya_1".into()));
+    *canyon.life.lock().unwrap() = 0;
+    assert_eq!(ask().await.unwrap(), "cya_2");
+    assert_eq!(canyon.forms.lock().unwrap()[1]["subject_token"], "h.c2.s");
+    // That one ends at once, so it is replaced.
+    assert_eq!(ask().await.unwrap(), "cya_3");
+}
+
+#[tokio::test]
+async fn a_refusal_names_account_and_source_and_is_not_repeated_at_once() {
+    let canyon = Canyon::default();
+    *canyon.down.lock().unwrap() = true;
+    let url = start(canyon.clone()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    fs::write(&file, "header.s3cr3t.signature").unwrap();
+    let exchange = exchange_of(&url, &SourceSettings::File(file.clone()));
+    let clock = ServerClock::default();
+    for _ in 0..5 {
+        let error = exchange.token(&clock).await.unwrap_err().to_string();
+        assert!(error.contains("`agents`") && error.contains("token`: no"), "{error}");
+        assert!(!error.contains("s3cr3t"), "{error}");
+    }
+    assert_eq!(canyon.forms.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_source_gives_is_a_token_or_an_error_that_names_the_source() {
+    let url = start(Canyon::default()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let of = |source: SourceSettings| async move {
+        let token = Source::of(&source).unwrap().token().await;
+        token.map(|token| token.expose_secret().to_owned()).map_err(|error| error.to_string())
+    };
+    let host = url.trim_start_matches("http://").to_owned();
+    assert_eq!(of(SourceSettings::Gcp(host, "canyon".to_owned())).await.unwrap(), "a.canyon.full");
+    let helper = script(folder.path(), r#"printf '%s.%s.%s\n' "$1" "$2" "$#""#);
+    let arguments = vec!["a".to_owned(), "$(id)".to_owned()];
+    let error = of(SourceSettings::Helper(helper.clone(), arguments)).await.unwrap_err();
+    assert!(error.contains("gave something that is no JWT"), "no shell is asked: {error}");
+    let arguments = vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!(of(SourceSettings::Helper(helper, arguments)).await.unwrap(), "a.b.2");
+    for (text, expected) in [
+        ("echo denied >&2; exit 3", "denied"),
+        ("yes a.b.c", "it wrote more than a token"),
+        ("cat /dev/zero >&2 & yes", "it wrote more than a token"),
+        ("echo s3cr3t", "gave something that is no JWT"),
+    ] {
+        let helper = script(folder.path(), text);
+        let error = of(SourceSettings::Helper(helper, Vec::new())).await.unwrap_err();
+        assert!(error.contains(expected) && !error.contains("s3cr3t"), "{text}: {error}");
+    }
+    let missing = folder.path().join("missing");
+    for source in
+        [SourceSettings::File(missing.clone()), SourceSettings::Helper(missing.clone(), Vec::new())]
+    {
+        let error = of(source).await.unwrap_err();
+        assert!(error.contains(missing.to_str().unwrap()), "{error}");
+    }
+}
