@@ -3,9 +3,12 @@
 //! Both begin empty. A variable of the runner's own environment goes on only if it is known to be
 //! meant for the program: the claim code is in that environment too.
 
+use crate::registry_token;
 use crate::{identity, identity::files::Files, settings::Settings, workspace::Workspace};
+use canyon_domain::ids::ProjectId;
 use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
+use secrecy::{ExposeSecret as _, SecretString};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -42,10 +45,13 @@ pub fn of_tofu(
     settings: &Settings,
     workspace: &Workspace,
     job: &Job,
+    read_token: Option<&SecretString>,
     phase: TokenPhase,
 ) -> Variables {
+    let own_token = registry_token::variable(&settings.api_url);
     let mut variables = inherited(settings, |name| {
         COMMON.contains(&name)
+            || own_token.as_deref() == Some(name)
             || FOR_TOFU.contains(&name)
             || FOR_TOFU_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     });
@@ -53,6 +59,11 @@ pub fn of_tofu(
     variables.retain(|(name, value)| name != "TF_CLI_CONFIG_FILE" || Path::new(value).exists());
     // Ours come last: of two of a name, the last one counts.
     let set = |name: &str, value: &OsStr| (OsString::from(name), value.to_owned());
+    if let (Some(name), Some(token)) = (own_token, read_token)
+        && !variables.iter().any(|(other, _)| *other == *name)
+    {
+        variables.push(set(&name, token.expose_secret().as_ref()));
+    }
     if let Some(of) = &job.identity {
         let against = |name: &OsStr| {
             name.to_str().is_some_and(|name| identity::environment::stands_against(of, name))
@@ -69,6 +80,9 @@ pub fn of_tofu(
             .map(|(name, value)| set(name, value.as_ref())),
     );
     variables.extend([
+        // Whose Canyon it is and where in it, for modules that ask it something.
+        set("CANYON_ENDPOINT", settings.api_url.as_ref()),
+        set("CANYON_GROUP_PATH", groups(&job.project_id).as_ref()),
         set("TMPDIR", workspace.temporary().as_os_str()),
         set("TF_DATA_DIR", workspace.data().as_os_str()),
         set("TF_IN_AUTOMATION", "1".as_ref()),
@@ -77,6 +91,11 @@ pub fn of_tofu(
         set("CHECKPOINT_DISABLE", "1".as_ref()),
     ]);
     variables
+}
+
+/// The groups that a project lies in, as a path; empty for a plain project.
+fn groups(project: &ProjectId) -> &str {
+    project.as_str().rsplit_once('/').map_or("", |(groups, _)| groups)
 }
 
 /// `TF_CLI_ARGS` could add options such as `-lock=false` to every command.

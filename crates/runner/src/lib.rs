@@ -25,6 +25,7 @@ pub mod oom;
 pub mod orphans;
 pub mod outputs;
 pub mod reaper;
+pub mod registry_token;
 pub mod render;
 pub mod result;
 pub mod run;

@@ -12,7 +12,7 @@ use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
@@ -27,6 +27,8 @@ const LOCK_TIMEOUT: &str = "-lock-timeout";
 struct Run {
     job: Job,
     settings: Settings,
+    /// What the module may read Canyon with.
+    read_token: Option<SecretString>,
     workspace: Workspace,
     stop: Stop,
     progress: Progress,
@@ -73,14 +75,15 @@ impl Run {
         workspace: Workspace,
         stop: Stop,
     ) -> Result<(Self, Shipper), Failure> {
-        let Session { job, offsets, report_every, token, line } = session;
+        let Session { job, offsets, report_every, token, read_token, line } = session;
         let recipient = |field, text: &Option<String>| {
             text.as_ref().map(|text| Seal::new(field, text)).transpose()
         };
         let seal =
             recipient("encrypted_outputs_recipient", &job.bundle.encrypted_outputs_recipient)?;
         let log_seal = recipient("encrypted_logs_recipient", &job.bundle.encrypted_logs_recipient)?;
-        let secrets = [token.expose_secret(), settings.claim_code.expose_secret()];
+        let secrets = [Some(&token), Some(&settings.claim_code), read_token.as_ref()];
+        let secrets = secrets.into_iter().flatten().map(ExposeSecret::expose_secret);
         let mask = Mask::new(secrets, &job.environment);
         let sealed = log_seal.is_some();
         let open = || -> io::Result<_> {
@@ -111,6 +114,7 @@ impl Run {
         let run = Self {
             job,
             settings,
+            read_token,
             workspace,
             stop,
             progress,
@@ -173,7 +177,8 @@ impl Run {
     }
 
     fn environment(&self, phase: TokenPhase) -> Vec<(OsString, OsString)> {
-        environment::of_tofu(&self.settings, &self.workspace, &self.job, phase)
+        let read_token = self.read_token.as_ref();
+        environment::of_tofu(&self.settings, &self.workspace, &self.job, read_token, phase)
     }
 
     /// From here on the job is at the clouds who it is in `phase`.

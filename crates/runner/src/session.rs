@@ -28,6 +28,8 @@ pub struct Session {
     pub report_every: Duration,
     /// The token, to be masked.
     pub token: SecretString,
+    /// What the module may read Canyon with.
+    pub read_token: Option<SecretString>,
     /// The line.
     pub line: Line,
 }
@@ -135,6 +137,7 @@ pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
                     offsets: claimed.offsets,
                     report_every: Duration::from_secs(claimed.report_seconds.clamp(1, 30).into()),
                     token,
+                    read_token: claimed.read_token.map(SecretString::from),
                     line: Line { client, deployment, attempt: settings.attempt },
                 });
             }

@@ -1,0 +1,44 @@
+//! How OpenTofu is told the token for a host: by a variable that is called like the host.
+
+use url::{Host, Url};
+
+/// The variable with the token for the host of this address, if it has one that OpenTofu could call by name.
+///
+/// `TF_TOKEN_` and the host's name, in which underscores stand for periods, two of them for a hyphen, and Punycode for
+/// what is not ASCII (OpenTofu, "CLI Configuration: Environment Variable Credentials"). A port belongs to the host,
+/// unless it is that of https.
+pub fn variable(address: &str) -> Option<String> {
+    let url = Url::parse(address).ok()?;
+    let host = match url.host()? {
+        Host::Domain(name) => name.to_owned(),
+        Host::Ipv4(address) => address.to_string(),
+        // Colons separate its parts, and the port too.
+        Host::Ipv6(_) => return None,
+    };
+    let port = url.port_or_known_default().filter(|port| *port != 443);
+    let port = port.map_or_else(String::new, |port| format!(":{port}"));
+    Some(format!("TF_TOKEN_{}{port}", host.replace('-', "__").replace('.', "_")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::variable;
+
+    #[test]
+    fn a_host_is_written_as_opentofu_reads_it() {
+        for (address, name) in [
+            ("https://canyon.example.com", Some("TF_TOKEN_canyon_example_com")),
+            ("https://canyon.example.com:443/stage", Some("TF_TOKEN_canyon_example_com")),
+            (
+                "https://eu-1.canyon.example.com:8443",
+                Some("TF_TOKEN_eu__1_canyon_example_com:8443"),
+            ),
+            ("https://bücher.example", Some("TF_TOKEN_xn____bcher__kva_example")),
+            ("http://127.0.0.1:8080", Some("TF_TOKEN_127_0_0_1:8080")),
+            ("https://[::1]:8080", None),
+            ("nonsense", None),
+        ] {
+            assert_eq!(variable(address).as_deref(), name, "{address}");
+        }
+    }
+}
