@@ -1,8 +1,8 @@
 //! What may be typed.
 
 use crate::commands::{
-    cancel, completion, create, delete, deploy, doctor, get, list, login, logs, outputs,
-    refresh_runner, token, update,
+    agents, cancel, completion, create, delete, deploy, doctor, get, limit, list, login, logs,
+    outputs, refresh_runner, switch, token, update,
 };
 use crate::exit;
 use crate::output::Format;
@@ -55,9 +55,21 @@ pub(crate) enum Command {
     RefreshRunner(refresh_runner::Arguments),
     /// Say what is to be configured for a runner, and try whether it works
     Doctor(doctor::Arguments),
+    /// Let an agent work that has shown its key
+    Adopt(agents::Arguments),
+    /// Refuse an agent
+    Reject(agents::Arguments),
+    /// Forget an agent: it must be adopted again
+    Forget(agents::Arguments),
+    /// Give an agent or a runner no further work
+    Disable(switch::Arguments),
+    /// Give an agent or a runner work again
+    Enable(switch::Arguments),
+    /// Limit how many jobs run at once
+    Limit(limit::Arguments),
     /// Remember address, organization and token
     Login(login::Arguments),
-    /// Make a token without a server
+    /// Make a token, at the server or here
     Token(token::Arguments),
     /// Run Canyon on this machine
     #[cfg(feature = "local")]

@@ -38,7 +38,8 @@ pub(crate) struct Assignment {
 
 /// What texts below these keys mean is decided by how they look; everything else at the top of a
 /// request is text, so that `--set description=123` stays what was typed.
-const CONFIGURATIONS: [&str; 2] = ["runner_configuration", "state_storage_configuration"];
+const CONFIGURATIONS: [&str; 4] =
+    ["runner_configuration", "state_storage_configuration", "job", "agents"];
 
 impl Assignment {
     /// Takes `path=value` apart.

@@ -1,5 +1,6 @@
 //! What can be done: one file for each command.
 
+pub(crate) mod agents;
 pub(crate) mod cancel;
 pub(crate) mod completion;
 pub(crate) mod create;
@@ -7,6 +8,7 @@ pub(crate) mod delete;
 pub(crate) mod deploy;
 pub(crate) mod doctor;
 pub(crate) mod get;
+pub(crate) mod limit;
 pub(crate) mod list;
 #[cfg(feature = "local")]
 pub(crate) mod local;
@@ -14,10 +16,12 @@ pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod outputs;
 pub(crate) mod refresh_runner;
+pub(crate) mod switch;
 pub(crate) mod token;
 pub(crate) mod update;
 
 use crate::arguments::{Cli, Command};
+use crate::commands::agents::Judgement;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -31,7 +35,7 @@ use std::io;
 pub(crate) fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
     let command = match cli.command {
         Command::Completion(arguments) => return completion::run(&arguments, output),
-        Command::Token(arguments) => return token::run(&arguments, output),
+        Command::Token(arguments) if arguments.is_offline() => return token::new(output),
         Command::Version => {
             output.text(concat!("canyon ", env!("CARGO_PKG_VERSION"), "\n"))?;
             return Ok(Exit::Ok);
@@ -67,10 +71,19 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         Command::Cancel(arguments) => cancel::run(arguments, &client, output).await,
         Command::RefreshRunner(arguments) => refresh_runner::run(arguments, &client, output).await,
         Command::Doctor(arguments) => doctor::run(arguments, &client, output).await,
-        // Served above.
-        Command::Login(_) | Command::Completion(_) | Command::Token(_) | Command::Version => {
-            Ok(Exit::Ok)
+        Command::Adopt(arguments) => {
+            agents::judge(arguments, Judgement::Adopt, &client, output).await
         }
+        Command::Reject(arguments) => {
+            agents::judge(arguments, Judgement::Reject, &client, output).await
+        }
+        Command::Forget(arguments) => agents::forget(arguments, &client, output).await,
+        Command::Limit(arguments) => limit::run(arguments, &client, output).await,
+        Command::Disable(arguments) => switch::run(arguments, true, &client, output).await,
+        Command::Enable(arguments) => switch::run(arguments, false, &client, output).await,
+        Command::Token(arguments) => token::run(arguments, &client, output).await,
+        // Served above.
+        Command::Login(_) | Command::Completion(_) | Command::Version => Ok(Exit::Ok),
         #[cfg(feature = "local")]
         Command::Local(_) => Ok(Exit::Ok),
     }

@@ -9,6 +9,8 @@ use crate::progress_bar::Display;
 use canyon_api::attempt::Stream;
 use canyon_api::client::{Client, ClientError, LogPart};
 use canyon_api::deployment::Deployment;
+#[cfg(feature = "local")]
+use canyon_domain::agent::NEVER_CONNECTED;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
@@ -35,6 +37,27 @@ pub(crate) async fn until_end(
     display: &Display,
     timeout: Option<u64>,
 ) -> Result<Deployment, CliError> {
+    let deadline = async {
+        match timeout {
+            Some(seconds) => sleep(Duration::from_secs(seconds)).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        ended = watch(client, id, display) => ended,
+        () = deadline => {
+            Err(CliError::TimedOut { id: id.to_owned(), seconds: timeout.unwrap_or_default() })
+        }
+        _ = tokio::signal::ctrl_c() => Err(CliError::Detached { id: id.to_owned() }),
+    }
+}
+
+/// The same for as long as it takes, whatever is pressed.
+pub(crate) async fn watch(
+    client: &Client,
+    id: &str,
+    display: &Display,
+) -> Result<Deployment, CliError> {
     let (sender, updates) = mpsc::channel(64);
     let mut pollers = JoinSet::new();
     pollers.spawn(poll_end(client.clone(), id.to_owned(), sender.clone()));
@@ -48,20 +71,10 @@ pub(crate) async fn until_end(
         progress: Progress::default(),
         offset: 0,
         complete: false,
+        #[cfg(feature = "local")]
+        hinted: false,
     };
-    let deadline = async {
-        match timeout {
-            Some(seconds) => sleep(Duration::from_secs(seconds)).await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        ended = watch.run() => ended,
-        () = deadline => {
-            Err(CliError::TimedOut { id: id.to_owned(), seconds: timeout.unwrap_or_default() })
-        }
-        _ = tokio::signal::ctrl_c() => Err(CliError::Detached { id: id.to_owned() }),
-    }
+    watch.run().await
 }
 
 struct Watch<'w> {
@@ -73,6 +86,9 @@ struct Watch<'w> {
     offset: u64,
     /// Whether nothing follows in the stream of events.
     complete: bool,
+    /// Whether it was said that this machine could run it.
+    #[cfg(feature = "local")]
+    hinted: bool,
 }
 
 impl Watch<'_> {
@@ -83,6 +99,8 @@ impl Watch<'_> {
                 Update::Seen(deployment) => {
                     let news = self.progress.see(&deployment);
                     self.display.show(&self.progress, news);
+                    #[cfg(feature = "local")]
+                    self.hint(&deployment);
                 }
                 Update::Ended(deployment) => {
                     self.last_events().await;
@@ -99,6 +117,17 @@ impl Watch<'_> {
         }
         // Every poller says why it stops; this is the end of one that panicked.
         Err(CliError::usage("watching the deployment failed; it goes on"))
+    }
+
+    /// Somebody without an agent may have this machine do the work.
+    #[cfg(feature = "local")]
+    fn hint(&mut self, deployment: &Deployment) {
+        let reason = deployment.waiting.as_ref().map_or("", |waiting| &waiting.reason);
+        if !self.hinted && reason.ends_with(NEVER_CONNECTED) {
+            self.hinted = true;
+            let text = "hint: start an agent of that runner; or cancel this, and `canyon deploy --local` runs it here";
+            self.display.line(text);
+        }
     }
 
     fn events(&mut self, part: &LogPart) {

@@ -13,6 +13,8 @@ mod config_file;
 mod error;
 mod exit;
 mod follow;
+#[cfg(feature = "local")]
+mod here;
 mod hint;
 mod identity;
 mod module_argument;

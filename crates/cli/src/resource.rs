@@ -14,6 +14,10 @@ pub(crate) enum Kind {
     Environment,
     EnvironmentType,
     EventSource,
+    ServiceAccount,
+    RunnerProfile,
+    ConcurrencyLimit,
+    Agent,
     Token,
 }
 
@@ -27,6 +31,10 @@ impl Kind {
             Self::Environment => "environment",
             Self::EnvironmentType => "environment type",
             Self::EventSource => "event source",
+            Self::ServiceAccount => "service account",
+            Self::RunnerProfile => "runner profile",
+            Self::ConcurrencyLimit => "limit",
+            Self::Agent => "agent",
             Self::Token => "token",
         }
     }
@@ -34,7 +42,7 @@ impl Kind {
     /// The columns of a list.
     pub(crate) fn columns(self) -> &'static [&'static str] {
         match self {
-            Self::Runner => &["id", "type", "state", "description", "updated_at"],
+            Self::Runner => &["id", "type", "state", "disabled", "description", "updated_at"],
             Self::RunnerRule => &["id", "runner_id", "project_id", "env_type_id"],
             Self::Project => &["id", "display_name", "status", "created_at"],
             Self::Environment => {
@@ -42,6 +50,12 @@ impl Kind {
             }
             Self::EnvironmentType => &["id", "display_name", "created_at"],
             Self::EventSource => &["id", "account", "source", "rule", "project", "role"],
+            Self::ServiceAccount => &["id", "role", "runner_id", "description", "updated_at"],
+            Self::RunnerProfile => &["id", "runner_types", "description", "updated_at"],
+            Self::ConcurrencyLimit => &["scope", "max_jobs", "held_by", "updated_at"],
+            Self::Agent => {
+                &["id", "state", "availability", "runner_id", "running", "version", "last_seen"]
+            }
             Self::Token => &["id", "role", "description", "created_at", "expires_at"],
         }
     }
@@ -102,6 +116,10 @@ pub(crate) fn collection(kind: Kind, project: Option<&str>) -> Vec<&str> {
         (Kind::Environment, None) => vec!["envs"],
         (Kind::EnvironmentType, _) => vec!["env-types"],
         (Kind::EventSource, _) => vec!["event-sources"],
+        (Kind::ServiceAccount, _) => vec!["service-accounts"],
+        (Kind::RunnerProfile, _) => vec!["runner-profiles"],
+        (Kind::ConcurrencyLimit, _) => vec!["concurrency-limits"],
+        (Kind::Agent, _) => vec!["agents"],
         (Kind::Token, _) => vec!["tokens"],
     }
 }

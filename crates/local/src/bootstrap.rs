@@ -37,6 +37,7 @@ pub(crate) async fn organization(app: &App, url: &str, path: &Path) -> Result<()
         org: uuid,
         org_id: id.clone(),
         role: Role::Admin,
+        runner: None,
         operator: true,
     };
     let record = TokenRecord {
@@ -44,6 +45,8 @@ pub(crate) async fn organization(app: &App, url: &str, path: &Path) -> Result<()
         description: "admin of this laptop".to_owned(),
         created_at: now,
         expires_at: None,
+        labels: [].into(),
+        grant: None,
         principal,
     };
     let audit = |action: &str, subject: String| AuditRecord {

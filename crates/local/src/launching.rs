@@ -1,20 +1,23 @@
 //! The launcher of a laptop: woken by committed writes and by deaths of jobs, and by the clock.
 
+use crate::LocalError;
 use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
 use canyon_dispatch::{Dispatcher, JobRef, Platform};
 use canyon_domain::causes::Causes;
+use canyon_domain::ids::AgentId;
 use canyon_domain::runner::RunnerType;
 use canyon_functions::App;
 use canyon_identity::federation::{Endpoints, Federation};
 use canyon_launcher::pace::TablePace;
-use canyon_launcher::{LaunchError, Launcher, Sweeper, platforms};
+use canyon_launcher::platforms::LocalClusters;
+use canyon_launcher::{LaunchError, Launcher, Sweeper, agents, platforms};
 use canyon_store::embedded::Embedded;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 
 /// A look at what is due, hint or no hint.
@@ -50,7 +53,20 @@ fn direct(app: &App, place: &Place) -> HashMap<RunnerType, Arc<dyn Platform>> {
     let endpoints = Endpoints::from_variables(&|name| std::env::var(name).ok());
     let federation = Federation::new(app.issuer.clone(), endpoints, app.clock.clone());
     let turns = Arc::new(TablePace { table: app.table.clone(), clock: app.clock.clone() });
-    platforms::direct(&Arc::new(federation), turns, place.runner_image.as_deref())
+    // A laptop's cluster is often on it.
+    let local = LocalClusters::Allowed;
+    platforms::direct(&Arc::new(federation), turns, place.runner_image.as_deref(), local)
+}
+
+/// What has the jobs of other networks started.
+fn agents(
+    app: &App,
+    image: Option<&str>,
+    here: Arc<dyn Platform>,
+) -> HashMap<RunnerType, Arc<dyn Platform>> {
+    let hints = app.agents.hints.clone();
+    let hint = move |org, agent: &AgentId| hints.hint(org, agent);
+    agents::platforms(&app.table, &app.clock, Arc::new(hint), image, Some(here))
 }
 
 /// Tends deployments until it is dropped.
@@ -70,7 +86,7 @@ pub(crate) async fn run(app: App, embedded: Embedded, place: Place) {
     if let Err(error) = local.adopt() {
         tracing::error!(%error, "cannot look for the jobs of an earlier run");
     }
-    platforms.insert(RunnerType::Local, Arc::new(local.clone()));
+    platforms.extend(agents(&app, place.runner_image.as_deref(), Arc::new(local.clone())));
     let mut hints = app.changes.subscribe();
     let sweeper = Sweeper::new(Launcher {
         table: app.table,
@@ -83,6 +99,7 @@ pub(crate) async fn run(app: App, embedded: Embedded, place: Place) {
         api_url: place.api_url,
         platforms,
         last_looks: Arc::default(),
+        limits: Arc::default(),
         publisher: None,
     });
     let mut tasks = JoinSet::new();
@@ -94,7 +111,10 @@ pub(crate) async fn run(app: App, embedded: Embedded, place: Place) {
             Some(job) = deaths.recv() => job_gone(&sweeper, &local, &job, &mut tasks).await,
             _ = tick.tick() => sweeper.pass(&mut tasks).await.map(drop),
             changed = hints.changed() => match changed {
-                Ok(()) => sweeper.pass(&mut tasks).await.map(drop),
+                Ok(()) => {
+                    sweeper.hinted();
+                    sweeper.pass(&mut tasks).await.map(drop)
+                }
                 Err(_) => return,
             },
         };
@@ -111,6 +131,18 @@ pub(crate) async fn run(app: App, embedded: Embedded, place: Place) {
     }
 }
 
+/// Until the process is asked to end. A server without what launches jobs would accept deployments
+/// that nobody begins: its end is the process's end.
+pub(crate) async fn until_asked(
+    asked: impl Future<Output = ()>,
+    launching: &mut JoinHandle<()>,
+) -> Result<(), LocalError> {
+    tokio::select! {
+        () = asked => Ok(()),
+        _ = launching => Err(LocalError::Launcher),
+    }
+}
+
 async fn job_gone(
     sweeper: &Sweeper,
     local: &LocalDispatcher,
@@ -121,4 +153,21 @@ async fn job_gone(
         local.forget(job).await;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_launchers_death_ends_the_process_and_a_signal_does_so_in_peace() {
+        let mut dead = tokio::spawn(async { panic!("the launcher dies") });
+        let ended = until_asked(std::future::pending(), &mut dead).await;
+        assert!(matches!(ended, Err(LocalError::Launcher)), "{ended:?}");
+        let mut returned = tokio::spawn(async {});
+        let ended = until_asked(std::future::pending(), &mut returned).await;
+        assert!(matches!(ended, Err(LocalError::Launcher)), "{ended:?}");
+        let mut alive = tokio::spawn(std::future::pending());
+        assert!(until_asked(std::future::ready(()), &mut alive).await.is_ok());
+    }
 }

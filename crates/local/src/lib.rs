@@ -10,7 +10,9 @@ mod environment_file;
 mod launching;
 
 use canyon_functions::App;
+use canyon_functions::app::agent_desk::AgentDesk;
 use canyon_functions::app::authentication::Recent;
+use canyon_functions::app::token_exchange::SignIns;
 use canyon_functions::changes::Changes;
 use canyon_functions::http::HttpSettings;
 use canyon_identity::file_signer::FileSigner;
@@ -19,6 +21,7 @@ use canyon_identity::key_file::{self, KeyFileError};
 use canyon_identity::master_key::{InvalidKey, KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
+use canyon_identity::verify::{PrivateIssuers, PrivateIssuersError};
 use canyon_store::blobs::Blobs;
 use canyon_store::embedded::Embedded;
 use canyon_store::{StoreError, Table};
@@ -47,6 +50,10 @@ pub struct Settings {
     pub issuer_url: Option<String>,
     /// The image of jobs in clusters and on ECS whose runner names no other.
     pub runner_image: Option<String>,
+    /// Issuers on an inner network whose keys Canyon may fetch.
+    pub private_issuers: Vec<String>,
+    /// The file with the authority of their certificates, if not one that the system trusts.
+    pub private_issuers_ca: Option<PathBuf>,
 }
 
 /// What to tell whoever started it.
@@ -76,6 +83,9 @@ pub enum LocalError {
         #[source]
         source: InvalidKey,
     },
+    /// The issuers that it may ask for keys are none, or their authority is none.
+    #[error(transparent)]
+    PrivateIssuers(#[from] PrivateIssuersError),
     /// The address is taken or not ours.
     #[error(
         "cannot listen on {address}; is another Canyon running there? choose another with --listen"
@@ -131,6 +141,8 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         .map_err(|source| LocalError::Listen { address: settings.listen, source })?;
     let address = listener.local_addr().map_err(LocalError::Serve)?;
     let url = format!("http://{address}");
+    let private_issuers =
+        PrivateIssuers::new(&settings.private_issuers, settings.private_issuers_ca)?;
     let app = App {
         table,
         blobs: Blobs::folder(&data_dir.join("blobs"))?,
@@ -144,7 +156,10 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         // The owner of the laptop has the admin's token, which is an operator's too.
         operator: None,
         changes,
+        sign_ins: Arc::new(SignIns::new(private_issuers, Arc::new(System))),
         authenticated: Recent::default(),
+        agents: AgentDesk::hinted(),
+        api_url: settings.advertise_url.unwrap_or_else(|| url.clone()),
         up_since: canyon_domain::seam::Clock::now(&System),
         job_token_life: canyon_functions::app::job_tokens::LIFE,
         serves_local_runners: true,
@@ -152,7 +167,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     let environment_file = data_dir.join("env");
     bootstrap::organization(&app, &url, &environment_file).await?;
     let place = launching::Place {
-        api_url: settings.advertise_url.unwrap_or_else(|| url.clone()),
+        api_url: app.api_url.clone(),
         runner,
         runner_image: settings.runner_image,
         data_dir,
@@ -169,15 +184,10 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     };
     let server = tokio::spawn(server.with_graceful_shutdown(drain).into_future());
     on_ready(&Ready { url, environment_file });
-    let is_asked = tokio::select! {
-        () = asked_to_end(signals) => true,
-        _ = &mut launching => false,
-    };
+    let asked = launching::until_asked(asked_to_end(signals), &mut launching).await;
     drop(ending);
     launching.abort();
-    if !is_asked {
-        return Err(LocalError::Launcher);
-    }
+    asked?;
     match tokio::time::timeout(DRAIN, server).await {
         Ok(Ok(result)) => result.map_err(LocalError::Serve),
         // Long polls are cut: their callers ask again.
@@ -186,7 +196,9 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
 }
 
 /// What is logged without `CANYON_LOG`: not each request.
-const QUIET: &str = "info,canyon_functions::http::access=warn";
+///
+/// Kubernetes' client repeats at `warn` the whole answer that it cannot read, which is as long as the cluster likes.
+const QUIET: &str = "info,canyon_functions::http::access=warn,kube_client=error";
 
 /// What happens goes to the standard error stream; `CANYON_LOG` says how much (`warn`, `debug`,
 /// `canyon_launcher=debug`, ...). A program that has set up its own logging keeps it.

@@ -1,13 +1,12 @@
 //! `canyon create`.
 
-use super::json;
+use super::{json, token};
 use crate::body::BodyArguments;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
 use crate::resource::{Kind, Resource};
 use canyon_api::client::Client;
-use canyon_api::token::{NewToken, TokenCreateBody};
 use serde_json::{Map, Value};
 
 /// What to make.
@@ -67,22 +66,28 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
+    /// A profile: settings that runners of agents take by its name
+    #[command(visible_alias = "runner-profiles")]
+    RunnerProfile {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+    /// A machine that signs in with a token of another issuer
+    #[command(visible_alias = "service-accounts")]
+    ServiceAccount {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
     /// An organization with a random name; for the operator of a Canyon, with the operator's token
     #[command(visible_alias = "organizations")]
     Organization,
     /// An API token; its secret is shown once
     #[command(visible_alias = "tokens")]
-    Token {
-        /// What it may do
-        #[arg(long, value_parser = ["viewer", "deployer", "admin"])]
-        role: String,
-        /// What it is for
-        #[arg(long, default_value = "")]
-        description: String,
-        /// Its life in seconds; for ever without it
-        #[arg(long, value_name = "SECONDS")]
-        expires_in: Option<u32>,
-    },
+    Token(token::NewArguments),
 }
 
 impl Arguments {
@@ -108,10 +113,10 @@ pub(crate) async fn run(
             named(Resource::new(Kind::EnvironmentType, id), &body)?
         }
         What::EventSource { id, body } => named(Resource::new(Kind::EventSource, id), &body)?,
+        What::RunnerProfile { id, body } => named(Resource::new(Kind::RunnerProfile, id), &body)?,
+        What::ServiceAccount { id, body } => named(Resource::new(Kind::ServiceAccount, id), &body)?,
         What::Organization => return organization(client, output).await,
-        What::Token { role, description, expires_in } => {
-            return token(&role, description, expires_in, client, output).await;
-        }
+        What::Token(arguments) => return token::create(arguments, client, output).await,
     };
     let made = client.create(&resource.collection(), &Value::Object(body)).await?;
     let id = made.get("id").and_then(Value::as_str).unwrap_or(&resource.id);
@@ -152,25 +157,6 @@ async fn organization(client: &Client, output: Output) -> Result<Exit, CliError>
     ] {
         // What a server says is not to be run by a shell.
         output.text(&format!("export {name}='{}'\n", value.replace('\'', "'\\''")))?;
-    }
-    Ok(Exit::Ok)
-}
-
-async fn token(
-    role: &str,
-    description: String,
-    expires_in_seconds: Option<u32>,
-    client: &Client,
-    output: Output,
-) -> Result<Exit, CliError> {
-    let role = serde_json::from_value(Value::from(role)).map_err(std::io::Error::other)?;
-    let body = json(&TokenCreateBody { description, role, expires_in_seconds })?;
-    let made = client.create(&["tokens"], &body).await?;
-    output
-        .notice("warning: the secret is shown this once; keep it where only its user can read it");
-    match (output.format, serde_json::from_value::<NewToken>(made.clone())) {
-        (Format::Table, Ok(token)) => output.text(&format!("{}\n", token.secret))?,
-        _ => output.thing(&made)?,
     }
     Ok(Exit::Ok)
 }

@@ -56,6 +56,18 @@ enum What {
         /// Its id
         id: String,
     },
+    /// A runner profile: deployments that need it fail from then on
+    #[command(visible_alias = "runner-profiles")]
+    RunnerProfile {
+        /// Its id
+        id: String,
+    },
+    /// A service account: nobody signs in as it any more, and its tokens end
+    #[command(visible_alias = "service-accounts")]
+    ServiceAccount {
+        /// Its id
+        id: String,
+    },
     /// An API token: it is refused from then on
     #[command(visible_alias = "tokens")]
     Token {
@@ -76,6 +88,8 @@ pub(crate) async fn run(
         What::Project { id } => Resource::new(Kind::Project, id),
         What::EnvironmentType { id } => Resource::new(Kind::EnvironmentType, id),
         What::EventSource { id } => Resource::new(Kind::EventSource, id),
+        What::RunnerProfile { id } => Resource::new(Kind::RunnerProfile, id),
+        What::ServiceAccount { id } => Resource::new(Kind::ServiceAccount, id),
         What::Token { id } => Resource::new(Kind::Token, id),
         What::Environment { project, id, force } => {
             if force {

@@ -3,12 +3,15 @@
 use super::json;
 use crate::error::CliError;
 use crate::exit::Exit;
+#[cfg(feature = "local")]
+use crate::here::{Here, Interrupts};
 use crate::module_argument;
 use crate::output::{Format, Output};
 use crate::progress_bar::Display;
 use crate::{follow, summary, variables};
 use canyon_api::client::{Client, ClientError};
 use canyon_api::deployment::{Deployment, DeploymentCreateBody, RequestedMode};
+use canyon_domain::deployment::Priority;
 use canyon_domain::job::Module;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +19,7 @@ use uuid::Uuid;
 
 /// What to deploy, and where to.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Arguments {
     /// The project
     project: String,
@@ -37,6 +41,13 @@ pub(crate) struct Arguments {
     /// Destroy everything in the environment's state; without --module, by the last deployment's
     #[arg(long)]
     destroy: bool,
+    /// What it goes before, where more wait than agents can launch
+    #[arg(long, value_enum, value_name = "WHICH")]
+    priority: Option<GivenPriority>,
+    /// Run it on this machine, whatever its runner's agents are: `canyon` is the agent, for this alone
+    #[cfg(feature = "local")]
+    #[arg(long, conflicts_with_all = ["no_wait", "timeout", "idempotency_key"])]
+    local: bool,
     /// Print the deployment's id and do not wait for its end
     #[arg(long)]
     no_wait: bool,
@@ -54,6 +65,24 @@ pub(crate) struct Arguments {
     idempotency_key: Option<String>,
 }
 
+/// See [`Priority`].
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum GivenPriority {
+    Background,
+    Normal,
+    High,
+}
+
+impl From<GivenPriority> for Priority {
+    fn from(given: GivenPriority) -> Self {
+        match given {
+            GivenPriority::Background => Self::Background,
+            GivenPriority::Normal => Self::Normal,
+            GivenPriority::High => Self::High,
+        }
+    }
+}
+
 /// How often a request whose answer was lost is repeated.
 const REPEATS: u32 = 5;
 
@@ -62,6 +91,12 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
+    #[cfg(feature = "local")]
+    let here = if arguments.local {
+        Some(Here::prepare(client, &arguments.project, &arguments.environment).await?)
+    } else {
+        None
+    };
     let inputs = variables::values(&arguments.var_file, &arguments.var)?;
     let module = match &arguments.module {
         None => None,
@@ -71,6 +106,10 @@ pub(crate) async fn run(
         }
     };
     let body = body(&arguments, module);
+    #[cfg(feature = "local")]
+    if let Some(here) = here {
+        return run_here(here, body, client, output).await;
+    }
     let key = arguments.idempotency_key.unwrap_or_else(|| Uuid::new_v4().to_string());
     let deployment = create(client, &body, &key, output).await?;
     let id = deployment.id.to_string();
@@ -89,6 +128,32 @@ pub(crate) async fn run(
     Ok(Exit::Ok)
 }
 
+/// Has this process launch it.
+#[cfg(feature = "local")]
+async fn run_here(
+    here: Here,
+    body: DeploymentCreateBody,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let mut interrupts = Interrupts::listen()?;
+    let mut agent = here.join(client, &mut interrupts, output).await?;
+    let body = DeploymentCreateBody { agent: Some(agent.name().to_owned()), ..body };
+    let key = Uuid::new_v4().to_string();
+    let ended = match create(client, &body, &key, output).await {
+        Ok(deployment) => {
+            let display = Display::new(output);
+            let id = deployment.id.to_string();
+            display.line(&format!("deployment {id}, on this machine"));
+            agent.serve(client, &id, &mut interrupts, &display).await
+        }
+        Err(error) => Err(error),
+    };
+    agent.leave(client, &mut interrupts, output).await;
+    summary::say(client, ended?, output).await?;
+    Ok(Exit::Ok)
+}
+
 fn body(arguments: &Arguments, module: Option<Module>) -> DeploymentCreateBody {
     DeploymentCreateBody {
         mode: if arguments.destroy { RequestedMode::Destroy } else { RequestedMode::Deploy },
@@ -101,6 +166,8 @@ fn body(arguments: &Arguments, module: Option<Module>) -> DeploymentCreateBody {
         encrypted_outputs_recipient: arguments.outputs_recipient.clone(),
         encrypted_logs_recipient: arguments.logs_recipient.clone(),
         is_dry_run: false,
+        priority: arguments.priority.map(Priority::from),
+        agent: None,
         runner_log_level: None,
     }
 }

@@ -9,7 +9,9 @@ use crate::output::{Format, Output};
 use crate::resource::{Kind, Resource};
 use crate::table;
 use canyon_api::client::{Client, ClientError};
-use canyon_api::runner_check::{CheckQuery, RunnerCheck, RunnerCheckStep, RunnerTrust};
+use canyon_api::runner_check::{
+    CheckQuery, RunnerCheck, RunnerCheckStep, RunnerTrust, TrustDocument,
+};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -44,6 +46,9 @@ struct RunnerArguments {
     /// Only print what to configure
     #[arg(long)]
     print_only: bool,
+    /// Print one document alone, to be piped to the program that takes it: its number, or words of its title
+    #[arg(long, requires = "print_only", value_name = "N")]
+    document: Option<String>,
     /// Only try, without printing what to configure
     #[arg(long, conflicts_with = "print_only")]
     check_only: bool,
@@ -76,6 +81,11 @@ async fn doctor(
     let mut found = Map::new();
     if !arguments.check_only {
         let trust = client.runner_trust(runner).await?;
+        if let Some(which) = &arguments.document {
+            // As it is: a program reads it.
+            output.text(&document(&trust, which)?.text)?;
+            return Ok(Exit::Ok);
+        }
         if for_people {
             output.text(&trust_text(&trust))?;
         }
@@ -152,6 +162,30 @@ fn line(step: &RunnerCheckStep) -> String {
         table::printable(&step.result),
         table::printable(&step.step)
     )
+}
+
+/// The document of that number, or the only one whose title has these words.
+fn document<'a>(trust: &'a RunnerTrust, which: &str) -> Result<&'a TrustDocument, CliError> {
+    let documents = &trust.documents;
+    let by_number = which.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    if let Some(found) = by_number.and_then(|position| documents.get(position)) {
+        return Ok(found);
+    }
+    let words = which.to_lowercase();
+    let titled = documents.iter().filter(|document| document.title.to_lowercase().contains(&words));
+    if let [found] = titled.collect::<Vec<_>>()[..] {
+        return Ok(found);
+    }
+    let all: Vec<_> = (1..)
+        .zip(documents)
+        .map(|(n, document): (u32, _)| format!("\n  {n}. {}", document.title))
+        .collect();
+    let message = if all.is_empty() {
+        "--document: there is nothing to configure for this runner".to_owned()
+    } else {
+        format!("--document: `{which}` is none of these, or more than one:{}", all.concat())
+    };
+    Err(CliError::usage(message))
 }
 
 fn trust_text(trust: &RunnerTrust) -> String {

@@ -54,6 +54,24 @@ enum What {
         /// Its id
         id: String,
     },
+    /// A runner profile
+    #[command(visible_alias = "runner-profiles")]
+    RunnerProfile {
+        /// Its id
+        id: String,
+    },
+    /// A service account
+    #[command(visible_alias = "service-accounts")]
+    ServiceAccount {
+        /// Its id
+        id: String,
+    },
+    /// An agent
+    #[command(visible_alias = "agents")]
+    Agent {
+        /// Its id
+        id: String,
+    },
     /// A deployment
     #[command(visible_alias = "deployments")]
     Deployment {
@@ -74,6 +92,9 @@ pub(crate) async fn run(
         What::Environment { project, id } => Resource::environment(project, id),
         What::EnvironmentType { id } => Resource::new(Kind::EnvironmentType, id),
         What::EventSource { id } => Resource::new(Kind::EventSource, id),
+        What::RunnerProfile { id } => Resource::new(Kind::RunnerProfile, id),
+        What::ServiceAccount { id } => Resource::new(Kind::ServiceAccount, id),
+        What::Agent { id } => Resource::new(Kind::Agent, id),
         What::Deployment { id } => {
             output.thing(&json(&client.deployment(&id).await?)?)?;
             return Ok(Exit::Ok);

@@ -50,6 +50,22 @@ enum What {
     /// AWS accounts whose events on the bus may ask for deployments
     #[command(visible_alias = "event-source")]
     EventSources,
+    /// Profiles of runners
+    #[command(visible_alias = "runner-profile")]
+    RunnerProfiles,
+    /// Limits on how many jobs run at once, and who holds their places
+    #[command(visible_alias = "limit")]
+    Limits,
+    /// Machines that sign in with tokens of other issuers
+    #[command(visible_alias = "service-account")]
+    ServiceAccounts,
+    /// Agents, which launch jobs where Canyon itself cannot reach
+    #[command(visible_alias = "agent")]
+    Agents {
+        /// Only those that wait to be adopted
+        #[arg(long)]
+        pending: bool,
+    },
     /// Deployments, newest first
     #[command(visible_alias = "deployment")]
     Deployments {
@@ -90,6 +106,13 @@ pub(crate) async fn run(
         What::Environments { project } => (Kind::Environment, project, vec![]),
         What::EnvironmentTypes => (Kind::EnvironmentType, None, vec![]),
         What::EventSources => (Kind::EventSource, None, vec![]),
+        What::RunnerProfiles => (Kind::RunnerProfile, None, vec![]),
+        What::Limits => (Kind::ConcurrencyLimit, None, vec![]),
+        What::ServiceAccounts => (Kind::ServiceAccount, None, vec![]),
+        What::Agents { pending } => {
+            let filter = pending.then(|| ("state", "pending".to_owned()));
+            (Kind::Agent, None, filter.into_iter().collect())
+        }
         What::Tokens => (Kind::Token, None, vec![]),
         What::Deployments { project, environment, limit } => {
             let filter = DeploymentQuery { project_id: project, env_id: environment };
@@ -103,8 +126,12 @@ pub(crate) async fn run(
         }
     };
     let mut items = client.list(&resource::collection(kind, project.as_deref()), &filter).await?;
-    if kind == Kind::Runner && output.format == Format::Table {
-        items.iter_mut().for_each(show_types);
+    if output.format == Format::Table {
+        match kind {
+            Kind::Runner => items.iter_mut().for_each(show_types),
+            Kind::Agent => items.iter_mut().for_each(show_session),
+            _ => {}
+        }
     }
     output.list(items, kind.columns())?;
     Ok(Exit::Ok)
@@ -118,6 +145,13 @@ fn show_types(runner: &mut Value) {
     let members = [("type", "runner_configuration"), ("state", "state_storage_configuration")];
     for (column, configuration) in members {
         runner[column] = runner[configuration]["type"].clone();
+    }
+}
+
+/// What an agent says of itself stands in its session; a table shows it beside its id.
+fn show_session(agent: &mut Value) {
+    for column in ["running", "version", "last_seen"] {
+        agent[column] = agent["session"][column].clone();
     }
 }
 

@@ -26,6 +26,12 @@ pub(crate) struct Arguments {
     /// Image of jobs in clusters and on ECS whose runner names no other
     #[arg(long, value_name = "IMAGE", env = "CANYON_RUNNER_IMAGE")]
     runner_image: Option<String>,
+    /// Issuers on an inner network whose keys Canyon may fetch, separated by commas
+    #[arg(long, value_name = "URLS", value_delimiter = ',', env = "CANYON_PRIVATE_ISSUERS")]
+    private_issuers: Vec<String>,
+    /// File with the authority of their certificates, if not one that the system trusts
+    #[arg(long, value_name = "FILE", env = "CANYON_PRIVATE_ISSUERS_CA")]
+    private_issuers_ca: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: Arguments, output: Output) -> Result<Exit, CliError> {
@@ -38,6 +44,8 @@ pub(crate) fn run(arguments: Arguments, output: Output) -> Result<Exit, CliError
         advertise_url: arguments.advertise_url,
         issuer_url: arguments.issuer_url,
         runner_image: arguments.runner_image,
+        private_issuers: arguments.private_issuers,
+        private_issuers_ca: arguments.private_issuers_ca,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime

@@ -67,6 +67,22 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
+    /// A profile; a `job` that is given replaces the stored one
+    #[command(visible_alias = "runner-profiles")]
+    RunnerProfile {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
+    /// A service account; its `trust_policies` replace the stored ones, and its tokens end
+    #[command(visible_alias = "service-accounts")]
+    ServiceAccount {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
 }
 
 pub(crate) async fn run(
@@ -80,6 +96,8 @@ pub(crate) async fn run(
         What::Environment { project, id, body } => (Resource::environment(project, id), body),
         What::EnvironmentType { id, body } => (Resource::new(Kind::EnvironmentType, id), body),
         What::EventSource { id, body } => (Resource::new(Kind::EventSource, id), body),
+        What::RunnerProfile { id, body } => (Resource::new(Kind::RunnerProfile, id), body),
+        What::ServiceAccount { id, body } => (Resource::new(Kind::ServiceAccount, id), body),
         What::RunnerRule { id, .. } => {
             return Err(CliError::usage_with_hint(
                 "a runner rule cannot be changed",

@@ -106,6 +106,8 @@ fn body(project: String) -> DeploymentCreateBody {
         encrypted_outputs_recipient: None,
         encrypted_logs_recipient: None,
         is_dry_run: false,
+        priority: None,
+        agent: None,
         runner_log_level: None,
     }
 }

@@ -1,0 +1,108 @@
+//! `canyon deploy --local`: this process is the agent of the deployment's runner, for this deployment alone.
+//!
+//! It makes a key in memory, asks to be an agent under a name of its own, and adopts that with the caller's token.
+//! The agent is reserved: it is offered nothing but the deployment that names it. At the end it is forgotten.
+
+mod interrupts;
+mod joining;
+mod own_agent;
+
+pub(crate) use interrupts::Interrupts;
+
+use crate::error::CliError;
+use crate::settings::variable;
+use canyon_agent::kinds::local::runner_program;
+use canyon_api::client::Client;
+use canyon_domain::ids::{AgentId, OrgId, RunnerId};
+use canyon_domain::runner::RunnerType;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// Programs that apply modules.
+const TOFU: [&str; 2] = ["tofu", "terraform"];
+
+/// What is known before anything is written.
+#[derive(Debug)]
+pub(crate) struct Here {
+    org: OrgId,
+    runner: RunnerId,
+    kind: RunnerType,
+    name: AgentId,
+    program: PathBuf,
+    state_dir: PathBuf,
+}
+
+impl Here {
+    /// Looks whether this machine can run what is deployed to the environment.
+    pub(crate) async fn prepare(
+        client: &Client,
+        project: &str,
+        env: &str,
+    ) -> Result<Self, CliError> {
+        let environment = client.get(&["projects", project, "envs", env]).await?;
+        let runner = text(&environment, "/runner_id");
+        let definition = client.get(&["runners", &runner]).await?;
+        let given = text(&definition, "/runner_configuration/type");
+        let kind = given.parse().ok().filter(|kind: &RunnerType| kind.may_have_agent());
+        let Some(kind) = kind else {
+            return Err(CliError::usage_with_hint(
+                format!(
+                    "runner `{runner}` is of type `{given}`, whose jobs Canyon launches where they belong; only those \
+                     of agents and of type `local` can run here"
+                ),
+                "deploy without --local",
+            ));
+        };
+        let program = runner_program().ok_or_else(|| {
+            CliError::usage_with_hint(
+                "there is no `canyon-runner` beside `canyon` or on the PATH",
+                "it comes with `canyon`: put it beside it",
+            )
+        })?;
+        if !TOFU.iter().any(|program| is_on_path(program)) {
+            return Err(CliError::usage_with_hint(
+                "there is neither OpenTofu (`tofu`) nor Terraform on the PATH",
+                "install OpenTofu 1.6 or newer",
+            ));
+        }
+        let name = own_name()?;
+        let state_dir = state_dir()?.join(name.as_str());
+        let misread = |what: &str| CliError::usage(format!("Canyon's answer has no good {what}"));
+        Ok(Self {
+            org: client.org().parse().map_err(|_| misread("organization"))?,
+            runner: runner.parse().map_err(|_| misread("runner"))?,
+            kind,
+            name,
+            program,
+            state_dir,
+        })
+    }
+}
+
+fn text(answer: &Value, pointer: &str) -> String {
+    answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// `cli-<user>-<random>`.
+fn own_name() -> Result<AgentId, CliError> {
+    let user = variable("USER").unwrap_or_else(|| "user".to_owned()).to_ascii_lowercase();
+    let user: String = user.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
+    let random = Uuid::new_v4().simple().to_string();
+    let name = format!("cli-{user}-{}", random.get(..10).unwrap_or(&random));
+    name.parse().map_err(|_| CliError::usage(format!("`{name}` is no good name of an agent")))
+}
+
+/// Where jobs lie while they run.
+fn state_dir() -> Result<PathBuf, CliError> {
+    let given = variable("XDG_STATE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let home = || variable("HOME").map(|home| Path::new(&home).join(".local/state"));
+    given.or_else(home).map(|folder| folder.join("canyon/deployments")).ok_or_else(|| {
+        CliError::usage_with_hint("this machine has no home folder for jobs", "set HOME")
+    })
+}

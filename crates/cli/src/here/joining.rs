@@ -1,0 +1,144 @@
+//! How this process becomes an agent: it asks, is adopted, and begins to work.
+
+use super::Here;
+use super::own_agent::{DRAIN, JOINING, OwnAgent, PAUSE};
+use crate::error::CliError;
+use crate::output::Output;
+use crate::settings::variable;
+use canyon_agent::kinds::Kind;
+use canyon_agent::kinds::local::LocalKind;
+use canyon_agent::line::{self, Line};
+use canyon_agent::settings::Settings;
+use canyon_agent::settings::dispatcher::{DispatcherSettings, DispatcherType};
+use canyon_agent::settings::identity::IdentitySettings;
+use canyon_agent::sign_in::SignIn;
+use canyon_agent::sign_in::agent_key::{OwnKey, new_pem};
+use canyon_agent::stop::Stop;
+use canyon_api::agent::{OpenSession, PROTOCOL};
+use canyon_api::client::Client;
+use secrecy::ExposeSecret as _;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+/// Variables by which providers find credentials.
+const OF_CLOUDS: [&str; 4] = ["AWS_", "ARM_", "AZURE_", "GOOGLE_"];
+
+impl Here {
+    /// Whether the caller may adopt the agent. Nobody is called so yet: who may is told so.
+    pub(super) async fn check_right(
+        &self,
+        client: &Client,
+        output: Output,
+    ) -> Result<(), CliError> {
+        match client.adopt_agent(self.name.as_str()).await {
+            Err(error) if error.status() == Some(404) => Ok(()),
+            Err(error) if error.status() == Some(403) => {
+                output.notice("--local makes this machine an agent for a while, and adopts it");
+                Err(error.into())
+            }
+            Err(error) => Err(error.into()),
+            Ok(_) => Err(CliError::usage("another agent is called like this process; try again")),
+        }
+    }
+
+    /// Asks to be an agent, adopts that, and begins to work.
+    pub(super) async fn enter(
+        &self,
+        agent: &mut OwnAgent,
+        client: &Client,
+        stops: watch::Receiver<u32>,
+    ) -> Result<(), CliError> {
+        let folder = &self.state_dir;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| CliError::file("make", folder, error))?;
+        let key = OwnKey::from_pem(new_pem().expose_secret(), "this process")
+            .map_err(|error| CliError::usage(error.to_string()))?;
+        let settings = self.settings(client.url());
+        let kind = LocalKind::new(&settings).map_err(|error| CliError::usage(error.to_string()))?;
+        let kind: Arc<dyn Kind> = Arc::new(kind.serving(self.kind, own_credentials()));
+        let http = line::http_client(settings.ca_file.as_deref()).map_err(CliError::usage)?;
+        let (sign_in, clock) = (self.sign_in(&key), Arc::default());
+        let line = Line::new(http.clone(), client.url(), &self.org, &self.name, sign_in, clock);
+        self.ask(&line, &*kind).await?;
+        let known = client.agent(self.name.as_str()).await?;
+        if known.fingerprint != Some(key.public().fingerprint()) {
+            return Err(CliError::usage("another agent is called like this process; try again"));
+        }
+        client.adopt_agent(self.name.as_str()).await?;
+        let work = canyon_agent::run_as(settings, kind, self.sign_in(&key), http, Stop::of(stops));
+        agent.work = Some(tokio::spawn(work));
+        agent.until_it_works(client).await
+    }
+
+    fn sign_in(&self, key: &OwnKey) -> SignIn {
+        SignIn::Key { key: key.clone(), agent: self.name.clone(), org: self.org.clone() }
+    }
+
+    /// Shows the key, so that it can be adopted.
+    async fn ask(&self, line: &Line, kind: &dyn Kind) -> Result<(), CliError> {
+        let failed = |reason: String| CliError::usage(format!("cannot become an agent: {reason}"));
+        let body = OpenSession {
+            instance: Uuid::new_v4().to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: PROTOCOL,
+            serves: vec![self.kind],
+            place: kind.place().await.map_err(|error| failed(error.to_string()))?,
+            labels: BTreeMap::new(),
+            runner: Some(self.runner.clone()),
+            reserved: true,
+            concurrency: 1,
+            public_key: line.public_key(),
+            found: Vec::new(),
+        };
+        let deadline = Instant::now() + JOINING;
+        loop {
+            match line.open(&body).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_lasting() || Instant::now() > deadline => {
+                    return Err(failed(error.to_string()));
+                }
+                Err(error) => sleep(error.pause().unwrap_or(PAUSE).min(JOINING)).await,
+            }
+        }
+    }
+
+    fn settings(&self, url: &str) -> Settings {
+        let url = url.trim_end_matches('/').to_owned();
+        let mut dispatcher = DispatcherSettings::of(DispatcherType::Local, []);
+        // Jobs reach Canyon where this process does.
+        dispatcher.api_url = Some(url.clone());
+        Settings {
+            api_url: url,
+            org: self.org.clone(),
+            runner: Some(self.runner.clone()),
+            name: self.name.clone(),
+            labels: BTreeMap::new(),
+            identity: IdentitySettings::OwnKey,
+            dispatcher,
+            state_dir: self.state_dir.clone(),
+            concurrency: 1,
+            drain: DRAIN,
+            single: false,
+            reserved: true,
+            listen_health: None,
+            ca_file: variable("CANYON_CA_FILE").map(PathBuf::from),
+            runner_program: Some(self.program.clone()),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// What the job's providers may use: here there are no others than the caller's.
+fn own_credentials() -> BTreeMap<OsString, OsString> {
+    let of_clouds = |name: &OsStr| {
+        name.to_str().is_some_and(|name| OF_CLOUDS.iter().any(|cloud| name.starts_with(cloud)))
+    };
+    std::env::vars_os().filter(|(name, _)| of_clouds(name)).collect()
+}

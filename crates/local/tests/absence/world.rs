@@ -1,0 +1,239 @@
+//! Canyon in this process, with a clock that the test moves: the API over HTTP, and a launcher that looks at what is
+//! due as often as that clock says.
+
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::ids::{OrgUuid, PrincipalId};
+use canyon_domain::inventory::Organization;
+use canyon_domain::principal::{Principal, Role};
+use canyon_domain::seam::{Clock, Entropy as _};
+use canyon_functions::App;
+use canyon_functions::app::agent_desk::AgentDesk;
+use canyon_functions::app::authentication::Recent;
+use canyon_functions::app::token_exchange::SignIns;
+use canyon_functions::changes::Changes;
+use canyon_functions::http::{HttpSettings, router};
+use canyon_identity::bearer;
+use canyon_identity::file_signer::FileSigner;
+use canyon_identity::issuer::Issuer;
+use canyon_identity::master_key::MasterKey;
+use canyon_identity::master_keys::MasterKeys;
+use canyon_identity::system::System;
+use canyon_identity::verify::PrivateIssuers;
+use canyon_launcher::{Launcher, Sweeper, agents};
+use canyon_store::Table;
+use canyon_store::blobs::Blobs;
+use canyon_store::embedded::Embedded;
+use canyon_store::organizations::TokenRecord;
+use jiff::{SignedDuration, Timestamp};
+use reqwest::Method;
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+/// The runner of every deployment.
+pub(crate) const RUNNER: &str = "far";
+const ORG: &str = "acme";
+/// Between two looks of the launcher, in seconds.
+const STEP: i64 = 5;
+/// Looks after which everything that was due has been done.
+const MAX_LOOKS: usize = 50;
+
+/// The system's time, and what the test adds to it.
+#[derive(Clone, Default)]
+struct Moved(Arc<Mutex<SignedDuration>>);
+
+impl Clock for Moved {
+    fn now(&self) -> Timestamp {
+        System.now() + *self.0.lock().unwrap()
+    }
+}
+
+/// Ends with the test's runtime.
+pub(crate) struct World {
+    clock: Moved,
+    sweeper: Sweeper,
+    url: String,
+    http: reqwest::Client,
+    admin: String,
+    _folder: TempDir,
+}
+
+impl World {
+    /// With a runner that agents serve, and two environments.
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let clock = Moved::default();
+        let app = app(&folder, &url, &clock).await;
+        let admin = organization(&app).await;
+        let served = router(app.clone(), &HttpSettings::default());
+        tokio::spawn(async move { axum::serve(listener, served).await });
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let sweeper = Sweeper::new(launcher(app));
+        let world = Self { clock, sweeper, url, http, admin, _folder: folder };
+        let runner = json!({
+            "id": RUNNER,
+            // No job of these tests is too slow.
+            "runner_configuration": { "type": "docker-agent", "job": { "timeouts": { "run_seconds": 7200 } } },
+            "state_storage_configuration": { "type": "s3", "bucket": "states" },
+        });
+        world.make("/runners", runner).await;
+        world.make("/runner-rules", json!({ "runner_id": RUNNER })).await;
+        world.make("/env-types", json!({ "id": "dev" })).await;
+        world.make("/projects", json!({ "id": "shop" })).await;
+        for env in ["one", "two"] {
+            world.make("/projects/shop/envs", json!({ "id": env, "env_type_id": "dev" })).await;
+        }
+        world
+    }
+
+    /// Asks as `token`, below the organization.
+    pub(crate) async fn call(
+        &self,
+        token: &str,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (u16, Value) {
+        let url = format!("{}/orgs/{ORG}{path}", self.url);
+        let mut request = self.http.request(method, url).bearer_auth(token);
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body.to_string());
+        }
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        let text = answer.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    /// Makes something that must succeed.
+    pub(crate) async fn make(&self, path: &str, body: Value) -> Value {
+        let (status, answer) = self.call(&self.admin, Method::POST, path, Some(&body)).await;
+        assert_eq!(status, 201, "{path}: {answer}");
+        answer
+    }
+
+    /// Asks for a deployment, and lets the launcher see it.
+    pub(crate) async fn deploy(&self, env: &str) -> String {
+        let module = json!({ "source": "inline", "source_code": "# nothing" });
+        let body =
+            json!({ "project_id": "shop", "env_id": env, "mode": "deploy", "module": module });
+        let made = self.make("/deployments", body).await;
+        self.look().await;
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) async fn deployment(&self, id: &str) -> Value {
+        let path = format!("/deployments/{id}");
+        let (status, found) = self.call(&self.admin, Method::GET, &path, None).await;
+        assert_eq!(status, 200, "{found}");
+        found
+    }
+
+    /// So many seconds pass, and the launcher does what falls due in them.
+    pub(crate) async fn pass(&self, seconds: i64) {
+        for _ in 0..seconds / STEP {
+            *self.clock.0.lock().unwrap() += SignedDuration::from_secs(STEP);
+            self.look().await;
+        }
+    }
+
+    async fn look(&self) {
+        for _ in 0..MAX_LOOKS {
+            let mut tasks = JoinSet::new();
+            let pass = self.sweeper.pass(&mut tasks).await.unwrap();
+            tasks.join_all().await;
+            if pass.due.is_empty() {
+                return;
+            }
+        }
+        panic!("something stays due however often it is done");
+    }
+}
+
+async fn app(folder: &TempDir, url: &str, clock: &Moved) -> App {
+    let embedded = Embedded::open(&folder.path().join("canyon.db"), Arc::new(|| {})).unwrap();
+    let table = Table::new(embedded.client(), "canyon");
+    table.ensure().await.unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(clock.clone());
+    let signer = Arc::new(FileSigner::new(&folder.path().join("issuer.pk8")));
+    let issuer = Issuer::new(url, signer, vec![], clock.clone(), Arc::new(System));
+    App {
+        table,
+        blobs: Blobs::folder(&folder.path().join("blobs")).unwrap(),
+        clock: clock.clone(),
+        entropy: Arc::new(System),
+        master_keys: Arc::new(MasterKeys::known(MasterKey::new(&[7; 32]).unwrap())),
+        issuer: Arc::new(issuer),
+        operator: None,
+        changes: Changes::new(Duration::from_secs(1)),
+        sign_ins: Arc::new(SignIns::new(PrivateIssuers::default(), clock)),
+        authenticated: Recent::default(),
+        agents: AgentDesk::default(),
+        api_url: url.to_owned(),
+        up_since: Timestamp::MIN,
+        job_token_life: canyon_functions::app::job_tokens::LIFE,
+        serves_local_runners: false,
+    }
+}
+
+/// As `canyon local` wires it, but that it looks when the test says.
+fn launcher(app: App) -> Launcher {
+    let hints = app.agents.hints.clone();
+    let hint = Arc::new(move |org, agent: &_| hints.hint(org, agent));
+    Launcher {
+        platforms: agents::platforms(&app.table, &app.clock, hint, None, None),
+        table: app.table,
+        blobs: app.blobs,
+        clock: app.clock,
+        entropy: app.entropy,
+        master_keys: app.master_keys,
+        up_since: Timestamp::MIN,
+        api_url: app.api_url,
+        organizations: Arc::default(),
+        last_looks: Arc::default(),
+        limits: Arc::default(),
+        publisher: None,
+    }
+}
+
+/// Makes the organization; its admin's token.
+async fn organization(app: &App) -> String {
+    let (now, secret) = (app.now(), bearer::api_token(&System).expose_secret().to_owned());
+    let (org, by) = (OrgUuid(System.id(now)), PrincipalId(System.id(now)));
+    let principal = Principal {
+        id: by,
+        org,
+        org_id: ORG.parse().unwrap(),
+        role: Role::Admin,
+        runner: None,
+        operator: false,
+    };
+    let token = TokenRecord {
+        hash: bearer::hash(&secret),
+        principal,
+        description: "the test's".to_owned(),
+        created_at: now,
+        expires_at: None,
+        labels: [].into(),
+        grant: None,
+    };
+    let record = AuditRecord {
+        id: Uuid::now_v7(),
+        at: now,
+        by,
+        action: "organization.create".to_owned(),
+        subject: format!("orgs/{ORG}"),
+        by_right: "canyon".to_owned(),
+    };
+    let made =
+        Organization { id: ORG.parse().unwrap(), uuid: org, created_at: now, created_by: by };
+    app.table.create_organization(&made, &token, &record).await.unwrap();
+    secret
+}

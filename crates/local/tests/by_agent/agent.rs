@@ -1,0 +1,75 @@
+//! `canyon-agent`, in a process of its own.
+
+use crate::canyon::{Canyon, ORG, RUNNER};
+use secrecy::ExposeSecret as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+pub(crate) type Variables = Vec<(String, String)>;
+
+/// It ends with the thread of its test, even if somebody kills the whole test run.
+pub(crate) async fn command(canyon: &Canyon, folder: &Path, variables: Variables) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(program())
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("CANYON_API_URL", &canyon.url)
+        .env("CANYON_RUNNER_PATH", format!("{ORG}/{RUNNER}"))
+        .env("CANYON_TOKEN", canyon.agents_token().await.expose_secret())
+        .env("CANYON_AGENT_NAME", "companion")
+        // Twenty starts at once, and those that linger.
+        .env("CANYON_AGENT_CONCURRENCY", "30")
+        .env("CANYON_AGENT_STATE_DIR", folder.join("state"))
+        .envs(variables);
+    command
+}
+
+/// It ends with this value. Its jobs are the bed's.
+pub(crate) struct Agent {
+    folder: TempDir,
+    child: Child,
+}
+
+impl Agent {
+    /// Signs in as an agent of Canyon's one runner.
+    pub(crate) async fn start(canyon: &Canyon, variables: Variables) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let log = File::create(folder.path().join("log")).unwrap();
+        let child = command(canyon, folder.path(), variables)
+            .await
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Self { folder, child }
+    }
+
+    /// Where a job's process works.
+    pub(crate) fn work(&self, job: &Path) -> PathBuf {
+        self.folder.path().join("state/jobs").join(job).join("work")
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+            eprintln!("--- the agent's log\n{log}");
+        }
+    }
+}
+
+fn program() -> PathBuf {
+    let missing = "CANYON_TEST_BIN_DIR must name the folder of `canyon-agent`; run `cargo build -p canyon-agent`";
+    let folder = std::env::var_os("CANYON_TEST_BIN_DIR").unwrap_or_else(|| panic!("{missing}"));
+    let program = PathBuf::from(folder).join("canyon-agent");
+    assert!(program.is_file(), "{missing}");
+    program
+}

@@ -1,0 +1,88 @@
+//! Containers of a real Docker engine, by its agent.
+
+use crate::agent::Agent;
+use crate::bed::{ACT_IMAGE, Facts, act_image};
+use crate::behaviour::{self, Act};
+use crate::canyon::Canyon;
+use crate::check;
+use crate::far::{Bed, Far, Place, settings};
+use crate::notes::Notes;
+use canyon_dispatch::JobRef;
+use serde_json::json;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The engine. The runner's containers end with the test.
+struct Engine {
+    notes: Notes,
+    label: OnceLock<String>,
+}
+
+impl Bed for Engine {
+    fn tell(&self, job: &JobRef, act: Act) {
+        Bed::tell(&self.notes, job, act);
+    }
+
+    fn noted(&self, far: (&Canyon, &Agent), job: &JobRef, what: &str) -> usize {
+        Bed::noted(&self.notes, far, job, what)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let Some(label) = self.label.get() else { return };
+        let script = "docker ps -aq --filter label=$1 | xargs -r docker rm -fv";
+        let _ = Command::new("sh")
+            .args(["-c", script, "sh", label])
+            .env("DOCKER_HOST", Facts::of_cluster().get("DOCKER_HOST"))
+            .output();
+    }
+}
+
+async fn place() -> Place<Engine> {
+    let facts = Facts::of_cluster();
+    tokio::task::spawn_blocking(|| act_image(facts)).await.unwrap();
+    let notes = Notes::at(facts.get("NODE_ADDRESS"));
+    let definition = json!({
+        "runner_configuration": { "type": "docker-agent" },
+        "state_storage_configuration": { "type": "s3", "bucket": "states" },
+    });
+    let data = [("HOST", facts.get("DOCKER_HOST")), ("IMAGE", ACT_IMAGE), ("LOCAL_IMAGE", "true")];
+    let variables = settings("docker", Some(&notes), &data);
+    Place { bed: Engine { notes, label: OnceLock::new() }, definition, variables }
+}
+
+macro_rules! behaves {
+    ($($rule:ident),* $(,)?) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $rule() {
+            let far = Far::at(place().await).await;
+            far.bed.label.set(format!("canyon.dev/runner={}", far.canyon.runner)).unwrap();
+            behaviour::$rule(&far).await;
+        })*
+    };
+}
+
+behaves! {
+    a_job_that_was_never_started_is_gone_and_may_be_stopped,
+    a_second_start_finds_the_first_dead_or_alive,
+    of_many_starts_at_once_one_runs,
+    a_job_is_asked_once_and_lives_until_it_ends,
+    what_a_dead_job_wrote_is_there_until_it_is_forgotten,
+    a_living_job_is_not_forgotten,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {
+    let place = place().await;
+    check::finds_all_good(&place).await;
+    let cases = [
+        ("CANYON_JOB_DISPATCHER_DATA_IMAGE", "canyon.test/absent:1", "`image`"),
+        ("CANYON_JOB_DISPATCHER_DATA_NETWORK", "no-such-network", "`network`"),
+        ("CANYON_JOB_DISPATCHER_DATA_BIND_PATH", "/no/such/folder:/a", "`bind_path`"),
+        ("CANYON_JOB_DISPATCHER_DATA_HOST", "unix:///nowhere/docker.sock", "`host`"),
+    ];
+    for (name, value, expected) in cases {
+        check::names_what_is_wrong(&place, &[(name, value)], expected).await;
+    }
+}

@@ -1,0 +1,79 @@
+//! Tasks of a strict ECS that are containers which really run, by the agent of the account.
+
+use crate::agent::Agent;
+use crate::bed::{ACT_IMAGE, Facts, act_image};
+use crate::behaviour::{self, Act};
+use crate::canyon::Canyon;
+use crate::check;
+use crate::ecs_bed::{ACCOUNT, Account, LOG_GROUP, REGION};
+use crate::far::{Bed, Far, Place, settings};
+use crate::notes::Notes;
+use canyon_dispatch::JobRef;
+use serde_json::json;
+
+/// The account. It ends with the test, and its containers do.
+struct Tasks {
+    notes: Notes,
+    _account: Account,
+}
+
+impl Bed for Tasks {
+    fn tell(&self, job: &JobRef, act: Act) {
+        Bed::tell(&self.notes, job, act);
+    }
+
+    fn noted(&self, far: (&Canyon, &Agent), job: &JobRef, what: &str) -> usize {
+        Bed::noted(&self.notes, far, job, what)
+    }
+}
+
+async fn place() -> Place<Tasks> {
+    let facts = Facts::of_cluster();
+    tokio::task::spawn_blocking(|| act_image(facts)).await.unwrap();
+    let notes = Notes::at(facts.get("NODE_ADDRESS"));
+    // Two minutes of `stopTimeout` in ten seconds.
+    let account =
+        Account::new(&json!({ "docker_host": facts.get("DOCKER_HOST"), "stop_scale": 0.08 }));
+    let job = json!({
+        "execution_role_arn": format!("arn:aws:iam::{ACCOUNT}:role/execution"),
+        "task_role_arn": format!("arn:aws:iam::{ACCOUNT}:role/task"),
+        "log_group": LOG_GROUP,
+    });
+    let definition = json!({
+        "runner_configuration": { "type": "ecs-agent", "job": job },
+        "state_storage_configuration": { "type": "s3", "bucket": "states" },
+    });
+    let data =
+        [("REGION", REGION), ("CLUSTER", "jobs"), ("SUBNETS", "subnet-0a"), ("IMAGE", ACT_IMAGE)];
+    let mut variables = settings("ecs", Some(&notes), &data);
+    variables.extend(account.in_place_variables().await);
+    Place { bed: Tasks { notes, _account: account }, definition, variables }
+}
+
+macro_rules! behaves {
+    ($($rule:ident),* $(,)?) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $rule() {
+            behaviour::$rule(&Far::at(place().await).await).await;
+        })*
+    };
+}
+
+// What a task wrote stays in its log group.
+behaves! {
+    a_job_that_was_never_started_is_gone_and_may_be_stopped,
+    a_second_start_finds_the_first_dead_or_alive,
+    of_many_starts_at_once_one_runs,
+    a_job_is_asked_once_and_lives_until_it_ends,
+    a_living_job_is_not_forgotten,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {
+    let place = place().await;
+    check::finds_all_good(&place).await;
+    let other = [("CANYON_JOB_DISPATCHER_DATA_CLUSTER", "other")];
+    check::names_what_is_wrong(&place, &other, "`other`").await;
+    let nobody = [("AWS_ACCESS_KEY_ID", ""), ("AWS_EC2_METADATA_DISABLED", "true")];
+    check::names_what_is_wrong(&place, &nobody, "AWS_ACCESS_KEY_ID").await;
+}

@@ -1,0 +1,93 @@
+//! Jobs of a real cluster, by its agent, which has the rights that the documentation asks for and no others.
+
+use crate::agent::Agent;
+use crate::bed::{ACCOUNT, ACT_IMAGE, Facts};
+use crate::behaviour::{self, Act};
+use crate::canyon::Canyon;
+use crate::check;
+use crate::far::{Bed, Far, Place, settings};
+use canyon_dispatch::JobRef;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A namespace, and the file by which the agent finds the cluster.
+struct Cluster {
+    bed: crate::bed::Bed,
+    _kubeconfig: TempDir,
+}
+
+impl Bed for Cluster {
+    fn tell(&self, job: &JobRef, act: Act) {
+        Bed::tell(&self.bed.notes, job, act);
+    }
+
+    fn noted(&self, far: (&Canyon, &Agent), job: &JobRef, what: &str) -> usize {
+        Bed::noted(&self.bed.notes, far, job, what)
+    }
+}
+
+fn kubeconfig(token: &str) -> Value {
+    let facts = Facts::of_cluster();
+    let cluster = json!({
+        "server": facts.get("SERVER"), "certificate-authority-data": facts.authority(),
+    });
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{ "name": "here", "cluster": cluster }],
+        "users": [{ "name": "agent", "user": { "token": token } }],
+        "contexts": [{ "name": "here", "context": { "cluster": "here", "user": "agent" } }],
+    })
+}
+
+async fn place() -> Place<Cluster> {
+    let bed = crate::bed::Bed::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config");
+    std::fs::write(&file, kubeconfig(&bed.token).to_string()).unwrap();
+    let job = json!({
+        "namespace": bed.namespace, "service_account": ACCOUNT,
+        // A pod that has been asked keeps its grace, also when it is killed.
+        "timeouts": { "stop_seconds": 5 },
+    });
+    let definition = json!({
+        "runner_configuration": { "type": "kubernetes-agent", "job": job },
+        "state_storage_configuration": { "type": "kubernetes", "namespace": bed.namespace },
+    });
+    let data = [
+        ("AUTH_TYPE", "kube_config"),
+        ("KUBE_CONFIG_PATH", file.to_str().unwrap()),
+        ("IMAGE", ACT_IMAGE),
+    ];
+    let variables = settings("kubernetes", Some(&bed.notes), &data);
+    Place { bed: Cluster { bed, _kubeconfig: folder }, definition, variables }
+}
+
+macro_rules! behaves {
+    ($($rule:ident),* $(,)?) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $rule() {
+            behaviour::$rule(&Far::at(place().await).await).await;
+        })*
+    };
+}
+
+behaves! {
+    a_job_that_was_never_started_is_gone_and_may_be_stopped,
+    a_second_start_finds_the_first_dead_or_alive,
+    of_many_starts_at_once_one_runs,
+    a_job_is_asked_once_and_lives_until_it_ends,
+    what_a_dead_job_wrote_is_there_until_it_is_forgotten,
+    a_living_job_is_not_forgotten,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {
+    let mut place = place().await;
+    check::finds_all_good(&place).await;
+    let other = [("CANYON_JOB_DISPATCHER_DATA_KUBE_CONFIG_CONTEXT", "other")];
+    check::names_what_is_wrong(&place, &other, "no context `other`").await;
+    place.definition["runner_configuration"]["job"]["namespace"] = "default".into();
+    check::names_what_is_wrong(&place, &[], "namespace `default`").await;
+}
