@@ -1,4 +1,4 @@
-"""Puts the runner image together; see docs/runner-image.md. Called by scripts/image, which builds what goes in."""
+"""Puts an image together, of the runner or of the agent. Called by scripts/image, which builds what goes in."""
 
 import argparse
 import hashlib
@@ -15,15 +15,18 @@ import sbom
 from debian import Debian, Unavailable, read_lock
 from layer import Layer, Store, write
 
-FOLDER = Path(__file__).parent
+CODE = Path(__file__).parent
 # Layers that nobody asked for so long are removed.
 KEEP_SECONDS = 14 * 24 * 3600
 
 
 def options():
     parser = argparse.ArgumentParser()
-    for name in ("runner", "tofu", "store", "name", "output", "version", "crates"):
+    for name in ("program", "store", "name", "output", "version", "crates"):
         parser.add_argument(f"--{name}", required=True)
+    # A folder beside this one has what the image is made from.
+    parser.add_argument("--kind", required=True, choices=("runner", "agent"))
+    parser.add_argument("--tofu", type=Path)
     parser.add_argument("--architecture", required=True, choices=("amd64", "arm64"))
     parser.add_argument("--epoch", required=True, type=int)
     parser.add_argument("--revision", default="")
@@ -39,27 +42,27 @@ def main():
     store = Path(given.store)
     created = datetime.fromtimestamp(given.epoch, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     packages = debian_packages(given, store)
-    for program in (given.tofu, given.runner):
+    for program in filter(None, (given.tofu, given.program)):
         if elf.machine(Path(program).read_bytes()) != elf.MACHINES[given.architecture]:
             raise Unavailable(f"{program} is not for {given.architecture}")
     layers = Store(store / "layers", given.anew)
     system = layers.layer(*debian_layer(given, store, packages))
-    tofu = layers.layer(*program_layer(Path(given.tofu), "usr/bin/tofu", "opentofu"))
+    parts = [("packages of Debian", system)]
+    if given.tofu:
+        parts.append(("OpenTofu", layers.layer(*program_layer(given.tofu, "usr/bin/tofu", "opentofu"))))
 
-    runner = Path(given.runner).read_bytes()
+    own = f"canyon-{given.kind}"
     top = Layer()
-    top.file("usr/bin/canyon-runner", runner, 0o755, "canyon-runner")
+    top.file(f"usr/bin/{own}", Path(given.program).read_bytes(), 0o755, own)
     lock = "".join(f"{package}\n" for package in packages).encode()
-    top.file(f"{sbom.FOLDER}/packages.lock", lock, 0o644, rootfs.OWN)
-    document = sbom.document(
-        given, created, packages, system["licences"],
-        [*system["files"], *tofu["files"], *top.files()],
-    )
-    top.file(f"{sbom.FOLDER}/sbom.spdx.json", document, 0o644, rootfs.OWN)
+    top.file(f"{sbom.folder(given.kind)}/packages.lock", lock, 0o644, rootfs.own(given.kind))
+    files = [file for _, part in parts for file in part["files"]]
+    document = sbom.document(given, created, packages, system["licences"], [*files, *top.files()])
+    top.file(f"{sbom.folder(given.kind)}/sbom.spdx.json", document, 0o644, rootfs.own(given.kind))
     key = hashlib.sha256(top.pack()).hexdigest()
-    own = layers.layer(f"own-{key}-{given.fast}", lambda: top, level=1 if given.fast else 6)
+    last = layers.layer(f"own-{key}-{given.fast}", lambda: top, level=1 if given.fast else 6)
 
-    parts = [("packages of Debian", system), ("OpenTofu", tofu), ("canyon-runner and the SBOM", own)]
+    parts.append((f"{own} and the SBOM", last))
     configuration = archive.config(container(given), parts, given.architecture, created)
     image, image_id, manifest = archive.pack(configuration, parts, layers.blob, given.name)
     output = Path(given.output)
@@ -73,13 +76,18 @@ def main():
     print(f"image: {given.name} is in {output}, {len(image):,} bytes")
 
 
+def folder(given):
+    """Where it says what the image is made from."""
+    return CODE.parent / given.kind
+
+
 def debian_packages(given, store):
     """Which packages: those of the lock file, or the newest ones."""
     debian = Debian(store, given.architecture)
     if given.locked:
         packages = read_lock(given.locked.read_text())
     else:
-        names = [name for name, *_ in rootfs.read_table(FOLDER / "packages.txt")]
+        names = [name for name, *_ in rootfs.read_table(folder(given) / "packages.txt")]
         packages = debian.newest(names, given.refresh)
     debian.fetch(packages)
     return packages
@@ -88,10 +96,11 @@ def debian_packages(given, store):
 def debian_layer(given, store, packages):
     """What it is made from, as a key, and how."""
     made_from = hashlib.sha256("".join(f"{package}\n" for package in packages).encode())
-    for path in sorted([*FOLDER.glob("*.txt"), *FOLDER.glob("*.py"), *FOLDER.glob("etc/*")]):
-        made_from.update(f"{path.relative_to(FOLDER)}\n".encode() + path.read_bytes())
+    own = folder(given)
+    for path in sorted([*CODE.glob("*.py"), *own.glob("*.txt"), *own.glob("*.json"), *own.glob("etc/*")]):
+        made_from.update(f"{path.relative_to(CODE.parent)}\n".encode() + path.read_bytes())
     debian = Debian(store, given.architecture)
-    return f"debian-{made_from.hexdigest()}", lambda: rootfs.build(debian, packages, FOLDER)
+    return f"debian-{made_from.hexdigest()}", lambda: rootfs.build(debian, packages, own)
 
 
 def program_layer(file, path, component):
@@ -108,7 +117,7 @@ def program_layer(file, path, component):
 
 def container(given):
     """How a container of the image starts."""
-    settings = json.loads((FOLDER / "config.json").read_text())
+    settings = json.loads((folder(given) / "config.json").read_text())
     settings["Labels"]["org.opencontainers.image.version"] = given.version
     if given.revision:
         settings["Labels"]["org.opencontainers.image.revision"] = given.revision

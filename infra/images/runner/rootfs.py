@@ -1,4 +1,6 @@
-"""The layer that comes from Debian: what git, ssh and scripts need, and the CA bundle."""
+"""The layer that comes from Debian: the CA bundle, and of the runner what git, ssh and scripts need."""
+
+import json
 
 import elf
 import licences
@@ -6,8 +8,11 @@ from debian import Unavailable
 from layer import Layer
 
 BUNDLE = "etc/ssl/certs/ca-certificates.crt"
-# The component that the files of this folder belong to.
-OWN = "canyon-runner-image"
+
+
+def own(kind):
+    """The component that the files of an image's own folder belong to."""
+    return f"canyon-{kind}-image"
 
 
 def read_table(path):
@@ -26,15 +31,16 @@ def build(debian, packages, folder):
     bundle = b"".join(content for _, content in sorted(certificates.items()))
     layer.file(BUNDLE, bundle, 0o644, "ca-certificates")
     for source in sorted((folder / "etc").iterdir()):
-        layer.file(f"etc/{source.name}", source.read_bytes(), 0o644, OWN)
+        layer.file(f"etc/{source.name}", source.read_bytes(), 0o644, own(folder.name))
     # One tree below /usr, as on an installed Debian 12.
     for name in ("bin", "sbin", "lib", "lib64"):
         layer.folder(f"usr/{name}")
         layer.link(name, f"usr/{name}")
-    for (applet,) in read_table(folder / "applets.txt"):
-        layer.link(f"usr/bin/{applet}", "busybox")
+    if (applets := folder / "applets.txt").exists():
+        for (applet,) in read_table(applets):
+            layer.link(f"usr/bin/{applet}", "busybox")
     # For any user: a platform may choose the id.
-    for path in ("tmp", "work"):
+    for path in ("tmp", json.loads((folder / "config.json").read_text())["WorkingDir"].strip("/")):
         layer.folder(path, 0o1777)
     for path in ("dev", "proc", "sys", "root"):
         layer.folder(path)

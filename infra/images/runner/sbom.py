@@ -6,16 +6,19 @@ import re
 import subprocess
 from pathlib import Path
 
-from rootfs import OWN
+from rootfs import own
 
-# Where it lies in the image.
-FOLDER = "usr/share/doc/canyon-runner"
+
+def folder(kind):
+    """Where it lies in the image."""
+    return f"usr/share/doc/canyon-{kind}"
 
 
 class Bill:
     """What was collected so far."""
 
-    def __init__(self):
+    def __init__(self, kind):
+        self.kind = kind
         self.packages = {}
         self.files = []
         self.relationships = []
@@ -70,8 +73,8 @@ class Bill:
             code = hashlib.sha1("".join(sorted(found)).encode()).hexdigest()
             self.packages[component]["filesAnalyzed"] = True
             self.packages[component]["packageVerificationCode"] = {"packageVerificationCodeValue": code}
-        own = self.packages[OWN]["packageVerificationCode"]
-        own["packageVerificationCodeExcludedFiles"] = [f"./{FOLDER}/sbom.spdx.json"]
+        code = self.packages[own(self.kind)]["packageVerificationCode"]
+        code["packageVerificationCodeExcludedFiles"] = [f"./{folder(self.kind)}/sbom.spdx.json"]
 
 
 def spdx_id(kind, text):
@@ -83,22 +86,24 @@ def spdx_id(kind, text):
 
 def document(given, created, packages, licences, files):
     """The document's bytes. `licences` holds what each package declares."""
-    bill = Bill()
-    bill.add(OWN, "canyon-runner-image", given.version, "Apache-2.0", None, None)
+    image = own(given.kind)
+    bill = Bill(given.kind)
+    bill.add(image, image, given.version, "Apache-2.0", None, None)
     for package in packages:
         found = licences[package.name]
         bill.extracted.update(found["extracted"])
         purl = (f"pkg:deb/debian/{package.name}@{package.version.replace('+', '%2B')}"
                 f"?arch={package.architecture}&distro=debian-12")
-        bill.add(package.name, package.name, package.version, found["declared"], purl, OWN, found["comment"])
-    _add_opentofu(bill, Path(given.tofu))
-    _add_runner(bill, given)
+        bill.add(package.name, package.name, package.version, found["declared"], purl, image, found["comment"])
+    if given.tofu:
+        _add_opentofu(bill, given.tofu, image)
+    _add_program(bill, given, f"canyon-{given.kind}", image)
     bill.add_files(files)
     content = {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
-        "name": f"canyon-runner-{given.version}-{given.architecture}",
+        "name": f"canyon-{given.kind}-{given.version}-{given.architecture}",
         "creationInfo": {"created": created, "creators": ["Tool: canyon-scripts-image"]},
         "packages": list(bill.packages.values()),
         "files": bill.files,
@@ -106,11 +111,11 @@ def document(given, created, packages, licences, files):
         "hasExtractedLicensingInfos": [bill.extracted[name] for name in sorted(bill.extracted)],
     }
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    content["documentNamespace"] = f"urn:canyon:runner-image:{digest}"
+    content["documentNamespace"] = f"urn:canyon:{given.kind}-image:{digest}"
     return json.dumps(content, indent=1).encode() + b"\n"
 
 
-def _add_opentofu(bill, tofu):
+def _add_opentofu(bill, tofu, image):
     """OpenTofu, and the modules that its binary says it was built from."""
     lines = subprocess.check_output(["go", "version", "-m", tofu], text=True).splitlines()
     go = lines[0].rsplit(" ", 1)[-1]
@@ -120,7 +125,7 @@ def _add_opentofu(bill, tofu):
         # Built from the module's folder, where Go does not know the version; the folder's name does.
         version = f"v{tofu.resolve().parent.name.rsplit('-', 1)[-1]}"
     bill.add("opentofu", "opentofu", version, "MPL-2.0",
-             f"pkg:golang/github.com/opentofu/opentofu@{version}", OWN)
+             f"pkg:golang/github.com/opentofu/opentofu@{version}", image)
     bill.add("go:std", "Go standard library", go, "BSD-3-Clause", f"pkg:golang/stdlib@{go.removeprefix('go')}",
              "opentofu")
     modules = {}
@@ -135,12 +140,12 @@ def _add_opentofu(bill, tofu):
                  "a Go module names its licence in a file only")
 
 
-def _add_runner(bill, given):
-    """canyon-runner, and the crates that are in it: not those that only build or test it."""
+def _add_program(bill, given, program, image):
+    """The program, and the crates that are in it: not those that only build or test it."""
     metadata = json.loads(Path(given.crates).read_text())
     crates = {crate["id"]: crate for crate in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-    todo = [identity for identity, crate in crates.items() if crate["name"] == "canyon-runner"]
+    todo = [identity for identity, crate in crates.items() if crate["name"] == program]
     seen = set(todo)
     while todo:
         for dependency in nodes[todo.pop()]["deps"]:
@@ -149,16 +154,16 @@ def _add_runner(bill, given):
                 seen.add(dependency["pkg"])
                 todo.append(dependency["pkg"])
     found = sorted((crates[identity] for identity in seen), key=lambda crate: (crate["name"], crate["version"]))
-    bill.add("canyon-runner", "canyon-runner", given.version, "Apache-2.0", None, OWN)
+    bill.add(program, program, given.version, "Apache-2.0", None, image)
     rust = metadata["rust"]
     bill.add("rust:std", "Rust standard library, with musl", rust, "(MIT OR Apache-2.0) AND MIT",
-             f"pkg:generic/rust-std@{rust}", "canyon-runner")
+             f"pkg:generic/rust-std@{rust}", program)
     for crate in found:
-        if crate["name"] != "canyon-runner":
+        if crate["name"] != program:
             licence = re.sub(r"\s*/\s*", " OR ", crate["license"] or "NOASSERTION")
             purl = f"pkg:cargo/{crate['name']}@{crate['version']}" if crate["source"] else None
             bill.add(f"crate:{crate['name']}@{crate['version']}", crate["name"], crate["version"], licence, purl,
-                     "canyon-runner")
+                     program)
 
 
 def _expands(crate):
