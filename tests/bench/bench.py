@@ -10,6 +10,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
+import agents
 import cluster
 import rows
 import serverless
@@ -38,6 +39,11 @@ the disk, so the rows that write tell of this disk too. A command measures its r
 - `deploy`: fresh environments and fresh folders in turns, the median of 7; `canyon deploy` is the command
   line with its upload, the job, and its live progress.
 - `killed`: nothing may run twice: the script writes down each call, and each job plans once.
+- `agents`: a process of its own plays the agents (`tests/bench/agents`), with one session and one long poll each;
+  their first round of polls is not counted. A null job claims its attempt and says that it succeeded. The times
+  are those that the API reports: an offer is written right after its attempt, and the claim is the job's first word.
+- `agent_program`: the first poll is seen by a server that does nothing else; the median of 10. Its null jobs are
+  processes as in `no_op`, one after the other.
 - `table`: a deployment of one resource with the real runner and OpenTofu, by a meter in the SDK client;
   the mean of 5. The launcher's looks for what is due are not counted: on AWS a stream record says it.
   Units are those of the embedded table, which counts as DynamoDB does.
@@ -64,14 +70,14 @@ Rust can be (`tests/cloud/src/bin/hello.rs`), started in turns with the others.
 - `lambda_sweep`: the median of 20.
 """
 
-# What `scripts/bench` leaves alone, each from its title to the next.
-KEPT = ("\n## The functions\n", "\n## Where a budget is missed\n")
+# What `scripts/bench` leaves alone begins with the first of these; the functions' part is that between the last two.
+KEPT = ("\n## Launching\n", "\n## The functions\n", "\n## Where a budget is missed\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW",
-                        help=", ".join([*rows.ALL, *cluster.ALL, "serverless", *serverless.ALL]))
+                        help=", ".join([*rows.ALL, *agents.ALL, *cluster.ALL, "serverless", *serverless.ALL]))
     parser.add_argument("--programs", type=Path, required=True)
     parser.add_argument("--tofu", required=True)
     parser.add_argument("--published", type=Path, help="the folder of `cargo lambda build`")
@@ -79,12 +85,12 @@ def main():
     parser.add_argument("--size", type=int, default=100_000, help="deployments in the table")
     bench = parser.parse_args()
     bench.root = Path(__file__).parents[2]
-    known = rows.ALL | cluster.ALL | serverless.ALL
+    known = rows.ALL | agents.ALL | cluster.ALL | serverless.ALL
     named = [] if bench.rows == ["serverless"] else bench.rows
     unknown = set(named) - set(known)
     if unknown:
         parser.error(f"no row is called {', '.join(unknown)}; there are: {', '.join(known)}")
-    chosen = named or (serverless.ALL if bench.rows else rows.ALL)
+    chosen = named or (serverless.ALL if bench.rows else rows.ALL | agents.ALL)
     lines, missed, load = [], 0, os.getloadavg()[0]
     for name in chosen:
         for row in known[name](bench):
@@ -101,7 +107,7 @@ def main():
 
 def write_functions(file, lines, load):
     """Replaces the part about the functions."""
-    page, (title, next_title) = file.read_text(), KEPT
+    page, (_, title, next_title) = file.read_text(), KEPT
     end = page.index(next_title)
     start = page.index(title) if title in page else end
     part = FUNCTIONS.format(date=date.today(), cores=os.cpu_count(), load=load,

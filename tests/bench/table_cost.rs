@@ -16,7 +16,9 @@ use canyon_domain::principal::{Principal, Role};
 use canyon_domain::runner::RunnerType;
 use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_functions::App;
+use canyon_functions::app::agent_desk::AgentDesk;
 use canyon_functions::app::authentication::Recent;
+use canyon_functions::app::token_exchange::SignIns;
 use canyon_functions::changes::Changes;
 use canyon_functions::http::HttpSettings;
 use canyon_identity::bearer;
@@ -25,6 +27,7 @@ use canyon_identity::issuer::Issuer;
 use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
+use canyon_identity::verify::PrivateIssuers;
 use canyon_launcher::{Launcher, Why};
 use canyon_store::Table;
 use canyon_store::blobs::Blobs;
@@ -106,7 +109,10 @@ impl Bench {
             issuer: Arc::new(issuer),
             operator: None,
             changes,
+            sign_ins: Arc::new(SignIns::new(PrivateIssuers::default(), Arc::new(System))),
             authenticated: Recent::default(),
+            agents: AgentDesk::default(),
+            api_url: url.clone(),
             job_token_life: canyon_functions::app::job_tokens::LIFE,
             serves_local_runners: true,
             up_since: System.now(),
@@ -230,6 +236,7 @@ fn launcher(app: &App, url: &str, folder: &Path, tofu: &Path) -> Result<Launcher
         api_url: url.to_owned(),
         up_since: app.up_since,
         last_looks: Arc::default(),
+        limits: Arc::default(),
         platforms: HashMap::from([(RunnerType::Local, Arc::new(dispatcher) as _)]),
         publisher: None,
     })
@@ -245,6 +252,7 @@ async fn organization(table: &Table) -> Result<(OrgUuid, SecretString), Error> {
         org: uuid,
         org_id: id.clone(),
         role: Role::Admin,
+        runner: None,
         operator: true,
     };
     let organization = Organization { id, uuid, created_at: now, created_by: principal.id };
@@ -254,6 +262,8 @@ async fn organization(table: &Table) -> Result<(OrgUuid, SecretString), Error> {
         description: "benchmark".to_owned(),
         created_at: now,
         expires_at: None,
+        labels: [].into(),
+        grant: None,
         principal,
     };
     let audit = audit("organization.create", "orgs/local".to_owned());

@@ -8,6 +8,10 @@
     reason = "a harness may panic, and says what a failing server said"
 )]
 
+mod agent_chart;
+mod agent_install;
+mod agent_walled;
+mod canaries;
 mod cancel;
 mod ecs;
 mod harness;
@@ -15,6 +19,7 @@ mod image;
 mod kills;
 mod life;
 mod refusals;
+mod sign_in;
 mod states;
 mod trust;
 mod withheld;

@@ -40,7 +40,13 @@ async fn a_wrong_audience_is_refused_by_the_api_server() {
             json!({ "oidc": { "audience": "another-cluster" } });
     };
     let site = Site::with(Kind::Oidc, wrong).await;
-    refuses(&site, FailureClass::Config, AT_ONCE, &["does not know who Canyon is", "`auth`"]).await;
+    refuses(
+        &site,
+        FailureClass::Config,
+        AT_ONCE,
+        &["does not know who Canyon is", "audience `another-cluster`"],
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

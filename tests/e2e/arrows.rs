@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Ours that each crate may name. Development dependencies count too, or a test would hide an arrow.
-const MAY: [(&str, &[&str]); 14] = [
+const MAY: [(&str, &[&str]); 15] = [
     ("canyon-domain", &[]),
     ("canyon-api", &["canyon-domain"]),
     ("canyon-store", &["canyon-domain"]),
@@ -25,6 +25,8 @@ const MAY: [(&str, &[&str]); 14] = [
     ),
     // It has no credentials for the table: never the store.
     ("canyon-runner", &["canyon-api", "canyon-domain"]),
+    // It is where the table cannot be seen: never the store.
+    ("canyon-agent", &["canyon-api", "canyon-dispatch", "canyon-domain", "canyon-identity"]),
     (
         "canyon-local",
         &[
@@ -36,7 +38,10 @@ const MAY: [(&str, &[&str]); 14] = [
             "canyon-store",
         ],
     ),
-    ("canyon-cli", &["canyon-api", "canyon-domain", "canyon-identity", "canyon-local"]),
+    (
+        "canyon-cli",
+        &["canyon-agent", "canyon-api", "canyon-domain", "canyon-identity", "canyon-local"],
+    ),
     // It knows the functions as programs, and nothing of what is in them.
     ("canyon-cloud", &[]),
     ("canyon-tests", &["canyon-api", "canyon-cloud", "canyon-domain"]),

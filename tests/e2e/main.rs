@@ -9,18 +9,25 @@
     reason = "a harness may panic, and says what a failing server said"
 )]
 
+mod agent;
+mod agent_faults;
+mod agent_file;
+mod agents;
 mod arrows;
 mod cancel;
+mod deploy_local;
 mod doctor;
 mod duplicates;
 mod harness;
 mod job_identity;
 mod kills;
 mod main_job;
+mod module_token;
 mod openapi;
 mod order;
 mod runner_pages;
 mod seed;
+mod service_accounts;
 mod sources;
 mod states;
 mod withheld;

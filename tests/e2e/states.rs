@@ -1,7 +1,7 @@
 //! States in real storage: what is there after a kill, whose lock is broken, and whose is not.
 
 mod hand;
-mod storage;
+pub(crate) mod storage;
 
 use crate::harness::deployments::{assert_succeeded, counts, failure, request};
 use crate::harness::ledger;

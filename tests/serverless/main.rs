@@ -9,8 +9,11 @@
     reason = "a harness may panic, and says what a failing server said"
 )]
 
+mod agent;
 #[path = "../e2e/cancel.rs"]
 mod cancel;
+#[path = "../e2e/agent.rs"]
+mod companion;
 mod disorder;
 #[path = "../e2e/doctor.rs"]
 mod doctor;

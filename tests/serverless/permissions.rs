@@ -1,6 +1,7 @@
 //! Each function's role grants what its function does, and nothing more. The front asks the template's
 //! policies before each call; here everything that a function can do is done once.
 
+use crate::agent;
 use crate::bus::{self, SOON};
 use crate::harness::deployments::{assert_succeeded, destruction, request};
 use crate::harness::module::{THIRTY, from, inline};
@@ -58,8 +59,9 @@ fn idle(sites: &[&Site]) -> BTreeMap<&'static str, Vec<String>> {
 async fn a_role_grants_what_its_function_does_and_nothing_more() {
     let expected: BTreeMap<_, Vec<_>> =
         FUNCTIONS.map(|function| (function, BY_LAMBDA.map(str::to_owned).to_vec())).into();
-    let (one, two, three) = tokio::join!(api_first(), launcher_first(), sweep_alone());
-    let sites = [&one, &two, &three];
+    let (one, two, three, far) =
+        tokio::join!(api_first(), launcher_first(), sweep_alone(), agent::deployed());
+    let sites = [&one, &two, &three, &far.site];
     // What follows an end is under way for a moment.
     let deadline = Instant::now() + SOON;
     while idle(&sites) != expected && Instant::now() < deadline {
@@ -147,6 +149,7 @@ async fn launcher_first() -> Site {
     let site = Site::new().await;
     salvaged(&site).await;
     refused_by_a_cluster(&site).await;
+    withdrawn_from_agents(&site).await;
     site
 }
 
@@ -157,6 +160,7 @@ async fn sweep_alone() -> Site {
     site.server.cloud().stream.disturb(off);
     salvaged(&site).await;
     refused_by_a_cluster(&site).await;
+    withdrawn_from_agents(&site).await;
     site.server.kill();
     site.server.restart().await;
     site.deploy(inline("")).await;
@@ -188,6 +192,31 @@ async fn refused_by_a_cluster(site: &Site) {
         found.waiting.as_ref().is_some_and(|waiting| waiting.reason.contains("agent"))
     };
     site.until(&id, "the reason", says_why).await;
+}
+
+/// A job that no agent has taken up, and that nobody wants any more.
+async fn withdrawn_from_agents(site: &Site) {
+    let runner = json!({
+        "id": "away",
+        "runner_configuration": { "type": "docker-agent" },
+        "state_storage_configuration": { "type": "s3", "bucket": "states" },
+    });
+    site.make(&["runners"], &runner).await;
+    site.make(&["projects"], &json!({ "id": "away" })).await;
+    site.make(&["runner-rules"], &json!({ "runner_id": "away", "project_id": "away" })).await;
+    let environment = json!({ "id": ENV, "env_type_id": "development" });
+    site.make(&["projects", "away", "envs"], &environment).await;
+    let body = DeploymentCreateBody { project_id: "away".into(), ..request(ENV, Some(inline(""))) };
+    let id = site.accept(&body).await;
+    let waits = |found: &Deployment| {
+        found
+            .waiting
+            .as_ref()
+            .is_some_and(|waiting| waiting.reason.contains("none has ever connected"))
+    };
+    site.until(&id, "the reason", waits).await;
+    site.client.cancel(&id).await.unwrap();
+    assert_eq!(site.end(&id).await.status, "cancelled");
 }
 
 /// A job that is killed while it applies, and whose file of events is lost with it: what it had sent is read.

@@ -200,6 +200,8 @@ fn function(
         .with("AWS_ENDPOINT_URL", endpoint)
         .with("CANYON_API_URL", url)
         .with("CANYON_LOCAL_JOBS", jobs.display().to_string())
+        // "Nowhere" is a closed port of this machine.
+        .with("CANYON_ALLOW_LOCAL_CLUSTERS", "true".to_owned())
         .with("CANYON_RUNNER_PROGRAM", config.runner.display().to_string())
 }
 

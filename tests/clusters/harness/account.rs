@@ -3,14 +3,11 @@
 
 use super::bed::bed;
 use super::clouds::document;
-use super::programs;
 use super::server::Variables;
+use super::strict::Strict;
 use canyon_cloud::parts::minio::Minio;
 use canyon_cloud::parts::moto::Moto;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -27,8 +24,7 @@ const BUCKET: &str = "states";
 /// The account. It ends with this value, and its containers do.
 #[derive(Debug)]
 pub(crate) struct Account {
-    process: Child,
-    addresses: BTreeMap<String, String>,
+    strict: Strict,
     _config: TempDir,
     minio: Minio,
     /// `OpenTofu` asks it who it is before it goes to the bucket.
@@ -45,34 +41,18 @@ impl Account {
         let config = tempfile::tempdir().unwrap();
         let state = config.path().join("state.json");
         std::fs::write(&state, json!({ "aws": { "ecs": behaviour() } }).to_string()).unwrap();
-        let mut process = Command::new(programs::given("CANYON_TEST_AWS_PYTHON"))
-            .args(["-B", "-m", "strict.ecs", "--config"])
-            .arg(&state)
-            .env("PYTHONPATH", env!("CARGO_MANIFEST_DIR"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut addresses = BTreeMap::new();
-        for line in BufReader::new(process.stdout.take().unwrap()).lines() {
-            let line = line.unwrap();
-            let Some((name, address)) = line.split_once('=') else { break };
-            addresses.insert(name.to_owned(), address.to_owned());
-        }
-        assert!(addresses.contains_key("aws_ecs"), "the strict servers start");
+        let strict = Strict::start("strict.ecs", Some(&state));
         let (bucket, identity) = (carried(minio.url()).await, carried(moto.url()).await);
-        Self { process, addresses, _config: config, minio, _moto: moto, bucket, identity }
+        Self { strict, _config: config, minio, _moto: moto, bucket, identity }
     }
 
     /// Where the server finds it.
     pub(crate) fn variables(&self) -> Variables {
-        [
+        self.strict.variables(&[
             ("AWS_ENDPOINT_URL_STS", "aws_sts"),
             ("AWS_ENDPOINT_URL_ECS", "aws_ecs"),
             ("AWS_ENDPOINT_URL_CLOUDWATCH_LOGS", "aws_logs"),
-        ]
-        .map(|(variable, name)| (variable.to_owned(), self.addresses[name].clone()))
-        .into()
+        ])
     }
 
     /// What `OpenTofu` must know to reach the bucket.
@@ -119,50 +99,29 @@ impl Account {
         })
     }
 
-    /// Configures it with `state`, and with the issuer that everybody believes.
-    pub(crate) async fn configure(&self, mut state: Value) {
-        state["issuers"] =
-            json!([{ "url": bed().get("ISSUER_URL"), "ca_file": bed().get("ISSUER_CA_FILE") }]);
-        let address = format!("{}/state", self.addresses["admin"]);
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let answer = http.put(address).body(state.to_string()).send().await.unwrap();
-        assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
+    /// Configures it with `state`.
+    pub(crate) async fn configure(&self, state: Value) {
+        self.strict.configure(state).await;
     }
 
     /// The tasks that were started for a deployment, as ECS has them.
     pub(crate) async fn tasks(&self, deployment: &str) -> Vec<Value> {
         let tag = json!({ "key": "canyon:deployment", "value": deployment });
-        let mut tasks = self.ask("ecs_control", "tasks").await;
+        let mut tasks = self.strict.ask("ecs_control", "tasks").await;
         tasks.retain(|task| task["tags"].as_array().unwrap().contains(&tag));
         tasks
     }
 
     /// The bodies of the calls of this name.
     pub(crate) async fn bodies(&self, action: &str) -> Vec<String> {
-        let mut calls = self.ask("ecs_control", "bodies").await;
+        let mut calls = self.strict.ask("ecs_control", "bodies").await;
         calls.retain(|call| call["action"] == action);
         calls.iter().map(|call| call["body"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Every secret that it gave out.
     pub(crate) async fn secrets(&self) -> Vec<String> {
-        let secrets = self.ask("admin", "secrets").await;
-        secrets.iter().map(|secret| secret.as_str().unwrap().to_owned()).collect()
-    }
-
-    async fn ask(&self, service: &str, what: &str) -> Vec<Value> {
-        let address = format!("{}/{what}", self.addresses[service]);
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let text = http.get(address).send().await.unwrap().text().await.unwrap();
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
-    }
-}
-
-impl Drop for Account {
-    fn drop(&mut self) {
-        // It ends, and its containers do, when its input does.
-        drop(self.process.stdin.take());
-        let _ = self.process.wait();
+        self.strict.secrets().await
     }
 }
 

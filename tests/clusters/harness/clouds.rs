@@ -4,47 +4,33 @@
 use super::bed::{Bed, bed};
 use super::programs;
 use super::server::Variables;
+use super::strict::Strict;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 /// The application's id in its tenant, which Canyon cannot know.
 pub(crate) const OBJECT_ID: &str = "33333333-3333-4333-8333-333333333333";
 
-/// The servers as a process, known to the API server as its authenticator.
+/// The servers, known to the API server as its authenticator.
 #[derive(Debug)]
 pub(crate) struct Clouds {
-    process: Child,
-    addresses: BTreeMap<String, String>,
+    strict: Strict,
     registration: PathBuf,
 }
 
 impl Clouds {
     pub(crate) fn start() -> Self {
-        let mut process = Command::new(programs::given("CANYON_TEST_AWS_PYTHON"))
-            .args(["-B", "-m", "strict"])
-            .env("PYTHONPATH", env!("CARGO_MANIFEST_DIR"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut addresses = BTreeMap::new();
-        for line in BufReader::new(process.stdout.take().unwrap()).lines() {
-            let line = line.unwrap();
-            let Some((name, address)) = line.split_once('=') else { break };
-            addresses.insert(name.to_owned(), address.to_owned());
-        }
-        let authenticator = addresses.get("authenticator").expect("the strict servers start");
+        let strict = Strict::start("strict", None);
         let registration = PathBuf::from(bed().get("AUTHENTICATORS")).join(Bed::unique("clouds"));
-        std::fs::write(&registration, authenticator.trim_start_matches("http://")).unwrap();
-        Self { process, addresses, registration }
+        let authenticator = strict.address("authenticator").trim_start_matches("http://");
+        std::fs::write(&registration, authenticator).unwrap();
+        Self { strict, registration }
     }
 
     /// Where the server finds the clouds.
     pub(crate) fn variables(&self) -> Variables {
-        [
+        self.strict.variables(&[
             ("AWS_ENDPOINT_URL_STS", "aws_sts"),
             ("AWS_ENDPOINT_URL_EKS", "aws_eks"),
             ("CANYON_GCP_STS_URL", "gcp_sts"),
@@ -52,40 +38,28 @@ impl Clouds {
             ("CANYON_GKE_URL", "gke"),
             ("AZURE_AUTHORITY_HOST", "azure_authority"),
             ("CANYON_AZURE_RESOURCE_MANAGER_URL", "azure_resource_manager"),
-        ]
-        .map(|(variable, name)| (variable.to_owned(), self.addresses[name].clone()))
-        .into()
+        ])
     }
 
     /// Configures the clouds with `state`, and what they all have to know.
     pub(crate) async fn configure(&self, mut state: Value) {
-        let authority = bed().get("CA_FILE");
-        state["issuers"] =
-            json!([{ "url": bed().get("ISSUER_URL"), "ca_file": bed().get("ISSUER_CA_FILE") }]);
         state["api_server"] = json!({
-            "server": bed().get("SERVER"), "ca_file": authority, "ca_key_file": bed().get("CA_KEY_FILE"),
+            "server": bed().get("SERVER"),
+            "ca_file": bed().get("CA_FILE"),
+            "ca_key_file": bed().get("CA_KEY_FILE"),
         });
-        let address = format!("{}/state", self.addresses["admin"]);
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let answer = http.put(address).body(state.to_string()).send().await.unwrap();
-        assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
+        self.strict.configure(state).await;
     }
 
     /// Every secret that they gave out.
     pub(crate) async fn secrets(&self) -> Vec<String> {
-        let address = format!("{}/secrets", self.addresses["admin"]);
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let text = http.get(address).send().await.unwrap().text().await.unwrap();
-        serde_json::from_str(&text).unwrap()
+        self.strict.secrets().await
     }
 }
 
 impl Drop for Clouds {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.registration);
-        // They end, and remove their files, when their input does.
-        drop(self.process.stdin.take());
-        let _ = self.process.wait();
     }
 }
 

@@ -5,10 +5,12 @@ pub(crate) mod bed;
 pub(crate) mod clouds;
 #[path = "../../e2e/harness/deployments.rs"]
 pub(crate) mod deployments;
+pub(crate) mod helm;
 pub(crate) mod kinds;
 #[path = "../../e2e/harness/module.rs"]
 #[allow(dead_code, reason = "the other tests use more of it")]
 pub(crate) mod module;
+pub(crate) mod page;
 pub(crate) mod pods;
 #[path = "../../e2e/harness/processes.rs"]
 #[allow(dead_code, reason = "the other tests use more of it")]
@@ -18,3 +20,4 @@ pub(crate) mod processes;
 pub(crate) mod programs;
 pub(crate) mod server;
 pub(crate) mod site;
+pub(crate) mod strict;

@@ -13,6 +13,12 @@ use tempfile::TempDir;
 
 const START: Duration = Duration::from_secs(30);
 
+/// A setting: the file that the server has in the place of `/etc/hosts`.
+pub(crate) const HOSTS_FILE: &str = "HOSTS_FILE";
+/// Replaces that file for one process and what it starts.
+const WITH_HOSTS: &str =
+    r#"[ -z "$HOSTS_FILE" ] || mount --bind "$HOSTS_FILE" /etc/hosts; exec "$0" "$@""#;
+
 /// Settings of the server beside those that every one has.
 pub(crate) type Variables = BTreeMap<String, String>;
 
@@ -102,13 +108,22 @@ impl Server {
 
     /// Whoever has this token or code.
     pub(crate) fn client_of(&self, token: &str) -> Client {
-        let url = format!("http://{}", self.address);
-        Client::new(&url, &self.org, token.into()).unwrap()
+        Client::new(&self.url(), &self.org, token.into()).unwrap()
     }
 
     /// The secret of its administrator, which nothing in the cluster may show.
     pub(crate) fn token(&self) -> &str {
         self.token.expose_secret()
+    }
+
+    /// Its organization.
+    pub(crate) fn org(&self) -> &str {
+        &self.org
+    }
+
+    /// Where pods and the command line find it.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     fn data(&self) -> PathBuf {
@@ -147,7 +162,7 @@ fn spawn(folder: &TempDir, variables: &Variables, listen: &str) -> Child {
         .unwrap();
     // It ends with the thread of its test, even if somebody kills the whole test run.
     Command::new("setpriv")
-        .args(["--pdeathsig", "KILL", "--"])
+        .args(["--pdeathsig", "KILL", "--", "unshare", "--mount", "sh", "-ec", WITH_HOSTS])
         .arg(programs::built().join("canyon"))
         .args(["local", "--listen", listen, "--issuer-url", bed().get("ISSUER_URL")])
         .args(["--runner-image", bed().get("RUNNER_IMAGE"), "--data-dir"])

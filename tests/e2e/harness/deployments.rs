@@ -26,6 +26,8 @@ pub(crate) fn request(env: &str, module: Option<Module>) -> DeploymentCreateBody
         encrypted_outputs_recipient: None,
         encrypted_logs_recipient: None,
         is_dry_run: false,
+        priority: None,
+        agent: None,
         runner_log_level: None,
     }
 }

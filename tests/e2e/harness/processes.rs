@@ -41,7 +41,12 @@ pub(crate) fn signal(pid: i32, signal: Signal) {
 
 /// The first processes of the jobs in a data folder: deployment and process id.
 pub(crate) fn runners(data: &Path) -> Vec<(String, i32)> {
-    let Ok(jobs) = fs::read_dir(data.join("jobs")) else { return Vec::new() };
+    runners_in(&data.join("jobs"))
+}
+
+/// The same for a folder of jobs.
+pub(crate) fn runners_in(jobs: &Path) -> Vec<(String, i32)> {
+    let Ok(jobs) = fs::read_dir(jobs) else { return Vec::new() };
     let pid = |folder: PathBuf| -> Option<(String, i32)> {
         let name = folder.file_name()?.to_str()?.to_owned();
         let text = fs::read_to_string(folder.join("pid")).ok()?;
@@ -52,9 +57,14 @@ pub(crate) fn runners(data: &Path) -> Vec<(String, i32)> {
 
 /// Kills every process of the jobs in a data folder.
 pub(crate) fn kill_jobs(data: &Path) {
-    for (_, pid) in runners(data) {
+    kill_jobs_in(&data.join("jobs"));
+}
+
+/// The same for a folder of jobs.
+pub(crate) fn kill_jobs_in(jobs: &Path) {
+    for (_, pid) in runners_in(jobs) {
         // A dead leader's id may belong to somebody else by now; a group outlives its leader.
-        let ours = |process: &Process| process.group == pid && is_in(process.pid, data);
+        let ours = |process: &Process| process.group == pid && is_in(process.pid, jobs);
         if all().iter().any(ours)
             && let Some(group) = Pid::from_raw(pid)
         {

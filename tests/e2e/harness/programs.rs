@@ -15,14 +15,14 @@ pub(crate) fn given(variable: &str) -> PathBuf {
     path
 }
 
-/// The folder with `canyon` and `canyon-runner`.
+/// The folder with `canyon`, `canyon-runner` and `canyon-agent`.
 pub(crate) fn built() -> PathBuf {
     let folder = given("CANYON_TEST_BIN_DIR");
-    for name in ["canyon", "canyon-runner"] {
+    for name in ["canyon", "canyon-runner", "canyon-agent"] {
         let path = folder.join(name);
         assert!(
             path.exists(),
-            "`{}` is missing; run `cargo build -p canyon-cli -p canyon-runner`",
+            "`{}` is missing; run `cargo build -p canyon-cli -p canyon-runner -p canyon-agent`",
             path.display()
         );
     }

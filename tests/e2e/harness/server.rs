@@ -18,6 +18,7 @@ pub(crate) struct Server {
     folder: TempDir,
     program: PathBuf,
     search_path: OsString,
+    variables: Vec<(&'static str, String)>,
     child: Child,
     address: String,
     token: SecretString,
@@ -32,13 +33,27 @@ impl Server {
 
     /// The programs of another folder, and another `PATH`.
     pub(crate) async fn start_with(programs: &Path, search_path: OsString) -> Self {
+        Self::start_in(programs, search_path, Vec::new()).await
+    }
+
+    /// The programs that were built, with further settings.
+    pub(crate) async fn start_told(variables: Vec<(&'static str, String)>) -> Self {
+        Self::start_in(&programs::built(), programs::search_path(None), variables).await
+    }
+
+    async fn start_in(
+        programs: &Path,
+        search_path: OsString,
+        variables: Vec<(&'static str, String)>,
+    ) -> Self {
         let folder = tempfile::Builder::new().prefix("canyon-e2e-").tempdir().unwrap();
         let program = programs.join("canyon");
-        let child = spawn(&program, &search_path, folder.path(), "127.0.0.1:0");
+        let child = spawn(&program, &search_path, &variables, folder.path(), "127.0.0.1:0");
         let mut server = Self {
             folder,
             program,
             search_path,
+            variables,
             child,
             address: String::new(),
             token: String::new().into(),
@@ -106,7 +121,8 @@ impl Server {
 
     /// Starts it again and does not wait.
     pub(crate) fn start_again(&mut self) {
-        self.child = spawn(&self.program, &self.search_path, self.folder.path(), &self.address);
+        let (program, path) = (&self.program, &self.search_path);
+        self.child = spawn(program, path, &self.variables, self.folder.path(), &self.address);
     }
 
     /// An administrator.
@@ -156,7 +172,13 @@ impl Drop for Server {
     }
 }
 
-fn spawn(program: &Path, search_path: &OsString, folder: &Path, listen: &str) -> Child {
+fn spawn(
+    program: &Path,
+    search_path: &OsString,
+    variables: &[(&'static str, String)],
+    folder: &Path,
+    listen: &str,
+) -> Child {
     let log = OpenOptions::new().create(true).append(true).open(folder.join("server.log")).unwrap();
     // It ends with the thread of its test, even if somebody kills the whole test run.
     Command::new("setpriv")
@@ -168,6 +190,7 @@ fn spawn(program: &Path, search_path: &OsString, folder: &Path, listen: &str) ->
         .env("PATH", search_path)
         .env("HOME", folder)
         .env("CANYON_LOG", "info")
+        .envs(variables.iter().cloned())
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)

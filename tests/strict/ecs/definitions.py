@@ -32,7 +32,8 @@ class Definitions:
         arn = f"arn:{partition}:ecs:{region}:{account}:task-definition/{family}:{len(revisions) + 1}"
         definition = {key: copy.deepcopy(value) for key, value in body.items() if key != "tags"}
         definition.update(taskDefinitionArn=arn, revision=len(revisions) + 1, status="ACTIVE")
-        definition["compatibilities"] = ["EC2", "FARGATE"]
+        # Whatever Fargate takes, an instance does too.
+        definition["compatibilities"] = sorted({"EC2", *body["requiresCompatibilities"]})
         for container in definition["containerDefinitions"]:
             # As in the real answers, what was not given is there empty.
             for name in ("environment", "secrets", "mountPoints", "volumesFrom", "portMappings"):
@@ -61,9 +62,15 @@ def check(body):
         raise client(f"{sorted(unknown)} is not expected of this client.")
     if NAME.fullmatch(body.get("family", "")) is None:
         raise client("Family contains invalid characters or is too long.")
-    if body.get("networkMode") != "awsvpc" or "FARGATE" not in body.get("requiresCompatibilities", []):
+    if body.get("networkMode") != "awsvpc":
         raise client("Fargate only supports network mode 'awsvpc'.")
-    check_size(body)
+    if body.get("requiresCompatibilities") == ["EC2"]:
+        if "ephemeralStorage" in body:
+            raise client("Ephemeral storage is only supported for tasks on Fargate.")
+    elif body.get("requiresCompatibilities") == ["FARGATE"]:
+        check_size(body)
+    else:
+        raise client("Canyon requires one launch type.")
     for name in ("executionRoleArn", "taskRoleArn"):
         if name in body and ROLE.fullmatch(body[name]) is None:
             raise client(f"Role is not valid: {body[name]}")

@@ -50,6 +50,11 @@ def check(body, account, definition):
         raise invalid("startedBy contains invalid characters or is too long.")
     if ("launchType" in body) == ("capacityProviderStrategy" in body):
         raise invalid("Specifying both a launch type and capacity provider strategy is not supported, nor is neither.")
+    launch_type = body.get("launchType", "FARGATE")
+    if launch_type not in definition["compatibilities"]:
+        raise invalid(f"Task definition does not support launch_type {launch_type}.")
+    if launch_type == "EC2":
+        check_ec2(body, account)
     if body.get("platformVersion", "LATEST") not in ("LATEST", "1.4.0"):
         raise EcsFault("PlatformUnknownException", "The platform version could not be found.")
     check_tags(body.get("tags", []), invalid)
@@ -59,6 +64,15 @@ def check(body, account, definition):
         if item["capacityProvider"] not in account["capacity_providers"]:
             raise invalid(f"The specified capacity provider '{item['capacityProvider']}' was not found. Specify a "
                           "valid name and try again.")
+
+
+def check_ec2(body, account):
+    if "platformVersion" in body:
+        raise invalid("The platform version must be null when specifying an EC2 launch type.")
+    if body.get("networkConfiguration", {}).get("awsvpcConfiguration", {}).get("assignPublicIp") == "ENABLED":
+        raise invalid("Assign public IP is not supported for this launch type.")
+    if not account["instances"]:
+        raise invalid("No Container Instances were found in your cluster.")
 
 
 def check_overrides(body, definition):
@@ -93,7 +107,7 @@ def provider_of(body):
     """The one with the largest weight; bases do not matter for one task."""
     strategy = body.get("capacityProviderStrategy")
     if not strategy:
-        return "FARGATE"
+        return body["launchType"]
     return max(strategy, key=lambda item: (item.get("base", 0), item.get("weight", 0)))["capacityProvider"]
 
 

@@ -21,9 +21,10 @@ DEFAULTS = {
     "outcome": None,
 }
 
-# Of an account: names of clusters, {subnet: {"az", "free"}}, security groups, log groups, {ARN: value} of secrets.
+# Of an account: names of clusters, how many instances they have, {subnet: {"az", "free"}}, security groups, log groups, {ARN: value} of secrets.
 ACCOUNT = {
     "clusters": [],
+    "instances": 0,
     "capacity_providers": ["FARGATE", "FARGATE_SPOT"],
     "subnets": {},
     "security_groups": [],

@@ -1,0 +1,149 @@
+//! One agent: polls, takes, and plays the job itself.
+
+use canyon_api::agent::{
+    JobKey, JobReport, MAX_WAIT, OpenSession, PROTOCOL, Poll, Reports, TakeJobs, TakenJob, Work,
+};
+use canyon_api::attempt::{ClaimBody, DeploymentResultsUpdateBody, ResultStatus};
+use canyon_api::client::{Client, ClientError};
+use canyon_domain::agent_job::Wish;
+use canyon_domain::deadline::Observation;
+use canyon_domain::runner::RunnerType;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// After a request that failed.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What all agents have done together.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    polls: AtomicU32,
+    jobs: AtomicU32,
+    failed: AtomicU32,
+}
+
+impl Counts {
+    /// Polls that were answered.
+    pub(crate) fn polls(&self) -> u32 {
+        self.polls.load(Ordering::Relaxed)
+    }
+
+    /// Jobs that were run.
+    pub(crate) fn jobs(&self) -> u32 {
+        self.jobs.load(Ordering::Relaxed)
+    }
+
+    /// Requests that failed.
+    pub(crate) fn failed(&self) -> u32 {
+        self.failed.load(Ordering::Relaxed)
+    }
+}
+
+/// An agent in its session.
+#[derive(Debug)]
+pub(crate) struct Companion {
+    client: Client,
+    name: String,
+    session: u64,
+}
+
+impl Companion {
+    /// Opens a session.
+    pub(crate) async fn join(
+        client: Client,
+        runner: String,
+        number: u32,
+    ) -> Result<Self, ClientError> {
+        let name = format!("agent-{number}");
+        let body = OpenSession {
+            instance: name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: PROTOCOL,
+            serves: vec![RunnerType::Local],
+            place: format!("place of {name}"),
+            labels: BTreeMap::new(),
+            runner: runner.parse().ok(),
+            reserved: false,
+            concurrency: 4,
+            public_key: None,
+            found: Vec::new(),
+        };
+        let opened = client.open_session(&name, &body).await?;
+        Ok(Self { client, name, session: opened.session.unwrap_or_default() })
+    }
+
+    /// Polls for ever.
+    pub(crate) async fn work(self, counts: Arc<Counts>) {
+        let poll = Poll { wait_seconds: MAX_WAIT, ..Poll::default() };
+        loop {
+            let answer = self.client.poll_work(&self.name, self.session, &poll).await;
+            let done = match answer {
+                Ok(work) => {
+                    counts.polls.fetch_add(1, Ordering::Relaxed);
+                    self.handle(work, &counts).await
+                }
+                Err(error) => Err(error),
+            };
+            if done.is_err() {
+                counts.failed.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn handle(&self, work: Work, counts: &Counts) -> Result<(), ClientError> {
+        let mut reports: Vec<_> =
+            work.wishes.iter().map(|wish| done(wish.job, wish.wish)).collect();
+        if !work.offers.is_empty() {
+            let jobs = TakeJobs { jobs: work.offers };
+            for taken in self.client.take_jobs(&self.name, self.session, &jobs).await?.taken {
+                self.play(&taken).await?;
+                counts.jobs.fetch_add(1, Ordering::Relaxed);
+                reports.push(gone(taken.job));
+            }
+        }
+        if !reports.is_empty() {
+            self.client.report_jobs(&self.name, self.session, &Reports { reports }).await?;
+        }
+        Ok(())
+    }
+
+    /// The job: it claims its attempt, and has nothing to do.
+    async fn play(&self, taken: &TakenJob) -> Result<(), ClientError> {
+        let deployment = taken.job.deployment.to_string();
+        let code = taken.environment.get("CANYON_CLAIM_CODE").cloned().unwrap_or_default();
+        let claimant = format!("{}-of-{:016}", self.name, taken.job.attempt);
+        let body = ClaimBody { claimant, host: None };
+        let claimed = self
+            .client
+            .with_token(code.into())
+            .claim(&deployment, taken.job.attempt, &body)
+            .await?;
+        let result = DeploymentResultsUpdateBody {
+            status: ResultStatus::Success,
+            outputs: None,
+            error: None,
+            tf_resource_counts: None,
+            metadata: None,
+            failure: None,
+            plain_outputs: BTreeMap::new(),
+            orphans: Vec::new(),
+            chunks: Vec::new(),
+        };
+        self.client.with_token(claimed.token.into()).post_result(&deployment, &result).await
+    }
+}
+
+fn report(job: JobKey) -> JobReport {
+    JobReport { job, observation: None, handle: None, done: None, tail: None }
+}
+
+fn done(job: JobKey, wish: Wish) -> JobReport {
+    JobReport { done: Some(wish), ..report(job) }
+}
+
+fn gone(job: JobKey) -> JobReport {
+    JobReport { observation: Some(Observation::Gone(None)), ..report(job) }
+}

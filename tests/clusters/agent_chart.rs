@@ -1,0 +1,267 @@
+//! The chart of the agent: what it makes is taken by a real API server, gives no right too many, and every value is
+//! judged.
+
+use crate::harness::bed::{Bed, Namespace, bed};
+use crate::harness::helm::{CHART, checkout, helm, judged, template};
+use canyon_domain::trust::kubernetes::{LAUNCHER, NETWORK_POLICIES, Rule, STATE};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+
+/// Two namespaces that take only what fits the strictest standard, the agent's and that of the jobs.
+fn namespaces() -> [Namespace; 2] {
+    ["agent", "jobs"].map(|prefix| {
+        let name = Bed::unique(prefix);
+        let labels = ["enforce", "warn"]
+            .map(|mode| format!("pod-security.kubernetes.io/{mode}: restricted"))
+            .join(", ");
+        bed().apply(&format!(
+            "{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}, labels: {{{labels}}}}}}}"
+        ));
+        Namespace(name)
+    })
+}
+
+/// What the API server makes of the chart with these values.
+#[track_caller]
+fn made(namespaces: &[Namespace; 2], values: &[&str]) -> Vec<Value> {
+    let [agent, jobs] = namespaces.each_ref().map(|namespace| namespace.0.as_str());
+    let place = format!("jobsRbac.namespace=\"{jobs}\"");
+    let rest = [place.as_str(), "jobsRbac.createNamespace=false"];
+    judged(&template(agent, &[&rest, values].concat()).done())
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|object| object["kind"] == kind).collect()
+}
+
+fn rules(role: &Value) -> BTreeSet<String> {
+    let rules = role["rules"].as_array().unwrap();
+    rules
+        .iter()
+        .map(|rule| json!([rule["apiGroups"], rule["resources"], rule["verbs"]]).to_string())
+        .collect()
+}
+
+fn expected(rules: &[Rule]) -> BTreeSet<String> {
+    rules
+        .iter()
+        .map(|rule| json!([[rule.group], [rule.resource], rule.verbs]).to_string())
+        .collect()
+}
+
+/// The variable of the only container of a Deployment.
+fn variable<'a>(deployment: &'a Value, name: &str) -> Option<&'a Value> {
+    let variables = deployment["spec"]["template"]["spec"]["containers"][0]["env"].as_array()?;
+    variables.iter().find(|variable| variable["name"] == name)
+}
+
+#[test]
+fn helm_has_nothing_to_say_against_the_chart() {
+    let said = helm(&["lint", "--strict", "--kube-version", "1.34", CHART]).done();
+    assert!(said.contains("0 chart(s) failed") && !said.contains("[WARNING]"), "{said}");
+}
+
+#[test]
+fn it_is_of_the_version_of_the_program() {
+    let chart = fs::read_to_string(checkout().join(CHART).join("Chart.yaml")).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(
+        chart.contains(&format!("\nversion: {version}\nappVersion: \"{version}\"\n")),
+        "{chart}"
+    );
+}
+
+#[test]
+fn the_agent_may_do_with_jobs_what_the_dispatcher_does_and_nothing_anywhere_else() {
+    let namespaces = namespaces();
+    let [agent, jobs] = namespaces.each_ref().map(|namespace| namespace.0.as_str());
+    for policies in [false, true] {
+        let objects = made(&namespaces, &[&format!("jobsRbac.networkPolicies={policies}")]);
+        for kind in ["ClusterRole", "ClusterRoleBinding"] {
+            assert_eq!(of_kind(&objects, kind), Vec::<&Value>::new());
+        }
+        let roles = of_kind(&objects, "Role");
+        let named = |name: &str| {
+            let found = roles.iter().find(|role| role["metadata"]["name"] == name);
+            *found.unwrap_or_else(|| panic!("no Role {name} in {roles:#?}"))
+        };
+        assert_eq!(roles.len(), 3);
+
+        let mut wanted = LAUNCHER.to_vec();
+        wanted.extend(policies.then_some(NETWORK_POLICIES));
+        assert_eq!(rules(named("canyon-agent")), expected(&wanted));
+        assert_eq!(named("canyon-agent")["metadata"]["namespace"], jobs);
+        assert_eq!(
+            rules(named("canyon-agent-state")),
+            expected(&STATE),
+            "of the jobs, not the agent"
+        );
+
+        let key = named("canyon-agent-key");
+        assert_eq!(key["metadata"]["namespace"], agent);
+        let only = json!([{
+            "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["canyon-agent-key"], "verbs": ["get", "update"],
+        }]);
+        assert_eq!(key["rules"], only, "one Secret and no other");
+
+        for binding in of_kind(&objects, "RoleBinding") {
+            let subject = if binding["metadata"]["name"] == "canyon-agent-state" {
+                json!([{ "kind": "ServiceAccount", "name": "canyon-runner", "namespace": jobs }])
+            } else {
+                json!([{ "kind": "ServiceAccount", "name": "canyon-agent", "namespace": agent }])
+            };
+            assert_eq!(binding["subjects"], subject);
+        }
+    }
+}
+
+#[test]
+fn its_pods_fit_into_the_strictest_standard_and_nothing_connects_to_them() {
+    let namespaces = namespaces();
+    let objects = made(&namespaces, &["proxy.https=\"http://proxy.test:3128\""]);
+    let deployment = of_kind(&objects, "Deployment")[0];
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    let container = &pod["containers"][0];
+    let context = &container["securityContext"];
+    assert_eq!(context["readOnlyRootFilesystem"], true);
+    assert_eq!(context["capabilities"]["drop"], json!(["ALL"]));
+    assert!(container["livenessProbe"]["httpGet"]["path"] == "/livez", "{container:#}");
+    assert!(container["readinessProbe"]["httpGet"]["path"] == "/readyz", "{container:#}");
+    let drain = variable(deployment, "CANYON_AGENT_DRAIN_SECONDS").unwrap()["value"].clone();
+    let drain: u64 = drain.as_str().unwrap().parse().unwrap();
+    assert!(
+        pod["terminationGracePeriodSeconds"].as_u64().unwrap() > drain,
+        "it has the time to take its leave"
+    );
+
+    // The admission of pods, which the Deployment itself does not go through.
+    let [agent, _] = &namespaces;
+    bed().kubectl(&["-n", &agent.0, "create", "serviceaccount", "canyon-agent"], "");
+    let alone = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "alone", "namespace": agent.0 }, "spec": pod,
+    });
+    judged(&alone.to_string());
+
+    let policy = of_kind(&objects, "NetworkPolicy")[0];
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
+    assert_eq!(policy["spec"].get("ingress"), None, "nothing connects to it");
+    let ports: BTreeSet<u64> = policy["spec"]["egress"][0]["ports"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|port| port["port"].as_u64().unwrap())
+        .collect();
+    assert_eq!(
+        ports,
+        BTreeSet::from([53, 443, 3128, 6443, 7000]),
+        "to names, the API server, Canyon and the proxy"
+    );
+    let past = variable(deployment, "NO_PROXY").unwrap()["value"].clone();
+    assert!(past.as_str().unwrap().contains("$(KUBERNETES_SERVICE_HOST)"), "{past}");
+    let budget = of_kind(&objects, "PodDisruptionBudget")[0];
+    assert_eq!(budget["spec"]["maxUnavailable"], 1, "a node can always be emptied");
+}
+
+#[test]
+fn it_proves_itself_in_one_way_which_the_values_choose() {
+    let namespaces = namespaces();
+    let proofs = [
+        "CANYON_AGENT_KEY_SECRET",
+        "CANYON_AGENT_KEY_FILE",
+        "CANYON_TOKEN",
+        "CANYON_SERVICE_ACCOUNT_PATH",
+    ];
+    let ways: [(&[&str], &str); 4] = [
+        (&[], "CANYON_AGENT_KEY_SECRET"),
+        (&["canyon.existingSecret=\"own\""], "CANYON_AGENT_KEY_FILE"),
+        (&["canyon.existingSecret=\"own\"", "canyon.existingSecretKey=\"token\""], "CANYON_TOKEN"),
+        (
+            &["canyon.serviceAccountId=\"eu\"", "canyon.audience=\"canyon-eu\""],
+            "CANYON_SERVICE_ACCOUNT_PATH",
+        ),
+    ];
+    for (values, wanted) in ways {
+        let objects = made(&namespaces, values);
+        let deployment = of_kind(&objects, "Deployment")[0];
+        let set: Vec<_> =
+            proofs.iter().filter(|name| variable(deployment, name).is_some()).collect();
+        assert_eq!(set, [&wanted]);
+        let secrets = of_kind(&objects, "Secret");
+        assert_eq!(secrets.len(), usize::from(values.is_empty()), "{secrets:#?}");
+        assert!(secrets.iter().all(|secret| secret.get("data").is_none()), "the chart has no key");
+        let mounted = deployment.to_string().contains("\"audience\":\"canyon-eu\"");
+        assert_eq!(mounted, wanted == "CANYON_SERVICE_ACCOUNT_PATH");
+    }
+    let both = ["canyon.existingSecret=\"own\"", "canyon.serviceAccountId=\"eu\""];
+    let said = template("x", &both).refused();
+    assert!(said.contains("the agent proves itself by one of them"), "{said}");
+}
+
+#[test]
+fn each_agent_has_a_name_of_its_own() {
+    let namespaces = namespaces();
+    let objects = made(&namespaces, &["replicas=3", "agent.name=\"berlin\""]);
+    let deployments = of_kind(&objects, "Deployment");
+    let names: Vec<_> = deployments
+        .iter()
+        .map(|one| variable(one, "CANYON_AGENT_NAME").unwrap()["value"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["berlin", "berlin-1", "berlin-2"]);
+    let selectors: BTreeSet<_> =
+        deployments.iter().map(|one| one["spec"]["selector"].to_string()).collect();
+    assert_eq!(selectors.len(), 3, "none counts another's pod as its own");
+}
+
+#[test]
+fn a_value_that_is_unknown_or_wrong_is_named() {
+    let faults = [
+        ("canyon.apiurl=\"https://x\"", "apiurl"),
+        ("canyon.apiUrl=\"ftp://x\"", "apiUrl"),
+        ("canyon.apiUrl=\"https://user:word@x\"", "apiUrl"),
+        ("agent.concurrency=0", "concurrency"),
+        ("agent.drainSeconds=-1", "drainSeconds"),
+        ("agent.labels={\"a,b\":\"c\"}", "labels"),
+        ("replicas=0", "replicas"),
+        ("image.digest=\"sha256:1\"", "digest"),
+        ("jobsRbac.podSecurity=\"none\"", "podSecurity"),
+        ("jobsRbac.namespace=\"\"", "jobsRbac"),
+        ("networkPolicy.ports=[0]", "networkPolicy"),
+        ("runAsUser=0", "runAsUser"),
+        ("tolerate=[]", "tolerate"),
+    ];
+    for (value, name) in faults {
+        let said = template("x", &[value]).refused();
+        assert!(said.contains("schema") && said.contains(name), "{value}: {said}");
+    }
+    for needed in ["canyon.apiUrl", "canyon.orgId", "image.repository"] {
+        let said = template("x", &[&format!("{needed}=\"\"")]).refused();
+        assert!(said.contains(needed), "{said}");
+    }
+}
+
+#[test]
+fn every_value_of_the_schema_is_in_the_file_with_a_default_that_it_takes() {
+    let read = |name: &str| fs::read_to_string(checkout().join(CHART).join(name)).unwrap();
+    let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
+    let path = checkout().join(CHART).join("values.yaml");
+    let values = crate::harness::clouds::yaml(path.to_str().unwrap());
+    let mut missing = Vec::new();
+    compare("", &schema, &values, &mut missing);
+    assert_eq!(missing, Vec::<String>::new(), "in the schema, but not in values.yaml");
+}
+
+fn compare(path: &str, schema: &Value, values: &Value, missing: &mut Vec<String>) {
+    let Some(properties) = schema["properties"].as_object() else { return };
+    assert_eq!(schema["additionalProperties"], false, "{path} takes anything");
+    for (name, schema) in properties {
+        let path = format!("{path}/{name}");
+        // helm's own: what a chart above this one hands to all of its charts.
+        match values.get(name) {
+            Some(value) if value.is_object() => compare(&path, schema, value, missing),
+            None if path != "/global" && path != "/resources/limits" => missing.push(path),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The agent from nothing to a deployment, by the commands of docs/agent.md as they are written there: with the real `helm`,
+//! in a real cluster. (This bed's network enforces no `NetworkPolicy`; that nothing reaches the agent is tried in
+//! `agent_walled.rs`.)
+
+use crate::harness::bed::bed;
+use crate::harness::helm::run;
+use crate::harness::page::Page;
+use crate::harness::server::{Server, Variables};
+use serde_json::Value;
+use tokio::sync::{Mutex, MutexGuard};
+
+/// The page has these names, so one test at a time.
+const AGENT: &str = "canyon-agent";
+const JOBS: &str = "canyon-runner";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// A server, and a cluster without anything of an agent's. What the test makes goes with it.
+struct Install {
+    server: Server,
+    page: Page,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Install {
+    async fn new() -> Self {
+        let turn = TURN.lock().await;
+        clean();
+        publish();
+        let server = Server::start_with(Variables::default()).await;
+        let registry = bed().get("REGISTRY").to_owned();
+        let page =
+            Page::new("agent.md", &server).replace("registry.example.com/platform", registry);
+        Self { server, page, _turn: turn }
+    }
+
+    async fn agent(&self) -> Value {
+        self.server.client().get(&["agents", AGENT]).await.unwrap()
+    }
+}
+
+impl Drop for Install {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let pods =
+                bed().try_kubectl(&["-n", AGENT, "describe", "pods"], "").unwrap_or_default();
+            let log = bed()
+                .try_kubectl(&["-n", AGENT, "logs", "--tail=50", "deployment/canyon-agent"], "");
+            println!("{pods}\n{}", log.unwrap_or_else(|error| error));
+        }
+        clean();
+    }
+}
+
+/// Takes away what an earlier run may have left.
+fn clean() {
+    let _ = crate::harness::helm::helm(&[
+        "uninstall",
+        AGENT,
+        "--namespace",
+        AGENT,
+        "--ignore-not-found",
+        "--wait",
+    ]);
+    let _ = bed().try_kubectl(
+        &["delete", "namespace", AGENT, JOBS, "--ignore-not-found", "--timeout=55s"],
+        "",
+    );
+}
+
+/// Puts the images where step 1 of the page does, without building them once more.
+fn publish() {
+    let engine = [("DOCKER_HOST", bed().get("DOCKER_HOST"))];
+    for (variable, program) in [("AGENT_IMAGE", "canyon-agent"), ("RUNNER_IMAGE", "canyon-runner")]
+    {
+        let name = format!("{}/{program}:{VERSION}", bed().get("REGISTRY"));
+        run(&["docker", "tag", bed().get(variable), &name], &engine).done();
+        run(&["scripts/cluster", "load", &name], &[]).done();
+    }
+}
+
+/// The Secret that the agent keeps its key in, and what is in it.
+fn key() -> Value {
+    let text = bed().kubectl(&["-n", AGENT, "get", "secret", "canyon-agent-key", "-o", "json"], "");
+    serde_json::from_str::<Value>(&text).unwrap()["data"]["private_key"].clone()
+}
+
+/// The cluster remembers the Job, which is taken away after its end, and has its state.
+fn assert_ran_in_the_cluster() {
+    let events = bed().list(JOBS, "events");
+    let made = |event: &Value| {
+        event["involvedObject"]["kind"] == "Job" && event["reason"] == "SuccessfulCreate"
+    };
+    assert!(events.iter().any(made), "no job ran in {JOBS}: {events:#?}");
+    let secrets = bed().list(JOBS, "secrets");
+    let is_state =
+        |secret: &Value| secret["metadata"]["name"].as_str().unwrap().starts_with("tfstate-");
+    assert!(secrets.iter().any(is_state), "its state is in the cluster: {secrets:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_helm_install_and_one_adoption_lead_from_nothing_to_a_deployment() {
+    let install = Install::new().await;
+    let page = &install.page;
+    page.follow("### 2. The runner");
+    page.follow("### 3. The agent");
+    let said = page.follow("### 4. Adopt it");
+    let agent = install.agent().await;
+    assert_eq!(agent["state"], "adopted", "{agent:#}");
+    let fingerprint = agent["fingerprint"].as_str().unwrap();
+    let shown = said.lines().find(|line| line.contains("\"fingerprint\""));
+    assert!(
+        shown.is_some_and(|line| line.contains(fingerprint)),
+        "the agent itself says it: {said}"
+    );
+
+    let said = page.follow("### 5. The first deployment");
+    assert!(said.contains("succeeded"), "{said}");
+    assert_ran_in_the_cluster();
+
+    // An upgrade leaves the key alone, so nobody needs to adopt it again.
+    let before = key();
+    assert!(before.is_string(), "the agent has made a key");
+    let upgrade = "helm upgrade canyon-agent infra/charts/canyon-agent --namespace canyon-agent --reuse-values \
+        --set agent.concurrency=3 --wait --timeout 90s";
+    page.run(upgrade).done();
+    assert_eq!(key(), before);
+    page.run("canyon deploy shop dev --module ./examples/hello").done();
+    let agent = install.agent().await;
+    assert_eq!(agent["session"]["concurrency"], 3, "{agent:#}");
+    assert!(agent["session"]["number"].as_u64() > Some(1), "{agent:#}");
+
+    page.run("helm uninstall canyon-agent --namespace canyon-agent --wait").done();
+    let left =
+        bed().list(AGENT, "all,secrets,roles,rolebindings,networkpolicies,poddisruptionbudgets");
+    let left: Vec<_> = left
+        .iter()
+        .filter(|object| object["metadata"]["labels"]["app.kubernetes.io/name"] == AGENT)
+        .filter(|object| object["metadata"]["deletionTimestamp"].is_null())
+        .collect();
+    assert_eq!(left, Vec::<&Value>::new());
+    assert_ran_in_the_cluster();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_trust_policy_no_adoption_is_needed_and_nothing_is_stored() {
+    let install = Install::new().await;
+    let page = &install.page;
+    page.follow("### 2. The runner");
+    page.follow("### Without adoption: the cluster vouches for it");
+    let said = page.follow("### 5. The first deployment");
+    assert!(said.contains("succeeded"), "{said}");
+    assert_ran_in_the_cluster();
+    let agent = install.agent().await;
+    assert_eq!(agent["state"], "adopted", "{agent:#}");
+    assert!(agent["principal"].is_string() && agent["fingerprint"].is_null(), "{agent:#}");
+    let secrets = bed().list(AGENT, "secrets");
+    let own: Vec<_> =
+        secrets.iter().filter(|secret| secret["type"] != "helm.sh/release.v1").collect();
+    assert_eq!(own, Vec::<&Value>::new());
+
+    // Without it, the agent is out, though its pod's token is as good as before.
+    let ready = format!(
+        "kubectl --namespace {AGENT} wait --selector app.kubernetes.io/name={AGENT} pod --timeout 100s"
+    );
+    page.run(&format!("{ready} --for condition=Ready")).done();
+    page.run("canyon delete service-account cluster").done();
+    page.run(&format!("{ready} --for condition=Ready=false")).done();
+}

@@ -1,0 +1,43 @@
+//! Secrets that are looked for where they must not be.
+
+use crate::harness::module::{inline, with};
+use crate::harness::site::Site;
+use canyon_domain::job::Module;
+
+/// A module with a canary in its text, its input and its output, which runs for a while.
+pub(crate) fn module() -> Module {
+    let text = r#"
+variable "secret" {
+  type      = string
+  sensitive = true
+}
+
+resource "terraform_data" "canary" {
+  input = "canary-in-the-module"
+  provisioner "local-exec" {
+    command = "sleep 4"
+  }
+}
+
+output "shown" { value = "canary-in-the-output" }
+
+output "secret" {
+  value     = "out-${var.secret}"
+  sensitive = true
+}
+"#;
+    with(inline(text), "secret", "canary-in-the-input")
+}
+
+/// Panics if one of the texts has a canary, a token, or what a cloud gave out.
+#[track_caller]
+pub(crate) fn assert_none_in(texts: &[String], site: &Site, given: &[String]) {
+    assert!(!given.is_empty(), "the cloud gave out credentials");
+    // `cya_`, `cyj_` and `cyr_` begin the tokens of people, of jobs and of modules; `eyJ` any token in the form of a JWT.
+    let mut secrets = vec!["canary-in-", site.server.token(), "cya_", "cyj_", "cyr_", "eyJ"];
+    secrets.extend(given.iter().map(String::as_str));
+    for text in texts {
+        let found = secrets.iter().find(|secret| text.contains(**secret));
+        assert_eq!(found, None, "in {text}");
+    }
+}

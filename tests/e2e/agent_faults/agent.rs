@@ -1,0 +1,143 @@
+//! `canyon-agent`, in a process of its own.
+
+use crate::harness::{processes, programs};
+use rustix::process::Signal;
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How an agent is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Spec {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its folder: key, place and jobs.
+    pub(crate) folder: PathBuf,
+    /// Its settings.
+    pub(crate) variables: Vec<(String, String)>,
+    /// What stands before the program, such as `faketime`.
+    pub(crate) prefix: Vec<OsString>,
+}
+
+/// A running agent, which ends with this value, and its jobs with it.
+pub(crate) struct Agent {
+    spec: Spec,
+    child: Child,
+}
+
+impl Spec {
+    /// The file of what it says.
+    fn log_file(&self) -> PathBuf {
+        self.folder.with_extension("log")
+    }
+}
+
+impl Agent {
+    /// Starts it and does not wait.
+    pub(crate) fn start(spec: Spec) -> Self {
+        let child = spawn(&spec);
+        Self { spec, child }
+    }
+
+    /// Kills it at once, as `kill -9` does. Its jobs go on.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again, with the same folder.
+    pub(crate) fn start_again(&mut self) {
+        self.child = spawn(&self.spec);
+    }
+
+    /// Asks it to end.
+    pub(crate) fn ask_to_end(&self) {
+        processes::signal(self.child.id().cast_signed(), Signal::TERM);
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) async fn ended(&mut self, within: Duration) -> ExitStatus {
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it has not ended\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Whether it lives.
+    pub(crate) fn lives(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// The names of its jobs' folders.
+    pub(crate) fn jobs(&self) -> Vec<String> {
+        let entries = self.jobs_folders().into_iter().filter_map(|jobs| fs::read_dir(jobs).ok());
+        entries.flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+    }
+
+    /// The first processes of its jobs: deployment and process id.
+    pub(crate) fn runners(&self) -> Vec<(String, i32)> {
+        self.jobs_folders().iter().flat_map(|jobs| processes::runners_in(jobs)).collect()
+    }
+
+    /// Each runner's jobs have a folder of their own.
+    fn jobs_folders(&self) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(self.spec.folder.join("jobs")) else { return Vec::new() };
+        entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+    }
+
+    /// What it said, for the message of a failing test.
+    pub(crate) fn log(&self) -> String {
+        let text = fs::read_to_string(self.spec.log_file()).unwrap_or_default();
+        let start = text.char_indices().rev().nth(4_000).map_or(0, |(at, _)| at);
+        format!("--- the log of agent `{}`\n{}", self.spec.name, &text[start..])
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        for jobs in self.jobs_folders() {
+            processes::kill_jobs_in(&jobs);
+        }
+        if std::thread::panicking() {
+            println!("{}", self.log());
+        }
+    }
+}
+
+fn spawn(spec: &Spec) -> Child {
+    let program = programs::built().join("canyon-agent");
+    assert!(
+        program.exists(),
+        "`{}` is missing; run `cargo build -p canyon-agent`",
+        program.display()
+    );
+    fs::create_dir_all(&spec.folder).unwrap();
+    let log = OpenOptions::new().create(true).append(true).open(spec.log_file()).unwrap();
+    // It ends with the thread of its test, even if somebody kills the whole test run.
+    Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "--"])
+        .args(&spec.prefix)
+        .arg(program)
+        .env_clear()
+        .env("PATH", programs::search_path(None))
+        .env("HOME", &spec.folder)
+        .env("CANYON_LOG", "info")
+        .env("CANYON_AGENT_NAME", &spec.name)
+        .env("CANYON_AGENT_STATE_DIR", &spec.folder)
+        .env("CANYON_AGENT_RUNNER_PROGRAM", programs::built().join("canyon-runner"))
+        .env("CANYON_JOB_DISPATCHER_TYPE", "local")
+        .envs(spec.variables.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot start canyon-agent: {error}"))
+}

@@ -1,0 +1,53 @@
+//! Agents whose clock is wrong.
+
+use super::agent::Agent;
+use super::world::{AGENT, World};
+use crate::harness::programs;
+
+/// The libraries of `faketime`, which `scripts/setup` installs.
+async fn works_with_a_clock_that_is_off(by: &str, key: bool) {
+    let world = World::new().await;
+    let mut spec = world.spec(AGENT);
+    if key {
+        spec.variables.retain(|(name, _)| name != "CANYON_TOKEN");
+    }
+    let faketime = programs::find("faketime").expect("`faketime` is missing; run scripts/setup");
+    // Durations are measured by a clock that nobody sets. `faketime` waits for the agent, which is to die with it.
+    let words = ["--exclude-monotonic", "-f", by, "setpriv", "--pdeathsig", "KILL", "--"];
+    spec.prefix = vec![faketime.into()];
+    spec.prefix.extend(words.map(Into::into));
+    // Its jobs have right clocks: what they run is not this test's.
+    let mut agent = Agent::start(spec);
+    if key {
+        let pending = |view: &canyon_api::agent::AgentView| view.state.as_str() == "pending";
+        world.until_agent(&agent, AGENT, "ask to be adopted", pending).await;
+        world.site.client.adopt_agent(AGENT).await.unwrap();
+    }
+    world.until_agent(&agent, AGENT, "wait for work", |view| view.availability == "idle").await;
+    for round in 1..=3 {
+        let id = world.accept(round, 2, "0.1").await;
+        let ended = world.assert_done_once(&id, round, 2).await;
+        assert_eq!(ended.attempts.len(), 1, "{ended:#?}");
+        world.assert_nothing_left(&agent, &id).await;
+    }
+    // Still so after a kill, when it has to learn the time anew.
+    agent.kill();
+    agent.start_again();
+    let id = world.accept(4, 2, "0.1").await;
+    world.assert_done_once(&id, 4, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_with_a_key_and_a_clock_an_hour_ahead_works() {
+    works_with_a_clock_that_is_off("+1h", true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_with_a_key_and_a_clock_an_hour_behind_works() {
+    works_with_a_clock_that_is_off("-1h", true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_with_a_token_and_a_clock_an_hour_ahead_works() {
+    works_with_a_clock_that_is_off("+1h", false).await;
+}

@@ -1,0 +1,262 @@
+//! Between an agent and Canyon: writes down what goes by, and holds one request at the step that a test waits for.
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// Nothing that an agent sends or gets is longer.
+const MAX_BODY: usize = 16 * 1024 * 1024;
+/// A step that does not come within this time never comes.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// A step in the life of a job with an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// The agent is offered a job.
+    Offer,
+    /// It takes the job.
+    Take,
+    /// It says that the job has begun.
+    Report,
+    /// It says that the job is gone.
+    Gone,
+    /// It is told to clear the job away.
+    Forget,
+    /// It says that it has.
+    Forgotten,
+}
+
+/// Where a request is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Side {
+    /// Canyon has not heard it.
+    Before,
+    /// Canyon has answered, and the agent has not heard that.
+    After,
+}
+
+/// A request as an agent sent it.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) bearer: String,
+    pub(crate) body: Bytes,
+    pub(crate) status: u16,
+}
+
+struct Trap {
+    step: Step,
+    side: Side,
+    caught: oneshot::Sender<oneshot::Sender<bool>>,
+}
+
+struct Shared {
+    http: reqwest::Client,
+    server: String,
+    cut: AtomicBool,
+    recorded: Mutex<Vec<Recorded>>,
+    trap: Mutex<Option<Trap>>,
+}
+
+/// The way of an agent to Canyon.
+pub(crate) struct Gate {
+    pub(crate) url: String,
+    shared: Arc<Shared>,
+}
+
+/// A trap that is set.
+pub(crate) struct Waiting(oneshot::Receiver<oneshot::Sender<bool>>);
+
+/// A request that is held.
+pub(crate) struct Held(oneshot::Sender<bool>);
+
+impl Waiting {
+    /// Waits until the step has come.
+    pub(crate) async fn caught(self) -> Held {
+        let caught = tokio::time::timeout(LIMIT, self.0).await;
+        Held(caught.expect("the step did not come").expect("the trap is set until it is sprung"))
+    }
+}
+
+impl Held {
+    /// It goes on.
+    pub(crate) fn pass(self) {
+        let _ = self.0.send(true);
+    }
+
+    /// It is lost: the agent hears of a failure on the way.
+    pub(crate) fn lose(self) {
+        let _ = self.0.send(false);
+    }
+}
+
+impl Gate {
+    /// In front of the server at `server`, which may be restarted.
+    pub(crate) async fn start(server: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let shared = Arc::new(Shared {
+            http: reqwest::Client::builder().no_proxy().build().unwrap(),
+            server: server.to_owned(),
+            cut: AtomicBool::new(false),
+            recorded: Mutex::default(),
+            trap: Mutex::default(),
+        });
+        let router = Router::new().fallback(pass_on).with_state(shared.clone());
+        // Ends with the test's runtime.
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, shared }
+    }
+
+    /// Holds the next request that is of `step`, and no other.
+    pub(crate) fn trap(&self, step: Step, side: Side) -> Waiting {
+        let (caught, waiting) = oneshot::channel();
+        *self.shared.trap.lock().unwrap() = Some(Trap { step, side, caught });
+        Waiting(waiting)
+    }
+
+    /// Nothing passes from now on, or everything again.
+    pub(crate) fn cut(&self, cut: bool) {
+        self.shared.cut.store(cut, Ordering::SeqCst);
+    }
+
+    /// The requests that Canyon has answered since the last call.
+    pub(crate) fn take(&self) -> Vec<Recorded> {
+        std::mem::take(&mut self.shared.recorded.lock().unwrap())
+    }
+}
+
+impl Shared {
+    /// Springs the trap if it is for this moment; returns whether the request goes on.
+    async fn passes(&self, side: Side, asked: &Asked, answer: Option<&Value>) -> bool {
+        let Some(held) = self.spring(side, asked, answer) else {
+            return !self.cut.load(Ordering::SeqCst);
+        };
+        // A test that ends lets go of what it holds.
+        held.await.unwrap_or(false)
+    }
+
+    fn spring(
+        &self,
+        side: Side,
+        asked: &Asked,
+        answer: Option<&Value>,
+    ) -> Option<oneshot::Receiver<bool>> {
+        let mut trap = self.trap.lock().unwrap();
+        let is_meant = |trap: &Trap| trap.side == side && asked.is(trap.step, answer);
+        if !trap.as_ref().is_some_and(is_meant) {
+            return None;
+        }
+        let (go, held) = oneshot::channel();
+        trap.take()?.caught.send(go).ok()?;
+        Some(held)
+    }
+}
+
+/// What an agent asks.
+struct Asked {
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Asked {
+    fn is(&self, step: Step, answer: Option<&Value>) -> bool {
+        let said = |list: &str, wanted: &dyn Fn(&Value) -> bool| {
+            let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+            body[list].as_array().is_some_and(|items| items.iter().any(wanted))
+        };
+        let told = |list: &str, wanted: &dyn Fn(&Value) -> bool| {
+            answer
+                .and_then(|answer| answer[list].as_array())
+                .is_some_and(|items| items.iter().any(wanted))
+        };
+        let is_gone = |report: &Value| report["observation"]["state"] == "gone";
+        let on = |end: &str| self.path.ends_with(end);
+        match step {
+            Step::Offer => on("/poll") && told("offers", &|_| true),
+            Step::Take => on("/take"),
+            Step::Report => {
+                on("/reports")
+                    && said("reports", &|report| {
+                        !report["observation"].is_null() && !is_gone(report)
+                    })
+            }
+            Step::Gone => on("/reports") && said("reports", &is_gone),
+            Step::Forget => on("/poll") && told("wishes", &|wish| wish["wish"] == "forget"),
+            Step::Forgotten => {
+                on("/reports") && said("reports", &|report| report["done"] == "forget")
+            }
+        }
+    }
+}
+
+async fn pass_on(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, MAX_BODY).await else { return lost() };
+    let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    let asked = Asked { method: parts.method, path, headers: parts.headers, body };
+    if !shared.passes(Side::Before, &asked, None).await {
+        return lost();
+    }
+    let Ok((status, headers, answer)) = forward(&shared, &asked).await else { return lost() };
+    let value = serde_json::from_slice(&answer).unwrap_or_default();
+    record(&shared, asked.clone_request(status));
+    if !shared.passes(Side::After, &asked, Some(&value)).await {
+        return lost();
+    }
+    (status, headers, answer).into_response()
+}
+
+impl Asked {
+    fn clone_request(&self, status: StatusCode) -> Recorded {
+        let bearer = self.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let bearer = bearer.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+        Recorded {
+            method: self.method.clone(),
+            path: self.path.clone(),
+            bearer: bearer.to_owned(),
+            body: self.body.clone(),
+            status: status.as_u16(),
+        }
+    }
+}
+
+fn record(shared: &Shared, request: Recorded) {
+    shared.recorded.lock().unwrap().push(request);
+}
+
+async fn forward(
+    shared: &Shared,
+    asked: &Asked,
+) -> Result<(StatusCode, HeaderMap, Bytes), reqwest::Error> {
+    let mut headers = asked.headers.clone();
+    for of_connection in
+        [header::HOST, header::CONTENT_LENGTH, header::CONNECTION, header::ACCEPT_ENCODING]
+    {
+        headers.remove(of_connection);
+    }
+    let request =
+        shared.http.request(asked.method.clone(), format!("{}{}", shared.server, asked.path));
+    let answer = request.headers(headers).body(asked.body.clone()).send().await?;
+    let (status, mut headers) = (answer.status(), answer.headers().clone());
+    for of_connection in [header::CONTENT_LENGTH, header::CONNECTION, header::TRANSFER_ENCODING] {
+        headers.remove(of_connection);
+    }
+    Ok((status, headers, answer.bytes().await?))
+}
+
+/// What a gateway says when the other side does not answer.
+fn lost() -> Response {
+    StatusCode::BAD_GATEWAY.into_response()
+}

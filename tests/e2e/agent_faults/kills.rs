@@ -1,0 +1,138 @@
+//! `kill -9` at each step of a job: each deployment ends once, nothing runs twice, no job is left.
+
+use super::agent::Agent;
+use super::gate::{Side, Step};
+use super::world::{AGENT, World, job_process};
+use crate::harness::deployments::{end, failure};
+use crate::harness::ledger;
+use crate::harness::processes;
+use canyon_domain::failure::FailureClass;
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+
+/// Each step, before Canyon hears of it and after.
+const MOMENTS: [(Step, Side); 11] = [
+    (Step::Offer, Side::After),
+    (Step::Take, Side::Before),
+    (Step::Take, Side::After),
+    (Step::Report, Side::Before),
+    (Step::Report, Side::After),
+    (Step::Gone, Side::Before),
+    (Step::Gone, Side::After),
+    (Step::Forget, Side::After),
+    (Step::Forgotten, Side::Before),
+    (Step::Forgotten, Side::After),
+    // Once more, so that a second life of everything has passed through the first step too.
+    (Step::Offer, Side::After),
+];
+/// Resources of each deployment here.
+const COUNT: u32 = 3;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_is_killed_at_any_step_loses_nothing_and_repeats_nothing() {
+    let world = World::new().await;
+    let mut agent = world.agent(AGENT).await;
+    for (round, (step, side)) in (1..).zip(MOMENTS) {
+        println!("round {round}: the agent is killed {side:?} {step:?}");
+        let waiting = world.gate.trap(step, side);
+        let id = world.accept(round, COUNT, "0.2").await;
+        let held = waiting.caught().await;
+        agent.kill();
+        held.lose();
+        agent.start_again();
+        world.assert_done_once(&id, round, COUNT).await;
+        world.assert_nothing_left(&agent, &id).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn canyon_that_is_killed_at_any_step_loses_nothing_and_repeats_nothing() {
+    let mut world = World::new().await;
+    let mut agent = world.agent(AGENT).await;
+    for (round, (step, side)) in (1..).zip(MOMENTS) {
+        println!("round {round}: Canyon is killed {side:?} {step:?}");
+        let waiting = world.gate.trap(step, side);
+        let id = world.accept(round, COUNT, "0.2").await;
+        let held = waiting.caught().await;
+        world.site.server.kill();
+        // The answer may have left before the kill, or not.
+        if round % 2 == 0 {
+            held.pass();
+        } else {
+            held.lose();
+        }
+        world.site.server.restart().await;
+        world.assert_done_once(&id, round, COUNT).await;
+        world.assert_nothing_left(&agent, &id).await;
+        assert!(agent.lives(), "the agent waits for Canyon to come back\n{}", agent.log());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_that_are_killed_at_any_step_lose_nothing_and_repeat_nothing() {
+    let mut world = World::new().await;
+    let mut agent = world.agent(AGENT).await;
+    for (round, (step, side)) in (1..).zip(MOMENTS) {
+        println!("round {round}: both are killed {side:?} {step:?}");
+        let waiting = world.gate.trap(step, side);
+        let id = world.accept(round, COUNT, "0.2").await;
+        let held = waiting.caught().await;
+        agent.kill();
+        world.site.server.kill();
+        held.lose();
+        agent.start_again();
+        world.site.server.restart().await;
+        world.assert_done_once(&id, round, COUNT).await;
+        world.assert_nothing_left(&agent, &id).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_killed_before_its_apply_is_replaced_and_later_ends_its_deployment() {
+    let world = World::new().await;
+    let agent = world.agent(AGENT).await;
+    let mut replaced = 0;
+    for round in 1..=3 {
+        let id = world.accept(round, COUNT, "0.2").await;
+        processes::signal(job_process(&agent, &id).await, Signal::KILL);
+        let ended = world.assert_done_once(&id, round, COUNT).await;
+        replaced += usize::from(ended.attempts.len() == 2);
+        world.assert_nothing_left(&agent, &id).await;
+    }
+    assert!(replaced > 0, "each kill came too late to prove anything");
+
+    for round in 4..=5 {
+        let id = world.accept(round, COUNT, "1").await;
+        let pid = job_process(&agent, &id).await;
+        world.until_begun(round).await;
+        processes::signal(pid, Signal::KILL);
+        let ended = end(&world.site.client, &id).await;
+        assert_eq!(ended.status, "failed", "{ended:#?}");
+        assert_eq!(ended.attempts.len(), 1, "what began to apply is not repeated: {ended:#?}");
+        assert_eq!(failure(&ended).0, FailureClass::Lost, "{ended:#?}");
+        // The kill came when the first had begun; of the others some may not have.
+        let begun = ledger::indexes(&world.ledger(), "begin", round);
+        let distinct: BTreeSet<_> = begun.iter().collect();
+        assert_eq!(distinct.len(), begun.len(), "none began twice: {begun:?}");
+        world.assert_nothing_left(&agent, &id).await;
+    }
+    // The lock is free, and the next one goes on with what was saved.
+    let id = world.accept(6, COUNT, "0").await;
+    world.assert_done_once(&id, 6, COUNT).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_goes_on_while_its_agent_and_canyon_are_away() {
+    let mut world = World::new().await;
+    let mut agent: Agent = world.agent(AGENT).await;
+    let id = world.accept(1, COUNT, "3").await;
+    world.until_begun(1).await;
+    agent.kill();
+    world.site.server.kill();
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    world.site.server.restart().await;
+    let ended = world.assert_done_once(&id, 1, COUNT).await;
+    assert_eq!(ended.attempts.len(), 1, "{ended:#?}");
+    agent.start_again();
+    world.assert_nothing_left(&agent, &id).await;
+}

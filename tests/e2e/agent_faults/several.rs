@@ -1,0 +1,150 @@
+//! Several agents: two processes of one, and two of one runner.
+
+use super::agent::Agent;
+use super::gate::{Gate, Side, Step};
+use super::world::{AGENT, World, job_process};
+use crate::harness::processes;
+use canyon_api::deployment::Deployment;
+use std::time::{Duration, Instant};
+
+/// Where this agent's jobs run is told by its folder: two with one folder are one place.
+fn reason(deployment: &Deployment) -> String {
+    deployment.waiting.as_ref().map(|waiting| waiting.reason.clone()).unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_processes_of_one_agent_the_newer_works_and_the_older_ends() {
+    let world = World::new().await;
+    let mut older = world.agent(AGENT).await;
+    let first = world.accept(1, 3, "1.5").await;
+    world.until_begun(1).await;
+
+    let mut newer = Agent::start(world.spec(AGENT));
+    let ended = older.ended(Duration::from_mins(1)).await;
+    assert_eq!(ended.code(), Some(75), "a newer session has taken over\n{}", older.log());
+    // What the older one had begun, the newer one goes on with.
+    let ended = world.assert_done_once(&first, 1, 3).await;
+    assert_eq!(ended.attempts.len(), 1, "{ended:#?}");
+    world.assert_nothing_left(&newer, &first).await;
+
+    for round in 2..=4 {
+        let id = world.accept(round, 3, "0.1").await;
+        world.assert_done_once(&id, round, 3).await;
+    }
+    assert!(newer.lives(), "{}", newer.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_processes_that_start_again_and_again_under_one_name_run_nothing_twice() {
+    let world = World::new().await;
+    let mut one = world.agent(AGENT).await;
+    let mut other = Agent::start(world.spec(AGENT));
+    for round in 1..=4 {
+        let id = world.accept(round, 3, "0.3").await;
+        // Whoever lost comes back, as a supervisor does it.
+        let deadline = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < deadline {
+            for agent in [&mut one, &mut other] {
+                if !agent.lives() {
+                    agent.start_again();
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(400)).await;
+        }
+        other.kill();
+        if !one.lives() {
+            one.start_again();
+        }
+        world.assert_done_once(&id, round, 3).await;
+        other.start_again();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_agent_was_offered_goes_to_another_and_what_it_runs_stays_its_own() {
+    let world = World::new().await;
+    let mut dying = world.agent("dying").await;
+    let running = world.accept(1, 3, "4").await;
+    let pid = job_process(&dying, &running).await;
+    world.until_begun(1).await;
+
+    // The other one has a way of its own, so that the trap is for the first alone.
+    let way = Gate::start(&world.site.server.url()).await;
+    let mut spec = world.spec("heir");
+    spec.variables[0].1.clone_from(&way.url);
+    world.site.environment("second").await;
+    let waiting = world.gate.trap(Step::Offer, Side::After);
+    let offered = second(&world).await;
+    let held = waiting.caught().await;
+    let heir = Agent::start(spec);
+    world.until_agent(&heir, "heir", "wait for work", |view| view.availability == "idle").await;
+    dying.kill();
+    held.lose();
+
+    let since = Instant::now();
+    let ended = world.site.end(&offered).await;
+    assert_eq!(ended.status, "succeeded", "{ended:#?}");
+    let took = since.elapsed();
+    println!("what was offered to the dead agent had ended {took:?} after its death");
+    assert!(took < Duration::from_secs(35), "{took:?}");
+
+    // The job of the dead one was never started anew, and needs nobody to come to its end.
+    assert!(heir.runners().iter().all(|(job, _)| !job.starts_with(&running)));
+    let ended = world.assert_done_once(&running, 1, 3).await;
+    assert_eq!(ended.attempts.len(), 1, "{ended:#?}");
+    assert!(!processes::all().iter().any(|process| process.pid == pid), "it has ended");
+    dying.start_again();
+    world.assert_nothing_left(&dying, &running).await;
+}
+
+async fn second(world: &World) -> String {
+    use crate::harness::deployments::request;
+    use crate::harness::module::{THIRTY, inline};
+    world.site.accept(&request("second", Some(inline(THIRTY)))).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_a_dead_agent_is_not_repeated_while_nobody_has_seen_it_dead() {
+    let world = World::new().await;
+    let mut dying = world.agent("dying").await;
+    let id = world.accept(1, 3, "1").await;
+    let pid = job_process(&dying, &id).await;
+    dying.kill();
+    // Nobody is there who could tell whether the job lives: it is killed before its apply.
+    processes::signal(pid, rustix::process::Signal::KILL);
+    let heir = world.agent("heir").await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    let now = world.site.client.deployment(&id).await.unwrap();
+    assert_eq!(now.attempts.len(), 1, "no proof, no further attempt: {now:#?}");
+    assert!(now.completed_at.is_none(), "{now:#?}");
+    println!("meanwhile it waits: {}", reason(&now));
+
+    // Its own agent comes back, and sees it.
+    dying.start_again();
+    world.assert_done_once(&id, 1, 3).await;
+    drop(heir);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_takes_its_leave_gives_back_what_it_was_offered_at_once() {
+    let world = World::new().await;
+    let mut leaving = world.agent("leaving").await;
+    let way = Gate::start(&world.site.server.url()).await;
+    let mut spec = world.spec("staying");
+    spec.variables[0].1.clone_from(&way.url);
+    let waiting = world.gate.trap(Step::Take, Side::Before);
+    let id = world.accept(1, 3, "0.1").await;
+    let held = waiting.caught().await;
+    let staying = Agent::start(spec);
+    world
+        .until_agent(&staying, "staying", "wait for work", |view| view.availability == "idle")
+        .await;
+    leaving.ask_to_end();
+    held.lose();
+    let since = Instant::now();
+    leaving.ended(Duration::from_secs(30)).await;
+    world.assert_done_once(&id, 1, 3).await;
+    let took = since.elapsed();
+    println!("what was offered to the leaving agent had ended {took:?} after its leave");
+    assert!(took < Duration::from_secs(15), "{took:?}");
+}

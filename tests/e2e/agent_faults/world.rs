@@ -1,0 +1,170 @@
+//! A `canyon local` whose jobs an agent launches, as processes of a place of its own.
+
+use super::agent::{Agent, Spec};
+use super::gate::Gate;
+use crate::harness::deployments::{assert_succeeded, end, request};
+use crate::harness::ledger;
+use crate::harness::module::{self};
+use crate::harness::server::Server;
+use crate::harness::site::{ENV, PROJECT, Site};
+use canyon_api::agent::AgentView;
+use canyon_api::deployment::Deployment;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// The runner whose jobs agents launch.
+pub(crate) const RUNNER: &str = "far-away";
+/// The agent that most tests have.
+pub(crate) const AGENT: &str = "companion";
+/// What an agent hears of, it does within this time.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// A server, its runner of agents, and the way of agents to it.
+pub(crate) struct World {
+    pub(crate) site: Site,
+    pub(crate) gate: Gate,
+    pub(crate) token: String,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let server = Server::start().await;
+        let gate = Gate::start(&server.url()).await;
+        let site = Site { client: server.client(), server };
+        let runner = json!({
+            "id": RUNNER,
+            "runner_configuration": { "type": "local", "agents": { "labels": { "place": "far" } } },
+            "state_storage_configuration": { "type": "local", "path": site.server.path("states") },
+        });
+        site.make(&["runners"], &runner).await;
+        site.make(&["runner-rules"], &json!({ "runner_id": RUNNER })).await;
+        site.make(&["env-types"], &json!({ "id": "development" })).await;
+        site.make(&["projects"], &json!({ "id": PROJECT })).await;
+        site.environment(ENV).await;
+        let token = new_token(&site).await;
+        let token = token["secret"].as_str().unwrap().to_owned();
+        Self { site, gate, token }
+    }
+
+    /// How an agent of this world is started. Its jobs reach Canyon on another way than it does.
+    pub(crate) fn spec(&self, name: &str) -> Spec {
+        let server = self.site.server.url();
+        let runner = format!("{}/{RUNNER}", self.site.server.org());
+        let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Spec {
+            name: name.to_owned(),
+            folder: self.site.server.path(name),
+            variables: vec![
+                variable("CANYON_API_URL", &self.gate.url),
+                variable("CANYON_JOB_DISPATCHER_DATA_API_URL", &server),
+                variable("CANYON_RUNNER_PATH", &runner),
+                variable("CANYON_AGENT_LABELS", "place=far"),
+                variable("CANYON_TOKEN", &self.token),
+            ],
+            prefix: Vec::new(),
+        }
+    }
+
+    /// An agent that is there and waits for work.
+    pub(crate) async fn agent(&self, name: &str) -> Agent {
+        let agent = Agent::start(self.spec(name));
+        self.until_agent(&agent, name, "wait for work", |view| view.availability == "idle").await;
+        agent
+    }
+
+    /// An agent that may be waited for.
+    pub(crate) fn agent_that_starts(&self, name: &str) -> Agent {
+        Agent::start(self.spec(name))
+    }
+
+    /// Waits until `wanted` holds of an agent.
+    pub(crate) async fn until_agent(
+        &self,
+        agent: &Agent,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&AgentView) -> bool,
+    ) -> AgentView {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let view = self.site.client.agent(name).await;
+            if let Ok(view) = &view
+                && wanted(view)
+            {
+                return view.clone();
+            }
+            let late = Instant::now() > deadline;
+            assert!(!late, "agent `{name}` does not {what}: {view:?}\n{}", agent.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The file in which the resources of modules write what they do.
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.site.server.path("ledger")
+    }
+
+    /// Asks for a deployment of `count` resources that each take `seconds`.
+    pub(crate) async fn accept(&self, round: u32, count: u32, seconds: &str) -> String {
+        let module = module::ledger(&self.ledger(), count, seconds, round);
+        self.site.accept(&request(ENV, Some(module))).await
+    }
+
+    /// Waits for a deployment's end: it has succeeded, each resource was made once, and its end stays.
+    pub(crate) async fn assert_done_once(&self, id: &str, round: u32, count: u32) -> Deployment {
+        let ended = end(&self.site.client, id).await;
+        assert_succeeded(&ended);
+        ledger::assert_once(&self.ledger(), round, count);
+        assert_eq!(self.site.state(ENV).await.len(), count as usize, "in the state");
+        ended
+    }
+
+    /// Waits until nothing is left of a deployment's jobs in an agent's place: no process, no folder.
+    pub(crate) async fn assert_nothing_left(&self, agent: &Agent, id: &str) {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let left: Vec<_> = agent.jobs().into_iter().filter(|job| job.starts_with(id)).collect();
+            if left.is_empty() {
+                return;
+            }
+            let late = Instant::now() > deadline;
+            assert!(!late, "{left:?} are left\n{}\n{}", agent.log(), self.site.server.log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until a resource of `round` is being made.
+    pub(crate) async fn until_begun(&self, round: u32) {
+        let deadline = Instant::now() + LIMIT;
+        while ledger::indexes(&self.ledger(), "begin", round).is_empty() {
+            let late = Instant::now() > deadline;
+            assert!(!late, "round {round} did not begin\n{}", self.site.server.log());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// A token that agents of the runner sign in by.
+pub(crate) async fn new_token(site: &Site) -> Value {
+    let body = json!({
+        "role": "agent",
+        "runner_id": RUNNER,
+        "labels": { "place": "far" },
+        "description": "for the companions",
+    });
+    site.make(&["tokens"], &body).await
+}
+
+/// Waits for the first process of a deployment's job in an agent's place.
+pub(crate) async fn job_process(agent: &Agent, id: &str) -> i32 {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let of = |(name, _): &(String, i32)| name.starts_with(id);
+        if let Some((_, pid)) = agent.runners().into_iter().find(of) {
+            return pid;
+        }
+        assert!(Instant::now() < deadline, "no job for {id}\n{}", agent.log());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}

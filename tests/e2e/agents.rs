@@ -1,0 +1,151 @@
+//! A job that an agent launches: offered, taken, run, reported. The agent here is the test itself, so that each
+//! of its words can be left out.
+
+use crate::harness::deployments::{LIMIT, failure, request};
+use crate::harness::module::inline;
+use crate::harness::programs;
+use crate::harness::server::Server;
+use crate::harness::site::{ENV, Site};
+use canyon_api::agent::{JobKey, JobReport, OpenSession, Poll, Reports, TakeJobs, TakenJob, Work};
+use canyon_api::client::Client;
+use canyon_api::token::NewToken;
+use canyon_domain::agent_job::Wish;
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::FailureClass;
+use canyon_domain::runner::RunnerType;
+use serde_json::json;
+use std::process::{Child, Command};
+use std::time::Instant;
+
+const AGENT: &str = "berlin-1";
+const CODE: &str = "output \"x\" { value = 1 }";
+
+struct Agent {
+    client: Client,
+    session: u64,
+}
+
+/// A site whose only runner is served by agents.
+async fn site() -> Site {
+    let site = Site::on(Server::start().await, &json!({})).await;
+    let runner = json!({
+        "id": "far",
+        "runner_configuration": { "type": "docker-agent" },
+        "state_storage_configuration": { "type": "s3", "bucket": "states" },
+    });
+    site.make(&["runners"], &runner).await;
+    site.make(&["runner-rules"], &json!({ "runner_id": "far", "project_id": "shop" })).await;
+    let refreshed = ["projects", "shop", "envs", ENV, "actions", "refresh_runner"];
+    site.make(&refreshed, &json!({})).await;
+    site
+}
+
+impl Agent {
+    async fn join(site: &Site, concurrency: u32) -> Self {
+        let token = json!({ "role": "agent", "runner_id": "far", "labels": { "region": "eu" } });
+        let made = site.make(&["tokens"], &token).await;
+        let made: NewToken = serde_json::from_value(made).unwrap();
+        let client = site.client.with_token(made.secret.into());
+        let opened = client.open_session(AGENT, &opening("first", concurrency)).await.unwrap();
+        Self { client, session: opened.session.unwrap() }
+    }
+
+    /// Polls until `found` makes something of what there is to do.
+    async fn until<T>(&self, what: &str, found: impl Fn(&Work) -> Option<T>) -> T {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let poll = Poll { wait_seconds: 5, ..Poll::default() };
+            let work = self.client.poll_work(AGENT, self.session, &poll).await.unwrap();
+            if let Some(found) = found(&work) {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "no {what}: {work:?}");
+        }
+    }
+
+    async fn take(&self, job: JobKey) -> TakenJob {
+        let jobs = TakeJobs { jobs: vec![job] };
+        let mut answer = self.client.take_jobs(AGENT, self.session, &jobs).await.unwrap();
+        assert!(answer.refused.is_empty(), "{:?}", answer.refused);
+        answer.taken.remove(0)
+    }
+
+    async fn say(&self, report: JobReport) {
+        let reports = Reports { reports: vec![report] };
+        let answer = self.client.report_jobs(AGENT, self.session, &reports).await.unwrap();
+        assert!(answer.refused.is_empty(), "{:?}", answer.refused);
+    }
+}
+
+fn opening(instance: &str, concurrency: u32) -> OpenSession {
+    OpenSession {
+        instance: instance.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        protocol: canyon_api::agent::PROTOCOL,
+        serves: vec![RunnerType::DockerAgent],
+        place: "test-machine".to_owned(),
+        labels: [].into(),
+        runner: Some("far".parse().unwrap()),
+        reserved: false,
+        concurrency,
+        public_key: None,
+        found: vec![],
+    }
+}
+
+fn report(job: JobKey) -> JobReport {
+    JobReport { job, observation: None, handle: None, done: None, tail: None }
+}
+
+/// What an agent's dispatcher does with what it took.
+fn launch(site: &Site, taken: &TakenJob) -> Child {
+    let folder = site.server.path("work");
+    std::fs::create_dir_all(&folder).unwrap();
+    Command::new(programs::built().join("canyon-runner"))
+        .current_dir(&folder)
+        .env_clear()
+        .env("PATH", programs::search_path(None))
+        .env("HOME", &folder)
+        .envs(&taken.environment)
+        // There is no such store: OpenTofu says so, and that is the end of the run.
+        .env("AWS_ACCESS_KEY_ID", "none")
+        .env("AWS_SECRET_ACCESS_KEY", "none")
+        .env("AWS_REGION", "eu-central-1")
+        .env("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
+        .env("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")
+        .spawn()
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_goes_to_an_agent_and_comes_to_its_end_and_leaves_nothing() {
+    let site = site().await;
+    let id = site.accept(&request(ENV, Some(inline(CODE)))).await;
+    let none = |reason: &str| reason.contains("none has ever connected");
+    site.until(&id, "the reason", |deployment| {
+        deployment.waiting.as_ref().is_some_and(|waiting| none(&waiting.reason))
+    })
+    .await;
+
+    let agent = Agent::join(&site, 1).await;
+    let job = agent.until("offer", |work| work.offers.first().copied()).await;
+    assert_eq!(job.deployment.to_string(), id);
+    let taken = agent.take(job).await;
+    let again = agent.take(job).await;
+    assert_eq!(again.environment, taken.environment, "the answer may have been lost");
+    let mut child = launch(&site, &taken);
+    agent.say(JobReport { observation: Some(Observation::Alive), ..report(job) }).await;
+    child.wait().unwrap();
+    agent.say(JobReport { observation: Some(Observation::Gone(None)), ..report(job) }).await;
+
+    let ended = site.end(&id).await;
+    let attempts = &ended.attempts;
+    assert!(attempts.len() == 1 && attempts[0].claimed_at.is_some(), "{ended:#?}");
+    assert_eq!(failure(&ended).0, FailureClass::Config, "its state's store is not there");
+    let forget = |work: &Work| work.wishes.iter().find(|wish| wish.wish == Wish::Forget).copied();
+    assert_eq!(agent.until("wish", forget).await.job, job);
+    agent.say(JobReport { done: Some(Wish::Forget), ..report(job) }).await;
+    let poll = Poll::default();
+    let nothing = agent.client.poll_work(AGENT, agent.session, &poll).await.unwrap();
+    assert_eq!(nothing, Work::default(), "it is gone");
+}

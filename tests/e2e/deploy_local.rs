@@ -1,0 +1,296 @@
+//! `canyon deploy --local`: the command line is the agent, for one deployment alone.
+
+use crate::harness::deployments::{assert_succeeded, request};
+use crate::harness::module::{THIRTY, inline};
+use crate::harness::server::Server;
+use crate::harness::site::{ENV, PROJECT, Site};
+use crate::harness::{processes, programs};
+use crate::states::storage::Storage;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_mins(1);
+/// A site whose runner is of an agent kind, and of which no agent has ever been heard.
+async fn far(configuration: Value) -> Site {
+    let server = Server::start().await;
+    let states = json!({ "type": "local", "path": server.path("states") });
+    keeping(server, configuration, states).await
+}
+
+/// The same, with states kept in this storage.
+async fn keeping(server: Server, configuration: Value, states: Value) -> Site {
+    let client = server.client();
+    let site = Site { server, client };
+    let runner = json!({
+        "id": "far",
+        "runner_configuration": configuration,
+        "state_storage_configuration": states,
+    });
+    site.make(&["runners"], &runner).await;
+    site.make(&["runner-rules"], &json!({ "runner_id": "far" })).await;
+    site.make(&["env-types"], &json!({ "id": "development" })).await;
+    site.make(&["projects"], &json!({ "id": PROJECT })).await;
+    site.environment(ENV).await;
+    site
+}
+
+/// A module that notes where it ran, and then takes so many seconds.
+fn noting(site: &Site, name: &str, seconds: &str) -> String {
+    let path = site.server.path(name);
+    let path = path.display();
+    format!(
+        r#"
+resource "terraform_data" "quick" {{
+  provisioner "local-exec" {{
+    command = "pwd > '{path}'"
+  }}
+}}
+
+resource "terraform_data" "slow" {{
+  depends_on = [terraform_data.quick]
+  provisioner "local-exec" {{
+    command = "exec sleep {seconds}"
+  }}
+}}
+
+output "done" {{ value = "yes" }}
+"#
+    )
+}
+
+/// Where the folder of jobs of the command line is.
+fn jobs_of_cli(site: &Site) -> PathBuf {
+    site.server.path(".local/state/canyon/deployments")
+}
+
+fn module(site: &Site, name: &str, text: &str) -> String {
+    let folder = site.server.path(name);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("main.tf"), text).unwrap();
+    format!("./{name}")
+}
+
+/// `canyon deploy --local` in the folder of the test.
+fn start(site: &Site, env: &str, module: &str) -> Child {
+    Command::new(programs::built().join("canyon"))
+        .args(["deploy", PROJECT, env, "--local", "--module", module])
+        .current_dir(site.server.path("."))
+        .env_clear()
+        .env("HOME", site.server.path("."))
+        .env("PATH", programs::search_path(None))
+        .env("USER", "Jane.Doe")
+        .env("CANYON_API_URL", site.server.url())
+        .env("CANYON_ORG", site.server.org())
+        .env("CANYON_TOKEN", site.server.token())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+async fn end(mut child: Child) -> (Option<i32>, String) {
+    let deadline = Instant::now() + LIMIT;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    let said = [stdout, stderr].concat();
+    (status.code(), String::from_utf8(said).unwrap())
+}
+
+async fn until_noted(site: &Site, name: &str) -> String {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match fs::read_to_string(site.server.path(name)) {
+            Ok(text) if text.ends_with('\n') => return text,
+            _ => assert!(Instant::now() < deadline, "`{name}` is not noted\n{}", site.server.log()),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Canyon knows of no agent that the command line was, and nothing of any job is left here.
+async fn nothing_is_left(site: &Site) {
+    let agents = site.client.list(&["agents"], &[]).await.unwrap();
+    let own: Vec<_> =
+        agents.iter().filter(|agent| agent["id"].as_str().unwrap().starts_with("cli-")).collect();
+    assert!(own.is_empty(), "{own:?}");
+    let folders: Vec<_> = fs::read_dir(jobs_of_cli(site)).into_iter().flatten().collect();
+    assert!(folders.is_empty(), "{folders:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deployment_runs_here_instead_of_with_its_runners_agents_or_with_canyon_itself() {
+    let by_agent = json!({ "type": "local", "agents": { "ids": ["east-1"] } });
+    for site in [far(by_agent).await, Site::new().await] {
+        let text = noting(&site, "where", "0");
+        let (code, said) = end(start(&site, ENV, &module(&site, "module", &text))).await;
+        assert_eq!(code, Some(0), "{said}\n{}", site.server.log());
+        assert!(said.contains("on this machine") && said.contains("done = yes"), "{said}");
+        let place = until_noted(&site, "where").await;
+        assert!(place.contains("/canyon/deployments/cli-janedoe-"), "{place}");
+        assert_eq!(site.state(ENV).await, ["terraform_data.quick", "terraform_data.slow"]);
+        nothing_is_left(&site).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_for_containers_runs_here_too_with_what_they_would_find_in_their_environment() {
+    let storage = Storage::s3().await;
+    let configuration =
+        json!({ "type": "docker-agent", "job": { "environment": storage.variables } });
+    let site = keeping(Server::start().await, configuration, storage.definition.clone()).await;
+    let (code, said) = end(start(&site, ENV, &module(&site, "module", THIRTY))).await;
+    assert_eq!(code, Some(0), "{said}\n{}", site.server.log());
+    assert!(said.contains("30 added"), "{said}");
+    nothing_is_left(&site).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn neither_takes_the_work_of_the_other() {
+    let site = far(json!({ "type": "local", "agents": { "ids": ["east-1"] } })).await;
+    site.environment("other").await;
+    let _agent = EndsWithTest(other_agent(&site));
+    adopt(&site, "east-1").await;
+    let (mine, theirs) = (noting(&site, "mine", "8"), noting(&site, "theirs", "0"));
+    let here = start(&site, ENV, &module(&site, "module", &mine));
+    let place = until_noted(&site, "mine").await;
+    assert!(place.contains("/canyon/deployments/cli-"), "{place}");
+    // While the command line has no room, and also when it would have.
+    let ended = site.run(&request("other", Some(inline(theirs)))).await;
+    assert_succeeded(&ended);
+    let place = until_noted(&site, "theirs").await;
+    assert!(place.contains("/agent/jobs/"), "{place}");
+    let (code, said) = end(here).await;
+    assert_eq!(code, Some(0), "{said}");
+    nothing_is_left(&site).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_cancels_the_run_which_saves_its_state() {
+    let site = far(json!({ "type": "local", "agents": { "ids": ["east-1"] } })).await;
+    let text = noting(&site, "where", "300");
+    let child = start(&site, ENV, &module(&site, "module", &text));
+    until_noted(&site, "where").await;
+    processes::signal(child.id().cast_signed(), Signal::INT);
+    let (code, said) = end(child).await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("cancelling") && said.contains("was cancelled"), "{said}");
+    assert!(site.state(ENV).await.contains(&"terraform_data.quick".to_owned()));
+    nothing_is_left(&site).await;
+    // Nothing holds the state's lock.
+    let (code, said) = end(start(&site, ENV, &module(&site, "thirty", THIRTY))).await;
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_run_here_is_refused_before_anything_is_written() {
+    let site = Site::new().await;
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/gke-runner-config.yaml");
+    site.server.canyon(&["create", "runner", "gke", &format!("--set-yaml=@{config}")]).done();
+    site.make(&["env-types"], &json!({ "id": "cloud" })).await;
+    site.make(&["runner-rules"], &json!({ "runner_id": "gke", "env_type_id": "cloud" })).await;
+    let body = json!({ "id": "gke", "env_type_id": "cloud" });
+    site.make(&["projects", PROJECT, "envs"], &body).await;
+    let token = site.make(&["tokens"], &json!({ "role": "deployer" })).await;
+    let before = site.client.list(&["audit-records"], &[]).await.unwrap();
+    let module = module(&site, "module", THIRTY);
+    let path = programs::search_path(None).into_string().unwrap();
+    let alone = tempfile::tempdir().unwrap();
+    let canyon = alone.path().join("canyon");
+    fs::copy(programs::built().join("canyon"), &canyon).unwrap();
+
+    let deploy = |env: &str, variables: &[(&str, &str)]| {
+        let arguments = ["deploy", PROJECT, env, "--local", "--module", &module];
+        site.server.canyon_with(&arguments, "", variables)
+    };
+    let of_kind = deploy("gke", &[("PATH", &path)]);
+    assert_eq!(of_kind.code, 2, "{of_kind:?}");
+    assert!(of_kind.stderr.contains("`kubernetes-gke`"), "{}", of_kind.stderr);
+    let deployer = token["secret"].as_str().unwrap();
+    let not_admin = deploy(ENV, &[("PATH", &path), ("CANYON_TOKEN", deployer)]);
+    assert_eq!(not_admin.code, 4, "{not_admin:?}");
+    assert!(not_admin.stderr.contains("needs the role `admin`"), "{}", not_admin.stderr);
+    let without_tofu = deploy(ENV, &[("PATH", "/nonexistent")]);
+    assert_eq!(without_tofu.code, 2, "{without_tofu:?}");
+    assert!(without_tofu.stderr.contains("install OpenTofu"), "{}", without_tofu.stderr);
+    let without_runner = Command::new(canyon)
+        .args(["deploy", PROJECT, ENV, "--local", "--module", &module])
+        .current_dir(site.server.path("."))
+        .env_clear()
+        .env("HOME", site.server.path("."))
+        .env("PATH", &path)
+        .env("CANYON_API_URL", site.server.url())
+        .env("CANYON_ORG", site.server.org())
+        .env("CANYON_TOKEN", site.server.token())
+        .output()
+        .unwrap();
+    assert_eq!(without_runner.status.code(), Some(2));
+    let said = String::from_utf8(without_runner.stderr).unwrap();
+    assert!(said.contains("no `canyon-runner` beside"), "{said}");
+
+    let after = site.client.list(&["audit-records"], &[]).await.unwrap();
+    assert_eq!(before, after);
+    assert_eq!(site.client.list(&["agents"], &[]).await.unwrap(), Vec::<Value>::new());
+    assert_eq!(site.client.list(&["deployments"], &[]).await.unwrap(), Vec::<Value>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_an_agent_that_never_was_is_told_of_it_once() {
+    let site = far(json!({ "type": "local", "agents": { "ids": ["east-1"] } })).await;
+    let module = module(&site, "module", THIRTY);
+    let said = site.server.canyon(&["deploy", PROJECT, ENV, "--module", &module, "--timeout", "5"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert_eq!(said.stderr.matches("deploy --local").count(), 1, "{}", said.stderr);
+}
+
+/// Ends with the test, however that ends.
+struct EndsWithTest(Child);
+
+impl Drop for EndsWithTest {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The program `canyon-agent`, for the runner `far`.
+fn other_agent(site: &Site) -> Child {
+    let log = fs::File::create(site.server.path("agent.log")).unwrap();
+    Command::new(programs::built().join("canyon-agent"))
+        .env_clear()
+        .env("PATH", programs::search_path(None))
+        .env("CANYON_API_URL", site.server.url())
+        .env("CANYON_RUNNER_PATH", format!("{}/far", site.server.org()))
+        .env("CANYON_AGENT_NAME", "east-1")
+        .env("CANYON_AGENT_STATE_DIR", site.server.path("agent"))
+        .env("CANYON_JOB_DISPATCHER_TYPE", "local")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+/// Adopts the agent as soon as it asks, and waits until it works.
+async fn adopt(site: &Site, name: &str) {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match site.client.agent(name).await {
+            Ok(agent) if agent.availability == "idle" => return,
+            Ok(agent) if agent.session.is_none() => {
+                site.client.adopt_agent(name).await.unwrap();
+            }
+            _ => assert!(Instant::now() < deadline, "`{name}` does not come"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
