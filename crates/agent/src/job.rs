@@ -102,7 +102,17 @@ impl JobLoop {
         if said.gone {
             self.place.free();
         }
-        tracing::info!(job = %name(&self.key), state = ?observation, "looked");
+        // That a job ended without a result of its own is how each one looks from here: it tells Canyon itself.
+        let (state, reason) = match &observation {
+            Observation::Alive => ("alive", ""),
+            Observation::Waiting(reason) | Observation::Queued(reason) => ("waiting", &**reason),
+            Observation::Unknown(reason) => ("unknown", &**reason),
+            Observation::Gone(Some(why)) if why.class != FailureClass::Lost => {
+                ("gone", &*why.message)
+            }
+            Observation::Gone(_) => ("gone", ""),
+        };
+        tracing::info!(job = %name(&self.key), state, reason, "looked");
         said.observation = Some(observation.clone());
         let handle = self.reference.handle.clone();
         self.report(|report| {

@@ -145,7 +145,10 @@ fn stage_of(deployment: &Deployment) -> String {
             }
             None => "queued".to_owned(),
         },
-        ("launching", _) => format!("launching on runner `{}`", deployment.runner_id),
+        ("launching", _) => {
+            let reason = deployment.waiting.as_ref().map(|waiting| format!(": {}", waiting.reason));
+            format!("launching on runner `{}`{}", deployment.runner_id, reason.unwrap_or_default())
+        }
         ("running", Some("fetch")) => "fetching the module".to_owned(),
         ("running", Some("init")) => "initializing".to_owned(),
         ("running", Some("plan")) => "planning".to_owned(),
