@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::bed::{ACT_IMAGE, Facts, act_image};
-use crate::behaviour::{self, Act};
+use crate::behaviour::{Act, behaves};
 use crate::canyon::Canyon;
 use crate::check;
 use crate::ecs_bed::{ACCOUNT, Account, LOG_GROUP, REGION};
@@ -50,17 +50,8 @@ async fn place() -> Place<Tasks> {
     Place { bed: Tasks { notes, _account: account }, definition, variables }
 }
 
-macro_rules! behaves {
-    ($($rule:ident),* $(,)?) => {
-        $(#[tokio::test(flavor = "multi_thread")]
-        async fn $rule() {
-            behaviour::$rule(&Far::at(place().await).await).await;
-        })*
-    };
-}
-
 // What a task wrote stays in its log group.
-behaves! {
+behaves! { Far::at(place().await).await;
     a_job_that_was_never_started_is_gone_and_may_be_stopped,
     a_second_start_finds_the_first_dead_or_alive,
     of_many_starts_at_once_one_runs,

@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::bed::{ACCOUNT, ACT_IMAGE, Facts};
-use crate::behaviour::{self, Act};
+use crate::behaviour::{Act, behaves};
 use crate::canyon::Canyon;
 use crate::check;
 use crate::far::{Bed, Far, Place, settings};
@@ -64,23 +64,7 @@ async fn place() -> Place<Cluster> {
     Place { bed: Cluster { bed, _kubeconfig: folder }, definition, variables }
 }
 
-macro_rules! behaves {
-    ($($rule:ident),* $(,)?) => {
-        $(#[tokio::test(flavor = "multi_thread")]
-        async fn $rule() {
-            behaviour::$rule(&Far::at(place().await).await).await;
-        })*
-    };
-}
-
-behaves! {
-    a_job_that_was_never_started_is_gone_and_may_be_stopped,
-    a_second_start_finds_the_first_dead_or_alive,
-    of_many_starts_at_once_one_runs,
-    a_job_is_asked_once_and_lives_until_it_ends,
-    what_a_dead_job_wrote_is_there_until_it_is_forgotten,
-    a_living_job_is_not_forgotten,
-}
+behaves! { Far::at(place().await).await }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {

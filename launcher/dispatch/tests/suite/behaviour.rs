@@ -43,6 +43,28 @@ pub(crate) trait Platform: Sync {
     fn noted(&self, job: &JobRef, what: &str) -> usize;
 }
 
+/// Every rule as a test of its own, each on a platform of its own; or those that are named, where a kind keeps the rest
+/// in its own way.
+macro_rules! behaves {
+    ($platform:expr) => {
+        $crate::behaviour::behaves! { $platform;
+            a_job_that_was_never_started_is_gone_and_may_be_stopped,
+            a_second_start_finds_the_first_dead_or_alive,
+            of_many_starts_at_once_one_runs,
+            a_job_is_asked_once_and_lives_until_it_ends,
+            what_a_dead_job_wrote_is_there_until_it_is_forgotten,
+            a_living_job_is_not_forgotten,
+        }
+    };
+    ($platform:expr; $($rule:ident),* $(,)?) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $rule() {
+            $crate::behaviour::$rule(&$platform).await;
+        })*
+    };
+}
+pub(crate) use behaves;
+
 pub(crate) fn new_job() -> JobRef {
     JobRef { deployment: DeploymentId(Uuid::now_v7()), attempt: 1, handle: None }
 }

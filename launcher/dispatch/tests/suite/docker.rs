@@ -1,7 +1,7 @@
 //! The Docker kind, on a real engine.
 
 use crate::bed::Facts;
-use crate::behaviour::{self, Act, Platform, new_job, until, until_gone};
+use crate::behaviour::{Act, Platform, behaves, new_job, until, until_gone};
 use crate::docker_bed::{CODE, Host, name_of};
 use canyon_dispatch::docker::{DockerPlatform, DockerSettings};
 use canyon_dispatch::{Dispatcher, JobRef, Launch, Remains, Started, Steps, StopMode, Then};
@@ -28,23 +28,7 @@ impl Platform for Host {
     }
 }
 
-macro_rules! behaves {
-    ($($rule:ident),* $(,)?) => {
-        $(#[tokio::test(flavor = "multi_thread")]
-        async fn $rule() {
-            behaviour::$rule(&Host::new().await).await;
-        })*
-    };
-}
-
-behaves! {
-    a_job_that_was_never_started_is_gone_and_may_be_stopped,
-    a_second_start_finds_the_first_dead_or_alive,
-    of_many_starts_at_once_one_runs,
-    a_job_is_asked_once_and_lives_until_it_ends,
-    what_a_dead_job_wrote_is_there_until_it_is_forgotten,
-    a_living_job_is_not_forgotten,
-}
+behaves! { Host::new().await }
 
 /// Starts `act`, and waits until it is seen.
 async fn running(host: &Host, kind: &dyn Dispatcher, act: &str) -> JobRef {

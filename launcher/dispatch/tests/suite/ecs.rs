@@ -2,7 +2,7 @@
 //! that a test decides about.
 
 use crate::bed::{Facts, act_image};
-use crate::behaviour::{self, Act, Platform, launch, new_job, until, until_gone};
+use crate::behaviour::{Act, Platform, behaves, launch, new_job, until, until_gone};
 use crate::ecs_bed::{Account, LOG_GROUP, started_by};
 use crate::notes::Notes;
 use canyon_dispatch::{
@@ -70,16 +70,7 @@ impl Containers {
     }
 }
 
-macro_rules! behaves {
-    ($($rule:ident),* $(,)?) => {
-        $(#[tokio::test(flavor = "multi_thread")]
-        async fn $rule() {
-            behaviour::$rule(&Containers::new().await).await;
-        })*
-    };
-}
-
-behaves! {
+behaves! { Containers::new().await;
     a_second_start_finds_the_first_dead_or_alive,
     of_many_starts_at_once_one_runs,
     a_job_is_asked_once_and_lives_until_it_ends,

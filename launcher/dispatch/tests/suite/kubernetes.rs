@@ -1,7 +1,7 @@
 //! The Kubernetes kinds, on a real cluster with real pods.
 
 use crate::bed::Bed;
-use crate::behaviour::{self, Act, Platform, launch, new_job, until, until_gone};
+use crate::behaviour::{Act, Platform, behaves, launch, new_job, until, until_gone};
 use canyon_dispatch::{Dispatcher, JobRef, Launch, Remains, Started, StopMode, Then};
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
@@ -54,23 +54,7 @@ impl Platform for Cluster {
     }
 }
 
-macro_rules! behaves {
-    ($($rule:ident),* $(,)?) => {
-        $(#[tokio::test(flavor = "multi_thread")]
-        async fn $rule() {
-            behaviour::$rule(&Cluster(Bed::new().await)).await;
-        })*
-    };
-}
-
-behaves! {
-    a_job_that_was_never_started_is_gone_and_may_be_stopped,
-    a_second_start_finds_the_first_dead_or_alive,
-    of_many_starts_at_once_one_runs,
-    a_job_is_asked_once_and_lives_until_it_ends,
-    what_a_dead_job_wrote_is_there_until_it_is_forgotten,
-    a_living_job_is_not_forgotten,
-}
+behaves! { Cluster(Bed::new().await) }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_of_the_same_name_is_compared_and_never_taken_for_ours() {

@@ -1,7 +1,7 @@
 //! How an agent finds its own cluster, and what its owner says about all jobs there.
 
 use crate::bed::{ACCOUNT, ACT_IMAGE, Bed, Facts, base64};
-use crate::behaviour::{self, Act, Platform, new_job, until};
+use crate::behaviour::{Act, Platform, behaves, new_job, until};
 use crate::kubernetes::{acting, name_of};
 use canyon_dispatch::kubernetes::{ClusterSource, JobDefaults, KubernetesPlatform};
 use canyon_dispatch::{Dispatcher, JobRef, Launch, Platform as _, StopMode};
@@ -53,6 +53,14 @@ struct InPod {
     folder: TempDir,
 }
 
+impl InPod {
+    async fn new() -> Self {
+        let bed = Bed::new().await;
+        let folder = account_folder(&bed.token);
+        Self { bed, folder }
+    }
+}
+
 impl Platform for InPod {
     type Kind = dyn Dispatcher;
 
@@ -69,24 +77,7 @@ impl Platform for InPod {
     }
 }
 
-macro_rules! behaves {
-    ($($rule:ident),* $(,)?) => {
-        $(#[tokio::test(flavor = "multi_thread")]
-        async fn $rule() {
-            let bed = Bed::new().await;
-            let folder = account_folder(&bed.token);
-            behaviour::$rule(&InPod { bed, folder }).await;
-        })*
-    };
-}
-
-behaves! {
-    a_job_that_was_never_started_is_gone_and_may_be_stopped,
-    a_second_start_finds_the_first_dead_or_alive,
-    a_job_is_asked_once_and_lives_until_it_ends,
-    what_a_dead_job_wrote_is_there_until_it_is_forgotten,
-    a_living_job_is_not_forgotten,
-}
+behaves! { InPod::new().await }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_was_replaced_is_read_again_at_once() {

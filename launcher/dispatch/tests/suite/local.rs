@@ -1,7 +1,7 @@
 //! The kind `local`, with `act.sh` as the runner.
 
 use crate::act_scripts::{self, UNTIL_ASKED, WRITES};
-use crate::behaviour::{self, Act, Platform, launch, new_job, until, until_gone};
+use crate::behaviour::{Act, Platform, behaves, launch, new_job, until, until_gone};
 use canyon_dispatch::{
     Dispatcher, JobRef, Launch, Started, StopMode,
     local::{LocalDispatcher, LocalSettings},
@@ -120,23 +120,7 @@ impl Platform for Local {
     }
 }
 
-macro_rules! behaves {
-    ($($rule:ident),* $(,)?) => {
-        $(#[tokio::test]
-        async fn $rule() {
-            behaviour::$rule(&Local::new()).await;
-        })*
-    };
-}
-
-behaves! {
-    a_job_that_was_never_started_is_gone_and_may_be_stopped,
-    a_second_start_finds_the_first_dead_or_alive,
-    of_many_starts_at_once_one_runs,
-    a_job_is_asked_once_and_lives_until_it_ends,
-    what_a_dead_job_wrote_is_there_until_it_is_forgotten,
-    a_living_job_is_not_forgotten,
-}
+behaves! { Local::new() }
 
 #[tokio::test]
 async fn a_kill_ends_the_whole_tree() {
