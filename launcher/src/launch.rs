@@ -5,7 +5,7 @@ use crate::site::Site;
 use crate::tend::Done;
 use crate::{LaunchError, Launcher, jobs_of};
 use canyon_dispatch::{DispatchError, JobRef, Launch, Started, Then};
-use canyon_domain::attempt::Outcome;
+use canyon_domain::attempt::{Limits, Outcome};
 use canyon_domain::deadline::{self, HELD_CHECK, QUEUE_CHECK};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
@@ -63,7 +63,7 @@ impl Launcher {
         };
         let code = self.master_keys.get().await?.claim_code(attempt, fence);
         let hash = bearer::hash(code.expose_secret());
-        let limits = site.timeouts.into();
+        let limits = Limits::new(site.timeouts, deployment.created_at);
         if lifecycle::launch(&mut deployment, fence, hash, limits, now).is_err() {
             return Ok(Done::Again);
         }

@@ -87,8 +87,7 @@ impl Launcher {
         why: Why,
     ) -> Result<Done, LaunchError> {
         let now = self.clock.now();
-        let queue_limit = site.timeouts.queue.unsigned_abs();
-        let step = match (next_step(&deployment, queue_limit, self.up_since, now), why) {
+        let step = match (next_step(&deployment, &site.timeouts, self.up_since, now), why) {
             // A start that is not recorded may never have happened: then there is no job to be
             // gone, and it happens now. One that did happen is found, and looked at.
             (Step::Wait(_), Why::JobGone) => Step::Observe,

@@ -78,7 +78,7 @@ fn is_launch(phase: &Phase) -> bool {
     *phase == Phase::Launch
 }
 
-/// How long each part of an attempt may take, in seconds.
+/// How long each part of an attempt may take, in seconds, and when all of it must be over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// From the launch until a runner claims it.
@@ -87,21 +87,39 @@ pub struct Limits {
     pub run: u32,
     /// From the request to stop until the kill.
     pub stop: u32,
+    /// When the deployment has had the time that it may take, over all its attempts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
-impl From<Timeouts> for Limits {
-    fn from(timeouts: Timeouts) -> Self {
+impl Limits {
+    /// The limits of an attempt of a deployment that was accepted at `created_at`.
+    pub fn new(timeouts: Timeouts, created_at: Timestamp) -> Self {
         let seconds =
             |duration: jiff::SignedDuration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
         Self {
             start: seconds(timeouts.start),
             run: seconds(timeouts.run),
             stop: seconds(timeouts.stop),
+            until: timeouts.total.map(|total| created_at + total),
         }
     }
-}
 
-impl Limits {
+    /// Whether the deployment has had the time that it may take.
+    pub fn is_spent(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| now >= until)
+    }
+
+    /// When a run must be over that was claimed at `claimed_at`.
+    pub fn run_until(&self, claimed_at: Timestamp) -> Timestamp {
+        self.at_most(claimed_at + self.run())
+    }
+
+    /// `deadline`, or the end of the deployment's time if that comes before.
+    pub fn at_most(&self, deadline: Timestamp) -> Timestamp {
+        self.until.map_or(deadline, |until| until.min(deadline))
+    }
+
     /// From the launch until a runner claims it.
     pub fn start(&self) -> Duration {
         Duration::from_secs(self.start.into())
@@ -164,6 +182,8 @@ pub enum StopReason {
     StartDeadline,
     /// The run took longer than allowed.
     RunDeadline,
+    /// The deployment took longer than allowed, over all its attempts.
+    TotalDeadline,
     /// The job lives, but its runner has been silent for too long.
     Silence,
 }

@@ -8,6 +8,7 @@ use crate::attempt::{Attempt, Claim, Outcome, Stop, StopReason};
 use crate::deployment::Deployment;
 use crate::failure::{Failure, FailureClass, Phase, shortened};
 use crate::lifecycle::{self, LEASE, START_AGAIN, end, outcome_of_stop};
+use crate::runner::Timeouts;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -66,13 +67,13 @@ pub enum Observation {
     Unknown(String),
 }
 
-/// What to do with the deployment now. `queue_limit` is the
-/// runner's `timeouts.queue_seconds`.
+/// What to do with the deployment now. `timeouts` are the runner's as they are now: they limit what waits; a job that
+/// was launched keeps [`Attempt::limits`].
 ///
 /// `up_since` is when Canyon began to hear runners: silence before then was Canyon's own.
 pub fn next_step(
     deployment: &Deployment,
-    queue_limit: Duration,
+    timeouts: &Timeouts,
     up_since: Timestamp,
     now: Timestamp,
 ) -> Step {
@@ -80,7 +81,7 @@ pub fn next_step(
         return Step::Nothing;
     }
     let Some(attempt) = deployment.open_attempt() else {
-        return without_attempt(deployment, queue_limit, now);
+        return without_attempt(deployment, timeouts, now);
     };
     if let Some(stop) = &attempt.stop {
         let kill_at = stop.asked_at + attempt.limits.stop();
@@ -88,11 +89,11 @@ pub fn next_step(
     }
     let heard = |claim: &Claim| claim.heartbeat_at.max(up_since);
     match &attempt.claim {
-        None if now >= start_deadline(attempt, queue_limit) => Step::Kill,
+        None if now >= start_deadline(attempt, timeouts.queue.unsigned_abs()) => Step::Kill,
         _ if attempt.suspected => Step::Observe,
         None if attempt.handle.is_none() => Step::Start,
         None => Step::Observe,
-        Some(claim) if now >= claim.at + attempt.limits.run() => Step::Stop,
+        Some(claim) if now >= attempt.limits.run_until(claim.at) => Step::Stop,
         Some(claim) if now >= heard(claim) + MAX_SILENCE => Step::Stop,
         Some(claim) if now >= heard(claim) + LEASE => Step::Observe,
         Some(claim) => Step::Wait(lifecycle::watch(attempt, claim, heard(claim))),
@@ -101,13 +102,22 @@ pub fn next_step(
 
 /// Until when a runner must have claimed the attempt.
 fn start_deadline(attempt: &Attempt, queue_limit: Duration) -> Timestamp {
-    if attempt.queued {
-        return attempt.launched_at + queue_limit;
-    }
-    attempt.taken_up_at.unwrap_or(attempt.launched_at) + attempt.limits.start()
+    attempt.limits.at_most(if attempt.queued {
+        attempt.launched_at + queue_limit
+    } else {
+        attempt.taken_up_at.unwrap_or(attempt.launched_at) + attempt.limits.start()
+    })
 }
 
-fn without_attempt(deployment: &Deployment, queue_limit: Duration, now: Timestamp) -> Step {
+fn without_attempt(deployment: &Deployment, timeouts: &Timeouts, now: Timestamp) -> Step {
+    if let Some(total) = timeouts.total
+        && now >= deployment.created_at + total
+    {
+        let took =
+            format!("took longer than the runner's `timeouts.total_seconds` ({})", total.as_secs());
+        return Step::End(out_of_time(deployment, took));
+    }
+    let queue_limit = timeouts.queue;
     let ended = deployment.attempts.last().and_then(|attempt| attempt.ended.as_ref());
     // A pause before the next attempt is no waiting.
     let until = match ended {
@@ -115,19 +125,24 @@ fn without_attempt(deployment: &Deployment, queue_limit: Duration, now: Timestam
         Some(ended) => ended.at + MAX_PAUSE + queue_limit,
     };
     if now >= until {
-        let mut message = format!(
+        let waited = format!(
             "waited longer than the runner's `timeouts.queue_seconds` ({}) for its turn",
             queue_limit.as_secs()
         );
-        if !deployment.message.is_empty() {
-            message = format!("{message}: {}", deployment.message);
-        }
-        return Step::End(Outcome::Failed(Failure::new(FailureClass::Timeout, message)));
+        return Step::End(out_of_time(deployment, waited));
     }
     match deployment.due_at {
         Some(due) if due > now => Step::Wait(due),
         Some(_) | None => Step::Launch,
     }
+}
+
+/// The end of a deployment that waits, with what it waited for.
+fn out_of_time(deployment: &Deployment, mut message: String) -> Outcome {
+    if !deployment.message.is_empty() {
+        message = format!("{message}: {}", deployment.message);
+    }
+    Outcome::Failed(Failure::new(FailureClass::Timeout, message))
 }
 
 /// The launcher has begun to stop the job of the open attempt: records why, once, and when to look
@@ -139,9 +154,10 @@ pub fn stopping(deployment: &mut Deployment, now: Timestamp) {
     };
     if attempt.stop.is_none() {
         let reason = match &attempt.claim {
+            _ if attempt.limits.is_spent(now) => StopReason::TotalDeadline,
             None if attempt.queued => StopReason::QueueDeadline,
             None => StopReason::StartDeadline,
-            Some(claim) if now >= claim.at + attempt.limits.run() => StopReason::RunDeadline,
+            Some(claim) if now >= attempt.limits.run_until(claim.at) => StopReason::RunDeadline,
             Some(_) => StopReason::Silence,
         };
         attempt.stop = Some(Stop { reason, asked_at: now });
@@ -198,9 +214,9 @@ pub fn held_back(deployment: &mut Deployment, reason: String, until: Timestamp) 
 fn look_again(attempt: &Attempt, now: Timestamp) -> Timestamp {
     match (&attempt.stop, &attempt.claim) {
         (Some(_), _) => now + STOP_CHECK,
-        (None, None) if attempt.queued => now + START_AGAIN,
+        (None, None) if attempt.queued => attempt.limits.at_most(now + START_AGAIN).max(now),
         (None, None) => (now + START_AGAIN).min(start_deadline(attempt, Duration::ZERO)),
-        (None, Some(claim)) => (now + LEASE / 4).min(claim.at + attempt.limits.run()).max(now),
+        (None, Some(claim)) => (now + LEASE / 4).min(attempt.limits.run_until(claim.at)).max(now),
     }
 }
 

@@ -206,7 +206,7 @@ mod tests {
     fn what_the_writes_tell_is_the_history_and_each_event_has_its_own_id() {
         let org: OrgId = "acme".parse().unwrap();
         let (code, token) = (SecretHash("code".into()), SecretHash("token".into()));
-        let limits = Limits { start: 300, run: 600, stop: 30 };
+        let limits = Limits { start: 300, run: 600, stop: 30, until: None };
         let lost = Outcome::Failed(Failure::new(FailureClass::Lost, "gone"));
         let mut deployment = queued();
         let mut told: Vec<_> = DeploymentEvent::of_write(&org, &deployment).into_iter().collect();
@@ -241,7 +241,7 @@ mod tests {
             &mut deployment,
             1,
             SecretHash("c".into()),
-            Limits { start: 300, run: 600, stop: 30 },
+            Limits { start: 300, run: 600, stop: 30, until: None },
             at(1),
         )
         .unwrap();

@@ -170,7 +170,7 @@ pub fn claim<'a>(
         streams_from,
     });
     attempt.phase = attempt.phase.max(Phase::Fetch);
-    let due_at = (now + LEASE).min(at + attempt.limits.run());
+    let due_at = (now + LEASE).min(attempt.limits.run_until(at));
     deployment.status = Status::Running;
     // The look that the launch had set is soon enough. Moving it is paid for twice, in the index,
     // and many runs are over before it comes.
@@ -215,7 +215,7 @@ pub fn report(
     }
     claim.heartbeat_at = now;
     // A sign of life moves the lease, never the end of the run.
-    let due_at = (now + LEASE).min(claim.at + attempt.limits.run());
+    let due_at = (now + LEASE).min(attempt.limits.run_until(claim.at));
     attempt.phase = attempt.phase.max(phase);
     if !stopping && silent >= LEASE / 4 {
         deployment.due_at = Some(due_at);
@@ -283,7 +283,7 @@ pub fn suspect(deployment: &mut Deployment, number: u32, now: Timestamp) -> bool
 
 /// When a claimed attempt must be looked at, if its runner was `heard` then for the last time.
 pub(crate) fn watch(attempt: &Attempt, claim: &Claim, heard: Timestamp) -> Timestamp {
-    (heard + LEASE).min(claim.at + attempt.limits.run())
+    (heard + LEASE).min(attempt.limits.run_until(claim.at))
 }
 
 /// What an outcome means for this attempt. A runner knows that it was asked to stop, and not why:
@@ -315,6 +315,9 @@ pub(crate) fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
             "the run took longer than `timeouts.run_seconds` ({}) and was stopped",
             attempt.limits.run().as_secs()
         ),
+        StopReason::TotalDeadline => {
+            "the deployment took longer than `timeouts.total_seconds` and was stopped".to_owned()
+        }
         StopReason::Silence => {
             format!("the runner was silent for {} s and was stopped", MAX_SILENCE.as_secs())
         }

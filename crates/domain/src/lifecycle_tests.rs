@@ -6,11 +6,26 @@ use crate::deadline::{Observation, QUEUE_CHECK, STOP_PROOF, Step, next_step, obs
 use crate::deployment::{Kept, Mode};
 use crate::failure::{Failure, FailureClass, MAX_ATTEMPTS};
 use crate::ids::{DeploymentId, EnvUuid};
+use crate::runner::Timeouts;
+use jiff::SignedDuration;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-const QUEUE_LIMIT: Duration = Duration::from_hours(1);
-const LIMITS: Limits = Limits { start: 300, run: 1_800, stop: 30 };
+#[path = "total_time_tests.rs"]
+mod total_time;
+
+const TIMEOUTS: Timeouts = Timeouts {
+    queue: SignedDuration::from_hours(1),
+    start: SignedDuration::from_secs(300),
+    run: SignedDuration::from_secs(1_800),
+    stop: SignedDuration::from_secs(30),
+    total: None,
+};
+const LIMITS: Limits = Limits { start: 300, run: 1_800, stop: 30, until: None };
+
+fn step(of: &Deployment, second: i64) -> Step {
+    next_step(of, &TIMEOUTS, Timestamp::MIN, at(second))
+}
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
@@ -124,8 +139,8 @@ fn a_cancel_ends_at_once_where_nothing_runs_and_after_proof_where_a_job_does() {
 
     let mut deployment = running();
     assert_eq!(cancel(&mut deployment, somebody(), at(3)), CancelAnswer::Stopping);
-    assert_eq!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(3)), Step::Stop);
-    assert_eq!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(33)), Step::Kill);
+    assert_eq!(step(&deployment, 3), Step::Stop);
+    assert_eq!(step(&deployment, 33), Step::Kill);
     observed(&mut deployment, Observation::Alive, at(34));
     assert_eq!(deployment.status, Status::Cancelling);
     observed(&mut deployment, Observation::Gone(None), at(35));
@@ -144,12 +159,8 @@ fn a_run_that_ends_before_its_cancel_keeps_its_own_end() {
 fn a_silent_runner_is_looked_at_and_then_stopped() {
     let deployment = running();
     let cases = [(10, Step::Wait(at(62))), (62, Step::Observe), (302, Step::Stop)];
-    for (second, step) in cases {
-        assert_eq!(
-            next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(second)),
-            step,
-            "at {second}"
-        );
+    for (second, expected) in cases {
+        assert_eq!(step(&deployment, second), expected, "at {second}");
     }
 }
 
@@ -162,7 +173,7 @@ fn a_run_ends_at_its_deadline_however_lively_its_runner_is() {
         second += 15;
         report(&mut deployment, 1, Phase::Apply, at(second)).unwrap();
     }
-    assert_eq!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(second)), Step::Stop);
+    assert_eq!(step(&deployment, second), Step::Stop);
     stopping(&mut deployment, at(second));
     // The runner only knows that it was stopped.
     end(&mut deployment, 1, Outcome::Cancelled, at(second + 1)).unwrap();
@@ -182,7 +193,7 @@ fn a_runner_that_the_platform_stopped_was_not_cancelled() {
 fn silence_while_canyon_was_away_is_not_held_against_a_runner() {
     let deployment = running();
     let back = at(1_000);
-    let step = |second| next_step(&deployment, QUEUE_LIMIT, back, at(second));
+    let step = |second| next_step(&deployment, &TIMEOUTS, back, at(second));
     assert_eq!(step(1_000), Step::Wait(at(1_060)));
     assert_eq!(step(1_060), Step::Observe);
     assert_eq!(step(1_300), Step::Stop);
@@ -191,8 +202,8 @@ fn silence_while_canyon_was_away_is_not_held_against_a_runner() {
 #[test]
 fn waiting_for_a_turn_has_a_deadline() {
     let deployment = queued();
-    assert_eq!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(3_599)), Step::Launch);
-    assert!(matches!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(3_600)), Step::End(_)));
+    assert_eq!(step(&deployment, 3_599), Step::Launch);
+    assert!(matches!(step(&deployment, 3_600), Step::End(_)));
 }
 
 /// What a platform answers when it is asked.
@@ -208,7 +219,7 @@ fn drive(mut deployment: Deployment, platform: Platform, claimed: bool) -> (Depl
     let mut now = at(1);
     for _ in 0..10_000 {
         let before = deployment.status;
-        match next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, now) {
+        match next_step(&deployment, &TIMEOUTS, Timestamp::MIN, now) {
             Step::Nothing => return (deployment, now),
             Step::Wait(until) => deployment.due_at = Some(until),
             Step::Launch => {
@@ -358,11 +369,11 @@ fn a_hint_that_the_job_is_gone_makes_the_launcher_look_once() {
     assert!(suspect(&mut deployment, 1, at(3)));
     assert!(!suspect(&mut deployment, 1, at(4)), "it is known already");
     assert_eq!(deployment.due_at, Some(at(3)));
-    assert_eq!(next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(3)), Step::Observe);
+    assert_eq!(step(&deployment, 3), Step::Observe);
     // The platform was wrong: the job lives.
     observed(&mut deployment, Observation::Alive, at(3));
     assert!(matches!(
-        next_step(&deployment, QUEUE_LIMIT, Timestamp::MIN, at(3)),
+        step(&deployment, 3),
         Step::Wait(until) if until > at(3)
     ));
     assert!(suspect(&mut deployment, 1, at(5)));

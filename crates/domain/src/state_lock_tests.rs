@@ -9,7 +9,7 @@ use crate::lifecycle::{self, Claimant};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-const LIMITS: Limits = Limits { start: 300, run: 1_800, stop: 30 };
+const LIMITS: Limits = Limits { start: 300, run: 1_800, stop: 30, until: None };
 const SKEW: i64 = 120;
 
 fn at(second: i64) -> Timestamp {

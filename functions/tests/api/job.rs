@@ -4,7 +4,7 @@
 use crate::harness::{Answer, Api};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use canyon_domain::attempt::Outcome;
+use canyon_domain::attempt::{Limits, Outcome};
 use canyon_domain::deployment::{Deployment, Mode};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::DeploymentId;
@@ -68,7 +68,7 @@ pub(crate) async fn launch(api: &Api, id: &str) -> String {
     let attempt = AttemptRef { org, deployment: deployment.id, number };
     let key = app.master_keys.get().await.unwrap();
     let code = key.claim_code(attempt, fence).expose_secret().to_owned();
-    let limits = definition.timeouts().into();
+    let limits = Limits::new(definition.timeouts(), deployment.created_at);
     let now = api.clock.now();
     lifecycle::launch(&mut deployment, fence, bearer::hash(&code), limits, now).unwrap();
     if deployment.changes_state() && deployment.mode != Mode::Destroy {

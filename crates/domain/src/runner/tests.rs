@@ -46,7 +46,7 @@ fn ecs() -> Value {
                 ],
                 "architecture": "ARM64",
                 "tags": { "team": "platform" },
-                "timeouts": { "run_seconds": 600, "stop_seconds": 120 },
+                "timeouts": { "run_seconds": 600, "stop_seconds": 120, "total_seconds": 7_200 },
             },
         },
         "state_storage_configuration": { "type": "s3", "bucket": "states", "path_prefix": "a/b/" },
@@ -277,10 +277,12 @@ fn a_patch_keeps_a_secret_only_where_it_was_meant_to_go() {
 fn timeouts_have_defaults_that_are_not_written_down() {
     let seconds = |value: &Value| {
         let limits = parse(value).timeouts();
-        [limits.queue, limits.start, limits.run, limits.stop].map(|limit| limit.as_secs())
+        let [queue, start, run, stop] =
+            [limits.queue, limits.start, limits.run, limits.stop].map(|limit| limit.as_secs());
+        (queue, start, run, stop, limits.total.map(|limit| limit.as_secs()))
     };
-    assert_eq!(seconds(&gke()), [86_400, 300, 3_600, 30]);
-    assert_eq!(seconds(&ecs()), [86_400, 300, 600, 120]);
+    assert_eq!(seconds(&gke()), (86_400, 300, 3_600, 30, None));
+    assert_eq!(seconds(&ecs()), (86_400, 300, 600, 120, Some(7_200)));
 }
 
 /// Pointers to every value inside `value`.

@@ -19,6 +19,9 @@ pub struct TimeoutSettings {
     /// Time between the polite request to stop and the kill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_seconds: Option<u32>,
+    /// Longest time from the acceptance of a deployment to its end, over all its attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_seconds: Option<u32>,
 }
 
 impl TimeoutSettings {
@@ -29,6 +32,7 @@ impl TimeoutSettings {
             run_seconds: fields.number("run_seconds", 30..=86_400),
             // Fargate kills after 120 seconds whatever is asked of it (ECS, `stopTimeout`).
             stop_seconds: fields.number("stop_seconds", 5..=120),
+            total_seconds: fields.number("total_seconds", 60..=604_800),
         }
     }
 }
@@ -44,6 +48,9 @@ pub struct Timeouts {
     pub run: SignedDuration,
     /// Time between the polite request to stop and the kill; 30 seconds unless set.
     pub stop: SignedDuration,
+    /// Longest time from the acceptance of a deployment to its end, over all its attempts; as long as the other
+    /// limits allow unless set.
+    pub total: Option<SignedDuration>,
 }
 
 impl From<&TimeoutSettings> for Timeouts {
@@ -56,6 +63,7 @@ impl From<&TimeoutSettings> for Timeouts {
             start: seconds(settings.start_seconds, 300),
             run: seconds(settings.run_seconds, 3_600),
             stop: seconds(settings.stop_seconds, 30),
+            total: settings.total_seconds.map(|total| SignedDuration::from_secs(total.into())),
         }
     }
 }

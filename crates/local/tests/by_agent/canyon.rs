@@ -2,6 +2,7 @@
 //! the deployments here, so that each word to the dispatcher is the test's.
 
 use canyon_dispatch::{Dispatcher, JobRef, Platform as _, Target};
+use canyon_domain::attempt::Limits;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::{Deployment, Kept, Mode, Priority, Status};
 use canyon_domain::display_name::DisplayName;
@@ -157,9 +158,10 @@ impl Canyon {
         environment.turns.join(deployment.id).unwrap();
         let fence = environment.turns.take(deployment.id).unwrap();
         environment.version += 1;
-        let limits = RunnerDefinition::parse_stored(self.definition().await).unwrap().timeouts();
+        let timeouts = RunnerDefinition::parse_stored(self.definition().await).unwrap().timeouts();
+        let limits = Limits::new(timeouts, now);
         let hash = bearer::hash("nobody claims it");
-        lifecycle::launch(&mut deployment, fence, hash, limits.into(), now).unwrap();
+        lifecycle::launch(&mut deployment, fence, hash, limits, now).unwrap();
         assert_eq!(deployment.open_attempt().unwrap().number, job.attempt);
         let module = Module {
             source: "inline".parse().unwrap(),

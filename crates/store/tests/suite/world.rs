@@ -24,7 +24,7 @@ use sha2::Digest as _;
 use std::str::FromStr;
 use uuid::{NoContext, Uuid};
 
-pub(crate) const LIMITS: Limits = Limits { start: 300, run: 3_600, stop: 100 };
+pub(crate) const LIMITS: Limits = Limits { start: 300, run: 3_600, stop: 100, until: None };
 
 /// Parses an id, or whatever else parses.
 pub(crate) fn id<T: FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
