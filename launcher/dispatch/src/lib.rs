@@ -18,6 +18,8 @@ pub mod docker;
 #[cfg(feature = "ecs")]
 pub mod ecs;
 mod error;
+#[cfg(any(feature = "docker", feature = "kubernetes"))]
+mod fingerprint;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
 #[cfg(target_os = "linux")]

@@ -1,6 +1,6 @@
 //! `kubernetes-agent`, `ecs-agent` and `docker-agent`: launched by an agent that polls Canyon.
 
-pub use super::{agent_target::AgentTarget, profile::ProfileName};
+pub use super::{agent_target::AgentTarget, patterns::is_extra_host, profile::ProfileName};
 
 use super::profile::ProfileNameError;
 use super::{

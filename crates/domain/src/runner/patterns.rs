@@ -263,7 +263,8 @@ fn is_dots(part: &str) -> bool {
     part == "." || part == ".."
 }
 
-fn is_extra_host(text: &str) -> bool {
+/// Whether a text is `NAME:ADDRESS`, an entry of a container's `/etc/hosts`.
+pub fn is_extra_host(text: &str) -> bool {
     text.split_once(':').is_some_and(|(name, address)| {
         is_dns_name(name)
             && (address == "host-gateway" || address.parse::<std::net::IpAddr>().is_ok())

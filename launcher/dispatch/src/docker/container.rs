@@ -2,7 +2,7 @@
 
 use super::names;
 use super::settings::Checked;
-use crate::{DispatchError, Launch, Target};
+use crate::{DispatchError, Launch, Target, fingerprint};
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, HostConfig, HostConfigLogConfig, Mount,
     MountType, RestartPolicy, RestartPolicyNameEnum,
@@ -11,8 +11,7 @@ use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::RunnerConfiguration;
 use canyon_domain::runner::agents::DockerJob;
 use secrecy::ExposeSecret as _;
-use sha2::{Digest as _, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// The working directory of the runner image. A volume there takes its owner over from the image.
 const WORK_DIRECTORY: &str = "/work";
@@ -81,7 +80,7 @@ impl<'a> Plan<'a> {
     fn labels(&self, launch: &Launch) -> HashMap<String, String> {
         let mut labels = names::identity(self.target, &launch.job);
         let others = [
-            (names::LAUNCH, launch_hash(launch)),
+            (names::LAUNCH, fingerprint::of_launch(launch)),
             ("canyon.dev/runner-id", self.target.runner_id.to_string()),
             ("canyon.dev/project", launch.project.to_string()),
             ("canyon.dev/environment", launch.env.to_string()),
@@ -164,24 +163,13 @@ fn is_unprivileged(user: &str) -> bool {
     id.parse::<u32>().is_ok_and(|id| id != 0)
 }
 
-/// Tells whether two launches are the same one. The claim code is in it as nothing but this hash.
-fn launch_hash(launch: &Launch) -> String {
-    let environment: BTreeMap<&str, &str> = launch
-        .environment
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.expose_secret()))
-        .collect();
-    let all = (environment, launch.project.to_string(), launch.env.to_string());
-    hex::encode(Sha256::digest(serde_json::to_vec(&all).unwrap_or_default()))
-}
-
 /// Whether the container that is there is the one of this launch: by its labels, and by what the engine
 /// says that it runs with. The runner may have been changed in between.
 pub(super) fn is_of(launch: &Launch, target: &Target, found: &ContainerInspectResponse) -> bool {
     let config = found.config.clone().unwrap_or_default();
     let labels = config.labels.unwrap_or_default();
     let mut wanted = names::identity(target, &launch.job);
-    wanted.insert(names::LAUNCH.to_owned(), launch_hash(launch));
+    wanted.insert(names::LAUNCH.to_owned(), fingerprint::of_launch(launch));
     let host = found.host_config.clone().unwrap_or_default();
     let environment = config.env.unwrap_or_default();
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))

@@ -12,7 +12,7 @@ use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::seam::Clock as _;
 use canyon_identity::system::System;
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret as _, SecretString};
 use std::collections::HashMap;
@@ -28,6 +28,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const FRESH: Duration = Duration::from_secs(30);
 /// Until the registry's first word; the engine gives up sooner.
 const FIRST_WORD: Duration = Duration::from_mins(2);
+/// Between two of the engine's words about a pull. It speaks of each piece that it has read or unpacked.
+const SILENCE: Duration = Duration::from_mins(5);
 
 /// A pull, told to whoever waits for it.
 #[derive(Clone, Debug, Default)]
@@ -185,7 +187,7 @@ async fn follow(
     let options = CreateImageOptionsBuilder::default().from_image(name).tag(tag).build();
     let mut lines = docker.create_image(Some(options), None, credentials);
     let mut layers = HashMap::new();
-    while let Some(line) = lines.next().await {
+    while let Some(line) = next_of(&mut lines, SILENCE).await? {
         let line = line.map_err(|error| match super::engine::words(&error) {
             Some((_, words)) => words.to_owned(),
             None => Causes(&error).to_string(),
@@ -195,6 +197,17 @@ async fn follow(
         }
     }
     Ok(())
+}
+
+/// What comes next. A pull that stalls ends, and with its connection the engine's part of it, so that it can be begun
+/// anew.
+async fn next_of<T>(
+    lines: &mut (impl Stream<Item = T> + Unpin),
+    silence: Duration,
+) -> Result<Option<T>, String> {
+    tokio::time::timeout(silence, lines.next()).await.map_err(|_| {
+        format!("the pull stands still: the engine has said nothing for {} s", silence.as_secs())
+    })
 }
 
 /// How far a pull is, for people.
@@ -243,6 +256,16 @@ pub(super) fn of_registry(image: &str, pair: &(String, SecretString)) -> DockerC
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::stream;
+
+    #[tokio::test]
+    async fn a_pull_that_stands_still_ends_and_says_so() {
+        let silence = Duration::ZERO;
+        assert_eq!(next_of(&mut stream::iter([1]), silence).await, Ok(Some(1)));
+        assert_eq!(next_of(&mut stream::iter([0; 0]), silence).await, Ok(None));
+        let words = next_of(&mut stream::pending::<u8>(), silence).await.unwrap_err();
+        assert!(words.contains("stands still"), "{words}");
+    }
 
     #[test]
     fn an_image_is_never_pulled_with_all_its_tags() {

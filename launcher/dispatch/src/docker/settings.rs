@@ -1,7 +1,7 @@
 //! How an engine is reached and what its jobs may have, as the owner of the host says it.
 
+use canyon_domain::runner::agents::is_extra_host;
 use secrecy::SecretString;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// Where the engine is unless somebody says otherwise.
@@ -87,8 +87,9 @@ impl DockerSettings {
         let host = self.host.or_else(|| variable("DOCKER_HOST"));
         let certificates =
             self.certificates.or_else(|| variable("DOCKER_CERT_PATH").map(PathBuf::from));
-        for entry in &self.extra_hosts {
-            check_extra_host(entry)?;
+        if !self.extra_hosts.iter().all(|entry| is_extra_host(entry)) {
+            let rule = "must have entries NAME:ADDRESS, the address an IP or `host-gateway`";
+            return Err(wrong("extra_hosts", rule));
         }
         let memory = self.memory_limit.as_deref().map_or(Ok(DEFAULT_MEMORY), memory)?;
         let credentials = match (self.registry_username, self.registry_password) {
@@ -142,17 +143,6 @@ fn parse_host(host: &str, certificates: Option<&Path>) -> Result<Host, SettingsE
              by ssh, forward its socket)",
         )),
     }
-}
-
-fn check_extra_host(entry: &str) -> Result<(), SettingsError> {
-    let fits = entry.split_once(':').is_some_and(|(name, address)| {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
-        !name.is_empty()
-            && name.chars().all(is_name)
-            && (address == "host-gateway" || address.parse::<IpAddr>().is_ok())
-    });
-    let rule = "must have entries NAME:ADDRESS, the address an IP or `host-gateway`";
-    if fits { Ok(()) } else { Err(wrong("extra_hosts", rule)) }
 }
 
 /// A number and a unit, read as Docker reads them: each unit is 1024 of the one before.

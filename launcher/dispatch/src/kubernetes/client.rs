@@ -14,7 +14,11 @@ use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
+use std::time::Duration;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _};
+
+/// For the program that a kubeconfig names to sign in with.
+const SIGN_IN: Duration = Duration::from_secs(30);
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -33,8 +37,31 @@ impl From<kube::Error> for ClientError {
     }
 }
 
-/// A client of the server of `config`. Makes no call.
-pub(super) fn client(config: &Config, local: LocalClusters) -> Result<Client, ClientError> {
+/// A client of the server of `config`, made beside whoever waits for it: a kubeconfig may name a program to sign in
+/// with, which kube starts and waits for on the thread that makes the client.
+pub(super) async fn signed_in(config: Config, local: LocalClusters) -> Result<Client, ClientError> {
+    signed_in_within(SIGN_IN, config, local).await
+}
+
+async fn signed_in_within(
+    limit: Duration,
+    config: Config,
+    local: LocalClusters,
+) -> Result<Client, ClientError> {
+    let making = tokio::task::spawn_blocking(move || client(&config, local));
+    match tokio::time::timeout(limit, making).await {
+        Ok(Ok(made)) => made,
+        Ok(Err(error)) => Err(ClientError::Unusable(error.to_string())),
+        Err(_) => Err(ClientError::Unusable(format!(
+            "the program that its kubeconfig names to sign in with (`exec`) has not ended after {} s; nobody is \
+             there to answer it",
+            limit.as_secs()
+        ))),
+    }
+}
+
+/// A client of the server of `config`. Makes no call, but for the program that may sign in.
+fn client(config: &Config, local: LocalClusters) -> Result<Client, ClientError> {
     // Through a proxy, the server's address means what it means there.
     let first = config.proxy_url.as_ref().unwrap_or(&config.cluster_url);
     local.judge_host(first.host().unwrap_or_default())?;
@@ -104,7 +131,7 @@ mod tests {
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     const MIB: usize = 1024 * 1024;
 
@@ -166,6 +193,23 @@ mod tests {
         let (error, sent) = asked(b"{},     ", LocalClusters::Allowed).await;
         assert!(error.to_string().contains("more than 50000 objects"), "{error}");
         assert!(sent < 24 * MIB, "{} MiB", sent / MIB);
+    }
+
+    #[tokio::test]
+    async fn a_program_that_does_not_end_holds_nobody_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::new("https://cluster.example".parse().unwrap());
+        let wait = format!("while test -d '{}'; do sleep 0.01; done", folder.path().display());
+        config.auth_info = serde_json::from_value(serde_json::json!({ "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "interactiveMode": "Never",
+            "command": "sh",
+            "args": ["-c", wait],
+        }}))
+        .unwrap();
+        let made = signed_in_within(Duration::ZERO, config, LocalClusters::Allowed).await;
+        let said = made.map(drop).unwrap_err().to_string();
+        assert!(said.contains("has not ended"), "{said}");
     }
 
     #[tokio::test]

@@ -351,7 +351,7 @@ async fn connection(
     config.reset_reader_on_write = true;
     // What may be repeated, and when, is for the launcher to say.
     config.default_retry = false;
-    let client = client::client(&config, local).map_err(|error| match error {
+    let client = client::signed_in(config, local).await.map_err(|error| match error {
         ClientError::Refused(error) => place.refused(error),
         ClientError::Unusable(said) => refused(said),
     })?;

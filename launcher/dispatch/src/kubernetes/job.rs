@@ -2,17 +2,13 @@
 
 use super::defaults::JobDefaults;
 use super::{names, template};
-use crate::{DispatchError, Launch, Target};
+use crate::{DispatchError, Launch, Target, fingerprint};
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::kubernetes::KubernetesJob;
 use k8s_openapi::api::batch::v1::{
     Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use secrecy::ExposeSecret;
-use serde::Serialize;
-use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 
 /// Room for what the limits of time leave out, as the wait for a stop.
 const MARGIN_SECONDS: i64 = 120;
@@ -41,8 +37,8 @@ pub(super) fn job(
     }
     let spec = spec(target, settings, defaults, launch)?;
     let annotations = [
-        (names::LAUNCH, launch_hash(launch)),
-        (names::SPEC, hash(&spec)),
+        (names::LAUNCH, fingerprint::of_launch(launch)),
+        (names::SPEC, fingerprint::of(&spec)),
         ("canyon.dev/project", launch.project.to_string()),
         ("canyon.dev/environment", launch.env.to_string()),
         ("canyon.dev/runner-id", target.runner_id.to_string()),
@@ -110,19 +106,4 @@ fn told_of_disruptions() -> PodFailurePolicy {
             on_pod_conditions: Some(vec![disrupted]),
         }],
     }
-}
-
-/// Tells whether two launches are the same one. The claim code is in it as nothing but this hash.
-pub(super) fn launch_hash(launch: &Launch) -> String {
-    let environment: BTreeMap<&str, &str> = launch
-        .environment
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.expose_secret()))
-        .collect();
-    hash(&(environment, launch.project.to_string(), launch.env.to_string()))
-}
-
-fn hash(value: &impl Serialize) -> String {
-    // Maps of Kubernetes types are sorted: equal values have one text.
-    hex::encode(Sha256::digest(serde_json::to_vec(value).unwrap_or_default()))
 }

@@ -1,0 +1,53 @@
+//! What two things have in common exactly if they are the same one.
+
+use crate::Launch;
+use secrecy::ExposeSecret as _;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+
+/// Tells whether two launches are the same one. The claim code is in it as nothing but this hash.
+pub(crate) fn of_launch(launch: &Launch) -> String {
+    let environment: BTreeMap<&str, &str> = launch
+        .environment
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.expose_secret()))
+        .collect();
+    of(&(environment, launch.project.to_string(), launch.env.to_string()))
+}
+
+/// A hash of its text. Maps of Kubernetes types are sorted: equal values have one text.
+pub(crate) fn of(value: &impl Serialize) -> String {
+    hex::encode(Sha256::digest(serde_json::to_vec(value).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::JobRef;
+    use canyon_domain::ids::DeploymentId;
+    use jiff::Timestamp;
+
+    fn launch(code: &str) -> Launch {
+        Launch {
+            job: JobRef { deployment: DeploymentId(uuid::Uuid::nil()), attempt: 1, handle: None },
+            environment: [("CANYON_CLAIM_CODE".to_owned(), code.to_owned().into())].into(),
+            project: "shop".parse().unwrap(),
+            env: "dev".parse().unwrap(),
+            launched_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_launch_is_known_again_by_what_it_starts_and_not_by_when() {
+        let one = launch("cyc_1");
+        let again = Launch { launched_at: Timestamp::MAX, ..one.clone() };
+        assert_eq!(of_launch(&one), of_launch(&again));
+        assert_ne!(of_launch(&one), of_launch(&launch("cyc_2")));
+        let elsewhere = Launch { env: "other".parse().unwrap(), ..one.clone() };
+        assert_ne!(of_launch(&one), of_launch(&elsewhere));
+        assert!(!of_launch(&one).contains("cyc_1"));
+        // What runs now was hashed by the version before: this is the form that it must keep.
+        assert_eq!(of(&("a", [1])), hex::encode(Sha256::digest(br#"["a",[1]]"#)));
+    }
+}
