@@ -1,23 +1,24 @@
 //! Jobs that agents launch: one item for each attempt, in the partition of its runner.
 //!
 //! What an agent has something to do for is in the index `gsi2` too, so that to ask for work costs
-//! nothing where there is none. The index is behind the table by a moment: it finds, and the item decides.
+//! nothing where there is none: what nobody has taken in a partition of the runner, what an agent has
+//! taken in one of its own. The index is behind the table by a moment: it finds, and the item decides.
 
 use crate::conditional::{Item, settle};
 use crate::items::{Condition, from_item, key_item, number, text, to_item};
 use crate::keys::Key;
 use crate::outcome::{Created, Saved};
-use crate::page::{PageRequest, Partition};
+use crate::page::{Cursor, Page, Partition};
 use crate::table::{GSI2, PK, SK, TTL};
 use crate::{StoreError, Table, keys};
-use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use aws_sdk_dynamodb::types::AttributeValue;
 use canyon_domain::agent_job::AgentJob;
-use canyon_domain::ids::{DeploymentId, OrgUuid, RunnerUuid};
+use canyon_domain::ids::{AgentId, DeploymentId, OrgUuid, RunnerUuid};
 use jiff::{SignedDuration, Timestamp};
 
 /// How long an item may stay that nobody clears away: its agent never came back.
 const LIFE: SignedDuration = SignedDuration::from_hours(24 * 30);
-/// The most of them that one request for work looks at.
+/// The most of them in one page of work: as many as one request reads by their keys.
 pub const MAX_WORK: i32 = 100;
 /// The most jobs of a runner that a new session looks through.
 const MAX_JOBS: usize = 10_000;
@@ -118,8 +119,8 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// The jobs of a runner that an agent has something to do for, at most [`MAX_WORK`], in the order
-    /// in which they go. Half a read unit when there is none.
+    /// Up to [`MAX_WORK`] jobs of a runner that no agent has taken yet, after `after`, in the order in
+    /// which they go. Half a read unit when there is none.
     ///
     /// # Errors
     ///
@@ -128,10 +129,37 @@ impl Table {
         &self,
         org: OrgUuid,
         runner: RunnerUuid,
-    ) -> Result<Vec<AgentJob>, StoreError> {
+        after: Option<&Cursor>,
+    ) -> Result<Page<AgentJob>, StoreError> {
+        let mut page = self.work_in(org, keys::agent_work(org, runner), after).await?;
+        page.items.retain(|job| job.taken.is_none());
+        Ok(page)
+    }
+
+    /// As [`Table::agent_work`], of the jobs of all runners that `agent` has taken and has something to do for.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn agent_work_of(
+        &self,
+        org: OrgUuid,
+        agent: &AgentId,
+        after: Option<&Cursor>,
+    ) -> Result<Page<AgentJob>, StoreError> {
+        let mut page = self.work_in(org, keys::agent_work_of(org, agent), after).await?;
+        page.items.retain(|job| job.taken.as_ref().is_some_and(|taken| taken.agent == *agent));
+        Ok(page)
+    }
+
+    async fn work_in(
+        &self,
+        org: OrgUuid,
+        partition: String,
+        after: Option<&Cursor>,
+    ) -> Result<Page<AgentJob>, StoreError> {
         const OPERATION: &str = "list work of agents";
-        let partition = keys::agent_work(org, runner);
-        let query = self
+        let mut query = self
             .client()
             .query()
             .table_name(self.name())
@@ -139,10 +167,21 @@ impl Table {
             .key_condition_expression(format!("{} = :pk", GSI2.pk))
             .expression_attribute_values(":pk", text(&partition))
             .limit(MAX_WORK);
+        let key = |order: &Cursor| keys::agent_job_in_order(org, order.position());
+        if let Some((order, key)) = after.and_then(|order| Some((order, key(order)?))) {
+            let mut start = key_item(&key);
+            start.insert(GSI2.pk.to_owned(), text(&partition));
+            start.insert(GSI2.sk.to_owned(), text(order.position()));
+            query = query.set_exclusive_start_key(Some(start));
+        }
         let found =
             query.send().await.map_err(|error| StoreError::sdk(OPERATION, &partition, error))?;
+        let next = found.last_evaluated_key.as_ref().and_then(|key| match key.get(GSI2.sk) {
+            Some(AttributeValue::S(order)) => Some(Cursor::after(order)),
+            _ => None,
+        });
         let keys: Vec<Key> = found.items().iter().filter_map(key_of).collect();
-        self.agent_jobs_at(OPERATION, &keys).await
+        Ok(Page { items: self.agent_jobs_at(OPERATION, &keys).await?, next })
     }
 
     /// The jobs at `keys`, in that order.
@@ -151,28 +190,7 @@ impl Table {
         operation: &'static str,
         keys: &[Key],
     ) -> Result<Vec<AgentJob>, StoreError> {
-        let mut items = Vec::<Item>::new();
-        let mut wanted: Vec<Item> = keys.iter().map(key_item).collect();
-        while !wanted.is_empty() {
-            let request = KeysAndAttributes::builder()
-                .set_keys(Some(wanted))
-                .consistent_read(true)
-                .build()
-                .map_err(|error| StoreError::corrupt(operation, self.name(), error))?;
-            let batch = self.client().batch_get_item().request_items(self.name(), request);
-            let output = batch
-                .send()
-                .await
-                .map_err(|error| StoreError::sdk(operation, self.name(), error))?;
-            items.extend(
-                output.responses.and_then(|mut all| all.remove(self.name())).unwrap_or_default(),
-            );
-            wanted = output
-                .unprocessed_keys
-                .and_then(|mut all| all.remove(self.name()))
-                .map(|left| left.keys)
-                .unwrap_or_default();
-        }
+        let mut items = self.batch(operation, keys.iter().map(key_item).collect()).await?;
         let place = |item: &Item| {
             let key = key_of(item);
             keys.iter().position(|other| Some(other) == key.as_ref())
@@ -181,7 +199,7 @@ impl Table {
         items.into_iter().map(|item| from_item(operation, item)).collect()
     }
 
-    /// All jobs of a runner that agents launch. One read unit for each 4 KB.
+    /// All jobs of a runner that agents launch, up to 10,000. One read unit for each 4 KB.
     ///
     /// # Errors
     ///
@@ -191,23 +209,13 @@ impl Table {
         org: OrgUuid,
         runner: RunnerUuid,
     ) -> Result<Vec<AgentJob>, StoreError> {
-        let mut jobs = Vec::new();
-        let mut request = PageRequest { limit: 1000, after: None };
-        while jobs.len() < MAX_JOBS {
-            let partition = Partition {
-                operation: "list jobs of agents",
-                pk: keys::agent_jobs(org, runner),
-                prefix: None,
-                descending: false,
-            };
-            let page = self.page(partition, &request, |_| true).await?;
-            jobs.extend(page.items);
-            match page.next {
-                Some(next) => request.after = Some(next),
-                None => break,
-            }
-        }
-        Ok(jobs)
+        let partition = Partition {
+            operation: "list jobs of agents",
+            pk: keys::agent_jobs(org, runner),
+            prefix: None,
+            descending: false,
+        };
+        self.all(partition, MAX_JOBS).await
     }
 }
 
@@ -231,8 +239,12 @@ fn item(
     let expires: Timestamp = now + LIFE;
     item.insert(TTL.to_owned(), number(expires.as_second()));
     if job.wants_attention() {
-        let order = keys::agent_work_order(job.priority, job.deployment, job.attempt);
-        item.insert(GSI2.pk.to_owned(), text(keys::agent_work(org, job.runner)));
+        let order = keys::agent_work_order(job.priority, job.deployment, job.attempt, job.runner);
+        let partition = match &job.taken {
+            Some(taken) => keys::agent_work_of(org, &taken.agent),
+            None => keys::agent_work(org, job.runner),
+        };
+        item.insert(GSI2.pk.to_owned(), text(partition));
         item.insert(GSI2.sk.to_owned(), text(order));
     }
     Ok(item)

@@ -112,13 +112,7 @@ impl Table {
         request: &PageRequest,
         wanted: impl Fn(&Agent) -> bool,
     ) -> Result<Page<Agent>, StoreError> {
-        let partition = Partition {
-            operation: "list agents",
-            pk: keys::agents(org),
-            prefix: None,
-            descending: false,
-        };
-        self.page(partition, request, wanted).await
+        self.page(partition(org), request, wanted).await
     }
 }
 
@@ -132,16 +126,10 @@ impl Table {
     ///
     /// [`StoreError`] as every read.
     pub async fn all_agents(&self, org: OrgUuid) -> Result<Vec<Agent>, StoreError> {
-        let mut agents = Vec::new();
-        let mut request = PageRequest { limit: 1000, after: None };
-        while agents.len() < MAX_AGENTS {
-            let page = self.agents(org, &request, |_| true).await?;
-            agents.extend(page.items);
-            match page.next {
-                Some(next) => request.after = Some(next),
-                None => break,
-            }
-        }
-        Ok(agents)
+        self.all(partition(org), MAX_AGENTS).await
     }
+}
+
+fn partition(org: OrgUuid) -> Partition<'static> {
+    Partition { operation: "list agents", pk: keys::agents(org), prefix: None, descending: false }
 }

@@ -37,6 +37,15 @@ pub struct Taking {
     pub instead_of: Option<Holder>,
 }
 
+fn partition_of_limits(org: OrgUuid) -> Partition<'static> {
+    Partition {
+        operation: "list concurrency limits",
+        pk: keys::limits(org),
+        prefix: None,
+        descending: false,
+    }
+}
+
 /// The holder is this one, or nobody.
 fn free_or_of(holder: Holder) -> Condition {
     let mut condition = Condition::absent();
@@ -111,13 +120,7 @@ impl Table {
         org: OrgUuid,
         request: &PageRequest,
     ) -> Result<Page<ConcurrencyLimit>, StoreError> {
-        let partition = Partition {
-            operation: "list concurrency limits",
-            pk: keys::limits(org),
-            prefix: None,
-            descending: false,
-        };
-        self.page(partition, request, |_| true).await
+        self.page(partition_of_limits(org), request, |_| true).await
     }
 
     /// Every limit of an organization. One read unit for each 4 KB.
@@ -126,17 +129,7 @@ impl Table {
     ///
     /// [`StoreError`] as every read.
     pub async fn all_limits(&self, org: OrgUuid) -> Result<Vec<ConcurrencyLimit>, StoreError> {
-        let mut limits = Vec::new();
-        let mut request = PageRequest { limit: 100, after: None };
-        while limits.len() < MAX_LIMITS {
-            let page = self.limits(org, &request).await?;
-            limits.extend(page.items);
-            match page.next {
-                Some(next) => request.after = Some(next),
-                None => break,
-            }
-        }
-        Ok(limits)
+        self.all(partition_of_limits(org), MAX_LIMITS).await
     }
 
     /// The places of a limit that are held. One read unit for each 4 KB: about 20 places.
@@ -149,26 +142,19 @@ impl Table {
         org: OrgUuid,
         scope: &LimitScope,
     ) -> Result<Vec<HeldPlace>, StoreError> {
-        let mut held = Vec::new();
-        let mut request = PageRequest { limit: 1_000, after: None };
-        loop {
-            let partition = Partition {
-                operation: "list held places",
-                pk: keys::places(org, scope),
-                prefix: None,
-                descending: false,
-            };
-            let page = self.page::<PlaceItem>(partition, &request, |_| true).await?;
-            let place = |item: PlaceItem| HeldPlace {
-                number: item.number,
-                holder: Holder { deployment: item.deployment, attempt: item.attempt },
-            };
-            held.extend(page.items.into_iter().map(place));
-            match page.next {
-                Some(next) => request.after = Some(next),
-                None => return Ok(held),
-            }
-        }
+        let partition = Partition {
+            operation: "list held places",
+            pk: keys::places(org, scope),
+            prefix: None,
+            descending: false,
+        };
+        let place = |item: PlaceItem| HeldPlace {
+            number: item.number,
+            holder: Holder { deployment: item.deployment, attempt: item.attempt },
+        };
+        // As many as there are: a limit has at most so many places.
+        let held = self.all::<PlaceItem>(partition, usize::MAX).await?;
+        Ok(held.into_iter().map(place).collect())
     }
 
     /// Writes a new attempt as [`Table::move_deployment`] does, and takes its places with it; on

@@ -6,8 +6,8 @@ use crate::items::{key_item, text};
 use crate::keys::{self, DUE_SHARDS};
 use crate::page::{Cursor, Page, PageRequest};
 use crate::table::{GSI1, GSI2, GSI3, Index, PK};
-use crate::{StoreError, Table, backoff};
-use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use crate::{StoreError, Table};
+use aws_sdk_dynamodb::types::AttributeValue;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgUuid, ProjectId};
 use jiff::Timestamp;
@@ -15,8 +15,6 @@ use std::collections::HashMap;
 
 /// The most index entries that one request looks at for those of one project.
 const MAX_BITE: i32 = 1_000;
-/// How often items that a busy table left out are asked for again.
-const MAX_ROUNDS: u32 = 8;
 
 /// A deployment that somebody must look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -188,40 +186,10 @@ impl Table {
     ) -> Result<Vec<Deployment>, StoreError> {
         const OPERATION: &str = "read deployments";
         let mut found: HashMap<DeploymentId, Deployment> = HashMap::new();
-        let mut keys: Vec<Item> =
-            ids.iter().map(|id| key_item(&keys::deployment(org, *id))).collect();
-        let mut round = 0;
-        while !keys.is_empty() {
-            let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true);
-            let wanted = wanted
-                .build()
-                .map_err(|source| StoreError::corrupt(OPERATION, self.name(), source))?;
-            let request = self.client().batch_get_item().request_items(self.name(), wanted);
-            let output = request
-                .send()
-                .await
-                .map_err(|error| StoreError::sdk(OPERATION, self.name(), error))?;
-            for item in output.responses.unwrap_or_default().into_values().flatten() {
-                let deployment = from_deployment_item(OPERATION, item)?;
-                found.insert(deployment.id, deployment);
-            }
-            // DynamoDB may leave some for later, even all of them when it is busy.
-            keys = output
-                .unprocessed_keys
-                .unwrap_or_default()
-                .remove(self.name())
-                .map_or_else(Vec::new, |left| left.keys);
-            if !keys.is_empty() {
-                if round == MAX_ROUNDS {
-                    return Err(StoreError::Throttled {
-                        operation: OPERATION,
-                        thing: self.name().to_owned(),
-                        source: format!("{} items were left unread", keys.len()).into(),
-                    });
-                }
-                backoff::pause(round).await;
-                round += 1;
-            }
+        let keys = ids.iter().map(|id| key_item(&keys::deployment(org, *id))).collect();
+        for item in self.batch(OPERATION, keys).await? {
+            let deployment = from_deployment_item(OPERATION, item)?;
+            found.insert(deployment.id, deployment);
         }
         Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
     }

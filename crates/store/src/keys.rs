@@ -153,14 +153,33 @@ pub fn agent_jobs(of: OrgUuid, runner: RunnerUuid) -> String {
     format!("{}#agentjobs#{}", org(of), runner.0.simple())
 }
 
-/// Partition, in `gsi2`, of those among them that an agent has something to do for.
+/// Partition, in `gsi2`, of those among them that no agent has taken yet.
 pub fn agent_work(of: OrgUuid, runner: RunnerUuid) -> String {
     format!("{}#agentwork#{}", org(of), runner.0.simple())
 }
 
+/// Partition, in `gsi2`, of those that this agent has taken and has something to do for, whichever their
+/// runners are. One that never comes back leaves its own full, and nobody else's.
+pub fn agent_work_of(of: OrgUuid, agent: &AgentId) -> String {
+    format!("{}#agentwork-of#{agent}", org(of))
+}
+
 /// Sort key, in `gsi2`, of such a job: higher priority first, then older deployments.
-pub fn agent_work_order(priority: i8, deployment: DeploymentId, attempt: u32) -> String {
-    format!("{:03}#{deployment}#{attempt:04}", 127 - i16::from(priority))
+pub fn agent_work_order(
+    priority: i8,
+    deployment: DeploymentId,
+    attempt: u32,
+    runner: RunnerUuid,
+) -> String {
+    let behind = 127 - i16::from(priority);
+    format!("{behind:03}#{deployment}#{attempt:04}#{}", runner.0.simple())
+}
+
+/// Reads an [`agent_work_order`] back: the key of the job itself.
+pub fn agent_job_in_order(of: OrgUuid, order: &str) -> Option<Key> {
+    let (_, job) = order.split_once('#')?;
+    let (job, runner) = job.rsplit_once('#')?;
+    Some(Key::new(agent_jobs(of, RunnerUuid(runner.parse().ok()?)), job))
 }
 
 /// A limit on how many attempts run at once.

@@ -39,6 +39,7 @@ fn two_organizations_share_no_key() {
             agents(of),
             agent_jobs(of, RunnerUuid(Uuid::nil())),
             agent_work(of, RunnerUuid(Uuid::nil())),
+            agent_work_of(of, &"aa".parse().unwrap()),
             rules(of),
             rule_scope(of, &Scope::default()).pk,
             event_sources(of),
@@ -63,15 +64,19 @@ fn two_organizations_share_no_key() {
 #[test]
 fn work_of_agents_sorts_by_priority_and_then_by_age() {
     let id = |n| DeploymentId(Uuid::from_u128(n));
+    let (of, runner) = (OrgUuid(Uuid::now_v7()), RunnerUuid(Uuid::now_v7()));
+    let order = |priority, n, attempt| agent_work_order(priority, id(n), attempt, runner);
     let order = [
-        agent_work_order(i8::MAX, id(9), 1),
-        agent_work_order(1, id(9), 1),
-        agent_work_order(0, id(1), 2),
-        agent_work_order(0, id(2), 1),
-        agent_work_order(-1, id(1), 1),
-        agent_work_order(i8::MIN, id(1), 1),
+        order(i8::MAX, 9, 1),
+        order(1, 9, 1),
+        order(0, 1, 2),
+        order(0, 2, 1),
+        order(-1, 1, 1),
+        order(i8::MIN, 1, 1),
     ];
     assert!(order.is_sorted(), "{order:?}");
+    let job = agent_job_in_order(of, &order[2]);
+    assert_eq!(job, Some(agent_job(of, runner, id(1), 2)), "it reads back");
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub mod agent_jobs;
 pub mod agents;
 pub mod audit;
 pub mod backoff;
+mod batch;
 pub mod blob_keys;
 pub mod blobs;
 pub mod concurrency;

@@ -9,6 +9,7 @@ use crate::conditional::Item;
 use crate::items::{from_item, text};
 use crate::table::{PK, SK};
 use crate::{StoreError, Table};
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -101,7 +102,7 @@ pub(crate) struct Partition<'a> {
     pub(crate) descending: bool,
 }
 
-/// The most items that one request of [`Table::page`] looks at.
+/// The most items that one request of [`Table::page`] or [`Table::all`] looks at.
 const MAX_BITE: i32 = 1_000;
 
 impl Table {
@@ -114,7 +115,7 @@ impl Table {
         request: &PageRequest,
         keep: impl Fn(&T) -> bool,
     ) -> Result<Page<T>, StoreError> {
-        let Partition { operation, pk, prefix, descending } = partition;
+        let (operation, prefix) = (partition.operation, partition.prefix);
         let wanted = request.limit.clamp(1, 100) as usize;
         // One more than wanted tells whether more follows. If `keep` leaves out so much that this
         // was not enough, few items are wanted among many, and small bites would be many requests.
@@ -124,28 +125,17 @@ impl Table {
         let mut after = request.after.clone().filter(inside);
         let mut items = Vec::new();
         loop {
-            let mut query = self
-                .client()
-                .query()
-                .table_name(self.name())
-                .consistent_read(true)
-                .scan_index_forward(!descending)
-                .expression_attribute_values(":pk", text(&pk))
-                .limit(bite);
+            let mut query = self.query_of(&partition, bite);
             let looked_at = std::mem::replace(&mut bite, MAX_BITE);
-            query = match prefix {
-                Some(prefix) => query
-                    .key_condition_expression(format!("{PK} = :pk AND begins_with({SK}, :sk)"))
-                    .expression_attribute_values(":sk", text(prefix)),
-                None => query.key_condition_expression(format!("{PK} = :pk")),
-            };
             if let Some(cursor) = &after {
                 query = query
-                    .exclusive_start_key(PK, text(&pk))
+                    .exclusive_start_key(PK, text(&partition.pk))
                     .exclusive_start_key(SK, text(cursor.position()));
             }
-            let output =
-                query.send().await.map_err(|error| StoreError::sdk(operation, &pk, error))?;
+            let output = query
+                .send()
+                .await
+                .map_err(|error| StoreError::sdk(operation, &partition.pk, error))?;
             let at_end = output.last_evaluated_key.is_none();
             let cut = !at_end && output.scanned_count < looked_at;
             for item in output.items.unwrap_or_default() {
@@ -169,6 +159,50 @@ impl Table {
             if cut && !items.is_empty() {
                 return Ok(Page { items, next: after });
             }
+        }
+    }
+
+    /// The whole of a partition, read consistently, in its order, but at most `max` items: one read
+    /// unit for each 4 KB.
+    pub(crate) async fn all<T: DeserializeOwned>(
+        &self,
+        partition: Partition<'_>,
+        max: usize,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut items = Vec::new();
+        let mut start = None;
+        loop {
+            let query = self.query_of(&partition, MAX_BITE).set_exclusive_start_key(start);
+            let output = query
+                .send()
+                .await
+                .map_err(|error| StoreError::sdk(partition.operation, &partition.pk, error))?;
+            for item in output.items.unwrap_or_default() {
+                items.push(from_item(partition.operation, item)?);
+            }
+            start = output.last_evaluated_key;
+            if start.is_none() || items.len() >= max {
+                items.truncate(max);
+                return Ok(items);
+            }
+        }
+    }
+
+    /// Asks for `limit` items of a partition, from its beginning.
+    fn query_of(&self, partition: &Partition<'_>, limit: i32) -> QueryFluentBuilder {
+        let query = self
+            .client()
+            .query()
+            .table_name(self.name())
+            .consistent_read(true)
+            .scan_index_forward(!partition.descending)
+            .expression_attribute_values(":pk", text(&partition.pk))
+            .limit(limit);
+        match partition.prefix {
+            Some(prefix) => query
+                .key_condition_expression(format!("{PK} = :pk AND begins_with({SK}, :sk)"))
+                .expression_attribute_values(":sk", text(prefix)),
+            None => query.key_condition_expression(format!("{PK} = :pk")),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::items::{Condition, key_item, number, text};
 use crate::named::{Named as _, named};
 use crate::outcome::{Created, Deleted, Saved};
-use crate::page::{Page, PageRequest};
+use crate::page::{Page, PageRequest, Partition};
 use crate::{StoreError, Table, audit, keys};
 use aws_sdk_dynamodb::types::AttributeValue;
 use canyon_domain::audit::AuditRecord;
@@ -87,6 +87,21 @@ impl Table {
     ) -> Result<Page<RunnerRecord>, StoreError> {
         let keep = |runner: &RunnerRecord| runner_type.is_none_or(|t| runner.runner_type == t);
         self.list_named(keys::runners(org), request, keep).await
+    }
+
+    /// Every runner of an organization, by name. One read unit for each 4 KB.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn all_runners(&self, org: OrgUuid) -> Result<Vec<RunnerRecord>, StoreError> {
+        let partition = Partition {
+            operation: RunnerRecord::KIND.list,
+            pk: keys::runners(org),
+            prefix: None,
+            descending: false,
+        };
+        self.all(partition, usize::MAX).await
     }
 
     /// Writes a changed runner, on condition that it has the version before. Only what a person

@@ -10,7 +10,6 @@ use canyon_domain::runner::agents::{AgentSettings, AgentTarget};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::StoreError;
-use canyon_store::page::PageRequest;
 use canyon_store::runners::RunnerRecord;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
@@ -204,22 +203,11 @@ impl App {
             Some(id) => {
                 self.table.runner(org, id).await?.iter().filter_map(ServedRunner::of).collect()
             }
-            None => self.all_served_runners(org).await?.into(),
+            None => {
+                self.table.all_runners(org).await?.iter().filter_map(ServedRunner::of).collect()
+            }
         };
         keep(runners, wanted, found.clone(), now);
         Ok(found)
-    }
-
-    async fn all_served_runners(&self, org: OrgUuid) -> Result<Vec<ServedRunner>, StoreError> {
-        let mut found = Vec::new();
-        let mut request = PageRequest { limit: 100, after: None };
-        loop {
-            let page = self.table.runners(org, None, &request).await?;
-            found.extend(page.items.iter().filter_map(ServedRunner::of));
-            match page.next {
-                Some(next) => request.after = Some(next),
-                None => return Ok(found),
-            }
-        }
     }
 }

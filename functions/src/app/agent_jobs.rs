@@ -3,13 +3,11 @@
 use super::App;
 use super::agent_desk::ServedRunner;
 use super::agent_proofs::AgentCaller;
-use super::agent_work::held;
 use crate::http::error::ApiError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_api::agent::{
-    HeldJob, JobKey, JobReport, RefusedJob, ReportsTaken, TailAnswer, TailBytes, TakenJob,
-    TakenJobs,
+    JobKey, JobReport, RefusedJob, ReportsTaken, TailAnswer, TailBytes, TakenJob, TakenJobs,
 };
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, Refused, TAIL_LIMIT, Wish};
@@ -190,76 +188,6 @@ impl App {
             return Ok(());
         }
         Err(ApiError::contended(key.deployment).into())
-    }
-
-    /// The jobs of its place that an agent goes on with in its new session.
-    pub(crate) async fn held_jobs(
-        &self,
-        org: OrgUuid,
-        agent: &Agent,
-    ) -> Result<Vec<HeldJob>, ApiError> {
-        let mut all = Vec::new();
-        for runner in self.runners_of_agent(org, agent).await? {
-            for job in self.table.agent_jobs(org, runner.uuid).await? {
-                if let Some(job) = self.go_on_with(org, agent, job).await? {
-                    all.push(held(&job));
-                }
-            }
-        }
-        Ok(all)
-    }
-
-    async fn go_on_with(
-        &self,
-        org: OrgUuid,
-        agent: &Agent,
-        mut job: AgentJob,
-    ) -> Result<Option<AgentJob>, ApiError> {
-        for _ in 0..MAX_TRIES {
-            let Some(taken) = &job.taken else { return Ok(None) };
-            if taken.agent == agent.id && taken.session == agent.sessions {
-                return Ok(Some(job));
-            }
-            let holder = self.table.agent(org, &taken.agent).await?;
-            let now = self.now();
-            if !job.take_over(agent, holder.as_ref(), now) {
-                return Ok(None);
-            }
-            // It is told in the answer to the opening.
-            job.heard();
-            job.version += 1;
-            if self.table.save_agent_job(org, &job, now).await? == Saved::Yes {
-                return Ok(Some(job));
-            }
-            let found = self.table.agent_job(org, job.runner, job.deployment, job.attempt).await?;
-            let Some(again) = found else { return Ok(None) };
-            job = again;
-        }
-        Err(ApiError::contended(job.deployment))
-    }
-
-    /// Which of the jobs that an agent finds in its place nobody waits for any more.
-    pub(crate) async fn strays(
-        &self,
-        org: OrgUuid,
-        agent: &Agent,
-        found: &[JobKey],
-        held: &[HeldJob],
-    ) -> Result<Vec<JobKey>, ApiError> {
-        let mut strays = Vec::new();
-        let runners = self.runners_of_agent(org, agent).await?;
-        for key in found.iter().filter(|key| held.iter().all(|held| held.job != **key)) {
-            // What is another runner's may be another agent's.
-            let is_served = runners.iter().any(|runner| runner.uuid == key.runner);
-            let job = self.table.agent_job(org, key.runner, key.deployment, key.attempt).await?;
-            let is_held = job.is_some_and(|job| job.taken.is_some());
-            // Jobs of deployments that the table does not know are another installation's.
-            let deployment = self.table.deployment(org, key.deployment).await?;
-            if is_served && !is_held && deployment.is_some() && !self.is_open(org, key).await? {
-                strays.push(*key);
-            }
-        }
-        Ok(strays)
     }
 }
 

@@ -7,8 +7,10 @@ use crate::http::error::ApiError;
 use canyon_api::agent::{HeldJob, JobKey, JobWish, MAX_WAIT, Poll, TailRequest, Work};
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::AgentJob;
-use canyon_domain::ids::OrgUuid;
+use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
+use canyon_store::StoreError;
 use canyon_store::outcome::Saved;
+use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,6 +20,23 @@ use tokio::time::Instant;
 const MAX_TRIES: u32 = 10;
 /// The most that one answer holds of each kind.
 const MAX_NEWS: usize = 100;
+/// The most pages of 100 that one look reads of the jobs of a runner: taken by the agent, and by nobody.
+const MAX_PAGES: u32 = 10;
+
+/// Agents that one look has read, each once; `None` for those that are not there any more.
+type Known = HashMap<AgentId, Option<Agent>>;
+
+/// The order of the index, for jobs of several runners.
+fn sort(jobs: &mut [AgentJob]) {
+    jobs.sort_by_key(|job| (Reverse(job.priority), job.deployment, job.attempt));
+}
+
+/// How many jobs the agent would take now.
+fn room(agent: &Agent, now: Timestamp) -> usize {
+    let takes = agent.live(now).filter(|session| !agent.disabled && !session.draining);
+    let room = takes.map_or(0, |session| session.concurrency.saturating_sub(session.running));
+    usize::try_from(room).unwrap_or(usize::MAX).min(MAX_NEWS)
+}
 
 /// Names the job to its agent.
 pub(crate) fn key_of(job: &AgentJob) -> JobKey {
@@ -98,23 +117,116 @@ impl App {
         org: OrgUuid,
         agent: &Agent,
     ) -> Result<(Work, Vec<Told>), ApiError> {
-        let mut open = Vec::new();
         let mut found = Findings::new(org, agent);
-        for runner in self.runners_of_agent(org, agent).await? {
-            for job in self.table.agent_work(org, runner.uuid).await? {
-                if job.taken.is_some() {
-                    found.add_taken(&job);
-                } else if job.is_for(agent) {
-                    open.push(job);
-                }
-            }
+        // What it was told of a moment ago comes last, so that what it cannot do hides nothing else.
+        let (untold, told) = self.own_work(org, agent).await?;
+        for job in untold.iter().chain(&told) {
+            found.add_taken(job);
         }
-        // In the index's order, over all of its runners.
-        open.sort_by_key(|job| (Reverse(job.priority), job.deployment, job.attempt));
-        self.add_offers(org, agent, open, &mut found).await?;
+        if room(agent, self.now()) > 0 {
+            let (mut open, mut known) = (Vec::new(), Known::new());
+            for runner in self.runners_of_agent(org, agent).await? {
+                open.extend(self.open_work(org, agent, runner.uuid, &mut known).await?);
+            }
+            sort(&mut open);
+            self.add_offers(org, agent, open, &mut known, &mut found).await?;
+        }
         let now = self.now();
         let news = found.told.into_iter().filter(|told| self.agents.is_news(told, now)).collect();
         Ok((found.work, news))
+    }
+
+    /// The jobs of a runner that there is something to say of to this agent, whether it has taken them or
+    /// nobody has.
+    pub(super) async fn work_of_runner(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+        runner: RunnerUuid,
+    ) -> Result<Vec<AgentJob>, StoreError> {
+        let (mut work, told) = self.own_work(org, agent).await?;
+        work.extend(told);
+        work.retain(|job| job.runner == runner);
+        if room(agent, self.now()) > 0 {
+            work.extend(self.open_work(org, agent, runner, &mut Known::new()).await?);
+        }
+        sort(&mut work);
+        Ok(work)
+    }
+
+    /// The jobs that this session has taken and has something to do for, whether or not it may serve their runners
+    /// still: those of which there is news, and those of which it was told a moment ago.
+    async fn own_work(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+    ) -> Result<(Vec<AgentJob>, Vec<AgentJob>), StoreError> {
+        let (mut untold, mut told) = (Vec::new(), Vec::new());
+        let mut after = None;
+        for _ in 0..MAX_PAGES {
+            let page = self.table.agent_work_of(org, &agent.id, after.as_ref()).await?;
+            let now = self.now();
+            for job in page.items {
+                if job.check_holder(&agent.id, agent.sessions).is_err() || !job.wants_attention() {
+                    continue;
+                }
+                let key = key_of(&job);
+                let is_news = |what| self.agents.is_news(&told_of(org, agent, key, what), now);
+                let list = if news_of(&job).any(is_news) { &mut untold } else { &mut told };
+                list.push(job);
+            }
+            after = page.next;
+            if after.is_none() || untold.len() >= MAX_NEWS {
+                break;
+            }
+        }
+        Ok((untold, told))
+    }
+
+    /// The jobs of a runner that nobody has taken and the agent may, but for those that are another's to take
+    /// now. Reads on past those, so that they hide nothing else.
+    async fn open_work(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+        runner: RunnerUuid,
+        known: &mut Known,
+    ) -> Result<Vec<AgentJob>, StoreError> {
+        let mut open = Vec::new();
+        let mut after = None;
+        for _ in 0..MAX_PAGES {
+            let page = self.table.agent_work(org, runner, after.as_ref()).await?;
+            for job in page.items {
+                if !job.is_for(agent) || !job.wants_attention() {
+                    continue;
+                }
+                let other = self.offered_to(org, &job, known).await?;
+                if !is_of_another(&job, agent, other.as_slice(), self.now()) {
+                    open.push(job);
+                }
+            }
+            after = page.next;
+            if after.is_none() || open.len() >= MAX_NEWS {
+                break;
+            }
+        }
+        Ok(open)
+    }
+
+    /// The agent that a job is offered to, if it is there.
+    async fn offered_to(
+        &self,
+        org: OrgUuid,
+        job: &AgentJob,
+        known: &mut Known,
+    ) -> Result<Option<Agent>, StoreError> {
+        let Some(offer) = &job.offer else { return Ok(None) };
+        if let Some(agent) = known.get(&offer.agent) {
+            return Ok(agent.clone());
+        }
+        let found = self.table.agent(org, &offer.agent).await?;
+        known.insert(offer.agent.clone(), found.clone());
+        Ok(found)
     }
 
     /// What is offered to the agent, and, as far as it has room, what is offered to nobody.
@@ -123,13 +235,12 @@ impl App {
         org: OrgUuid,
         agent: &Agent,
         open: Vec<AgentJob>,
+        known: &mut Known,
         found: &mut Findings<'_>,
     ) -> Result<(), ApiError> {
         let now = self.now();
         let Some(session) = agent.live(now) else { return Ok(()) };
-        let room = session.concurrency.saturating_sub(session.running);
-        let room = usize::try_from(room).unwrap_or(usize::MAX).min(MAX_NEWS);
-        let mut others = HashMap::new();
+        let room = room(agent, now);
         let mut offered = false;
         for mut job in open {
             if found.work.offers.len() >= room {
@@ -145,14 +256,8 @@ impl App {
             if !agent.has_room(job.order.kind, now) {
                 continue;
             }
-            if let Some(offer) = &job.offer
-                && !others.contains_key(&offer.agent)
-                && let Some(other) = self.table.agent(org, &offer.agent).await?
-            {
-                others.insert(offer.agent.clone(), other);
-            }
-            let holder = job.offer.as_ref().and_then(|offer| others.get(&offer.agent));
-            if !job.offer(agent, holder.map_or(&[], std::slice::from_ref), now) {
+            let holder = self.offered_to(org, &job, known).await?;
+            if !job.offer(agent, holder.as_slice(), now) {
                 continue;
             }
             job.version += 1;
@@ -179,6 +284,25 @@ impl App {
     }
 }
 
+/// Whether a job is another's to take now. `other` is whom it is offered to, if it is there.
+fn is_of_another(job: &AgentJob, agent: &Agent, other: &[Agent], now: Timestamp) -> bool {
+    let is_offered = job.offer.as_ref().is_some_and(|offer| offer.agent != agent.id);
+    is_offered && !job.clone().offer(agent, other, now)
+}
+
+fn told_of(org: OrgUuid, agent: &Agent, job: JobKey, what: News) -> Told {
+    Told { org, agent: agent.id.clone(), session: agent.sessions, job, what }
+}
+
+/// What there is to tell of a job to the agent that has taken it.
+fn news_of(job: &AgentJob) -> impl Iterator<Item = News> {
+    let is_new = job.taken.as_ref().is_some_and(|taken| taken.handed_over);
+    let wish = (job.wish > job.done).then_some(News::Wish(job.wish));
+    let tail = job.tail.as_ref().filter(|tail| tail.answer.is_none());
+    let tail = tail.map(|tail| News::Tail(tail.id));
+    [is_new.then_some(News::Held), wish, tail].into_iter().flatten()
+}
+
 /// What a look has found.
 struct Findings<'a> {
     org: OrgUuid,
@@ -196,8 +320,7 @@ impl<'a> Findings<'a> {
         if what == News::Offer {
             self.work.offers.push(job);
         }
-        let (org, agent) = (self.org, self.agent.id.clone());
-        self.told.push(Told { org, agent, session: self.agent.sessions, job, what });
+        self.told.push(told_of(self.org, self.agent, job, what));
     }
 
     /// A job that somebody has taken.

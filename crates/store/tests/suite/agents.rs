@@ -7,7 +7,7 @@ use canyon_domain::ids::{DeploymentId, OrgUuid, PrincipalId, RunnerUuid};
 use canyon_domain::runner::RunnerType;
 use canyon_store::Table;
 use canyon_store::outcome::{Created, Deleted, Saved};
-use canyon_store::page::PageRequest;
+use canyon_store::page::{Page, PageRequest};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -16,6 +16,7 @@ on_each_table!(
     an_agent_is_made_once_and_forgotten_and_no_others_are,
     of_16_agents_that_take_a_job_one_has_it,
     work_is_found_in_its_order_while_there_is_something_to_do,
+    what_an_absent_agent_holds_hides_no_work_from_others,
     a_withdrawal_and_a_take_exclude_each_other,
 );
 
@@ -31,6 +32,9 @@ fn agent(name: &str) -> Agent {
         labels: [].into(),
         runner: Some(id("far")),
         disabled: false,
+        run_untagged_jobs: None,
+        by_runner_key: false,
+        settled_at: None,
         reserved: false,
         created_at: at(0),
         sessions: 0,
@@ -96,6 +100,10 @@ fn runner() -> RunnerUuid {
     RunnerUuid(Uuid::now_v7())
 }
 
+fn numbers(work: &Page<AgentJob>) -> Vec<u128> {
+    work.items.iter().map(|job| job.deployment.0.as_u128()).collect()
+}
+
 async fn of_16_sessions_that_open_at_once_one_is_the_newest(table: Table) {
     let (org, agent) = (org(), agent("berlin"));
     assert_eq!(table.create_agent(org, &agent, &record()).await.unwrap(), Created::Yes);
@@ -157,31 +165,55 @@ async fn work_is_found_in_its_order_while_there_is_something_to_do(table: Table)
         table.create_agent_job(org, &job, at(0)).await.unwrap();
     }
     table.create_agent_job(org, &job(self::runner(), 9, 9), at(0)).await.unwrap();
-    let numbers = async || -> Vec<u128> {
-        let work = table.agent_work(org, runner).await.unwrap();
-        work.iter().map(|job| job.deployment.0.as_u128()).collect()
-    };
-    assert_eq!(numbers().await, [1, 3, 4, 2], "higher first, then older, of this runner");
-
-    let mut taken = table.agent_work(org, runner).await.unwrap().remove(0);
     let berlin = opened(agent("berlin"), "a");
+    let open = async || numbers(&table.agent_work(org, runner, None).await.unwrap());
+    let own = async || numbers(&table.agent_work_of(org, &berlin.id, None).await.unwrap());
+    assert_eq!(open().await, [1, 3, 4, 2], "higher first, then older, of this runner");
+
+    let mut taken = table.agent_work(org, runner, None).await.unwrap().items.remove(0);
     assert!(taken.offer(&berlin, &[], at(0)));
     taken.take(&berlin.id, 1, "engine", at(1)).unwrap();
     taken.version += 1;
     table.save_agent_job(org, &taken, at(1)).await.unwrap();
-    assert_eq!(numbers().await, [3, 4, 2], "its agent has nothing to do for it");
+    assert_eq!(open().await, [3, 4, 2]);
+    assert_eq!(own().await, [] as [u128; 0], "its agent has nothing to do for it");
     assert!(taken.want(Wish::Stop));
     taken.version += 1;
     table.save_agent_job(org, &taken, at(2)).await.unwrap();
-    assert_eq!(numbers().await, [1, 3, 4, 2]);
+    assert_eq!((own().await, open().await), (vec![1], vec![3, 4, 2]));
     taken.carried_out(&berlin.id, 1, Wish::Stop).unwrap();
     taken.version += 1;
     table.save_agent_job(org, &taken, at(3)).await.unwrap();
-    assert_eq!(numbers().await, [3, 4, 2]);
+    assert_eq!((own().await, open().await), (vec![], vec![3, 4, 2]));
     assert_eq!(table.agent_jobs(org, runner).await.unwrap().len(), 4, "all are kept");
     assert_eq!(table.delete_agent_job(org, &taken).await.unwrap(), Saved::Yes);
     assert_eq!(table.delete_agent_job(org, &taken).await.unwrap(), Saved::Yes, "said again");
     assert_eq!(table.agent_jobs(org, runner).await.unwrap().len(), 3);
+}
+
+async fn what_an_absent_agent_holds_hides_no_work_from_others(table: Table) {
+    let (org, runner) = (org(), runner());
+    let (absent, other) = (opened(agent("berlin"), "a"), opened(agent("boston"), "b"));
+    for deployment in 0..150 {
+        let mut held = job(runner, deployment, 5);
+        assert!(held.offer(&absent, &[], at(0)));
+        table.create_agent_job(org, &held, at(0)).await.unwrap();
+        held.take(&absent.id, 1, "engine", at(1)).unwrap();
+        held.want(Wish::Stop);
+        held.version += 1;
+        assert_eq!(table.save_agent_job(org, &held, at(1)).await.unwrap(), Saved::Yes);
+    }
+    let new = job(runner, 1_000, 0);
+    table.create_agent_job(org, &new, at(2)).await.unwrap();
+    let open = table.agent_work(org, runner, None).await.unwrap();
+    assert_eq!((open.items, open.next), (vec![new], None));
+    let others = table.agent_work_of(org, &other.id, None).await.unwrap();
+    assert_eq!((others.items, others.next), (vec![], None));
+
+    let first = table.agent_work_of(org, &absent.id, None).await.unwrap();
+    let second = table.agent_work_of(org, &absent.id, first.next.as_ref()).await.unwrap();
+    assert_eq!([numbers(&first), numbers(&second)].concat(), (0..150_u128).collect::<Vec<_>>());
+    assert_eq!((first.items.len(), second.next), (100, None));
 }
 
 async fn a_withdrawal_and_a_take_exclude_each_other(table: Table) {

@@ -1,0 +1,81 @@
+//! Jobs that an agent goes on with in a new session: all of them, however many, and no others.
+
+use crate::agent_world::{far_away, job, open, opening, order, say, token};
+use crate::harness::Api;
+use canyon_domain::agent_job::{AgentJob, Taken};
+use canyon_domain::ids::DeploymentId;
+use canyon_domain::runner::agents::AgentTarget;
+use serde_json::{Value, json};
+use std::iter::repeat_n;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Writes jobs as the agent would have left them that took them: as many as there are targets, and as `like` is
+/// otherwise.
+async fn hold(
+    api: &Api,
+    like: &Value,
+    agent: &str,
+    targets: impl IntoIterator<Item = Option<AgentTarget>>,
+) -> Vec<Value> {
+    let like = job(api, like).await.unwrap();
+    let (now, mut keys) = (api.app.now(), Vec::new());
+    for (n, target) in (1_u128..).zip(targets) {
+        let (agent, place) = (agent.parse().unwrap(), "engine".to_owned());
+        let taken = Some(Taken { agent, session: 1, place, at: now, handed_over: false });
+        let deployment = DeploymentId(Uuid::from_u128(n));
+        let held = AgentJob { deployment, taken, target, ..like.clone() };
+        api.app.table.create_agent_job(api.ours.uuid, &held, now).await.unwrap();
+        keys.push(json!({ "runner": held.runner, "deployment": deployment, "attempt": 1 }));
+    }
+    keys
+}
+
+fn jobs(held: &Value) -> Vec<Value> {
+    held.as_array().into_iter().flatten().map(|held| held["job"].clone()).collect()
+}
+
+#[tokio::test]
+async fn an_agent_goes_on_with_more_jobs_than_one_answer_tells_of() {
+    let api = far_away().await;
+    let token = token(&api, json!({})).await;
+    open(&api, &token, "berlin", "a").await;
+    let (_, like) = order(&api).await;
+    let keys = hold(&api, &like, "berlin", repeat_n(None, 130)).await;
+    let mut body = opening("b");
+    body["found"] = json!(keys);
+    for _ in 0..2 {
+        let opened = say(&api, &token, "berlin/sessions", body.clone()).await.1;
+        assert_eq!(jobs(&opened["held"]), keys[..100], "its answer may have been lost");
+        assert_eq!((&opened["held_later"], &opened["session"]), (&json!(keys[100..]), &json!(2)));
+        assert_eq!(opened["strays"], Value::Null);
+    }
+    let poll = async || {
+        let body = json!({ "running": 0, "wait_seconds": 0 });
+        let work = say(&api, &token, "berlin/sessions/2/poll", body).await.1;
+        jobs(&work["held"])
+    };
+    assert_eq!(poll().await, keys[100..]);
+    api.clock.advance(Duration::from_secs(3));
+    assert_eq!(poll().await, keys[100..], "it has said nothing of them");
+    let reports: Vec<_> = keys[100..].iter().map(|key| json!({ "job": key })).collect();
+    let said = say(&api, &token, "berlin/sessions/2/reports", json!({ "reports": reports })).await;
+    assert_eq!(said, (200, json!({})));
+    assert_eq!(poll().await, [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn an_agent_of_the_place_goes_on_with_what_it_may_launch_and_with_nothing_else() {
+    let api = far_away().await;
+    let token = token(&api, json!({})).await;
+    open(&api, &token, "berlin", "a").await;
+    let (_, like) = order(&api).await;
+    let its_own = AgentTarget::Ids(vec!["berlin".parse().unwrap()]);
+    let keys = hold(&api, &like, "berlin", [Some(its_own), None]).await;
+    api.clock.advance(Duration::from_secs(61));
+    let opened = say(&api, &token, "boston/sessions", opening("b")).await.1;
+    assert_eq!(jobs(&opened["held"]), keys[1..], "{opened}");
+    assert_eq!(job(&api, &keys[0]).await.unwrap().taken.unwrap().agent.as_str(), "berlin");
+    let back = say(&api, &token, "berlin/sessions", opening("c")).await.1;
+    assert_eq!(jobs(&back["held"]), keys[..1], "{back}");
+}
