@@ -2,6 +2,8 @@
 //!
 //! Nothing here calls anybody. See docs/decisions/0030.
 
+mod arrangement;
+mod candidates;
 mod dispatcher;
 mod or_here;
 
@@ -59,7 +61,13 @@ impl AgentPlatform {
 
 impl Platform for AgentPlatform {
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
-        Arc::new(AgentDispatcher { platform: self.clone(), target: target.clone() })
+        let (platform, target) = (self.clone(), target.clone());
+        Arc::new(AgentDispatcher { platform, target, only_watches: false })
+    }
+
+    fn watcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
+        let (platform, target) = (self.clone(), target.clone());
+        Arc::new(AgentDispatcher { platform, target, only_watches: true })
     }
 }
 

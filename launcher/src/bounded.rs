@@ -64,6 +64,15 @@ impl Dispatcher for Bounded {
         in_time(LIST, "the list of the runner's jobs", self.0.jobs()).await?
     }
 
+    async fn absence(&self) -> Option<String> {
+        let answer = in_time(CALL, "who is there", self.0.absence()).await;
+        answer.unwrap_or_else(|error| {
+            // What nobody takes up waits, and that is no loss.
+            tracing::warn!(%error, "cannot tell whether anybody would take a job up");
+            None
+        })
+    }
+
     /// Who asks for a check says how long it may take: what was reported by then counts.
     async fn check(&self, steps: &Steps) {
         self.0.check(steps).await;

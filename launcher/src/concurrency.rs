@@ -1,19 +1,22 @@
 //! The places that a new attempt needs, where there are limits on how many run at once.
 
 use crate::remembered::Remembered;
+use crate::site::Site;
 use crate::{LaunchError, Launcher};
 use canyon_domain::concurrency::{ConcurrencyLimit, HeldPlace, LimitScope, Place};
+use canyon_domain::deadline::HELD_CHECK;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::OrgUuid;
 use canyon_store::concurrency::Taking;
 use jiff::SignedDuration;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How long the limits of an organization are taken to be what they were: so one without any pays for
 /// one small read in that time.
 const LIFE: SignedDuration = SignedDuration::from_secs(5);
-/// How many holders one look asks after, when all places are held.
-const ASKED: usize = 25;
+/// A deployment that waits for a place looks again this much later.
+const PLACE_CHECK: Duration = Duration::from_secs(5);
 
 /// The limits of each organization, as they were a moment ago.
 #[derive(Debug)]
@@ -29,16 +32,23 @@ impl Default for KnownLimits {
 pub(crate) enum Places {
     /// These, which are free.
     Free(Vec<Taking>),
-    /// They are not all to be had, for this reason.
-    Full(String),
+    /// None is taken now.
+    None {
+        /// Why: they are not all to be had, or nobody would come for the job that holds them.
+        reason: String,
+        /// When to look again.
+        pause: Duration,
+    },
 }
 
 impl Launcher {
-    /// Looks for a free place of each limit that covers the deployment. They are taken with the attempt.
+    /// Looks for a free place of each limit that covers the deployment. They are taken with the attempt: so not for one
+    /// that would only wait, for an agent that is not there, and keep others from running meanwhile.
     pub(crate) async fn places(
         &self,
         org: OrgUuid,
         deployment: &Deployment,
+        site: &Site,
     ) -> Result<Places, LaunchError> {
         let mut places = Vec::new();
         for limit in
@@ -49,11 +59,16 @@ impl Launcher {
             let hint = self.entropy.id(self.clock.now()).as_u64_pair().1;
             if let Some(place) = limit.free_place(&held, hint) {
                 places.push(Taking { place, instead_of: None });
-            } else if let Some(taking) = self.abandoned(org, limit, &held).await? {
+            } else if let Some(taking) = self.abandoned(org, limit, &held, hint).await? {
                 places.push(taking);
             } else {
-                return Ok(Places::Full(limit.why_waiting(&held)));
+                return Ok(Places::None { reason: limit.why_waiting(&held), pause: PLACE_CHECK });
             }
+        }
+        if !places.is_empty()
+            && let Some(reason) = site.absence().await
+        {
+            return Ok(Places::None { reason, pause: HELD_CHECK });
         }
         Ok(Places::Free(places))
     }
@@ -64,13 +79,13 @@ impl Launcher {
         org: OrgUuid,
         limit: &ConcurrencyLimit,
         held: &[HeldPlace],
+        hint: u64,
     ) -> Result<Option<Taking>, LaunchError> {
-        let within = |held: &&HeldPlace| held.number < limit.max_jobs;
         // After a limit was lowered, more may be held than there are.
         if usize::try_from(limit.max_jobs).is_ok_and(|max| held.len() > max) {
             return Ok(None);
         }
-        for place in held.iter().filter(within).take(ASKED) {
+        for place in limit.asked_after(held, hint) {
             let holder = place.holder;
             let deployment = self.table.deployment(org, holder.deployment).await?;
             if !holder.is_open(deployment.as_ref()) {

@@ -20,10 +20,6 @@ use canyon_store::outcome::Saved;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
-use std::time::Duration;
-
-/// A deployment that waits for a place looks again this much later.
-const PLACE_CHECK: Duration = Duration::from_secs(5);
 
 impl Launcher {
     /// Writes the next attempt with the environment's turn and fence, then starts its job. If this
@@ -49,10 +45,10 @@ impl Launcher {
             deadline::held_back(&mut deployment, reason.clone(), now + HELD_CHECK);
             return self.save(due, deployment).await;
         }
-        let places = match self.places(due.org, &deployment).await? {
+        let places = match self.places(due.org, &deployment, site).await? {
             Places::Free(places) => places,
-            Places::Full(reason) => {
-                deadline::held_back(&mut deployment, reason, now + PLACE_CHECK);
+            Places::None { reason, pause } => {
+                deadline::held_back(&mut deployment, reason, now + pause);
                 return self.save(due, deployment).await;
             }
         };

@@ -31,6 +31,15 @@ impl Site {
         self.version.is_some() && self.version == attempt.runner_version
     }
 
+    /// Why nobody would take up what is launched there now, where that is known.
+    pub(crate) async fn absence(&self) -> Option<String> {
+        match (&self.dispatcher, &self.no_start) {
+            (Ok(dispatcher), None) => dispatcher.absence().await,
+            // The launch itself says what is wrong.
+            (Ok(_), Some(_)) | (Err(_), _) => None,
+        }
+    }
+
     fn closed(reason: String) -> Self {
         Self {
             timeouts: (&TimeoutSettings::default()).into(),
@@ -107,9 +116,12 @@ impl Launcher {
             return Ok(Site::closed("its organization was deleted".to_owned()));
         };
         let (runner, runner_id, agent) = (runner.uuid, runner.id, agent.cloned());
-        let target = Target { org, org_id, runner, runner_id, definition, agent };
-        let dispatcher = Bounded(platform.dispatcher(&Arc::new(target)));
-        let dispatcher: Result<Arc<dyn Dispatcher>, _> = Ok(Arc::new(dispatcher));
+        let target = Arc::new(Target { org, org_id, runner, runner_id, definition, agent });
+        let dispatcher = match &no_start {
+            None => platform.dispatcher(&target),
+            Some(_) => platform.watcher(&target),
+        };
+        let dispatcher: Result<Arc<dyn Dispatcher>, _> = Ok(Arc::new(Bounded(dispatcher)));
         Ok(Site { timeouts, dispatcher, no_start, closed_for_now, version })
     }
 

@@ -52,7 +52,7 @@ pub struct AgentJob {
     /// What Canyon wants of it.
     #[serde(default)]
     pub wish: Wish,
-    /// The last wish that the agent has carried out.
+    /// The last wish that the agent has carried out; [`Wish::Forget`] where there never was anything to do.
     #[serde(default)]
     pub done: Wish,
     /// What its agent last saw of it.
@@ -86,7 +86,8 @@ pub struct JobOrder {
     pub project: ProjectId,
     /// See `project`.
     pub env: EnvId,
-    /// When the attempt was written.
+    /// When somebody took it up, which may be a day after the attempt was written: platforms judge by it how old a
+    /// start is. Until then, when it was written down.
     pub launched_at: Timestamp,
 }
 
@@ -112,7 +113,7 @@ pub struct Taken {
     pub place: String,
     /// When it was taken.
     pub at: Timestamp,
-    /// It was another agent's, and this one has not been heard of it yet: so it must be told.
+    /// It was another's or an earlier session's, and this one has not been heard of it yet: so it must be told.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handed_over: bool,
 }
@@ -198,10 +199,11 @@ impl AgentJob {
     }
 
     /// Offers it to an agent, which is there and has room. Returns whether that changed anything:
-    /// what is taken, or still offered to a session that lives, stays as it is.
+    /// what is taken, or still offered to a session that lives and has room, stays as it is.
     pub fn offer(&mut self, agent: &Agent, others: &[Agent], now: Timestamp) -> bool {
         let Some(session) = agent.live(now) else { return false };
-        let lapsed = self.offer.as_ref().is_none_or(|offer| offer.has_lapsed(others, now));
+        let kind = self.order.kind;
+        let lapsed = self.offer.as_ref().is_none_or(|offer| offer.has_lapsed(kind, others, now));
         if self.taken.is_some() || self.wish != Wish::Run || !lapsed {
             return false;
         }
@@ -238,6 +240,7 @@ impl AgentJob {
         }
         self.offer = None;
         self.manifest = None;
+        self.order.launched_at = now;
         let place = place.to_owned();
         let agent = agent.clone();
         self.taken = Some(Taken { agent, session, place, at: now, handed_over: false });
@@ -251,7 +254,8 @@ impl AgentJob {
             return false;
         };
         let same_agent = taken.agent == by.id;
-        let newer = session.number > taken.session;
+        // One that was forgotten counts its sessions anew.
+        let newer = session.number > taken.session || by.created_at > taken.at;
         let abandoned = holder
             .is_none_or(|holder| holder.live(now).is_none_or(|live| live.number != taken.session));
         // The place alone says where the job may run: an agent that moved does not find it.
@@ -346,13 +350,13 @@ impl AgentJob {
             if let Some(reason) = self.why_never(agents, now) {
                 return Observation::Gone(Some(Failure::new(FailureClass::Config, reason)));
             }
-            let live = self.offer.as_ref().filter(|offer| !offer.has_lapsed(agents, now));
-            return Observation::Queued(match live {
-                Some(offer) => format!("offered to agent `{}`", offer.agent),
-                None => {
-                    crate::agent::why_waiting(agents, &self.order.runner_id, self.order.kind, now)
-                }
-            });
+            let (order, target) = (&self.order, self.target.as_ref());
+            let live =
+                self.offer.as_ref().filter(|offer| !offer.has_lapsed(order.kind, agents, now));
+            return Observation::Queued(live.map_or_else(
+                || crate::agent::why_waiting(agents, &order.runner_id, target, order.kind, now),
+                |offer| format!("offered to agent `{}`", offer.agent),
+            ));
         };
         let holder = agents.iter().find(|agent| agent.id == taken.agent);
         let heard = holder.and_then(|agent| agent.session.as_ref());
@@ -376,13 +380,14 @@ impl AgentJob {
 }
 
 impl Offer {
-    /// Whether it may go to another: its time is over, or its session.
-    fn has_lapsed(&self, agents: &[Agent], now: Timestamp) -> bool {
-        let agent = agents.iter().find(|agent| agent.id == self.agent);
-        let lives = agent
-            .and_then(|agent| agent.live(now))
-            .is_some_and(|session| session.number == self.session);
-        now >= self.until || !lives
+    /// Whether it may go to another: its time is over, or its session, or that has no room for it any more.
+    fn has_lapsed(&self, kind: RunnerType, agents: &[Agent], now: Timestamp) -> bool {
+        let stands = agents
+            .iter()
+            .filter(|agent| agent.id == self.agent && agent.has_room(kind, now))
+            .filter_map(|agent| agent.session.as_ref())
+            .any(|session| session.number == self.session);
+        now >= self.until || !stands
     }
 }
 

@@ -47,8 +47,11 @@ fn an_offer_that_is_not_taken_in_time_goes_to_another_and_the_first_may_not_star
     assert!(!job.offer(&two, &both, at(29)), "it is still offered to the first");
     assert!(job.offer(&two, &both, at(40)));
     assert_eq!(job.take(&id("one"), 1, "p", at(41)), Err(Refused::NotOffered));
+    assert_eq!(job.order.launched_at, at(0), "nobody has taken it up");
     assert_eq!(job.take(&id("two"), 1, "p", at(41)), Ok(()));
+    let taken = job.clone();
     assert_eq!(job.take(&id("two"), 1, "p", at(99)), Ok(()), "a repetition of its own word");
+    assert_eq!((job.order.launched_at, &job), (at(41), &taken), "it is as old as its taking");
     assert_eq!(job.take(&id("one"), 1, "p", at(41)), Err(Refused::TakenByAnother));
     assert!(!job.offer(&one, &both, at(100)));
 }
@@ -60,6 +63,33 @@ fn a_session_that_ends_gives_its_offers_back_at_once() {
     job.offer(&one, &[one.clone(), two.clone()], at(0));
     let newer = agent("one", 2, "p", 1);
     assert!(job.offer(&two, &[newer, two.clone()], at(1)));
+}
+
+#[test]
+fn an_agent_that_has_filled_up_gives_its_offers_back_at_once_and_one_with_room_keeps_them() {
+    let with = |change: &dyn Fn(&mut Agent)| {
+        let mut one = agent("one", 1, "p", 0);
+        change(&mut one);
+        one
+    };
+    let running = |number| with(&|one| one.session.as_mut().unwrap().running = number);
+    let two = agent("two", 1, "p", 0);
+    let goes_on = |holder: Agent| {
+        let mut job = job();
+        job.offer(&agent("one", 1, "p", 0), &[], at(0));
+        let is_offered = Observation::Queued("offered to agent `one`".to_owned());
+        let holders = [holder, two.clone()];
+        let goes_on = job.offer(&two, &holders, at(1));
+        assert_eq!(goes_on, job.offer.as_ref().unwrap().agent == two.id);
+        assert_eq!(!goes_on, job.observation(&holders, at(1)) == is_offered);
+        // The version decides between the two: who has written first has the job.
+        assert_eq!(goes_on, job.take(&id("one"), 1, "p", at(2)).is_err());
+        goes_on
+    };
+    assert!(!goes_on(running(0)) && !goes_on(running(3)), "it may take it still");
+    assert!(goes_on(running(4)), "it runs as many as it may");
+    assert!(goes_on(with(&|one| one.disabled = true)));
+    assert!(goes_on(with(&|one| one.session.as_mut().unwrap().draining = true)));
 }
 
 #[test]
@@ -81,6 +111,10 @@ fn a_job_that_was_taken_stays_with_its_place() {
     assert!(!job.take_over(&moved, None, at(100)), "the same name in another place");
     let restarted = agent("three", 2, "here", 100);
     assert!(job.take_over(&restarted, Some(&near), at(100)));
+    let mut forgotten = agent("three", 1, "here", 200);
+    assert!(!job.take_over(&forgotten, Some(&forgotten), at(200)), "an older session");
+    forgotten.created_at = at(150);
+    assert!(job.take_over(&forgotten, Some(&forgotten), at(200)), "it counts its sessions anew");
 }
 
 #[test]

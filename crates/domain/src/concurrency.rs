@@ -17,6 +17,8 @@ use std::str::FromStr;
 pub const MAX_LIMIT: u32 = 1_000;
 /// How many holders a reason names.
 const NAMED: usize = 3;
+/// How many holders one look asks after, when all places are held.
+const ASKED: usize = 25;
 
 /// What a limit is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -156,6 +158,20 @@ impl ConcurrencyLimit {
         Some(Place { scope: self.scope.clone(), number })
     }
 
+    /// Of which held places one look asks whether their holders are open attempts still: a few, from somewhere on
+    /// that `hint` says, so that other looks come to the others.
+    pub fn asked_after<'a>(
+        &self,
+        held: &'a [HeldPlace],
+        hint: u64,
+    ) -> impl Iterator<Item = &'a HeldPlace> {
+        let count = u64::try_from(held.len()).unwrap_or(1).max(1);
+        let from = usize::try_from(hint % count).unwrap_or_default();
+        let max_jobs = self.max_jobs;
+        let around = held.iter().cycle().skip(from).take(held.len());
+        around.filter(move |place| place.number < max_jobs).take(ASKED)
+    }
+
     /// Why a deployment waits for one of its places.
     pub fn why_waiting(&self, held: &[HeldPlace]) -> String {
         let named: Vec<_> =
@@ -209,6 +225,24 @@ mod tests {
     }
 
     proptest! {
+        /// However many are held, one look asks after few of them, each once, and after every one by some hint.
+        #[test]
+        fn every_place_is_asked_after_in_some_look(
+            max in 1_u32..60, taken in proptest::collection::btree_set(0_u32..60, 0..60), hint: u64,
+        ) {
+            let all: Vec<_> = taken.iter().copied().map(held).collect();
+            let asked = |hint| -> Vec<u32> {
+                limit(max).asked_after(&all, hint).map(|place| place.number).collect()
+            };
+            let mut now = asked(hint);
+            prop_assert!(now.len() <= ASKED);
+            now.sort_unstable();
+            prop_assert!(now.windows(2).all(|two| two[0] < two[1]));
+            let ever: BTreeSet<u32> = (0..60).flat_map(asked).collect();
+            let within: BTreeSet<u32> = taken.into_iter().filter(|number| *number < max).collect();
+            prop_assert_eq!(ever, within);
+        }
+
         /// Whatever is held, a place is given exactly when fewer are held than may be, and it is free.
         #[test]
         fn a_place_is_given_while_fewer_are_held_than_may_be(

@@ -125,6 +125,13 @@ impl AgentJob {
         self.report(&agent, session, Observation::Gone(Some(failure)), None, now).is_ok()
     }
 
+    /// It was taken, and cannot be handed out: nobody has anything to do for it, and what is left of it is its
+    /// record.
+    pub fn withheld(&mut self, failure: Failure, now: Timestamp) {
+        self.failed(failure, now);
+        self.done = Wish::Forget;
+    }
+
     fn is_seen_gone(&self) -> bool {
         self.seen.as_ref().is_some_and(|seen| matches!(seen.observation, Observation::Gone(_)))
     }

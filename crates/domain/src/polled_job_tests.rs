@@ -81,6 +81,22 @@ fn a_job_that_nobody_hears_of_is_looked_after_now_and_then_until_it_is_gone() {
 }
 
 #[test]
+fn a_job_that_cannot_be_handed_out_asks_for_nobody_and_says_why() {
+    let (poller, mut job) = (poller(), job());
+    job.manifest = Some(Err("no such thing".to_owned()));
+    job.offer(&poller, &[], at(0));
+    assert_eq!(job.hand_out(&poller.id, 1, "p", at(0)), Ok(Some(Err("no such thing".to_owned()))));
+    let why = || Failure::new(FailureClass::Config, "no such thing");
+    job.withheld(why(), at(0));
+    for wish in [Wish::Run, Wish::Stop, Wish::Kill, Wish::Forget] {
+        job.want(wish);
+        assert!(!job.wants_attention() && !job.look_after(at(500)), "{wish:?}");
+        assert_eq!((job.say(at(1)), job.done), (None, Wish::Forget));
+        assert_eq!(job.observation(&[], at(1)), Observation::Gone(Some(why())));
+    }
+}
+
+#[test]
 fn each_wish_is_said_once_and_before_anything_else() {
     let mut job = handed_out();
     job.look_after(at(30));

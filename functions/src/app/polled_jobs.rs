@@ -14,6 +14,7 @@ use canyon_domain::attempt::Attempt;
 use canyon_domain::failure::{Failure, FailureClass, shortened};
 use canyon_domain::polled_job::{Manifest, Polled, Say};
 use canyon_identity::bearer::AttemptRef;
+use canyon_identity::master_key::MasterKey;
 use canyon_store::outcome::Saved;
 use secrecy::ExposeSecret as _;
 
@@ -58,6 +59,8 @@ impl App {
         if !self.is_open(caller.org, &key_of(&job)).await? {
             return Ok(None);
         }
+        // Before the job is taken: nobody is handed it again.
+        let keys = self.master_keys.get().await?;
         let manifest = match manifest {
             Some(Ok(manifest)) => manifest,
             Some(Err(reason)) => {
@@ -71,7 +74,7 @@ impl App {
         if self.write(caller, &mut job).await? == Saved::Lost {
             return Ok(None);
         }
-        self.create(caller, &job, manifest).await.map(Some)
+        Ok(Some(create(caller, &keys, &job, manifest)))
     }
 
     /// Ends a job that cannot be handed out.
@@ -83,26 +86,11 @@ impl App {
         reason: &str,
     ) -> Result<Option<RemoteRunnerMessage>, ApiError> {
         let message = shortened(format!("the job cannot be handed out: {reason}"));
-        job.failed(Failure::new(class, message), self.now());
+        job.withheld(Failure::new(class, message), self.now());
         if self.write(caller, &mut job).await? == Saved::Yes {
             self.job_gone(attempt_of(caller, &job)).await?;
         }
         Ok(None)
-    }
-
-    async fn create(
-        &self,
-        caller: &AgentCaller,
-        job: &AgentJob,
-        manifest: Manifest,
-    ) -> Result<RemoteRunnerMessage, ApiError> {
-        let code = self.master_keys.get().await?.claim_code(attempt_of(caller, job), job.fence);
-        Ok(RemoteRunnerMessage::CreateJob(RemoteRunnerMessageCreateJob {
-            job_id: manifest.name.clone(),
-            namespace: manifest.namespace.clone(),
-            configuration: manifest.with_claim_code(code.expose_secret()),
-            deployment_token: self.watch_token(caller, job).await?,
-        }))
     }
 
     /// What there is to say of a job that was handed out.
@@ -113,6 +101,8 @@ impl App {
     ) -> Result<Option<RemoteRunnerMessage>, ApiError> {
         let (before, now) = (job.clone(), self.now());
         let Some(what) = job.say(now) else { return Ok(None) };
+        // Before it counts as said.
+        let keys = self.master_keys.get().await?;
         let saved = if job.done == Wish::Forget {
             self.table.delete_agent_job(caller.org, &before).await?
         } else {
@@ -124,7 +114,7 @@ impl App {
         if saved == Saved::Lost {
             return Ok(None);
         }
-        let deployment_token = self.watch_token(caller, &job).await?;
+        let deployment_token = watch_token(caller, &keys, &job);
         if what == Say::Cancel {
             let cancel = RemoteRunnerMessageCancelJob { job_id, namespace, deployment_token };
             return Ok(Some(RemoteRunnerMessage::CancelJob(cancel)));
@@ -148,11 +138,25 @@ impl App {
         job.version += 1;
         Ok(self.table.save_agent_job(caller.org, job, self.now()).await?)
     }
+}
 
-    async fn watch_token(&self, caller: &AgentCaller, job: &AgentJob) -> Result<String, ApiError> {
-        let token = self.master_keys.get().await?.watch_token(attempt_of(caller, job), job.fence);
-        Ok(token.expose_secret().to_owned())
-    }
+fn create(
+    caller: &AgentCaller,
+    keys: &MasterKey,
+    job: &AgentJob,
+    manifest: Manifest,
+) -> RemoteRunnerMessage {
+    let code = keys.claim_code(attempt_of(caller, job), job.fence);
+    RemoteRunnerMessage::CreateJob(RemoteRunnerMessageCreateJob {
+        job_id: manifest.name.clone(),
+        namespace: manifest.namespace.clone(),
+        configuration: manifest.with_claim_code(code.expose_secret()),
+        deployment_token: watch_token(caller, keys, job),
+    })
+}
+
+fn watch_token(caller: &AgentCaller, keys: &MasterKey, job: &AgentJob) -> String {
+    keys.watch_token(attempt_of(caller, job), job.fence).expose_secret().to_owned()
 }
 
 fn attempt_of(caller: &AgentCaller, job: &AgentJob) -> AttemptRef {

@@ -38,8 +38,8 @@ pub struct Launch {
     pub project: ProjectId,
     /// See `project`.
     pub env: EnvId,
-    /// When the attempt was written. A platform that forgets what it started is not asked again
-    /// long after that.
+    /// When the attempt was written, or taken up by an agent. A platform that forgets what it started
+    /// is not asked again long after that.
     pub launched_at: Timestamp,
 }
 
@@ -129,6 +129,12 @@ pub trait Dispatcher: Send + Sync {
     /// If the platform could not be asked.
     async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {
         Ok(Vec::new())
+    }
+
+    /// Why nobody would take up what is started now, where somebody else than Canyon does that, and is not
+    /// there. What is started all the same waits.
+    async fn absence(&self) -> Option<String> {
+        None
     }
 
     /// Tries what a launch needs, one step after the other, and reports each. Starts nothing and

@@ -26,4 +26,10 @@ pub struct Target {
 pub trait Platform: Send + Sync {
     /// What starts the jobs of this runner. Makes no call.
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher>;
+
+    /// The same while nobody can say which settings a deployment takes: the target's are the runner's alone. It looks
+    /// at jobs and stops them, and gives none to anybody.
+    fn watcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
+        self.dispatcher(target)
+    }
 }

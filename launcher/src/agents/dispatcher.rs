@@ -1,6 +1,7 @@
 //! A dispatcher whose calls are read by an agent far away.
 
 use super::AgentPlatform;
+use super::arrangement::{aim, arrange};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +10,7 @@ use canyon_dispatch::{
     DispatchError, Dispatcher, JobRef, Launch, Remains, Started, Steps, StopMode, TailStream,
     Target,
 };
-use canyon_domain::agent::{Agent, choose, why_waiting};
+use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, JobOrder, Tail, Wish};
 use canyon_domain::causes::Causes;
 use canyon_domain::deadline::Observation;
@@ -35,6 +36,8 @@ const TAIL_PAUSE: Duration = Duration::from_millis(200);
 pub(super) struct AgentDispatcher {
     pub(super) platform: AgentPlatform,
     pub(super) target: Arc<Target>,
+    /// Who may launch is not known for sure now, so that nothing is given to anybody.
+    pub(super) only_watches: bool,
 }
 
 /// The table did not do it, or nobody can tell whether it did.
@@ -42,26 +45,8 @@ fn failed(error: &StoreError) -> DispatchError {
     DispatchError::unknown(FailureClass::Lost, Causes(error).to_string())
 }
 
-/// Offers a job that nobody has, and hands over one whose agent is gone. Returns whether it changed.
-fn arrange(job: &mut AgentJob, agents: &[Agent], now: Timestamp) -> bool {
-    let Some(taken) = &job.taken else {
-        let chosen = choose(agents, job.order.kind, now).cloned();
-        return chosen.is_some_and(|agent| job.offer(&agent, agents, now));
-    };
-    let holder = agents.iter().find(|agent| agent.id == taken.agent);
-    if holder.is_some_and(|holder| holder.live(now).is_some()) {
-        return false;
-    }
-    let same_place = |agent: &&Agent| {
-        agent.live(now).is_some_and(|session| session.place == taken.place)
-            && agent.id != taken.agent
-    };
-    let next = agents.iter().find(same_place);
-    next.is_some_and(|next| job.take_over(next, holder, now))
-}
-
 impl AgentDispatcher {
-    fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         self.platform.clock.now()
     }
 
@@ -91,24 +76,6 @@ impl AgentDispatcher {
         }
     }
 
-    /// The agents that may launch for the runner, or the one that was named.
-    async fn agents(&self) -> Result<Vec<Agent>, StoreError> {
-        let (table, org, now) = (&self.platform.table, self.target.org, self.now());
-        let (runner, settings) =
-            (&self.target.runner_id, self.target.definition.configuration.agent_settings());
-        let target = settings.and_then(|settings| settings.agents.as_ref());
-        if let Some(only) = &self.target.agent {
-            // Not a remembered one: that there is none any more ends the job.
-            let found = table.agent(org, only).await?;
-            return Ok(found
-                .into_iter()
-                .filter(|agent| agent.may_serve_alone(runner, target))
-                .collect());
-        }
-        let all = self.platform.known.of(org, now, table.all_agents(org)).await?;
-        Ok(all.iter().filter(|agent| agent.may_serve(runner, target)).cloned().collect())
-    }
-
     /// The Job for whoever polls by the runner's key. Others make it themselves.
     fn manifest(&self, launch: &Launch) -> Option<Result<Manifest, String>> {
         let configuration = &self.target.definition.configuration;
@@ -121,13 +88,12 @@ impl AgentDispatcher {
 
     fn order(&self, launch: &Launch, fence: u64) -> AgentJob {
         let (definition, _) = self.target.definition.clone().split_secrets();
-        let settings = definition.configuration.agent_settings();
         AgentJob {
             deployment: launch.job.deployment,
             attempt: launch.job.attempt,
             fence,
             runner: self.target.runner,
-            target: settings.and_then(|settings| settings.agents.clone()),
+            target: self.agent_target().cloned(),
             only: self.target.agent.clone(),
             order: JobOrder {
                 org_id: self.target.org_id.clone(),
@@ -163,7 +129,7 @@ impl AgentDispatcher {
         let mut job = self.order(launch, attempt.fence);
         job.priority = deployment.as_ref().map_or(0, |deployment| deployment.priority.rank());
         let agents = self.agents().await?;
-        arrange(&mut job, &agents, now);
+        arrange(&mut job, &agents, None, now);
         if table.create_agent_job(org, &job, now).await? == Created::Yes {
             self.hint_owner(&job);
         }
@@ -173,17 +139,29 @@ impl AgentDispatcher {
     async fn look(&self, job: &JobRef) -> Result<Observation, StoreError> {
         for _ in 0..MAX_TRIES {
             let Some(mut found) = self.find(job).await? else { return Ok(Observation::Gone(None)) };
-            let (agents, now) = (self.agents().await?, self.now());
-            let changed = arrange(&mut found, &agents, now) | found.look_after(now);
+            let mut agents = self.agents().await?;
+            let outsider = self.outsider(&found, &agents).await?;
+            let now = self.now();
+            let changed =
+                self.rearrange(&mut found, &agents, outsider.as_ref()) | found.look_after(now);
             if changed && self.save(&mut found).await? == Saved::Lost {
                 continue;
             }
+            agents.extend(outsider);
             return Ok(match found.observation(&agents, now) {
                 Observation::Gone(_) if found.wish == Wish::Forget => Observation::Gone(None),
                 seen => seen,
             });
         }
         Ok(Observation::Unknown("its record is being changed by others".to_owned()))
+    }
+
+    /// Sees that somebody has the job, or is offered it. Returns whether it changed.
+    fn rearrange(&self, job: &mut AgentJob, agents: &[Agent], outsider: Option<&Agent>) -> bool {
+        if job.taken.is_none() && self.only_watches {
+            return false;
+        }
+        aim(job, self.agent_target()) | arrange(job, agents, outsider, self.now())
     }
 
     async fn want(&self, job: &JobRef, wish: Wish) -> Result<Option<AgentJob>, DispatchError> {
@@ -296,7 +274,9 @@ impl Dispatcher for AgentDispatcher {
     async fn forget(&self, job: &JobRef) -> Remains {
         let cleared = async {
             let wanted = self.want(job, Wish::Forget).await?;
-            if let Some(job) = wanted.filter(|job| job.taken.is_none()) {
+            // Nobody has it, or nobody has anything to do for it.
+            let is_mere_record = |job: &AgentJob| job.taken.is_none() || job.done == Wish::Forget;
+            if let Some(job) = wanted.filter(is_mere_record) {
                 let deleted = self.platform.table.delete_agent_job(self.target.org, &job).await;
                 deleted.map_err(|error| failed(&error))?;
             }
@@ -323,21 +303,12 @@ impl Dispatcher for AgentDispatcher {
         Ok(found.into_iter().filter(|job| job.wish < Wish::Forget).map(name).collect())
     }
 
+    async fn absence(&self) -> Option<String> {
+        self.nobody_at_work().await
+    }
+
     async fn check(&self, steps: &Steps) {
-        let (id, kind) = (&self.target.runner_id, self.target.definition.runner_type());
-        let found = Box::pin(async {
-            let agents = self.agents().await.map_err(|error| Causes(&error).to_string())?;
-            let now = self.now();
-            let able: Vec<_> = agents
-                .iter()
-                .filter(|agent| agent.has_room(kind, now))
-                .map(|agent| agent.id.as_str())
-                .collect();
-            if able.is_empty() {
-                return Err(why_waiting(&agents, id, kind, now));
-            }
-            Ok(((), format!("these agents are connected and take its jobs: {}", able.join(", "))))
-        });
+        let found = Box::pin(async { self.connected().await.map(|said| ((), said)) });
         steps.take(CheckStep::Agent, found).await;
     }
 }

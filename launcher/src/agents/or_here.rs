@@ -19,15 +19,27 @@ pub struct OrHere {
     pub here: Option<Arc<dyn Platform>>,
 }
 
-impl Platform for OrHere {
-    fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
+impl OrHere {
+    fn here(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
         match &self.here {
-            _ if target.agent.is_some() || target.definition.needs_agent() => {
-                self.agents.dispatcher(target)
-            }
             Some(here) => here.dispatcher(target),
             None => Arc::new(Nowhere),
         }
+    }
+}
+
+/// Whether agents launch for it.
+fn is_of_agents(target: &Target) -> bool {
+    target.agent.is_some() || target.definition.needs_agent()
+}
+
+impl Platform for OrHere {
+    fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
+        if is_of_agents(target) { self.agents.dispatcher(target) } else { self.here(target) }
+    }
+
+    fn watcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
+        if is_of_agents(target) { self.agents.watcher(target) } else { self.here(target) }
     }
 }
 

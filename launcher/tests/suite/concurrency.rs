@@ -141,6 +141,31 @@ async fn a_place_whose_holder_is_gone_is_taken_over() {
 }
 
 #[tokio::test]
+async fn what_nobody_would_take_up_holds_no_place_and_waits_for_those_who_would() {
+    let world = World::new().await;
+    let (org, script) = world.organization("acme").await;
+    let absent = "waiting for an agent of runner `somewhere`: none has ever connected";
+    *script.absence.lock().unwrap() = Some(absent.to_owned());
+    let unlimited = world.accept(org).await;
+    world.tend(unlimited).await;
+    assert!(world.read(unlimited).await.open_attempt().is_some(), "it is in nobody's way");
+    assert_eq!(script.count("absence"), 0, "without a limit nobody asks");
+
+    let scope = limit(&world, org, "organization", 1).await;
+    let due = world.accept(org).await;
+    world.tend(due).await;
+    let waits = world.read(due).await;
+    assert_eq!((waits.status, waits.message.as_str()), (Status::Queued, absent));
+    assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
+
+    *script.absence.lock().unwrap() = None;
+    world.clock.by(30);
+    world.tend(due).await;
+    assert!(world.read(due).await.open_attempt().is_some());
+    assert_eq!(world.table.held_places(org, &scope).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn an_attempt_of_before_a_limit_holds_no_place_and_frees_none() {
     let world = World::new().await;
     let (org, _) = world.organization("acme").await;

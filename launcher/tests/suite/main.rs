@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
 
+mod agents;
 mod changed_runner;
 mod checks;
 mod concurrency;

@@ -26,6 +26,8 @@ pub(crate) struct Script {
     pub(crate) lingers: Mutex<usize>,
     /// The definition that was launched by last.
     pub(crate) definition: Mutex<Option<serde_json::Value>>,
+    /// Why nobody would take a job up, if so.
+    pub(crate) absence: Mutex<Option<String>>,
     /// The jobs that a list has.
     pub(crate) jobs: Mutex<Vec<JobRef>>,
 }
@@ -119,6 +121,11 @@ impl Dispatcher for Scene {
     async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {
         self.0.ask("jobs").await;
         Ok(self.0.jobs.lock().unwrap().clone())
+    }
+
+    async fn absence(&self) -> Option<String> {
+        self.0.ask("absence").await;
+        self.0.absence.lock().unwrap().clone()
     }
 
     async fn check(&self, _: &Steps) {

@@ -1,0 +1,212 @@
+//! What is done for runners whose jobs agents launch, over a real table: whom a job is given to, who is there for it,
+//! and what is cleared away.
+
+use crate::world::{Moved, World, record};
+use canyon_dispatch::{Dispatcher, JobRef, Platform, Remains, Steps, Target};
+use canyon_domain::agent::Agent;
+use canyon_domain::agent_job::{AgentJob, Wish};
+use canyon_domain::deadline::Observation;
+use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
+use canyon_domain::runner::{RunnerDefinition, RunnerType};
+use canyon_domain::runner_check::{StepReport, StepResult};
+use canyon_domain::seam::Clock;
+use canyon_launcher::agents::platforms;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::mpsc::unbounded_channel;
+use uuid::Uuid;
+
+/// A runner far away.
+struct Far {
+    world: World,
+    org: OrgUuid,
+    runner: RunnerUuid,
+}
+
+impl Far {
+    async fn new() -> Self {
+        let world = World::new().await;
+        let (org, _) = world.organization("acme").await;
+        Self { world, org, runner: RunnerUuid(Uuid::now_v7()) }
+    }
+
+    fn clock(&self) -> &Moved {
+        &self.world.clock
+    }
+
+    fn platform(&self) -> Arc<dyn Platform> {
+        let clock: Arc<dyn Clock> = Arc::new(self.clock().clone());
+        let hint = Arc::new(|_: OrgUuid, _: &AgentId| {});
+        let platforms = platforms(&self.world.table, &clock, hint, None, None);
+        platforms[&RunnerType::DockerAgent].clone()
+    }
+
+    /// The runner with these settings.
+    fn target(&self, settings: &Value) -> Arc<Target> {
+        let mut configuration = json!({ "type": "docker-agent" });
+        configuration.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        let definition = RunnerDefinition::parse(json!({
+            "runner_configuration": configuration,
+            "state_storage_configuration": { "type": "s3", "bucket": "states" },
+        }));
+        Arc::new(Target {
+            org: self.org,
+            org_id: "acme".parse().unwrap(),
+            runner: self.runner,
+            runner_id: "far".parse().unwrap(),
+            definition: definition.unwrap(),
+            agent: None,
+        })
+    }
+
+    fn dispatcher(&self, settings: &Value) -> Arc<dyn Dispatcher> {
+        self.platform().dispatcher(&self.target(settings))
+    }
+
+    /// An agent that is there.
+    async fn agent(&self, id: &str) -> Agent {
+        let now = self.clock().now();
+        let agent: Agent = serde_json::from_value(json!({
+            "id": id, "adoption": "adopted", "created_at": now, "sessions": 1, "version": 1,
+            "identity": { "by": "token", "principal": Uuid::nil() },
+            "session": {
+                "number": 1, "instance": "i", "opened_at": now, "last_seen": now,
+                "serves": ["docker-agent"], "place": "p", "program": "1", "protocol": 1,
+                "concurrency": 4, "running": 0,
+            },
+        }))
+        .unwrap();
+        self.world.table.create_agent(self.org, &agent, &record()).await.unwrap();
+        agent
+    }
+
+    /// The agent asks for work.
+    async fn polls(&self, agent: &mut Agent) {
+        agent.session.as_mut().unwrap().last_seen = self.clock().now();
+        agent.version += 1;
+        self.world.table.save_agent(self.org, agent).await.unwrap();
+    }
+
+    /// A job with these further fields.
+    async fn job(&self, fields: Value) -> JobRef {
+        let Value::Object(fields) = fields else { panic!("an object") };
+        let now = self.clock().now();
+        let mut job = json!({
+            "deployment": Uuid::now_v7(), "attempt": 1, "fence": 1, "runner": self.runner,
+            "order": {
+                "org_id": "acme", "runner_id": "far", "kind": "docker-agent", "definition": {},
+                "project": "shop", "env": "dev", "launched_at": now,
+            },
+            "version": 1,
+        });
+        job.as_object_mut().unwrap().extend(fields);
+        let job: AgentJob = serde_json::from_value(job).unwrap();
+        self.world.table.create_agent_job(self.org, &job, now).await.unwrap();
+        JobRef { deployment: job.deployment, attempt: 1, handle: None }
+    }
+
+    /// What says that an agent has a job.
+    fn taken_by(&self, agent: &Agent) -> Value {
+        let now = self.clock().now();
+        json!({
+            "taken": { "agent": agent.id, "session": 1, "place": "p", "at": now },
+            "seen": { "observation": { "state": "alive" }, "at": now },
+        })
+    }
+
+    async fn stored(&self, job: &JobRef) -> Option<AgentJob> {
+        let (org, runner) = (self.org, self.runner);
+        self.world.table.agent_job(org, runner, job.deployment, job.attempt).await.unwrap()
+    }
+
+    async fn check(&self, settings: &Value) -> StepReport {
+        let (sender, mut reports) = unbounded_channel();
+        self.dispatcher(settings).check(&Steps::new(sender)).await;
+        reports.recv().await.unwrap()
+    }
+}
+
+fn named(id: &str) -> Value {
+    json!({ "agents": { "ids": [id] } })
+}
+
+#[tokio::test]
+async fn a_job_that_waits_goes_to_whom_its_runner_names_by_now_if_that_is_known() {
+    let far = Far::new().await;
+    let boston = far.agent("boston").await;
+    let job = far.job(json!({ "target": { "ids": ["berlin"] } })).await;
+    let before = far.stored(&job).await;
+
+    // The profile is missing, so that the runner alone says nothing of this job.
+    let watcher = far.platform().watcher(&far.target(&named("boston")));
+    assert!(matches!(watcher.observe(&job).await, Observation::Queued(_)));
+    assert_eq!(far.stored(&job).await, before);
+
+    let dispatcher = far.dispatcher(&named("boston"));
+    let offered = Observation::Queued("offered to agent `boston`".to_owned());
+    assert_eq!(dispatcher.observe(&job).await, offered);
+    let stored = far.stored(&job).await.unwrap();
+    assert!(stored.is_for(&boston) && stored.offer.unwrap().agent == boston.id);
+}
+
+#[tokio::test]
+async fn a_live_agent_keeps_what_it_has_taken_although_the_runner_names_another() {
+    let far = Far::new().await;
+    let (berlin, mut boston) = (far.agent("berlin").await, far.agent("boston").await);
+    let job = far.job(far.taken_by(&berlin)).await;
+    let before = far.stored(&job).await;
+    assert_eq!(far.dispatcher(&named("boston")).observe(&job).await, Observation::Alive);
+    assert_eq!(far.stored(&job).await, before);
+
+    far.clock().by(61);
+    far.polls(&mut boston).await;
+    far.dispatcher(&named("boston")).observe(&job).await;
+    assert_eq!(far.stored(&job).await.unwrap().taken.unwrap().agent, boston.id);
+}
+
+#[tokio::test]
+async fn nobody_is_there_for_a_runner_until_an_agent_that_it_names_is_heard() {
+    let far = Far::new().await;
+    let mut berlin = far.agent("berlin").await;
+    let absence = async |id: &str| far.dispatcher(&named(id)).absence().await;
+    assert_eq!(absence("berlin").await, None);
+    let never = "waiting for an agent of runner `far`: none has ever connected";
+    assert_eq!(absence("boston").await.as_deref(), Some(never));
+    far.clock().by(61);
+    assert!(absence("berlin").await.unwrap().contains("runner `far`, last seen 20"));
+    far.polls(&mut berlin).await;
+    assert_eq!(absence("berlin").await, None);
+}
+
+#[tokio::test]
+async fn a_check_takes_any_agent_that_a_profile_may_name_and_says_that_the_profile_chooses() {
+    let far = Far::new().await;
+    far.agent("berlin").await;
+    let alone = far.check(&named("boston")).await;
+    assert!(alone.result == StepResult::Failed && !alone.message.contains("profile"), "{alone:?}");
+    let mut settings = named("boston");
+    settings["profile"] = json!("${environment.type}");
+    let by_profile = far.check(&settings).await;
+    assert_eq!(by_profile.result, StepResult::Ok, "{by_profile:?}");
+    assert!(by_profile.message.contains("its jobs: berlin; the runner's profile chooses"));
+    far.clock().by(61);
+    let gone = far.check(&settings).await;
+    assert!(gone.result == StepResult::Failed && gone.message.contains("profile"), "{gone:?}");
+}
+
+#[tokio::test]
+async fn what_nobody_has_anything_to_do_for_is_cleared_away_at_once() {
+    let far = Far::new().await;
+    let berlin = far.agent("berlin").await;
+    let (waiting, held) = (far.job(json!({})).await, far.job(far.taken_by(&berlin)).await);
+    let mut never_handed_out = far.taken_by(&berlin);
+    never_handed_out["done"] = json!("forget");
+    let never_handed_out = far.job(never_handed_out).await;
+    let dispatcher = far.dispatcher(&named("berlin"));
+    for job in [&waiting, &held, &never_handed_out] {
+        assert_eq!(dispatcher.forget(job).await, Remains::Nothing);
+    }
+    assert_eq!(far.stored(&waiting).await, None);
+    assert_eq!(far.stored(&never_handed_out).await, None);
+    assert_eq!(far.stored(&held).await.unwrap().wish, Wish::Forget, "its agent clears it away");
+}
