@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) const NAME: &str = "east-1";
 const LIMIT: Duration = Duration::from_mins(1);
+const STOP_SECONDS: u64 = 5;
 
 /// A site whose runner has its jobs launched by agents of the name [`NAME`], and one such agent's process.
 pub(crate) struct Far {
@@ -43,7 +44,11 @@ async fn site() -> Site {
     let site = Site { server, client };
     let runner = json!({
         "id": "far",
-        "runner_configuration": { "type": "local", "agents": { "ids": [NAME, "west-1"] } },
+        "runner_configuration": {
+            "type": "local",
+            "agents": { "ids": [NAME, "west-1"] },
+            "job": { "timeouts": { "stop_seconds": STOP_SECONDS } },
+        },
         "state_storage_configuration": { "type": "local", "path": site.states() },
     });
     site.make(&["runners"], &runner).await;
@@ -145,17 +150,19 @@ impl Far {
         }
     }
 
-    /// Nothing of any job is left in its place.
+    /// Nothing of any job is left in its place: neither a folder nor a process.
     pub(crate) async fn is_cleared(&self) {
-        let deadline = Instant::now() + LIMIT;
+        let (jobs, deadline) = (self.state_dir().join("jobs"), Instant::now() + LIMIT);
         loop {
-            let runners = fs::read_dir(self.state_dir().join("jobs")).unwrap();
+            let runners = fs::read_dir(&jobs).unwrap();
             let left: usize =
                 runners.flatten().map(|runner| fs::read_dir(runner.path()).unwrap().count()).sum();
-            if left == 0 {
+            let working = processes::working_in(&jobs);
+            if left == 0 && working.is_empty() {
                 return;
             }
-            assert!(Instant::now() < deadline, "{left} jobs are left\n{}", self.log());
+            let late = Instant::now() > deadline;
+            assert!(!late, "{left} jobs and {working:?} are left\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -214,6 +221,25 @@ async fn a_cancel_reaches_the_job_by_way_of_its_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_ignores_the_request_to_stop_is_killed_by_its_agent_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let deaf = folder.path().join("canyon-runner");
+    programs::script(&deaf, "trap '' TERM INT\nexec sleep 300\n");
+    let far = Far::started_with(&["--runner-program", deaf.to_str().unwrap()]).await;
+    let id = far.site.accept(&request(ENV, Some(module::inline(module::THIRTY)))).await;
+    far.until("it runs the job", |found| found["session"]["running"] == 1).await;
+    // A moment for the script to set its trap.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let begun = Instant::now();
+    far.site.client.cancel(&id).await.unwrap();
+    let ended = far.site.end(&id).await;
+    assert_eq!(ended.status, "cancelled", "{ended:#?}");
+    let took = begun.elapsed().as_secs();
+    assert!((STOP_SECONDS - 1..STOP_SECONDS + 15).contains(&took), "stopped after {took} s");
+    far.is_cleared().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_is_asked_to_end_finishes_and_a_second_signal_sends_it_away() {
     let mut far = Far::new().await;
     let id = far.begin(1, "4").await;
@@ -252,8 +278,9 @@ async fn of_two_processes_with_one_name_the_older_leaves_its_jobs_to_the_newer()
     let mut far = Far::new().await;
     let id = far.begin(1, "5").await;
     let newer = start(&far.site, &[]);
-    let mut older = std::mem::replace(&mut far.agent, newer);
-    let status = tokio::task::spawn_blocking(move || older.wait().unwrap()).await.unwrap();
+    // The older one is the site's still, which ends it if it does not end by itself.
+    let status = far.end().await;
+    far.agent = newer;
     assert_eq!(status.code(), Some(75));
     let ended = far.site.end(&id).await;
     assert_succeeded(&ended);

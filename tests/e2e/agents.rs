@@ -4,6 +4,7 @@
 use crate::harness::deployments::{LIMIT, failure, request};
 use crate::harness::module::inline;
 use crate::harness::programs;
+use crate::harness::running::Running;
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, Site};
 use canyon_api::agent::{JobKey, JobReport, OpenSession, Poll, Reports, TakeJobs, TakenJob, Work};
@@ -14,7 +15,7 @@ use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::RunnerType;
 use serde_json::json;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Instant;
 
 const AGENT: &str = "berlin-1";
@@ -85,6 +86,7 @@ fn opening(instance: &str, concurrency: u32) -> OpenSession {
         serves: vec![RunnerType::DockerAgent],
         place: "test-machine".to_owned(),
         labels: [].into(),
+        run_untagged_jobs: None,
         runner: Some("far".parse().unwrap()),
         reserved: false,
         concurrency,
@@ -98,10 +100,12 @@ fn report(job: JobKey) -> JobReport {
 }
 
 /// What an agent's dispatcher does with what it took.
-fn launch(site: &Site, taken: &TakenJob) -> Child {
+fn launch(site: &Site, taken: &TakenJob) -> Running {
     let folder = site.server.path("work");
     std::fs::create_dir_all(&folder).unwrap();
-    Command::new(programs::built().join("canyon-runner"))
+    let child = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(programs::built().join("canyon-runner"))
         .current_dir(&folder)
         .env_clear()
         .env("PATH", programs::search_path(None))
@@ -114,7 +118,8 @@ fn launch(site: &Site, taken: &TakenJob) -> Child {
         .env("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
         .env("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")
         .spawn()
-        .unwrap()
+        .unwrap();
+    Running::new(child, folder)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,9 +138,9 @@ async fn a_job_goes_to_an_agent_and_comes_to_its_end_and_leaves_nothing() {
     let taken = agent.take(job).await;
     let again = agent.take(job).await;
     assert_eq!(again.environment, taken.environment, "the answer may have been lost");
-    let mut child = launch(&site, &taken);
+    let mut running = launch(&site, &taken);
     agent.say(JobReport { observation: Some(Observation::Alive), ..report(job) }).await;
-    child.wait().unwrap();
+    assert!(running.ended(LIMIT).await.code().is_some(), "it ends by itself");
     agent.say(JobReport { observation: Some(Observation::Gone(None)), ..report(job) }).await;
 
     let ended = site.end(&id).await;

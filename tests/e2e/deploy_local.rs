@@ -2,6 +2,7 @@
 
 use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::module::{THIRTY, inline};
+use crate::harness::running::Running;
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, Site};
 use crate::harness::{processes, programs};
@@ -9,8 +10,9 @@ use crate::states::storage::Storage;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
+use std::io::Read as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_mins(1);
@@ -75,8 +77,10 @@ fn module(site: &Site, name: &str, text: &str) -> String {
 }
 
 /// `canyon deploy --local` in the folder of the test.
-fn start(site: &Site, env: &str, module: &str) -> Child {
-    Command::new(programs::built().join("canyon"))
+fn start(site: &Site, env: &str, module: &str) -> Running {
+    let child = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(programs::built().join("canyon"))
         .args(["deploy", PROJECT, env, "--local", "--module", module])
         .current_dir(site.server.path("."))
         .env_clear()
@@ -90,20 +94,15 @@ fn start(site: &Site, env: &str, module: &str) -> Child {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap()
+        .unwrap();
+    Running::new(child, jobs_of_cli(site))
 }
 
-async fn end(mut child: Child) -> (Option<i32>, String) {
-    let deadline = Instant::now() + LIMIT;
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > deadline {
-            child.kill().unwrap();
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
-    let said = [stdout, stderr].concat();
-    (status.code(), String::from_utf8(said).unwrap())
+async fn end(mut here: Running) -> (Option<i32>, String) {
+    let (status, mut said) = (here.ended(LIMIT).await, String::new());
+    here.child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    here.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    (status.code(), said)
 }
 
 async fn until_noted(site: &Site, name: &str) -> String {
@@ -117,14 +116,25 @@ async fn until_noted(site: &Site, name: &str) -> String {
     }
 }
 
-/// Canyon knows of no agent that the command line was, and nothing of any job is left here.
+/// Canyon knows of no agent that the command line was, and neither a folder nor a process of any job is left here.
 async fn nothing_is_left(site: &Site) {
     let agents = site.client.list(&["agents"], &[]).await.unwrap();
     let own: Vec<_> =
         agents.iter().filter(|agent| agent["id"].as_str().unwrap().starts_with("cli-")).collect();
     assert!(own.is_empty(), "{own:?}");
-    let folders: Vec<_> = fs::read_dir(jobs_of_cli(site)).into_iter().flatten().collect();
+    let jobs = jobs_of_cli(site);
+    let folders: Vec<_> = fs::read_dir(&jobs).into_iter().flatten().collect();
     assert!(folders.is_empty(), "{folders:?}");
+    // What was killed a moment ago may be on its way out.
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let working = processes::working_in(&jobs);
+        if working.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{working:?} are left");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,7 +168,7 @@ async fn what_is_for_containers_runs_here_too_with_what_they_would_find_in_their
 async fn neither_takes_the_work_of_the_other() {
     let site = far(json!({ "type": "local", "agents": { "ids": ["east-1"] } })).await;
     site.environment("other").await;
-    let _agent = EndsWithTest(other_agent(&site));
+    let _agent = other_agent(&site);
     adopt(&site, "east-1").await;
     let (mine, theirs) = (noting(&site, "mine", "8"), noting(&site, "theirs", "0"));
     let here = start(&site, ENV, &module(&site, "module", &mine));
@@ -178,10 +188,10 @@ async fn neither_takes_the_work_of_the_other() {
 async fn ctrl_c_cancels_the_run_which_saves_its_state() {
     let site = far(json!({ "type": "local", "agents": { "ids": ["east-1"] } })).await;
     let text = noting(&site, "where", "300");
-    let child = start(&site, ENV, &module(&site, "module", &text));
+    let here = start(&site, ENV, &module(&site, "module", &text));
     until_noted(&site, "where").await;
-    processes::signal(child.id().cast_signed(), Signal::INT);
-    let (code, said) = end(child).await;
+    processes::signal(here.child.id().cast_signed(), Signal::INT);
+    let (code, said) = end(here).await;
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("cancelling") && said.contains("was cancelled"), "{said}");
     assert!(site.state(ENV).await.contains(&"terraform_data.quick".to_owned()));
@@ -252,20 +262,12 @@ async fn who_waits_for_an_agent_that_never_was_is_told_of_it_once() {
     assert_eq!(said.stderr.matches("deploy --local").count(), 1, "{}", said.stderr);
 }
 
-/// Ends with the test, however that ends.
-struct EndsWithTest(Child);
-
-impl Drop for EndsWithTest {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// The program `canyon-agent`, for the runner `far`.
-fn other_agent(site: &Site) -> Child {
+fn other_agent(site: &Site) -> Running {
     let log = fs::File::create(site.server.path("agent.log")).unwrap();
-    Command::new(programs::built().join("canyon-agent"))
+    let child = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(programs::built().join("canyon-agent"))
         .env_clear()
         .env("PATH", programs::search_path(None))
         .env("CANYON_API_URL", site.server.url())
@@ -277,7 +279,8 @@ fn other_agent(site: &Site) -> Child {
         .stdout(log.try_clone().unwrap())
         .stderr(log)
         .spawn()
-        .unwrap()
+        .unwrap();
+    Running::new(child, site.server.path("agent"))
 }
 
 /// Adopts the agent as soon as it asks, and waits until it works.

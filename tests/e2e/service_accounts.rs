@@ -108,6 +108,17 @@ pub(crate) async fn serve(provider: &Provider) -> Server {
     .await
 }
 
+/// None of these tokens stands in the log, from its first line to its last.
+fn assert_not_logged(server: &Server, tokens: &[String]) {
+    let log = fs::read_to_string(server.path("server.log")).unwrap();
+    assert!(!log.is_empty());
+    for token in tokens {
+        // What is signed is worth nothing without its signature.
+        let secret = token.rsplit('.').next().unwrap();
+        assert!(!log.contains(secret), "{token} stands in the log");
+    }
+}
+
 fn write(path: &Path, issuer: &str, role: &str) {
     let account = json!({
         "description": "acme's agents",
@@ -127,11 +138,12 @@ async fn a_token_of_a_certified_provider_signs_in_and_ends_with_its_service_acco
     let server = serve(&provider).await;
     write(&server.path("ci.yaml"), &provider.url, "viewer");
     server.canyon(&["create", "service-account", "ci", "--set-yaml=@ci.yaml"]).done();
+    let mut tokens = Vec::new();
     for alg in ["RS256", "ES256", "EdDSA"] {
         let token = provider.token(CLIENT, AUDIENCE, alg).await;
         let (status, answer) = exchange(&server, "ci", &token).await;
         assert_eq!((status, &answer["expires_in"]), (200, &json!(900)), "{alg}: {answer}");
-        assert!(!server.log().contains(&token), "it is in no log");
+        tokens.extend([token, answer["access_token"].as_str().unwrap().to_owned()]);
     }
     let token = provider.token(CLIENT, AUDIENCE, "RS256").await;
     let (_, answer) = exchange(&server, "ci", &token).await;
@@ -152,6 +164,8 @@ async fn a_token_of_a_certified_provider_signs_in_and_ends_with_its_service_acco
     server.canyon(&["delete", "service-account", "ci"]).done();
     let (status, answer) = exchange(&server, "ci", &token).await;
     assert_eq!((status, &answer["error"]), (400, &json!("invalid_grant")));
+    tokens.extend([token, ours.to_owned()]);
+    assert_not_logged(&server, &tokens);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,6 +174,7 @@ async fn a_good_token_for_somebody_else_or_about_somebody_else_is_refused_by_wha
     let server = serve(&provider).await;
     write(&server.path("ci.yaml"), &provider.url, "admin");
     server.canyon(&["create", "service-account", "ci", "--set-yaml=@ci.yaml"]).done();
+    let mut tokens = Vec::new();
     for (client, audience, reason) in [
         ("agent-of-acme-evil", AUDIENCE, "its claim `sub` is not as the policy binds it"),
         (CLIENT, "https://canyon.example/acme-evil", "its `aud` is not the audience of the policy"),
@@ -168,6 +183,7 @@ async fn a_good_token_for_somebody_else_or_about_somebody_else_is_refused_by_wha
         let (status, answer) = exchange(&server, "ci", &token).await;
         assert_eq!((status, &answer["error"]), (400, &json!("invalid_grant")));
         assert!(answer["message"].as_str().unwrap().contains(reason), "{answer}");
+        tokens.push(token);
     }
     // Another provider, which says the same of itself: not the keys of the one that is trusted.
     let stranger = Provider::start();
@@ -180,4 +196,6 @@ async fn a_good_token_for_somebody_else_or_about_somebody_else_is_refused_by_wha
     write(&server.path("ci.yaml"), &stranger.url, "admin");
     let refused = server.canyon(&["create", "service-account", "other", "--set-yaml=@ci.yaml"]);
     assert!(refused.stderr.contains("trust_policies[0].issuer"), "{}", refused.stderr);
+    tokens.push(token);
+    assert_not_logged(&server, &tokens);
 }

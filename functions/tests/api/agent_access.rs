@@ -8,28 +8,45 @@ use canyon_identity::system::System;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// What agents call, with a body that would be good.
-fn agents_calls(session: u64) -> Vec<(Method, String, Option<Value>)> {
+/// That a job is gone, which ends it wherever it is believed.
+fn gone(key: &Value) -> Value {
+    let gone = json!({ "state": "gone", "reason": null });
+    json!({ "reports": [{ "job": key, "observation": gone }] })
+}
+
+/// What agents call, with a body that would be good and of consequence.
+fn agents_calls(session: u64, key: &Value) -> Vec<(Method, String, Option<Value>)> {
     let path = |what: &str| format!("/agents/berlin/sessions/{session}{what}");
     vec![
         (Method::POST, "/agents/berlin/sessions".to_owned(), Some(opening("a"))),
         (Method::POST, path("/poll"), Some(json!({ "running": 0, "wait_seconds": 0 }))),
-        (Method::POST, path("/take"), Some(json!({ "jobs": [] }))),
-        (Method::POST, path("/reports"), Some(json!({ "reports": [] }))),
+        (Method::POST, path("/take"), Some(json!({ "jobs": [key] }))),
+        (Method::POST, path("/reports"), Some(gone(key))),
         (Method::DELETE, path(""), None),
     ]
 }
 
-#[tokio::test]
-async fn nobody_but_the_agent_itself_speaks_for_it() {
+/// An API where `berlin` has taken a job: its token and its session, and how the job is called.
+async fn taken_by_berlin() -> (Api, String, u64, Value) {
     let api = far_away().await;
     let own = token(&api, json!({})).await;
     let session = open(&api, &own, "berlin", "a").await;
+    let (_, key) = order(&api).await;
+    let path = |what: &str| format!("berlin/sessions/{session}/{what}");
+    say(&api, &own, &path("poll"), json!({ "running": 0, "wait_seconds": 0 })).await;
+    let taken = say(&api, &own, &path("take"), json!({ "jobs": [key] })).await.1;
+    assert_eq!(taken["taken"].as_array().unwrap().len(), 1, "{taken}");
+    (api, own, session, key)
+}
+
+#[tokio::test]
+async fn nobody_but_the_agent_itself_speaks_for_it() {
+    let (api, own, session, job_key) = taken_by_berlin().await;
     let other = token(&api, json!({})).await;
     open(&api, &other, "boston", "b").await;
     let key = Key::new();
-    let before = api.get("/agents/berlin").await.1;
-    for (method, path, body) in agents_calls(session) {
+    let before = (api.get("/agents/berlin").await.1, job(&api, &job_key).await);
+    for (method, path, body) in agents_calls(session, &job_key) {
         let call =
             async |token: &str| api.call_as(token, method.clone(), &path, body.as_ref()).await.0;
         for role in [&api.ours.viewer, &api.ours.deployer, &api.ours.admin] {
@@ -40,10 +57,47 @@ async fn nobody_but_the_agent_itself_speaks_for_it() {
         assert_eq!(call(&key.token(&api, "berlin")).await, 401, "{method} {path}: a key");
         assert_eq!(call("cya_nobody").await, 401, "{method} {path}");
     }
-    assert_eq!(api.get("/agents/berlin").await.1, before);
-    for (method, path, body) in agents_calls(session) {
+    let after = (api.get("/agents/berlin").await.1, job(&api, &job_key).await);
+    assert_eq!(after, before);
+    for (method, path, body) in agents_calls(session, &job_key) {
         let status = api.call_as(&own, method, &path, body.as_ref()).await.0;
         assert!((200..300).contains(&status), "{path}: {status}");
+    }
+    let seen = format!("{:?}", job(&api, &job_key).await.unwrap().seen);
+    assert!(seen.contains("Gone"), "the same words by berlin itself are believed: {seen}");
+}
+
+#[tokio::test]
+async fn an_agent_of_another_organization_comes_by_no_job_of_this_one() {
+    let (api, _, _, job_key) = taken_by_berlin().await;
+    let before = job(&api, &job_key).await;
+    let theirs = async |token: &str, path: &str, body: Value| {
+        let path = format!("/orgs/their-org{path}");
+        let body = body.to_string().into_bytes();
+        api.send(Method::POST, &path, Some(token), Some(body)).await
+    };
+    let (status, made) = theirs(&api.theirs.admin, "/tokens", json!({ "role": "agent" })).await;
+    assert_eq!(status, 201, "{made}");
+    let token = made["secret"].as_str().unwrap();
+    let mut body = opening("p");
+    body["found"] = json!([job_key]);
+    let (status, opened) = theirs(token, "/agents/paris/sessions", body).await;
+    let told = (status, &opened["held"], &opened["strays"]);
+    assert_eq!(told, (201, &Value::Null, &Value::Null), "{opened}");
+    let path = |what: &str| format!("/agents/paris/sessions/{}/{what}", opened["session"]);
+    let poll = json!({ "running": 0, "wait_seconds": 0 });
+    assert_eq!(theirs(token, &path("poll"), poll).await.1["offers"], Value::Null);
+    let answer = theirs(token, &path("take"), json!({ "jobs": [job_key] })).await;
+    assert_eq!((answer.0, &answer.1["taken"]), (200, &json!([])), "{}", answer.1);
+    let reason = answer.1["refused"][0]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("not offered to this agent"), "{}", answer.1);
+    assert_eq!(theirs(token, &path("reports"), gone(&job_key)).await.0, 200);
+    assert_eq!(job(&api, &job_key).await, before);
+    // Nor has it a word in this organization, under whichever name.
+    for agent in ["berlin", "paris"] {
+        let path = format!("/agents/{agent}/sessions");
+        let answer = api.call_as(token, Method::POST, &path, Some(&opening("p"))).await;
+        assert_eq!(answer.0, 404, "{agent}: {}", answer.1);
     }
 }
 
@@ -96,7 +150,6 @@ async fn every_word_of_a_former_session_said_again_in_any_order_changes_nothing(
     let first = open(&api, &token, "berlin", "a").await;
     let path = |what: &str| format!("berlin/sessions/{first}/{what}");
     let alive = json!({ "job": key, "observation": { "state": "alive" }, "handle": "one" });
-    let gone = json!({ "job": key, "observation": { "state": "gone", "reason": null } });
     let words = [
         (path("poll"), json!({ "running": 3, "wait_seconds": 0, "draining": true })),
         (path("poll"), json!({ "running": 0, "wait_seconds": 0 })),
@@ -115,7 +168,7 @@ async fn every_word_of_a_former_session_said_again_in_any_order_changes_nothing(
     api.app.table.save_agent_job(api.ours.uuid, &wanted, now).await.unwrap();
     let before = told(&api, &key).await;
     let mut late = words.to_vec();
-    late.push((path("reports"), json!({ "reports": [gone] })));
+    late.push((path("reports"), gone(&key)));
     late.push((path("reports"), json!({ "reports": [{ "job": key, "done": "forget" }] })));
     for _ in 0..50 {
         let mut random = [0; 1];

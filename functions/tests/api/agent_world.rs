@@ -108,6 +108,18 @@ pub(crate) async fn order(api: &Api) -> (String, Value) {
     (code, key)
 }
 
+/// Status and word for programs of a refusal.
+pub(crate) fn code(answer: &Answer) -> (u16, &str) {
+    (answer.0, answer.1["details"]["code"].as_str().unwrap_or_default())
+}
+
+/// An agent, as people see it.
+pub(crate) async fn view(api: &Api, agent: &str) -> Value {
+    let (status, view) = api.get(&format!("/agents/{agent}")).await;
+    assert_eq!(status, 200, "{view}");
+    view
+}
+
 /// The job as it is stored.
 pub(crate) async fn job(api: &Api, key: &Value) -> Option<AgentJob> {
     let runner = RunnerUuid(key["runner"].as_str().unwrap().parse().unwrap());

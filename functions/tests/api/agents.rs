@@ -1,21 +1,13 @@
 //! Agents: who may be one, in which session, and what becomes of the jobs that they take.
 
-use crate::agent_world::{Key, claims, far, far_away, job, open, opening, order, say, token};
-use crate::harness::{Answer, Api, faults, message};
+use crate::agent_world::{
+    Key, claims, code, far, far_away, job, open, opening, order, say, token, view,
+};
+use crate::harness::{Api, faults, message};
 use crate::job::{claim, stored};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-
-fn code(answer: &Answer) -> (u16, &str) {
-    (answer.0, answer.1["details"]["code"].as_str().unwrap_or_default())
-}
-
-async fn view(api: &Api, agent: &str) -> Value {
-    let (status, view) = api.get(&format!("/agents/{agent}")).await;
-    assert_eq!(status, 200, "{view}");
-    view
-}
 
 #[tokio::test]
 async fn a_job_is_offered_taken_reported_and_cleared_away() {
@@ -72,22 +64,31 @@ async fn what_is_not_offered_to_a_session_is_not_its_own() {
     let take = async |agent: &str, session: u64| {
         say(&api, &token, &format!("{agent}/sessions/{session}/take"), jobs.clone()).await
     };
-    let early = take("berlin", berlin).await.1;
-    assert!(early["taken"] == json!([]) && early["refused"][0]["job"] == key, "{early}");
+    // With this reason, and the job stays as it was.
+    let refused = async |agent: &str, session: u64, reason: &str| {
+        let before = job(&api, &key).await;
+        let answer = take(agent, session).await.1;
+        assert_eq!((&answer["taken"], &answer["refused"][0]["job"]), (&json!([]), &key));
+        assert!(answer["refused"][0]["reason"].as_str().unwrap().contains(reason), "{answer}");
+        assert_eq!(job(&api, &key).await, before, "{agent}: {reason}");
+    };
+    refused("berlin", berlin, "not offered to this agent, or not any more").await;
     let poll = json!({ "running": 0, "wait_seconds": 0 });
     say(&api, &token, &format!("berlin/sessions/{berlin}/poll"), poll.clone()).await;
     let boston = open(&api, &token, "boston", "b").await;
-    assert_eq!(take("boston", boston).await.1["taken"], json!([]), "it is berlin's offer");
+    refused("boston", boston, "not offered to this agent, or not any more").await;
     api.clock.advance(Duration::from_secs(31));
-    assert_eq!(take("berlin", berlin).await.1["taken"], json!([]), "it has lapsed");
+    refused("berlin", berlin, "not offered to this agent, or not any more").await;
     let work = say(&api, &token, &format!("boston/sessions/{boston}/poll"), poll).await.1;
     assert_eq!(work["offers"], json!([key]));
     assert_eq!(take("boston", boston).await.1["taken"].as_array().unwrap().len(), 1);
+    refused("berlin", berlin, "another agent has taken the job; leave it alone").await;
+    let before = job(&api, &key).await;
     let report =
         json!({ "reports": [{ "job": key, "observation": { "state": "gone", "reason": null } }] });
     let foreign = say(&api, &token, &format!("berlin/sessions/{berlin}/reports"), report).await.1;
     assert!(foreign["refused"][0]["reason"].as_str().unwrap().contains("leave it alone"));
-    assert!(job(&api, &key).await.unwrap().seen.is_none());
+    assert_eq!(job(&api, &key).await, before);
 }
 
 #[tokio::test]
@@ -160,9 +161,11 @@ async fn a_key_alone_makes_an_agent_that_waits_and_an_admin_makes_it_work() {
     assert_eq!(code(&ask(&other).await), (409, "another_runner"));
     other = body.clone();
     other["labels"] = json!({ "region": "us" });
+    other["run_untagged_jobs"] = json!(false);
     let warned = ask(&other).await.1;
-    assert!(warned["warnings"][0].as_str().unwrap().contains("labels differ"), "{warned}");
-    assert_eq!(view(&api, "berlin").await["labels"], json!({}));
+    assert!(warned["warnings"][0].as_str().unwrap().contains("`labels` is not what"), "{warned}");
+    let seen = view(&api, "berlin").await;
+    assert_eq!((&seen["labels"], &seen["run_untagged_jobs"]), (&json!({}), &json!(true)));
 
     let thief = Key::new();
     let mut stolen = opening("t");

@@ -1,6 +1,6 @@
-//! Deployments that one agent alone is to launch, and agents that launch nothing else.
+//! Deployments that one agent alone is to launch, agents that launch nothing else, and who takes what names nobody.
 
-use crate::agent_world::{Key, far, far_away, job, open, opening, order, token};
+use crate::agent_world::{Key, far, far_away, job, open, opening, order, say, token};
 use crate::harness::{Api, faults};
 use crate::job;
 use reqwest::Method;
@@ -111,4 +111,30 @@ async fn what_was_adopted_for_one_deployment_cannot_ask_for_more_later() {
     let other = token(&api, json!({})).await;
     let answer = api.call_as(&other, Method::POST, "/agents/x1/sessions", Some(&aimless)).await;
     assert_eq!(faults(&answer), ["runner"]);
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_runner_that_names_no_agents_go_to_those_that_take_untagged_jobs() {
+    let api = far_away().await;
+    let (_, key) = order(&api).await;
+    let offered = async |agent: &str, runner: Value, run_untagged_jobs: Value| {
+        let token = token(&api, json!({})).await;
+        let mut body = opening(agent);
+        body["runner"] = runner;
+        body["run_untagged_jobs"] = run_untagged_jobs;
+        let (status, opened) = say(&api, &token, &format!("{agent}/sessions"), body).await;
+        assert_eq!(status, 201, "{opened}");
+        work(&api, &token, agent, opened["session"].as_u64().unwrap()).await
+    };
+    assert_eq!(offered("free", Value::Null, Value::Null).await, Value::Null);
+    assert_eq!(offered("choosy", json!("far"), json!(false)).await, Value::Null);
+    assert_eq!(offered("willing", Value::Null, json!(true)).await, json!([key]));
+
+    let taken = async |agent: &str| {
+        api.get(&format!("/agents/{agent}")).await.1["run_untagged_jobs"].clone()
+    };
+    assert_eq!([taken("free").await, taken("willing").await], [json!(false), json!(true)]);
+    let change = Some(json!({ "run_untagged_jobs": false }));
+    api.call_as(&api.ours.admin, Method::PATCH, "/agents/willing", change.as_ref()).await;
+    assert_eq!(taken("willing").await, json!(false));
 }

@@ -4,7 +4,9 @@
 
 mod access;
 mod agent_access;
+mod agent_keys;
 mod agent_pauses;
+mod agent_places;
 mod agent_world;
 mod agents;
 mod answers;
@@ -19,6 +21,7 @@ mod deployments;
 mod environments;
 mod event_sources;
 mod harness;
+mod held_jobs;
 mod inventory;
 mod job;
 mod job_tokens;

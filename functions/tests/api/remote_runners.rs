@@ -103,7 +103,7 @@ async fn a_job_is_created_run_and_cleared_away() {
 }
 
 #[tokio::test]
-async fn a_job_whose_creation_was_lost_is_looked_for_and_tried_again() {
+async fn a_job_whose_creation_was_lost_is_looked_for_and_believed_to_be_missing() {
     let (api, key) = keyed().await;
     let (code, job_key) = order(&api).await;
     // This answer never arrives.

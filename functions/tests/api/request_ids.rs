@@ -1,9 +1,10 @@
 //! Each request has one id: in the answer, in the body of a refusal, in each line of the log.
 
+use crate::agent_world::{Key, far_away, open, opening, order, say, token};
 use crate::harness::Api;
 use crate::job::{raw, request};
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
@@ -68,10 +69,49 @@ async fn the_log_has_one_line_for_a_request_with_its_route_and_nothing_that_may_
     let lines = log.lines_about("not-known");
     assert_eq!((lines.len(), &lines[0]["span"]["organization"]), (1, &Value::Null));
 
+    let mut secrets = said_by_and_to_agents().await;
+    secrets.extend(["very-secret-query", "no-good-token", &api.ours.viewer].map(str::to_owned));
     let all = log.text();
-    for secret in ["very-secret-query", "no-good-token", api.ours.viewer.as_str()] {
-        assert!(!all.contains(secret), "{secret}");
+    assert!(all.contains("refused a sign-in"), "it is the log of these requests too");
+    for secret in secrets {
+        assert!(!all.contains(&secret), "{secret}");
     }
+}
+
+/// An agent takes a job, another one shows itself with a key, and somebody is refused who would sign in: of all that
+/// goes over the line then, this is secret.
+async fn said_by_and_to_agents() -> Vec<String> {
+    let api = far_away().await;
+    let own = token(&api, json!({})).await;
+    let session = open(&api, &own, "berlin", "a").await;
+    let path = |what: &str| format!("berlin/sessions/{session}/{what}");
+    let (claim_code, job) = order(&api).await;
+    say(&api, &own, &path("poll"), json!({ "running": 0, "wait_seconds": 0 })).await;
+    let answer = say(&api, &own, &path("take"), json!({ "jobs": [job] })).await.1;
+    assert_eq!(answer["taken"][0]["environment"]["CANYON_CLAIM_CODE"], claim_code);
+
+    let key = Key::new();
+    let (signed, shown) = (key.token(&api, "boston"), key.token(&api, "boston"));
+    let mut body = opening("b");
+    body["public_key"] = json!(key.pem());
+    assert_eq!(say(&api, &signed, "boston/sessions", body).await.0, 202);
+
+    let policy = json!({
+        "issuer": "https://issuer.example.com", "audience": "canyon", "bound_claims": { "sub": "x" },
+    });
+    let account = json!({ "id": "ci", "role": "viewer", "trust_policies": [policy] });
+    api.make("/service-accounts", account).await;
+    let form = [
+        ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+        ("subject_token_type", "urn:ietf:params:oauth:token-type:jwt"),
+        ("subject_token", &shown),
+        ("service_account", "ci"),
+    ];
+    let url = format!("{}/orgs/our-org/oauth/token", api.url);
+    assert_eq!(api.http.post(url).form(&form).send().await.unwrap().status(), 400);
+    // What is signed tells nothing without its signature.
+    let signature = |token: &str| token.rsplit('.').next().unwrap().to_owned();
+    vec![own, claim_code, signature(&signed), signature(&shown)]
 }
 
 #[derive(Clone, Default)]

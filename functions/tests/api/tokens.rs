@@ -61,3 +61,10 @@ async fn a_token_has_a_known_role_and_a_life_of_at_most_a_year() {
         assert_eq!((refused.0, faults(&refused)), (400, vec![field]), "{body}");
     }
 }
+
+#[tokio::test]
+async fn a_token_for_the_agents_of_a_runner_wants_that_runner_to_be_there() {
+    let api = Api::start().await;
+    let nowhere = json!({ "role": "agent", "runner_id": "nowhere" });
+    assert_eq!(faults(&api.post("/tokens", nowhere).await), ["runner_id"]);
+}

@@ -64,6 +64,7 @@ impl Companion {
             serves: vec![RunnerType::Local],
             place: format!("place of {name}"),
             labels: BTreeMap::new(),
+            run_untagged_jobs: None,
             runner: runner.parse().ok(),
             reserved: false,
             concurrency: 4,

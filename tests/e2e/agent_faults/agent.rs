@@ -1,12 +1,16 @@
 //! `canyon-agent`, in a process of its own.
 
-use crate::harness::{processes, programs};
+use crate::harness::processes::{self, Process};
+use crate::harness::programs;
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+/// How what is secret begins: tokens of Canyon, claim codes, tokens of jobs, and what a key or an issuer has signed.
+const SECRETS: [&str; 4] = ["cya_", "cyc_", "cyj_", "eyJ"];
 
 /// How an agent is started.
 #[derive(Clone, Debug)]
@@ -85,15 +89,31 @@ impl Agent {
         self.jobs_folders().iter().flat_map(|jobs| processes::runners_in(jobs)).collect()
     }
 
+    /// The processes of a deployment's jobs, and where they work: what a job has started outlives its folder.
+    pub(crate) fn working_for(&self, id: &str) -> Vec<(PathBuf, Process)> {
+        let mut working = processes::working_in(&self.jobs_folder());
+        working.retain(|(folder, _)| folder.to_string_lossy().contains(id));
+        working
+    }
+
+    fn jobs_folder(&self) -> PathBuf {
+        self.spec.folder.join("jobs")
+    }
+
     /// Each runner's jobs have a folder of their own.
     fn jobs_folders(&self) -> Vec<PathBuf> {
-        let Ok(entries) = fs::read_dir(self.spec.folder.join("jobs")) else { return Vec::new() };
+        let Ok(entries) = fs::read_dir(self.jobs_folder()) else { return Vec::new() };
         entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
     }
 
-    /// What it said, for the message of a failing test.
+    /// All that it said, in all of its lives.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(self.spec.log_file()).unwrap_or_default()
+    }
+
+    /// The end of what it said, for the message of a failing test.
     pub(crate) fn log(&self) -> String {
-        let text = fs::read_to_string(self.spec.log_file()).unwrap_or_default();
+        let text = self.said();
         let start = text.char_indices().rev().nth(4_000).map_or(0, |(at, _)| at);
         format!("--- the log of agent `{}`\n{}", self.spec.name, &text[start..])
     }
@@ -108,6 +128,11 @@ impl Drop for Agent {
         }
         if std::thread::panicking() {
             println!("{}", self.log());
+            return;
+        }
+        let said = self.said();
+        for secret in SECRETS {
+            assert!(!said.contains(secret), "`{secret}…` stands in the log of an agent");
         }
     }
 }

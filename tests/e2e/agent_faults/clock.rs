@@ -3,6 +3,19 @@
 use super::agent::Agent;
 use super::world::{AGENT, World};
 use crate::harness::programs;
+use canyon_api::agent::AgentView;
+
+/// Its clock is off indeed: so say the times in its log. A program that does not ask the C library for the time would
+/// not notice `faketime`.
+fn assert_off(agent: &Agent, view: &AgentView) {
+    let (said, by_canyon) = (agent.said(), view.created_at);
+    let mut by_agent = by_canyon;
+    if let Some(first) = said.split_whitespace().find_map(|word| word.parse().ok()) {
+        by_agent = first;
+    }
+    let off = by_agent.duration_since(by_canyon).as_secs().abs();
+    assert!(off > 50 * 60, "its clock is off by {off} s only\n{said}");
+}
 
 /// The libraries of `faketime`, which `scripts/setup` installs.
 async fn works_with_a_clock_that_is_off(by: &str, key: bool) {
@@ -19,17 +32,19 @@ async fn works_with_a_clock_that_is_off(by: &str, key: bool) {
     // Its jobs have right clocks: what they run is not this test's.
     let mut agent = Agent::start(spec);
     if key {
-        let pending = |view: &canyon_api::agent::AgentView| view.state.as_str() == "pending";
+        let pending = |view: &AgentView| view.state.as_str() == "pending";
         world.until_agent(&agent, AGENT, "ask to be adopted", pending).await;
         world.site.client.adopt_agent(AGENT).await.unwrap();
     }
-    world.until_agent(&agent, AGENT, "wait for work", |view| view.availability == "idle").await;
+    let is_idle = |view: &AgentView| view.availability == "idle";
+    let view = world.until_agent(&agent, AGENT, "wait for work", is_idle).await;
     for round in 1..=3 {
         let id = world.accept(round, 2, "0.1").await;
         let ended = world.assert_done_once(&id, round, 2).await;
         assert_eq!(ended.attempts.len(), 1, "{ended:#?}");
         world.assert_nothing_left(&agent, &id).await;
     }
+    assert_off(&agent, &view);
     // Still so after a kill, when it has to learn the time anew.
     agent.kill();
     agent.start_again();
@@ -50,4 +65,9 @@ async fn an_agent_with_a_key_and_a_clock_an_hour_behind_works() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_with_a_token_and_a_clock_an_hour_ahead_works() {
     works_with_a_clock_that_is_off("+1h", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_with_a_token_and_a_clock_an_hour_behind_works() {
+    works_with_a_clock_that_is_off("-1h", false).await;
 }

@@ -93,6 +93,10 @@ async fn all_that_an_agent_said_said_again_in_any_order_changes_nothing() {
         tokio::join!(replay, deploy_all(&world, DEPLOYMENTS + 1..=2 * DEPLOYMENTS));
     println!("said again, Canyon answered: {answers:?}");
     assert!(!answers.keys().any(|status| *status >= 500), "{answers:?}");
+    // They came to those whom they were for, who knew the agent and its session, and weighed each word.
+    assert!(!answers.contains_key(&401) && !answers.contains_key(&404), "{answers:?}");
+    let (all, taken) = (answers.values().sum::<usize>(), answers.get(&200).copied());
+    assert!(2 * taken.unwrap_or_default() >= all, "{answers:?}");
 
     for before in &first {
         let now = world.site.client.deployment(&before.id.to_string()).await.unwrap();

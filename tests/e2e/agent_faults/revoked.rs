@@ -62,7 +62,7 @@ async fn a_disabled_agent_finishes_what_it_runs_and_gets_nothing_else() {
 }
 
 async fn switch(world: &World, disabled: bool) {
-    let body = AgentUpdateBody { disabled: Some(disabled), labels: None };
+    let body = AgentUpdateBody { disabled: Some(disabled), ..Default::default() };
     world.site.client.update_agent(AGENT, &body).await.unwrap();
 }
 

@@ -1,16 +1,11 @@
 //! Several agents: two processes of one, and two of one runner.
 
-use super::agent::Agent;
-use super::gate::{Gate, Side, Step};
+use super::agent::{Agent, Spec};
+use super::gate::{Gate, Recorded, Side, Step};
 use super::world::{AGENT, World, job_process};
-use crate::harness::processes;
-use canyon_api::deployment::Deployment;
+use crate::harness::{processes, programs};
+use rustix::process::Signal;
 use std::time::{Duration, Instant};
-
-/// Where this agent's jobs run is told by its folder: two with one folder are one place.
-fn reason(deployment: &Deployment) -> String {
-    deployment.waiting.as_ref().map(|waiting| waiting.reason.clone()).unwrap_or_default()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_processes_of_one_agent_the_newer_works_and_the_older_ends() {
@@ -81,12 +76,14 @@ async fn what_a_dead_agent_was_offered_goes_to_another_and_what_it_runs_stays_it
     dying.kill();
     held.lose();
 
+    // An offer stands for 30 s, whether whoever has it lives or not.
     let since = Instant::now();
+    until_taken(&way, &heir).await;
+    let took = since.elapsed();
+    println!("what was offered to the dead agent was taken {took:?} after its death");
+    assert!(took < Duration::from_secs(35), "{took:?}");
     let ended = world.site.end(&offered).await;
     assert_eq!(ended.status, "succeeded", "{ended:#?}");
-    let took = since.elapsed();
-    println!("what was offered to the dead agent had ended {took:?} after its death");
-    assert!(took < Duration::from_secs(35), "{took:?}");
 
     // The job of the dead one was never started anew, and needs nobody to come to its end.
     assert!(heir.runners().iter().all(|(job, _)| !job.starts_with(&running)));
@@ -103,26 +100,71 @@ async fn second(world: &World) -> String {
     world.site.accept(&request("second", Some(inline(THIRTY)))).await
 }
 
+/// Waits until a job was taken by this way.
+async fn until_taken(way: &Gate, agent: &Agent) {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let took = |asked: &Recorded| asked.path.ends_with("/take") && asked.status == 200;
+    while !way.take().iter().any(took) {
+        assert!(Instant::now() < deadline, "nothing was taken\n{}", agent.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_of_a_dead_agent_is_not_repeated_while_nobody_has_seen_it_dead() {
+async fn a_job_that_died_after_its_agent_is_replaced_when_that_agent_is_back_and_sees_it() {
     let world = World::new().await;
     let mut dying = world.agent("dying").await;
     let id = world.accept(1, 3, "1").await;
     let pid = job_process(&dying, &id).await;
     dying.kill();
     // Nobody is there who could tell whether the job lives: it is killed before its apply.
-    processes::signal(pid, rustix::process::Signal::KILL);
-    let heir = world.agent("heir").await;
-    tokio::time::sleep(Duration::from_secs(8)).await;
-    let now = world.site.client.deployment(&id).await.unwrap();
-    assert_eq!(now.attempts.len(), 1, "no proof, no further attempt: {now:#?}");
-    assert!(now.completed_at.is_none(), "{now:#?}");
-    println!("meanwhile it waits: {}", reason(&now));
-
-    // Its own agent comes back, and sees it.
+    processes::signal(pid, Signal::KILL);
     dying.start_again();
-    world.assert_done_once(&id, 1, 3).await;
-    drop(heir);
+    let ended = world.assert_done_once(&id, 1, 3).await;
+    assert_eq!(ended.attempts.len(), 2, "{ended:#?}");
+    world.assert_nothing_left(&dying, &id).await;
+}
+
+/// Waits until an agent goes on with a job that was another's, without whose word nothing is tried again.
+async fn until_it_goes_on(world: &World, heir: &Agent, id: &str) {
+    let deadline = Instant::now() + Duration::from_mins(2);
+    loop {
+        let now = world.site.client.deployment(id).await.unwrap();
+        if heir.said().contains("goes on") {
+            return;
+        }
+        assert_eq!(now.attempts.len(), 1, "no proof, no further attempt: {now:#?}");
+        assert!(Instant::now() < deadline, "it does not go on: {now:#?}\n{}", heir.log());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_agent_of_a_dead_ones_place_sees_its_job_dead_and_launches_it_again() {
+    let world = World::new().await;
+    // So the job never comes to its apply, however late it is killed.
+    let idle = world.site.server.path("idle-runner");
+    programs::script(&idle, "exec sleep 300\n");
+    let mut spec = world.spec("dying");
+    let program = idle.to_str().unwrap().to_owned();
+    spec.variables.push(("CANYON_AGENT_RUNNER_PROGRAM".to_owned(), program));
+    // Where these agents' jobs run is told by their folder: two with one folder are of one place.
+    let heirs = Spec { folder: spec.folder.clone(), ..world.spec("heir") };
+    let mut dying = Agent::start(spec);
+    world.until_agent(&dying, "dying", "wait for work", |view| view.availability == "idle").await;
+    let id = world.accept(1, 3, "0.1").await;
+    let pid = job_process(&dying, &id).await;
+    dying.kill();
+    processes::signal(pid, Signal::KILL);
+
+    // From here on, nobody but the heir is there: the other one never comes back.
+    let heir = Agent::start(heirs);
+    let since = Instant::now();
+    until_it_goes_on(&world, &heir, &id).await;
+    println!("the heir went on with the job {:?} after its agent's death", since.elapsed());
+    let ended = world.assert_done_once(&id, 1, 3).await;
+    assert_eq!(ended.attempts.len(), 2, "{ended:#?}");
+    world.assert_nothing_left(&heir, &id).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

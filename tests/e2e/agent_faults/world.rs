@@ -125,11 +125,13 @@ impl World {
         let deadline = Instant::now() + LIMIT;
         loop {
             let left: Vec<_> = agent.jobs().into_iter().filter(|job| job.starts_with(id)).collect();
-            if left.is_empty() {
+            let working = agent.working_for(id);
+            if left.is_empty() && working.is_empty() {
                 return;
             }
             let late = Instant::now() > deadline;
-            assert!(!late, "{left:?} are left\n{}\n{}", agent.log(), self.site.server.log());
+            let logs = || format!("{}\n{}", agent.log(), self.site.server.log());
+            assert!(!late, "{left:?} and {working:?} are left\n{}", logs());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

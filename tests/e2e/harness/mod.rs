@@ -7,5 +7,6 @@ pub(crate) mod module;
 pub(crate) mod processes;
 pub(crate) mod programs;
 pub(crate) mod proxy;
+pub(crate) mod running;
 pub(crate) mod server;
 pub(crate) mod site;

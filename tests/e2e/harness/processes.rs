@@ -1,7 +1,9 @@
 //! Processes of this machine, as `/proc` shows them.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// A living process.
@@ -64,7 +66,7 @@ pub(crate) fn kill_jobs(data: &Path) {
 pub(crate) fn kill_jobs_in(jobs: &Path) {
     for (_, pid) in runners_in(jobs) {
         // A dead leader's id may belong to somebody else by now; a group outlives its leader.
-        let ours = |process: &Process| process.group == pid && is_in(process.pid, jobs);
+        let ours = |process: &Process| process.group == pid && works_in(process, jobs).is_some();
         if all().iter().any(ours)
             && let Some(group) = Pid::from_raw(pid)
         {
@@ -73,7 +75,19 @@ pub(crate) fn kill_jobs_in(jobs: &Path) {
     }
 }
 
-/// Whether a process works in `folder`.
-fn is_in(pid: i32, folder: &Path) -> bool {
-    fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
+/// Every process that works in `folder` or below it, and where. What it works in may be deleted by now.
+pub(crate) fn working_in(folder: &Path) -> Vec<(PathBuf, Process)> {
+    // The kernel shows a folder without the links that led there.
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let working = |process: Process| Some((works_in(&process, &folder)?, process));
+    all().into_iter().filter_map(working).collect()
+}
+
+/// Where a process works, if that is `folder` or below it.
+fn works_in(process: &Process, folder: &Path) -> Option<PathBuf> {
+    let shown = fs::read_link(format!("/proc/{}/cwd", process.pid)).ok()?;
+    let shown = shown.as_os_str().as_bytes();
+    // What the kernel adds where the folder is gone (proc(5)).
+    let path = shown.strip_suffix(b" (deleted)").unwrap_or(shown);
+    Path::new(OsStr::from_bytes(path)).starts_with(folder).then(|| OsStr::from_bytes(path).into())
 }

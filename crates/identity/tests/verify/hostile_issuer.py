@@ -59,8 +59,8 @@ class Issuer(http.server.BaseHTTPRequestHandler):
         elif mode == "twice":
             text = json.dumps(document)
             self.send_whole((text[:-1] + f', "jwks_uri": "https://127.0.0.1:{trap}/keys"}}').encode(), {})
-        elif mode in ("endless", "slow", "silent", "status", "gzip", "bomb"):
-            self.harm(mode, json.dumps(document).encode())
+        elif mode in ("endless", "endless-chunks", "slow", "silent", "status", "gzip", "bomb"):
+            self.harm(mode, mode, json.dumps(document).encode())
         else:
             self.answer(document)
 
@@ -68,7 +68,7 @@ class Issuer(http.server.BaseHTTPRequestHandler):
         if mode == "redirected-keys":
             self.redirect()
         elif mode in ("endless-keys", "slow-keys"):
-            self.harm(mode.removesuffix("-keys"), json.dumps(jwks).encode())
+            self.harm(mode.removesuffix("-keys"), mode, json.dumps(jwks).encode())
         elif mode == "many-keys":
             self.answer({"keys": jwks["keys"] * 22})
         elif mode == "no-keys":
@@ -78,34 +78,40 @@ class Issuer(http.server.BaseHTTPRequestHandler):
         else:
             self.answer(jwks)
 
-    def harm(self, mode, good):
-        if mode == "endless":
+    def harm(self, harm, mode, good):
+        if harm == "endless":
             self.begin({"Content-Length": str(TEN_GIB)})
-            self.endless()
-        elif mode == "slow":
+            self.endless(mode, b" " * 65536)
+        elif harm == "endless-chunks":
+            # Whoever reads it has no length to judge by.
+            self.begin({"Transfer-Encoding": "chunked"})
+            self.endless(mode, b"10000\r\n" + b" " * 65536 + b"\r\n")
+        elif harm == "slow":
             self.begin({"Content-Length": str(len(good))})
             for byte in good:
                 self.wfile.write(bytes([byte]))
                 self.wfile.flush()
                 time.sleep(1)
-        elif mode == "silent":
+        elif harm == "silent":
             time.sleep(30)
-        elif mode == "status":
+        elif harm == "status":
             self.send_response(203)
             self.send_header("Content-Length", str(len(good)))
             self.end_headers()
             self.wfile.write(good)
-        elif mode == "gzip":
+        elif harm == "gzip":
             self.send_whole(gzip.compress(good), {"Content-Encoding": "gzip"})
-        elif mode == "bomb":
+        elif harm == "bomb":
             self.send_whole(gzip.compress(b" " * (50 << 20) + good), {"Content-Encoding": "gzip"})
 
-    def endless(self):
-        sent, piece = 0, b" " * 65536
+    def endless(self, mode, piece):
+        """Counts what it has sent in a file of the mode's name, which always holds a number."""
+        sent, counter = 0, folder / f"{mode}.new"
         while sent < TEN_GIB:
             self.wfile.write(piece)
             sent += len(piece)
-            (folder / "endless").write_text(str(sent))
+            counter.write_text(str(sent))
+            counter.replace(folder / mode)
 
     def redirect(self):
         self.send_response(302)

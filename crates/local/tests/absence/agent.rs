@@ -8,26 +8,32 @@ const NAME: &str = "companion";
 
 /// An agent in its first session.
 pub(crate) struct Agent {
+    name: &'static str,
     token: String,
     session: u64,
 }
 
 impl Agent {
     pub(crate) async fn join(world: &World) -> Self {
+        Self::join_as(world, NAME).await
+    }
+
+    /// All of them are of one place.
+    pub(crate) async fn join_as(world: &World, name: &'static str) -> Self {
         let token = world.make("/tokens", json!({ "role": "agent", "runner_id": RUNNER })).await;
         let token = token["secret"].as_str().unwrap().to_owned();
         let opening = json!({
             "instance": "first", "version": env!("CARGO_PKG_VERSION"), "protocol": 1,
             "serves": ["docker-agent"], "place": "engine", "runner": RUNNER, "concurrency": 4,
         });
-        let path = format!("/agents/{NAME}/sessions");
+        let path = format!("/agents/{name}/sessions");
         let (status, opened) = world.call(&token, Method::POST, &path, Some(&opening)).await;
         assert_eq!(status, 201, "{opened}");
-        Self { token, session: opened["session"].as_u64().unwrap() }
+        Self { name, token, session: opened["session"].as_u64().unwrap() }
     }
 
     async fn asks(&self, world: &World, what: &str, body: Value) -> Value {
-        let path = format!("/agents/{NAME}/sessions/{}/{what}", self.session);
+        let path = format!("/agents/{}/sessions/{}/{what}", self.name, self.session);
         let (status, answer) = world.call(&self.token, Method::POST, &path, Some(&body)).await;
         assert_eq!(status, 200, "{what}: {answer}");
         answer
@@ -61,8 +67,13 @@ impl Agent {
         answer["taken"][0].clone()
     }
 
+    /// Says what became of a job; the answer.
+    pub(crate) async fn try_say(&self, world: &World, report: Value) -> Value {
+        self.asks(world, "reports", json!({ "reports": [report] })).await
+    }
+
     pub(crate) async fn say(&self, world: &World, report: Value) {
-        let answer = self.asks(world, "reports", json!({ "reports": [report] })).await;
+        let answer = self.try_say(world, report).await;
         assert!(answer["refused"].as_array().is_none_or(Vec::is_empty), "{answer}");
     }
 }

@@ -151,3 +151,42 @@ async fn a_job_whose_taking_was_the_last_that_was_heard_ends_and_is_never_starte
     assert_eq!(world.deployment(&id).await, ended);
     clears(&world, &agent, &job).await;
 }
+
+#[tokio::test]
+async fn another_agent_of_the_same_place_is_told_while_it_waits_that_it_goes_on_with_the_job() {
+    let world = World::start().await;
+    let dying = Agent::join(&world).await;
+    let id = world.deploy("one").await;
+    let job = dying.offer(&world).await;
+    let taken = dying.take(&world, &job).await;
+    let alive = json!({ "job": job, "observation": { "state": "alive" } });
+    dying.say(&world, alive.clone()).await;
+    let heir = Agent::join_as(&world, "heir").await;
+
+    // It is silent from here on, and so is its job.
+    let mut passed = 0;
+    let held = loop {
+        world.pass(5).await;
+        passed += 5;
+        let work = heir.poll(&world).await;
+        if work["held"].is_array() {
+            break work["held"].clone();
+        }
+        assert!(passed < 2 * MINUTE, "nobody goes on with it: {}", world.deployment(&id).await);
+    };
+    // The test's own time passes too.
+    assert!(passed > MINUTE / 2, "one that was silent for {passed} s may come back");
+    assert_eq!((held.as_array().unwrap().len(), &held[0]["job"]), (1, &job), "{held}");
+    assert_eq!(heir.poll(&world).await["held"], held, "the answer may have been lost");
+    heir.say(&world, alive.clone()).await;
+    assert_eq!(heir.poll(&world).await["held"], Value::Null, "it knows by now");
+
+    let refused = dying.try_say(&world, alive).await;
+    let reason = refused["refused"][0]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("leave it alone"), "{refused}");
+    Runner::claim(&world, &taken).await.succeeds(&world).await;
+    let ended = world.deployment(&id).await;
+    assert_eq!((ended["status"].as_str(), attempts(&ended)), (Some("succeeded"), 1), "{ended}");
+    heir.sees_the_end(&world, &job).await;
+    clears(&world, &heir, &job).await;
+}

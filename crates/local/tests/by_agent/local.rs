@@ -2,7 +2,7 @@
 
 use crate::act_scripts;
 use crate::agent::Agent;
-use crate::behaviour::{self, Act};
+use crate::behaviour::{Act, behaves};
 use crate::canyon::Canyon;
 use crate::check;
 use crate::far::{Bed, Far, Place, settings};
@@ -11,9 +11,10 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 use tempfile::TempDir;
 
-/// The program in the place of the runner, and a script for each job.
+/// The program in the place of the runner, and a script for each job. The jobs end with the test.
 struct Scripts(TempDir);
 
 impl Scripts {
@@ -42,6 +43,20 @@ impl Bed for Scripts {
     }
 }
 
+impl Drop for Scripts {
+    /// A rule that fails leaves its jobs behind, and those never end by themselves. The agent is gone by now.
+    fn drop(&mut self) {
+        let folder = self.0.path().display().to_string();
+        for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            // The script of a job is in its command line, and in nobody else's.
+            if String::from_utf8_lossy(&words).contains(&folder) {
+                let _ = Command::new("kill").arg("-KILL").arg(process.file_name()).output();
+            }
+        }
+    }
+}
+
 fn place() -> Place<Scripts> {
     let scripts = Scripts::new();
     let definition = json!({
@@ -49,28 +64,16 @@ fn place() -> Place<Scripts> {
         "state_storage_configuration": { "type": "local", "path": "/var/lib/state" },
     });
     let program = scripts.0.path().join("canyon-runner").to_str().unwrap().to_owned();
+    // Of what jobs run, `canyon-agent check` wants to see that it is there.
+    fs::write(scripts.0.path().join("tofu"), "").unwrap();
+    let path = format!("/usr/bin:/bin:{}", scripts.0.path().display());
     let mut variables = settings("local", None, &[]);
+    variables.push(("PATH".to_owned(), path));
     variables.push(("CANYON_AGENT_RUNNER_PROGRAM".to_owned(), program));
     Place { bed: scripts, definition, variables }
 }
 
-macro_rules! behaves {
-    ($($rule:ident),* $(,)?) => {
-        $(#[tokio::test(flavor = "multi_thread")]
-        async fn $rule() {
-            behaviour::$rule(&Far::at(place()).await).await;
-        })*
-    };
-}
-
-behaves! {
-    a_job_that_was_never_started_is_gone_and_may_be_stopped,
-    a_second_start_finds_the_first_dead_or_alive,
-    of_many_starts_at_once_one_runs,
-    a_job_is_asked_once_and_lives_until_it_ends,
-    what_a_dead_job_wrote_is_there_until_it_is_forgotten,
-    a_living_job_is_not_forgotten,
-}
+behaves! { Far::at(place()).await }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {
@@ -78,4 +81,7 @@ async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {
     check::finds_all_good(&place).await;
     let nowhere = [("CANYON_AGENT_RUNNER_PROGRAM", "/nowhere/canyon-runner")];
     check::names_what_is_wrong(&place, &nowhere, "CANYON_AGENT_RUNNER_PROGRAM").await;
+    check::names_what_is_wrong(&place, &[("PATH", "/usr/bin:/bin")], "neither `tofu` nor").await;
+    let token = [("CANYON_TOKEN", "cya_nobody-has-this-token")];
+    check::names_what_is_wrong(&place, &token, "does not take the token").await;
 }

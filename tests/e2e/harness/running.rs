@@ -1,0 +1,51 @@
+//! A program that ends with its test, however that ends.
+
+use super::processes;
+use rustix::process::Signal;
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// A running program, which ends with this value, and what works in its folder with it.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    folder: PathBuf,
+}
+
+impl Running {
+    /// What `child` starts works in `folder`.
+    pub(crate) fn new(child: Child, folder: PathBuf) -> Self {
+        Self { child, folder }
+    }
+
+    /// Waits until it has ended; after `within` it is killed, and so has no exit code.
+    pub(crate) async fn ended(&mut self, within: Duration) -> ExitStatus {
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            if Instant::now() > deadline {
+                self.kill();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        for (_, process) in processes::working_in(&self.folder) {
+            processes::signal(process.pid, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // What is left of one that has ended by itself is for the test to see.
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            self.kill();
+        }
+    }
+}
