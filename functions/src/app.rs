@@ -16,6 +16,7 @@ pub mod deploy_requests;
 mod env_types;
 pub(crate) mod environments;
 pub(crate) mod event_sources;
+mod held_jobs;
 mod job_hints;
 pub mod job_tokens;
 mod modules;

@@ -8,15 +8,15 @@ use crate::reporter::Reporter;
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::stop::Stop;
+use crate::unread_order::UnreadOrder;
 use canyon_api::agent::{HeldJob, JobKey, JobWish, SessionOpened, TailRequest, TakenJob};
 use canyon_dispatch::{Dispatcher, Launch, Target};
 use canyon_domain::agent_job::{JobOrder, Wish};
-use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::{OrgId, OrgUuid};
 use canyon_domain::runner::RunnerDefinition;
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, mpsc, watch};
@@ -43,6 +43,8 @@ pub(crate) struct Desk {
     pub(crate) freed: Arc<Notify>,
     /// Whether the one job of `--single` was taken.
     pub(crate) has_taken: bool,
+    /// Jobs of which the last answer wanted something, and of which this process knows nothing.
+    pub(crate) unknown: Vec<JobKey>,
 }
 
 /// One job.
@@ -67,7 +69,9 @@ impl Desk {
 
     /// A session begins: goes on with what it holds, drops what it does not, and ends what nobody waits for.
     pub(crate) fn begin(&mut self, opened: SessionOpened) {
-        let held: Vec<_> = opened.held.iter().map(|held| held.job).collect();
+        // Of those that are held and not told yet, the first polls tell: whatever runs of them goes on.
+        let told = opened.held.iter().map(|held| held.job);
+        let held: HashSet<JobKey> = told.chain(opened.held_later.iter().copied()).collect();
         let gone: Vec<_> = self.jobs.keys().filter(|job| !held.contains(job)).copied().collect();
         for job in gone {
             self.drop_job(&job);
@@ -80,19 +84,19 @@ impl Desk {
         }
     }
 
-    /// Goes on with a job of an earlier session.
-    fn resume(&mut self, held: HeldJob) {
+    /// Goes on with a job of an earlier session, or of an agent of the same place that is gone. Returns whether it
+    /// knew nothing of it.
+    pub(crate) fn resume(&mut self, held: HeldJob) -> bool {
         if self.tell(&JobWish { job: held.job, wish: held.wish }) {
-            return;
+            return false;
         }
         tracing::info!(job = %job::name(&held.job), wish = ?held.wish, "goes on");
-        match self.dispatcher(&held.job, &held.order) {
-            Ok(dispatcher) => self.spawn(held.job, dispatcher, None, held.handle, held.wish),
-            // It says nothing of the job: that it is gone would be a lie.
-            Err(reason) => {
-                tracing::error!(job = %job::name(&held.job), "cannot look at a job: {reason}");
-            }
-        }
+        let dispatcher = self.dispatcher(&held.job, &held.order).unwrap_or_else(|reason| {
+            tracing::error!(job = %job::name(&held.job), "cannot look at a job: {reason}");
+            Arc::new(UnreadOrder::Held(reason))
+        });
+        self.spawn(held.job, dispatcher, None, held.handle, held.wish);
+        true
     }
 
     /// Starts what was taken.
@@ -103,7 +107,7 @@ impl Desk {
             Ok(dispatcher) => dispatcher,
             Err(reason) => {
                 let failure = Failure::new(FailureClass::Config, reason);
-                let dispatcher: Arc<dyn Dispatcher> = Arc::new(NeverStarted(failure));
+                let dispatcher = Arc::new(UnreadOrder::NeverStarted(failure));
                 return self.spawn(key, dispatcher, None, None, Wish::Run);
             }
         };
@@ -239,43 +243,4 @@ fn org_uuid(org: &OrgId) -> OrgUuid {
     let hash = Sha256::digest(org.as_str());
     let bytes = hash.first_chunk().copied().unwrap_or_default();
     OrgUuid(uuid::Builder::from_custom_bytes(bytes).into_uuid())
-}
-
-/// A job whose order this agent cannot read: it was never started, for this reason.
-struct NeverStarted(Failure);
-
-#[async_trait::async_trait]
-impl Dispatcher for NeverStarted {
-    async fn start(
-        &self,
-        _: &Launch,
-    ) -> Result<canyon_dispatch::Started, canyon_dispatch::DispatchError> {
-        let message = self.0.message.clone();
-        Err(canyon_dispatch::DispatchError::refused(FailureClass::Config, message))
-    }
-
-    async fn observe(&self, _: &canyon_dispatch::JobRef) -> Observation {
-        Observation::Gone(Some(self.0.clone()))
-    }
-
-    async fn stop(
-        &self,
-        _: &canyon_dispatch::JobRef,
-        _: canyon_dispatch::StopMode,
-    ) -> Result<(), canyon_dispatch::DispatchError> {
-        Ok(())
-    }
-
-    async fn tail(
-        &self,
-        _: &canyon_dispatch::JobRef,
-        _: canyon_dispatch::TailStream,
-        _: u64,
-    ) -> Result<Vec<u8>, canyon_dispatch::DispatchError> {
-        Ok(Vec::new())
-    }
-
-    async fn forget(&self, _: &canyon_dispatch::JobRef) -> canyon_dispatch::Remains {
-        canyon_dispatch::Remains::Nothing
-    }
 }

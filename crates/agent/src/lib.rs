@@ -22,6 +22,7 @@ pub mod settings;
 pub mod sign_in;
 pub mod status;
 pub mod stop;
+mod unread_order;
 mod work;
 
 use crate::backoff::Backoff;
@@ -38,9 +39,13 @@ use crate::stop::Stop;
 use crate::work::Next;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
+
+/// A session that held for so long was no failed try.
+const STEADY: Duration = Duration::from_mins(1);
 
 /// Works as an agent until it is asked to end.
 pub async fn run(settings: Settings, stop: Stop) -> Exit {
@@ -105,6 +110,7 @@ pub async fn run_as(
         tasks: JoinSet::new(),
         freed: Arc::new(Notify::new()),
         has_taken: false,
+        unknown: Vec::new(),
     };
     desk.run().await
 }
@@ -139,11 +145,15 @@ impl Desk {
             self.status.heard(Some(session));
             self.begin(opened);
             self.session.send_replace(Some(session));
+            let since = Instant::now();
             match self.work(session).await {
                 Next::Exit(exit) => return exit,
                 Next::Reopen => {
                     self.session.send_replace(None);
-                    tokio::time::sleep(backoff.pause()).await;
+                    if since.elapsed() > STEADY {
+                        backoff.reset();
+                    }
+                    self.rest(backoff.pause()).await;
                 }
             }
         }

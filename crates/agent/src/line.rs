@@ -93,6 +93,12 @@ impl LineError {
     /// Canyon will say the same again: the request itself is at fault.
     pub fn is_lasting(&self) -> bool {
         matches!(self.status(), Some(400 | 403 | 405 | 409 | 413 | 415 | 422))
+            && !self.has_code("contended")
+    }
+
+    /// What was sent is at fault, whoever sent it and in whichever session.
+    pub fn is_about_the_body(&self) -> bool {
+        matches!(self.status(), Some(400 | 413 | 422))
     }
 
     /// The pause that Canyon asks for.
@@ -231,8 +237,11 @@ impl Line {
                 return read(&self.url, response).await;
             }
             let refusal = refusal(&self.url, response).await;
-            let may_help = self.sign_in.forget(&token) || off > WRONG_CLOCK;
-            if refusal.status() != Some(401) || !may_help || !again {
+            // Only a 401 says anything against the token.
+            let retry = refusal.status() == Some(401)
+                && again
+                && (self.sign_in.forget(&token) || off > WRONG_CLOCK);
+            if !retry {
                 return Err(refusal);
             }
             again = false;
@@ -297,12 +306,19 @@ async fn refusal(url: &str, response: Response) -> LineError {
     let pause = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     let pause = pause.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
     let text = read(url, response).await.unwrap_or_default();
-    let body = serde_json::from_slice::<ErrorBody>(&text).ok();
-    let message = body.as_ref().map_or_else(
-        || format!("{url} answered with status {status}"),
-        |body| body.message.clone(),
-    );
-    let code = body.as_ref().and_then(|body| body.details.get("code")?.as_str());
-    let code = code.unwrap_or_default().to_owned();
-    LineError::Refused { status, code, message, pause }
+    let body = match serde_json::from_slice::<ErrorBody>(&text) {
+        Ok(body) => body,
+        // A proxy, a firewall or a maintenance page: what it refuses, Canyon may not. When to come again, it may say.
+        Err(_) if pause.is_none() => {
+            let reason = format!("status {status} without a body of Canyon's");
+            return LineError::Unreadable { url: url.to_owned(), reason };
+        }
+        Err(_) => {
+            let message = format!("{url} answered with status {status}");
+            return LineError::Refused { status, code: String::new(), message, pause };
+        }
+    };
+    let code =
+        body.details.get("code").and_then(|code| code.as_str()).unwrap_or_default().to_owned();
+    LineError::Refused { status, code, message: body.message, pause }
 }

@@ -11,8 +11,9 @@ use tokio::sync::{mpsc, watch};
 
 /// What comes within this time goes together.
 const GATHER: Duration = Duration::from_millis(20);
-/// The most in one request.
+/// The most in one request, and its size in bytes: Canyon takes 256 KiB.
 const AT_ONCE: usize = 100;
+const SIZE: usize = 200 * 1024;
 
 /// Where jobs say what became of them. Cheap to clone.
 #[derive(Clone)]
@@ -48,12 +49,13 @@ pub(crate) async fn deliver(
     waiting: watch::Sender<usize>,
 ) {
     let mut pending: BTreeMap<JobKey, JobReport> = BTreeMap::new();
-    let mut backoff = Backoff::default();
+    let (mut backoff, mut at_once) = (Backoff::default(), AT_ONCE);
     loop {
         if pending.is_empty() {
             waiting.send_replace(0);
             let Some(first) = reports.recv().await else { return };
             merge(&mut pending, first);
+            waiting.send_replace(pending.len());
             tokio::time::sleep(GATHER).await;
         }
         while let Ok(next) = reports.try_recv() {
@@ -64,11 +66,12 @@ pub(crate) async fn deliver(
             return;
         };
         let Some(number) = number else { continue };
-        let batch: Vec<_> = pending.values().take(AT_ONCE).cloned().collect();
+        let batch = batch_of(&pending, at_once);
         let jobs: Vec<_> = batch.iter().map(|report| report.job).collect();
         match line.report(number, &Reports { reports: batch }).await {
             Ok(answer) => {
                 backoff.reset();
+                at_once = AT_ONCE;
                 for job in jobs {
                     pending.remove(&job);
                 }
@@ -78,6 +81,14 @@ pub(crate) async fn deliver(
                     let _ = lost.send(refused.job);
                 }
             }
+            // One of them is what Canyon does not take: it must not hold up the others.
+            Err(error) if error.is_about_the_body() && jobs.len() > 1 => at_once = 1,
+            Err(error) if error.is_about_the_body() => {
+                for job in jobs {
+                    tracing::error!(%error, job = %crate::job::name(&job), "a report is not taken, and dropped");
+                    pending.remove(&job);
+                }
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot report; trying again");
                 let pause = error.pause().unwrap_or_default().max(backoff.pause());
@@ -85,6 +96,17 @@ pub(crate) async fn deliver(
             }
         }
     }
+}
+
+/// What goes together: at least one report, and of more no more than Canyon takes.
+fn batch_of(pending: &BTreeMap<JobKey, JobReport>, at_once: usize) -> Vec<JobReport> {
+    let mut size = 0;
+    let fits = |report: &&JobReport| {
+        let before = size;
+        size += serde_json::to_vec(report).map_or(SIZE, |json| json.len());
+        before == 0 || size <= SIZE
+    };
+    pending.values().take(at_once).take_while(fits).cloned().collect()
 }
 
 /// The newest word counts, for each thing that there is to say.

@@ -83,6 +83,7 @@ impl Desk {
             place,
             labels: self.settings.labels.clone(),
             runner: self.settings.runner.clone(),
+            run_untagged_jobs: self.settings.run_untagged_jobs,
             reserved: self.settings.reserved,
             concurrency: self.concurrency(),
             public_key: self.line.public_key(),

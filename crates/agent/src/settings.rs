@@ -7,6 +7,7 @@ pub mod identity;
 pub mod layers;
 pub mod names;
 
+use canyon_domain::agent::labels_fault;
 use canyon_domain::ids::{AgentId, OrgId, RunnerId, ServiceAccountId};
 use dispatcher::DispatcherSettings;
 use faults::Faults;
@@ -32,6 +33,9 @@ pub struct Settings {
     pub name: AgentId,
     /// What runners may choose it by.
     pub labels: BTreeMap<String, String>,
+    /// Whether it takes the jobs of runners that name no agents; see
+    /// [`canyon_domain::agent::Agent::run_untagged_jobs`].
+    pub run_untagged_jobs: Option<bool>,
     /// By what it signs in.
     pub identity: IdentitySettings,
     /// What jobs run on.
@@ -99,14 +103,14 @@ impl Reader<'_> {
         number
     }
 
-    fn truth(&mut self, key: &str) -> bool {
-        let Some(Given { value, origin }) = self.get(key).cloned() else { return false };
+    fn truth(&mut self, key: &str) -> Option<bool> {
+        let Given { value, origin } = self.get(key)?.clone();
         match value.as_str() {
-            "true" | "1" | "yes" => true,
-            "false" | "0" | "no" => false,
+            "true" | "1" | "yes" => Some(true),
+            "false" | "0" | "no" => Some(false),
             _ => {
                 self.faults.add(&origin, "is neither true nor false");
-                false
+                None
             }
         }
     }
@@ -120,7 +124,8 @@ impl Reader<'_> {
             return None;
         }
         match (&*parts, self.get("org")) {
-            // What stands before the name are groups then.
+            ([only], Some(org)) if *only == org.value => Some((only.clone(), None, origin)),
+            // What stands before the name are groups then, or the organization.
             ([.., name], Some(org)) => Some((org.value.clone(), Some(name.clone()), origin)),
             ([org], None) => Some((org.clone(), None, origin)),
             ([org, .., name], None) => Some((org.clone(), Some(name.clone()), origin)),
@@ -181,10 +186,16 @@ impl Reader<'_> {
         for pair in value.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some((name, value)) if !name.is_empty() => {
-                    labels.insert(name.to_owned(), value.to_owned());
+                    let before = labels.insert(name.to_owned(), value.to_owned());
+                    if before.is_some_and(|before| before != value) {
+                        self.faults.add(&origin, format!("says `{name}` twice"));
+                    }
                 }
                 _ => self.faults.add(&origin, "is not NAME=VALUE,..."),
             }
+        }
+        if let Some(fault) = labels_fault(&labels) {
+            self.faults.add(&origin, fault);
         }
         labels
     }
@@ -227,7 +238,8 @@ impl Settings {
         let labels = reader.labels();
         let concurrency = reader.number("concurrency", 10, 1..=10_000);
         let drain = reader.number("drain_seconds", 30, 0..=86_400);
-        let single = reader.truth("single");
+        let single = reader.truth("single").unwrap_or_default();
+        let run_untagged_jobs = reader.truth("run_untagged_jobs");
         let listen_health = reader.parsed("listen_health", "ADDRESS:PORT");
         let path = |key: &str| layer.0.get(key).map(|given| PathBuf::from(&given.value));
         let (ca_file, runner_program) = (path("ca_file"), path("runner_program"));
@@ -239,6 +251,7 @@ impl Settings {
                 runner,
                 name: name?,
                 labels,
+                run_untagged_jobs,
                 identity: identity?,
                 dispatcher: dispatcher?,
                 state_dir: state_dir?,

@@ -5,7 +5,7 @@ use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::line::LineError;
 use crate::session::LONGEST_PAUSE;
-use canyon_api::agent::{JobKey, MAX_WAIT, Poll, TakeJobs, Work};
+use canyon_api::agent::{JobKey, JobReport, MAX_WAIT, Poll, TakeJobs, Work};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -15,8 +15,9 @@ const TAKE_TIME: Duration = Duration::from_secs(40);
 const NOTHING_NEW: Duration = Duration::from_millis(500);
 /// How long an agent that has nothing left to run stays to clear away.
 const CLEARING: Duration = Duration::from_secs(10);
-/// Between two looks while it finishes.
-const FINISHING: Duration = Duration::from_millis(200);
+/// How long it waits for word while it finishes: it looks after each whether it may go. A request that is given up
+/// goes on at Canyon, so it is short rather than dropped.
+const FINISHING: Duration = Duration::from_secs(1);
 
 /// What follows a session.
 pub(crate) enum Next {
@@ -48,7 +49,8 @@ impl Desk {
             self.status.turned();
             self.reap();
             if self.stop.count() > 1 {
-                return Next::Exit(Exit::Done);
+                tracing::info!("leaves at once; its jobs go on, and the next start finds them");
+                return Next::Exit(self.leave(session).await);
             }
             let draining = self.stop.count() > 0 || (self.settings.single && self.has_taken);
             if draining && self.is_finished(&mut finishing) {
@@ -89,6 +91,14 @@ impl Desk {
     /// Whether it may go: nothing runs and nothing is left to say or to clear away, or its time is over.
     fn is_finished(&self, finishing: &mut Finishing) -> bool {
         let asked = self.stop.count() > 0;
+        if finishing.since.is_none() {
+            let patience = asked.then_some(self.settings.drain.as_secs());
+            tracing::info!(
+                running = self.running(),
+                patience,
+                "takes nothing further, and finishes what it has"
+            );
+        }
         let since = *finishing.since.get_or_insert_with(Instant::now);
         if asked && since.elapsed() >= self.settings.drain {
             if self.running() > 0 {
@@ -113,7 +123,7 @@ impl Desk {
         let poll = Poll {
             running,
             draining,
-            wait_seconds: MAX_WAIT,
+            wait_seconds: if draining { 1 } else { MAX_WAIT },
             last_error: self.status.last_trouble(),
         };
         let (line, stop, freed) = (self.line.clone(), self.stop.clone(), self.freed.clone());
@@ -122,23 +132,34 @@ impl Desk {
             answer = line.poll(session, &poll) => Event::Answer(answer),
             Some(job) = self.lost.recv() => Event::Lost(job),
             () = stop.asked(signals + 1) => Event::Look,
-            () = freed.notified(), if full => Event::Look,
-            () = tokio::time::sleep(FINISHING), if draining => Event::Look,
+            () = freed.notified(), if full || draining => Event::Look,
         }
     }
 
     /// `Err` ends the session; otherwise whether anything was new.
     async fn handle(&mut self, session: u64, work: Work, draining: bool) -> Result<bool, Next> {
         let mut news = !work.tails.is_empty();
+        for held in work.held {
+            // Said even if there is no news of the job: Canyon tells of it until it is.
+            let (job, observation, handle) = (held.job, None, None);
+            self.reporter.tell(JobReport { job, observation, handle, done: None, tail: None });
+            news |= self.resume(held);
+        }
+        let mut unknown = Vec::new();
         for wanted in &work.wishes {
             if self.tell(wanted) {
                 news = true;
             } else if *self.undelivered.borrow() == 0 {
-                // It holds a job that this process knows nothing of: a new session tells what it is.
-                tracing::info!(job = %crate::job::name(&wanted.job), "is held and not known");
-                return Err(Next::Reopen);
+                unknown.push(wanted.job);
             }
         }
+        // It holds a job that this process knows nothing of: a new session tells what it is. The first such word may
+        // have crossed with the report that the job is cleared away.
+        if let Some(job) = unknown.iter().find(|job| self.unknown.contains(job)) {
+            tracing::info!(job = %crate::job::name(job), "is held and not known");
+            return Err(Next::Reopen);
+        }
+        self.unknown = unknown;
         for tail in work.tails {
             self.ask(tail);
         }
@@ -198,7 +219,7 @@ impl Desk {
     }
 
     /// A pause that a signal ends.
-    async fn rest(&mut self, pause: Duration) {
+    pub(crate) async fn rest(&mut self, pause: Duration) {
         let signals = self.stop.count();
         if !pause.is_zero() {
             let pause = if signals > 0 { pause.min(FINISHING) } else { pause };

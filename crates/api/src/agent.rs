@@ -26,8 +26,7 @@ pub const KEY_AUDIENCE: &str = "canyon:";
 /// The most that a token signed by an agent's own key may live, in seconds.
 pub const KEY_TOKEN_LIFE: i64 = 60;
 
-/// What an agent signs with its own key to prove who it is: a JWT (`EdDSA`, RFC 8037) with these claims
-/// and, as `kid`, the SHA-256 of its public key (the 32 bytes), in hexadecimal.
+/// What a JWT (`EdDSA`, RFC 8037) by an agent's own key says. Its `kid` is the SHA-256 of the key's 32 bytes, in hex.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyClaims {
     /// The agent.
@@ -58,6 +57,8 @@ pub struct AgentView {
     /// The runner that it serves; without one, those that name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,
+    /// Whether it takes the jobs of runners that name no agents.
+    pub run_untagged_jobs: bool,
     /// Whether it gets no further work because somebody said so.
     pub disabled: bool,
     /// Whether it launches only deployments that name it.
@@ -118,6 +119,16 @@ pub struct AgentQuery {
     pub state: Option<Adoption>,
 }
 
+/// By what an agent is adopted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct AdoptQuery {
+    /// SHA-256 of the key that was compared with what the agent printed at its start, in hexadecimal. An agent that
+    /// shows another key by now is not adopted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+}
+
 /// A change to an agent. What is absent stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -128,6 +139,9 @@ pub struct AgentUpdateBody {
     /// Its labels, all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
+    /// Whether it takes the jobs of runners that name no agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_untagged_jobs: Option<bool>,
 }
 
 /// An agent begins.
@@ -154,6 +168,9 @@ pub struct OpenSession {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub runner: Option<RunnerId>,
+    /// Whether it takes the jobs of runners that name no agents; unless given, it does if `runner` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_untagged_jobs: Option<bool>,
     /// Whether it launches only deployments that name it, and is never back once it has gone. Needs `runner`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reserved: bool,
@@ -203,6 +220,9 @@ pub struct SessionOpened {
     /// Jobs of this place that it goes on with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldJob>,
+    /// Further ones, where there are many: the answers to its polls tell what they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_later: Vec<JobKey>,
     /// Of those that it found: nobody waits for them any more. They are to be stopped and forgotten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strays: Vec<JobKey>,
@@ -253,8 +273,7 @@ pub struct Work {
     /// Pieces of output that somebody asks for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tails: Vec<TailRequest>,
-    /// Jobs of this place whose agent is gone: this one goes on with them, and says so by a report.
-    /// It was another's until now.
+    /// Jobs of this place that it goes on with: told again until a report, of whatever, shows that it heard.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldJob>,
     /// How long to wait before asking again, in milliseconds.

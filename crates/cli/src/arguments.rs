@@ -56,7 +56,7 @@ pub(crate) enum Command {
     /// Say what is to be configured for a runner, and try whether it works
     Doctor(doctor::Arguments),
     /// Let an agent work that has shown its key
-    Adopt(agents::Arguments),
+    Adopt(agents::AdoptArguments),
     /// Refuse an agent
     Reject(agents::Arguments),
     /// Forget an agent: it must be adopted again

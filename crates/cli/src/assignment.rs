@@ -41,6 +41,9 @@ pub(crate) struct Assignment {
 const CONFIGURATIONS: [&str; 4] =
     ["runner_configuration", "state_storage_configuration", "job", "agents"];
 
+/// What is true or false at the top of a request.
+const TRUTHS: [&str; 2] = ["disabled", "run_untagged_jobs"];
+
 impl Assignment {
     /// Takes `path=value` apart.
     ///
@@ -71,7 +74,8 @@ impl Assignment {
             Some(Step::Key(key)) => key.as_str(),
             Some(Step::Index(_)) | None => "",
         };
-        let value = if CONFIGURATIONS.contains(&root) && self.path.len() > 1 {
+        let is_inside = CONFIGURATIONS.contains(&root) && self.path.len() > 1;
+        let value = if is_inside || TRUTHS.contains(&root) {
             typed(&self.text)
         } else if CONFIGURATIONS.contains(&root) {
             structured(&self.text)

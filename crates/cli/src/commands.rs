@@ -21,7 +21,6 @@ pub(crate) mod token;
 pub(crate) mod update;
 
 use crate::arguments::{Cli, Command};
-use crate::commands::agents::Judgement;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -71,12 +70,8 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         Command::Cancel(arguments) => cancel::run(arguments, &client, output).await,
         Command::RefreshRunner(arguments) => refresh_runner::run(arguments, &client, output).await,
         Command::Doctor(arguments) => doctor::run(arguments, &client, output).await,
-        Command::Adopt(arguments) => {
-            agents::judge(arguments, Judgement::Adopt, &client, output).await
-        }
-        Command::Reject(arguments) => {
-            agents::judge(arguments, Judgement::Reject, &client, output).await
-        }
+        Command::Adopt(arguments) => agents::adopt(arguments, &client, output).await,
+        Command::Reject(arguments) => agents::reject(arguments, &client, output).await,
         Command::Forget(arguments) => agents::forget(arguments, &client, output).await,
         Command::Limit(arguments) => limit::run(arguments, &client, output).await,
         Command::Disable(arguments) => switch::run(arguments, true, &client, output).await,

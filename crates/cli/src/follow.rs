@@ -123,7 +123,7 @@ impl Watch<'_> {
     #[cfg(feature = "local")]
     fn hint(&mut self, deployment: &Deployment) {
         let reason = deployment.waiting.as_ref().map_or("", |waiting| &waiting.reason);
-        if !self.hinted && reason.ends_with(NEVER_CONNECTED) {
+        if !self.hinted && reason.contains(NEVER_CONNECTED) {
             self.hinted = true;
             let text = "hint: start an agent of that runner; or cancel this, and `canyon deploy --local` runs it here";
             self.display.line(text);

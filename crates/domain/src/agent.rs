@@ -73,12 +73,22 @@ pub struct Agent {
     pub identity: AgentIdentity,
     /// Whether it may work.
     pub adoption: Adoption,
-    /// What it says about itself, and runners choose it by. An administrator's word replaces it.
+    /// What it says about itself, and runners choose it by.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// The one runner that it serves; without one, those that name it by its id or labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner: Option<RunnerId>,
+    /// Whether it takes the jobs of runners that name no agents; [`Self::takes_untagged_jobs`] knows what holds unless
+    /// that is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_untagged_jobs: Option<bool>,
+    /// The key of its runner vouched for it, and nobody else: it is an agent for as long as that is the runner's key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_runner_key: bool,
+    /// When an administrator last said what it is chosen by. What it says itself counts no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_at: Option<Timestamp>,
     /// It gets no further work, because somebody said so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
@@ -161,11 +171,16 @@ impl Agent {
         match (&self.runner, target) {
             (Some(own), _) if own != runner => false,
             (_, Some(target)) => target.matches(&self.id, &self.labels),
-            (own, None) => own.is_some(),
+            (_, None) => self.takes_untagged_jobs(),
         }
     }
 
-    /// The same of a job that was asked to be launched by this agent alone.
+    /// Whether it takes the jobs of runners that name no agents. Unless it is said: those of its own runner alone.
+    pub fn takes_untagged_jobs(&self) -> bool {
+        self.run_untagged_jobs.unwrap_or(self.runner.is_some())
+    }
+
+    /// [`Self::may_serve`] of a job that was asked to be launched by this agent alone.
     pub fn may_serve_alone(&self, runner: &RunnerId, target: Option<&AgentTarget>) -> bool {
         if self.reserved {
             // Whoever adopted it vouched for it as an agent of this very runner.
@@ -181,12 +196,16 @@ impl Agent {
 
     /// Whether it would take another job of this type now.
     pub fn has_room(&self, kind: RunnerType, now: Timestamp) -> bool {
+        self.is_at_work(kind, now)
+            && self.live(now).is_some_and(|session| session.running < session.concurrency)
+    }
+
+    /// Whether it is there and takes jobs of this type, now or when it has room again.
+    pub fn is_at_work(&self, kind: RunnerType, now: Timestamp) -> bool {
         !self.disabled
-            && self.live(now).is_some_and(|session| {
-                !session.draining
-                    && session.running < session.concurrency
-                    && session.serves.contains(&kind)
-            })
+            && self
+                .live(now)
+                .is_some_and(|session| !session.draining && session.serves.contains(&kind))
     }
 
     /// Its place among those that have room: the least loaded first, then whoever was not offered
@@ -227,9 +246,10 @@ pub fn labels_fault(labels: &BTreeMap<String, String>) -> Option<String> {
     };
     labels.iter().find_map(|(name, value)| {
         if !fits(&LABEL, name) {
-            return Some(format!("a name must be {}", LABEL.rule));
+            return Some(format!("has a name that is not {}", LABEL.rule));
         }
-        (!fits(&LABEL_VALUE, value)).then(|| format!("a value must be {}", LABEL_VALUE.rule))
+        (!fits(&LABEL_VALUE, value))
+            .then(|| format!("has a value that is not {}", LABEL_VALUE.rule))
     })
 }
 
@@ -238,10 +258,11 @@ pub fn choose(agents: &[Agent], kind: RunnerType, now: Timestamp) -> Option<&Age
     agents.iter().filter(|agent| agent.has_room(kind, now)).min_by_key(|agent| agent.turn())
 }
 
-/// Why a job waits for one of `agents`, which all may serve its runner.
+/// Why a job waits for one of `agents`, which all may serve its runner. `target` is whom the runner asks for.
 pub fn why_waiting(
     agents: &[Agent],
     runner: &RunnerId,
+    target: Option<&AgentTarget>,
     kind: RunnerType,
     now: Timestamp,
 ) -> String {
@@ -249,7 +270,8 @@ pub fn why_waiting(
     let Some(latest) =
         agents.iter().filter_map(|agent| agent.session.as_ref()).max_by_key(|s| s.last_seen)
     else {
-        return format!("{wanted}: {NEVER_CONNECTED}");
+        let asked = target.map(|target| format!(" that {target}")).unwrap_or_default();
+        return format!("{wanted}: {NEVER_CONNECTED}{asked}");
     };
     let live: Vec<_> = agents.iter().filter(|agent| agent.live(now).is_some()).collect();
     if live.is_empty() {

@@ -62,6 +62,13 @@ fn an_agent_serves_the_runner_that_it_names_or_those_that_name_it() {
     assert!(!own.may_serve(&private, ids("b").as_ref()), "the runner wants another");
     assert!(free.may_serve(&private, ids("a").as_ref()));
     assert!(!free.may_serve(&private, None), "nobody names anybody");
+    let told = |agent: &Agent, run| Agent { run_untagged_jobs: Some(run), ..agent.clone() };
+    let (willing, choosy) = (told(&free, true), told(&own, false));
+    assert!(willing.may_serve(&private, None) && willing.may_serve(&other, None));
+    assert!(!willing.may_serve(&private, ids("b").as_ref()), "the runner wants another");
+    assert!(!choosy.may_serve(&private, None), "the runner does not name it");
+    assert!(choosy.may_serve(&private, ids("a").as_ref()));
+    assert!(!told(&own, true).may_serve(&other, None), "it wants its own only");
     for adoption in [Adoption::Pending, Adoption::Rejected] {
         assert!(!Agent { adoption, ..own.clone() }.may_serve(&private, None));
     }
@@ -70,7 +77,9 @@ fn an_agent_serves_the_runner_that_it_names_or_those_that_name_it() {
 #[test]
 fn the_reason_to_wait_says_what_is_missing() {
     let runner = "private".parse().unwrap();
-    let why = |agents: &[Agent], second| why_waiting(agents, &runner, KIND, at(second));
+    let why = |agents: &[Agent], second| why_waiting(agents, &runner, None, KIND, at(second));
+    let labels = AgentTarget::Labels([("region".to_owned(), "eu".to_owned())].into());
+    let ids = AgentTarget::Ids(["a", "b"].map(|id| id.parse().unwrap()).into());
     let idle = agent("a", 0, None);
     let full = agent("a", 4, None);
     let disabled = Agent { disabled: true, ..idle.clone() };
@@ -79,7 +88,9 @@ fn the_reason_to_wait_says_what_is_missing() {
         why(std::slice::from_ref(&idle), 100),
         why(&[full], 1),
         why(&[disabled], 1),
-        why_waiting(&[idle], &runner, RunnerType::DockerAgent, at(1)),
+        why_waiting(&[idle], &runner, None, RunnerType::DockerAgent, at(1)),
+        why_waiting(&[], &runner, Some(&labels), KIND, at(0)),
+        why_waiting(&[], &runner, Some(&ids), KIND, at(0)),
     ];
     insta::assert_snapshot!(said.join("\n"), @r"
     waiting for an agent of runner `private`: none has ever connected
@@ -87,5 +98,7 @@ fn the_reason_to_wait_says_what_is_missing() {
     waiting for an agent of runner `private`: all 1 that are connected are busy
     waiting for an agent of runner `private`: all are disabled
     waiting for an agent of runner `private`: those that are connected launch no jobs of type `docker-agent`
+    waiting for an agent of runner `private`: none has ever connected that has the labels `region=eu`
+    waiting for an agent of runner `private`: none has ever connected that is called `a` or `b`
     ");
 }

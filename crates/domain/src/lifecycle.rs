@@ -322,6 +322,9 @@ pub(crate) fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
             format!("the runner was silent for {} s and was stopped", MAX_SILENCE.as_secs())
         }
     };
+    // What it waited for all that time.
+    let waited = attempt.waiting.as_ref().filter(|_| attempt.claim.is_none());
+    let message = waited.map_or(message.clone(), |reason| format!("{message}: {reason}"));
     Outcome::Failed(Failure::new(FailureClass::Timeout, message))
 }
 

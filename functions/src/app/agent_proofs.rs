@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use canyon_api::agent::{KEY_AUDIENCE, KEY_TOKEN_LIFE, KeyClaims};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session};
 use canyon_domain::attempt::SecretHash;
-use canyon_domain::ids::{AgentId, OrgId, OrgUuid};
+use canyon_domain::ids::{AgentId, OrgId, OrgUuid, RunnerId};
 use canyon_domain::principal::{Principal, Role};
 use canyon_identity::agent_key::{AgentKey, KeyToken};
 use jiff::Timestamp;
@@ -24,6 +24,8 @@ pub(crate) struct AgentCaller {
     pub(crate) org_id: OrgId,
     /// The agent that the path names.
     pub(crate) agent: AgentId,
+    /// When the request came: what is shown must have been good then, however long the request waits.
+    pub(crate) at: Timestamp,
     pub(crate) proof: Proof,
 }
 
@@ -38,11 +40,7 @@ pub(crate) enum Proof {
 
 impl AgentCaller {
     /// What the caller has proved to be, if it has: by the token's word, or by this key.
-    pub(crate) fn identity(
-        &self,
-        key: Option<AgentKey>,
-        now: Timestamp,
-    ) -> Result<AgentIdentity, ApiError> {
+    pub(crate) fn identity(&self, key: Option<AgentKey>) -> Result<AgentIdentity, ApiError> {
         let token = match &self.proof {
             Proof::Token(_, principal) => {
                 return Ok(AgentIdentity::Token { principal: principal.id });
@@ -56,7 +54,7 @@ impl AgentCaller {
         if claims.sub != self.agent.as_str() || claims.aud != audience {
             return Err(ApiError::unauthorized());
         }
-        check_times(&claims, now.as_second())?;
+        check_times(&claims, self.at.as_second())?;
         Ok(AgentIdentity::Key { public_key: key.to_pem() })
     }
 
@@ -107,8 +105,11 @@ impl App {
         let Some(agent) = self.table.agent(caller.org, &caller.agent).await? else {
             return Err(unknown(caller));
         };
-        if caller.identity(key_of(&agent), self.now())? != agent.identity {
+        if caller.identity(key_of(&agent))? != agent.identity {
             return Err(another(&agent.id));
+        }
+        if self.has_lost_its_key(caller.org, &agent).await? {
+            return Err(key_replaced(&agent));
         }
         if agent.adoption == Adoption::Rejected {
             return Err(rejected(&agent.id));
@@ -118,6 +119,20 @@ impl App {
             return Err(superseded(&agent.id, number));
         }
         Ok(agent)
+    }
+
+    /// Whether the key of its runner, which alone vouched for it, was replaced since.
+    pub(super) async fn has_lost_its_key(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+    ) -> Result<bool, ApiError> {
+        if !agent.by_runner_key {
+            return Ok(false);
+        }
+        let (runners, key) =
+            (self.served_runners(org, agent.runner.as_ref()).await?, key_of(agent));
+        Ok(runners.iter().any(|runner| runner.key != key))
     }
 
     /// A token may be revoked while its agent waits.
@@ -153,6 +168,16 @@ pub(crate) fn another(id: &AgentId) -> ApiError {
 pub(crate) fn rejected(id: &AgentId) -> ApiError {
     let message =
         format!("agent `{id}` was rejected; an admin may change that: canyon adopt agent {id}");
+    ApiError::new(StatusCode::FORBIDDEN, message).with_detail("code", "rejected")
+}
+
+/// What vouched for it does so no more.
+pub(crate) fn key_replaced(agent: &Agent) -> ApiError {
+    let (id, runner) = (&agent.id, agent.runner.as_ref().map_or("", RunnerId::as_str));
+    let message = format!(
+        "the `key` of runner `{runner}` was replaced, and agent `{id}` was taken up by the former one: start it with \
+         the new key, or adopt it: canyon adopt agent {id}"
+    );
     ApiError::new(StatusCode::FORBIDDEN, message).with_detail("code", "rejected")
 }
 

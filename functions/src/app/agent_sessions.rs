@@ -1,7 +1,7 @@
 //! An agent begins and ends a session.
 
 use super::App;
-use super::agent_proofs::{AgentCaller, another, key_of, rejected};
+use super::agent_proofs::{AgentCaller, another, key_of, key_replaced, rejected};
 use crate::http::error::ApiError;
 use canyon_api::agent::{OLDEST_PROTOCOL, OpenSession, PROTOCOL, SessionOpened};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session, old_program};
@@ -41,10 +41,19 @@ impl App {
             let found = self.table.agent(caller.org, &caller.agent).await?;
             let key = given.or_else(|| found.as_ref().and_then(key_of));
             let now = self.now();
-            let identity = caller.identity(key, now)?;
+            let identity = caller.identity(key)?;
             let vouched = self.vouched(caller, body, key).await?;
+            let lost_its_key = match &found {
+                Some(agent) => self.has_lost_its_key(caller.org, agent).await?,
+                None => false,
+            };
             let agent = match found {
+                Some(agent) if lost_its_key && vouched.is_none() => {
+                    return Err(key_replaced(&agent));
+                }
                 Some(agent) if agent.identity == identity => agent,
+                // The same agent, with the new key of its runner: its jobs stay its own.
+                Some(agent) if lost_its_key => Agent { identity, ..agent },
                 // Whoever was first to use a name has no right to it that anybody vouched for.
                 Some(agent) if agent.adoption == Adoption::Pending && vouched.is_some() => {
                     self.forget_agent(None, caller.org, &agent.id).await?;
@@ -61,7 +70,7 @@ impl App {
                 Adoption::Pending if vouched.is_none() => return Ok(pending(body)),
                 Adoption::Pending | Adoption::Adopted => {}
             }
-            let warnings = warnings(&agent, body, vouched.is_none());
+            let warnings = warnings(&agent, body, vouched.is_none() || agent.settled_at.is_some());
             let Some(agent) = self.begin(caller, agent, body, vouched).await? else { continue };
             return self.opened(caller, agent, body, warnings).await;
         }
@@ -108,6 +117,9 @@ impl App {
             adoption,
             labels: body.labels.clone(),
             runner: body.runner.clone(),
+            run_untagged_jobs: body.run_untagged_jobs,
+            by_runner_key: vouched.is_some() && caller.principal().is_none(),
+            settled_at: None,
             disabled: false,
             reserved: body.reserved,
             created_at: now,
@@ -134,9 +146,15 @@ impl App {
         }
         match vouched {
             Some(vouched) => {
+                if agent.adoption == Adoption::Pending {
+                    agent.by_runner_key = caller.principal().is_none();
+                }
                 agent.adoption = Adoption::Adopted;
                 agent.runner = vouched.runner;
-                agent.labels = vouched.labels;
+                if agent.settled_at.is_none() {
+                    agent.labels = vouched.labels;
+                    agent.run_untagged_jobs = body.run_untagged_jobs;
+                }
             }
             // It was adopted as what it said it was then.
             None if body.runner != agent.runner => return Err(other_runner(&agent)),
@@ -188,7 +206,8 @@ impl App {
             protocol: body.protocol.min(PROTOCOL),
             warnings,
             pause_ms: 0,
-            held,
+            held: held.told,
+            held_later: held.later,
             strays,
         })
     }
@@ -250,6 +269,7 @@ fn pending(body: &OpenSession) -> SessionOpened {
         warnings: Vec::new(),
         pause_ms: PENDING_PAUSE,
         held: Vec::new(),
+        held_later: Vec::new(),
         strays: Vec::new(),
     }
 }
@@ -275,12 +295,16 @@ fn other_runner(agent: &Agent) -> ApiError {
     ApiError::conflict(message).with_detail("code", "another_runner")
 }
 
-fn warnings(agent: &Agent, body: &OpenSession, adopted_by_hand: bool) -> Vec<String> {
+fn warnings(agent: &Agent, body: &OpenSession, is_settled: bool) -> Vec<String> {
     let mut warnings: Vec<_> =
         old_program(&body.version, env!("CARGO_PKG_VERSION")).into_iter().collect();
-    if adopted_by_hand && agent.labels != body.labels {
+    let differs = [
+        ("labels", agent.labels != body.labels),
+        ("run_untagged_jobs", agent.run_untagged_jobs != body.run_untagged_jobs),
+    ];
+    for (what, _) in differs.iter().filter(|(_, differs)| is_settled && *differs) {
         warnings.push(format!(
-            "the agent's labels differ from those that it was adopted with, which count; to change them: \
+            "what the agent says of `{what}` is not what an administrator has seen or set, which counts; to change it: \
              canyon update agent {}",
             agent.id
         ));

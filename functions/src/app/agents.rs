@@ -1,7 +1,7 @@
 //! What people do with agents, and how many may wait for it.
 
 use super::App;
-use super::agent_proofs::{AgentCaller, Proof};
+use super::agent_proofs::{AgentCaller, Proof, key_of};
 use crate::http::error::ApiError;
 use axum::http::StatusCode;
 use canyon_api::agent::AgentUpdateBody;
@@ -9,6 +9,7 @@ use canyon_domain::agent::{Adoption, Agent};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{AgentId, OrgUuid, PrincipalId};
 use canyon_domain::principal::Principal;
+use canyon_identity::agent_key::AgentKey;
 use canyon_store::outcome::{Deleted, Saved};
 use canyon_store::pace::{Bucket, Turn};
 use jiff::SignedDuration;
@@ -32,18 +33,36 @@ impl App {
         found.ok_or_else(|| ApiError::not_found("agent", id))
     }
 
-    /// Vouches for an agent, or refuses it. It learns so at its next look.
-    pub(crate) async fn judge_agent(
+    /// Vouches for an agent; with a fingerprint, for that key and no other that may have come to show the same name.
+    pub(crate) async fn adopt_agent(
         &self,
         by: &Principal,
         id: &AgentId,
-        adoption: Adoption,
+        fingerprint: Option<&str>,
     ) -> Result<Agent, ApiError> {
-        let action = match adoption {
-            Adoption::Adopted => "agent.adopt",
-            Adoption::Rejected | Adoption::Pending => "agent.reject",
-        };
-        self.change_agent(by, id, action, |agent| agent.adoption = adoption).await
+        self.change_agent(by, id, "agent.adopt", |agent| {
+            let shown = key_of(agent).map(AgentKey::fingerprint);
+            if fingerprint.is_some_and(|wanted| shown.as_deref() != Some(wanted)) {
+                return Err(another_key(&agent.id));
+            }
+            agent.adoption = Adoption::Adopted;
+            agent.by_runner_key = false;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Refuses an agent. It learns so at its next look.
+    pub(crate) async fn reject_agent(
+        &self,
+        by: &Principal,
+        id: &AgentId,
+    ) -> Result<Agent, ApiError> {
+        self.change_agent(by, id, "agent.reject", |agent| {
+            agent.adoption = Adoption::Rejected;
+            Ok(())
+        })
+        .await
     }
 
     /// Changes what people say of an agent.
@@ -58,6 +77,11 @@ impl App {
             if let Some(labels) = &body.labels {
                 agent.labels.clone_from(labels);
             }
+            agent.run_untagged_jobs = body.run_untagged_jobs.or(agent.run_untagged_jobs);
+            if body.labels.is_some() || body.run_untagged_jobs.is_some() {
+                agent.settled_at = Some(self.now());
+            }
+            Ok(())
         })
         .await
     }
@@ -67,12 +91,12 @@ impl App {
         by: &Principal,
         id: &AgentId,
         action: &str,
-        change: impl Fn(&mut Agent),
+        change: impl Fn(&mut Agent) -> Result<(), ApiError>,
     ) -> Result<Agent, ApiError> {
         for _ in 0..MAX_TRIES {
             let before = self.agent(by, id).await?;
             let mut agent = before.clone();
-            change(&mut agent);
+            change(&mut agent)?;
             if agent == before {
                 return Ok(agent);
             }
@@ -152,6 +176,13 @@ impl App {
         let token = self.table.token_by_secret(hash).await?;
         token.map(|token| token.labels).ok_or_else(ApiError::unauthorized)
     }
+}
+
+fn another_key(id: &AgentId) -> ApiError {
+    let message = format!(
+        "agent `{id}` does not show the key with this fingerprint; see what it shows: canyon get agent {id}"
+    );
+    ApiError::conflict(message).with_detail("code", "another_key")
 }
 
 fn subject(id: &AgentId) -> String {

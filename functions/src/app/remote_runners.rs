@@ -5,7 +5,7 @@
 
 use super::App;
 use super::agent_desk::ServedRunner;
-use super::agent_proofs::{AgentCaller, Proof, check_times};
+use super::agent_proofs::{AgentCaller, Proof, check_times, key_of};
 use crate::http::error::ApiError;
 use axum::http::StatusCode;
 use canyon_api::agent::{KEY_AUDIENCE, KeyClaims, OpenSession, PROTOCOL, Poll};
@@ -59,7 +59,8 @@ impl App {
         let claims = key.verify::<Value>(&parsed).map_err(|_| foreign())?;
         self.check_claims(claims, &org_id, &id)?;
         let agent: AgentId = id.as_str().parse().map_err(|_| foreign())?;
-        let caller = AgentCaller { org, org_id, agent, proof: Proof::Key(token.to_owned()) };
+        let (at, proof) = (self.now(), Proof::Key(token.to_owned()));
+        let caller = AgentCaller { org, org_id, agent, at, proof };
         Ok(RemoteRunner { caller, runner })
     }
 
@@ -91,7 +92,7 @@ impl App {
         let number = self.session_of(by).await?;
         let mut agent = self.sign_of_life(caller, number, &Poll::default()).await?;
         loop {
-            for job in self.table.agent_work(caller.org, runner.uuid).await? {
+            for job in self.work_of_runner(caller.org, &agent, runner.uuid).await? {
                 if let Some(message) = self.message_of(caller, &agent, job).await? {
                     return Ok(Some(message));
                 }
@@ -117,7 +118,8 @@ impl App {
             && let Some(session) = &agent.session
         {
             let is_own = session.instance == POLLS && session.place == place;
-            if is_own && session.closed_at.is_none() && agent.adoption == Adoption::Adopted {
+            let may_go_on = agent.adoption == Adoption::Adopted && key_of(agent) == runner.key;
+            if is_own && session.closed_at.is_none() && may_go_on {
                 return Ok(session.number);
             }
             if !is_own && session.is_live(self.now()) {
@@ -132,6 +134,7 @@ impl App {
             place,
             labels: [].into(),
             runner: Some(runner.id.clone()),
+            run_untagged_jobs: None,
             reserved: false,
             concurrency: CONCURRENCY,
             public_key: runner.key.map(AgentKey::to_pem),

@@ -34,6 +34,11 @@ impl App {
         by: &Principal,
         order: TokenOrder,
     ) -> Result<(TokenRecord, SecretString), ApiError> {
+        if let Some(runner) = &order.runner
+            && self.table.runner(by.org, runner).await?.is_none()
+        {
+            return Err(ApiError::field("runner_id", format!("there is no runner `{runner}`")));
+        }
         let now = self.now();
         let id = PrincipalId(self.entropy.id(now));
         let secret = bearer::api_token(self.entropy.as_ref());

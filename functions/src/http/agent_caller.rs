@@ -32,7 +32,7 @@ impl FromRequestParts<App> for AgentCaller {
                 }
                 let agent = agent.ok_or_else(ApiError::not_an_id)?;
                 let (org, org_id) = (principal.org, principal.org_id.clone());
-                Ok(Self { org, org_id, agent, proof: Proof::Token(hash, principal) })
+                Ok(Self { org, org_id, agent, at: app.now(), proof: Proof::Token(hash, principal) })
             }
             Some(_) => Err(ApiError::unauthorized()),
             None => {
@@ -43,7 +43,7 @@ impl FromRequestParts<App> for AgentCaller {
                 let org = app.organization_of_agents(&org_id).await?;
                 let org = org.ok_or_else(ApiError::unauthorized)?;
                 note_organization(&org_id);
-                Ok(Self { org, org_id, agent, proof: Proof::Key(secret) })
+                Ok(Self { org, org_id, agent, at: app.now(), proof: Proof::Key(secret) })
             }
         }
     }

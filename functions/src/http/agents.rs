@@ -6,10 +6,11 @@ use super::error::ApiError;
 use super::paging;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use crate::App;
+use crate::app::agent_proofs::key_of;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use canyon_api::agent::{AgentQuery, AgentUpdateBody, AgentView, SessionView};
+use canyon_api::agent::{AdoptQuery, AgentQuery, AgentUpdateBody, AgentView, SessionView};
 use canyon_api::page::{Page, PageQuery};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session, labels_fault, old_program};
 use canyon_domain::ids::AgentId;
@@ -111,14 +112,16 @@ async fn forget(
     params(
         ("orgId" = String, Path, description = "The organization."),
         ("agentId" = String, Path, description = "The agent."),
+        AdoptQuery,
     ),
     responses((status = 200, description = "It is adopted.", body = AgentView), OfAction))]
 async fn adopt(
     State(app): State<App>,
     caller: Admin,
     Ids((_, id)): Ids<(String, AgentId)>,
+    Params(query): Params<AdoptQuery>,
 ) -> Result<Json<AgentView>, ApiError> {
-    let agent = app.judge_agent(&caller, &id, Adoption::Adopted).await?;
+    let agent = app.adopt_agent(&caller, &id, query.fingerprint.as_deref()).await?;
     Ok(Json(render(agent, app.now())))
 }
 
@@ -135,7 +138,7 @@ async fn reject(
     caller: Admin,
     Ids((_, id)): Ids<(String, AgentId)>,
 ) -> Result<Json<AgentView>, ApiError> {
-    let agent = app.judge_agent(&caller, &id, Adoption::Rejected).await?;
+    let agent = app.reject_agent(&caller, &id).await?;
     Ok(Json(render(agent, app.now())))
 }
 
@@ -146,15 +149,15 @@ fn render(of: Agent, now: Timestamp) -> AgentView {
         Some(session) if session.running > 0 => "busy",
         Some(_) => "idle",
     };
-    let (fingerprint, principal) = match &of.identity {
-        AgentIdentity::Key { public_key } => {
-            (AgentKey::from_pem(public_key).ok().map(AgentKey::fingerprint), None)
-        }
-        AgentIdentity::Token { principal } => (None, Some(principal.to_string())),
+    let fingerprint = key_of(&of).map(AgentKey::fingerprint);
+    let principal = match &of.identity {
+        AgentIdentity::Key { .. } => None,
+        AgentIdentity::Token { principal } => Some(principal.to_string()),
     };
     AgentView {
         state: of.adoption,
         availability: availability.to_owned(),
+        run_untagged_jobs: of.takes_untagged_jobs(),
         labels: of.labels,
         runner_id: of.runner.map(String::from),
         disabled: of.disabled,

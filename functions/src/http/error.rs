@@ -57,7 +57,8 @@ impl ApiError {
 
     /// 409: others changed the same thing again and again meanwhile.
     pub fn contended(thing: impl std::fmt::Display) -> Self {
-        let conflict = Self::conflict(format!("`{thing}` is being changed by others; try again"));
+        let conflict = Self::conflict(format!("`{thing}` is being changed by others; try again"))
+            .with_detail("code", "contended");
         Self { passing: true, ..conflict }
     }
 

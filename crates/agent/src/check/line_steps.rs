@@ -24,6 +24,7 @@ pub(super) async fn check(settings: &Settings, http: reqwest::Client, report: &m
         Some(fingerprint) => format!("by its own key with the fingerprint {fingerprint}"),
         None => "by a token".to_owned(),
     };
+    let is_token = sign_in.fingerprint().is_none();
     let (url, org, name) = (&settings.api_url, &settings.org, &settings.name);
     let line = Line::new(http, url, org, name, sign_in, clock);
     let poll = Poll { wait_seconds: 0, ..Poll::default() };
@@ -45,6 +46,11 @@ pub(super) async fn check(settings: &Settings, http: reqwest::Client, report: &m
                 "Canyon knows `{name}` by that; `canyon get agent {name}` shows whether it is adopted"
             );
             report.ok(Step::Agent, found);
+        }
+        // A key is nobody's until it is adopted; a token is good or not.
+        LineError::Refused { status: 401, .. } if is_token => {
+            report.failed(Step::SignIn, format!("Canyon does not take the token: {error}"));
+            report.skipped(Step::Agent, "`sign_in` failed");
         }
         LineError::Refused { .. } if error.is_stranger() => {
             report.ok(Step::SignIn, shown);

@@ -20,6 +20,13 @@ const TIMEOUT: Duration = Duration::from_mins(2);
 /// The account of pods unless a definition says another.
 const ACCOUNT: &str = "default";
 
+/// Whether local jobs find what they run.
+fn has_executable() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .any(|folder| ["tofu", "terraform"].iter().any(|name| folder.join(name).is_file()))
+}
+
 pub(super) async fn check(
     settings: &Settings,
     kind: &dyn Kind,
@@ -30,6 +37,10 @@ pub(super) async fn check(
         Ok(Ok(place)) => report.ok(Step::Platform, format!("jobs run in {place}")),
         Ok(Err(error)) => return report.failed(Step::Platform, error),
         Err(_) => return report.failed(Step::Platform, "does not answer in time"),
+    }
+    if settings.dispatcher.kind == DispatcherType::Local && !has_executable() {
+        let reason = "neither `tofu` nor `terraform` is on the PATH, and jobs need one of them";
+        report.failed(Step::Platform, reason);
     }
     let definition = match definition.map(read).transpose() {
         Ok(definition) => definition.or_else(|| made_up(settings)),

@@ -33,11 +33,15 @@ pub(super) fn kind(
         "extra_service_discovery_hosts",
         "is not used: jobs know Canyon by its address alone",
     );
+    values.refuse(
+        "acknowledge_shared_instance_credentials",
+        "is not used: whether tasks run on instances is for a runner to say, in its `job`",
+    );
     match values.text("launch_type").map(|word| word.to_ascii_lowercase()).as_deref() {
         None | Some("fargate") => {}
         Some("ec2") => values.fault(
             "launch_type",
-            "is `ec2`, and this agent starts tasks on Fargate alone: on EC2 a task reaches the \
+            "is `ec2`, and that is for a runner to say (`job.launch_type`): on EC2 a task reaches the \
              credentials of its machine",
         ),
         Some(_) => values.fault("launch_type", "is not `fargate`"),

@@ -36,13 +36,17 @@ impl LocalKind {
     ///
     /// # Errors
     ///
-    /// [`KindError`] when the program of jobs is missing.
+    /// [`KindError`] when the program of jobs is missing, or the folder cannot be made that they are in.
     pub fn new(settings: &Settings) -> Result<Self, KindError> {
         let program = settings.runner_program.clone().or_else(runner_program);
         let program = program.filter(|program| program.is_file()).ok_or_else(|| {
             let reason = "there is no `canyon-runner` beside the agent or on the PATH, and \
                           CANYON_AGENT_RUNNER_PROGRAM does not name it";
             KindError(reason.to_owned())
+        })?;
+        std::fs::create_dir_all(&settings.state_dir).map_err(|error| {
+            let folder = settings.state_dir.display();
+            KindError(format!("CANYON_AGENT_STATE_DIR: `{folder}` cannot be made: {error}"))
         })?;
         let (runners, hint) = (Mutex::default(), Arc::default());
         Ok(Self {

@@ -32,7 +32,7 @@ pub const OURS: [&str; 5] = [
 ];
 
 /// The settings, but for those of the jobs' platform.
-pub const NAMES: [Name; 25] = [
+pub const NAMES: [Name; 26] = [
     name("api_url", &["CANYON_API_URL", "CANYON_ENDPOINT"], "Where Canyon is"),
     name(
         "org",
@@ -46,6 +46,11 @@ pub const NAMES: [Name; 25] = [
     ),
     name("name", &["CANYON_AGENT_NAME"], "The agent's name; without it, the machine's"),
     name("labels", &["CANYON_AGENT_LABELS"], "What runners may choose it by: NAME=VALUE,..."),
+    name(
+        "run_untagged_jobs",
+        &["CANYON_AGENT_RUN_UNTAGGED_JOBS"],
+        "Whether it takes the jobs of runners that name no agents [only with a runner to serve]",
+    ),
     name(
         "service_account_path",
         &["CANYON_SERVICE_ACCOUNT_PATH"],

@@ -149,11 +149,15 @@ fn everything_that_is_wrong_is_said_at_once_with_its_reason() {
         ("CANYON_AGENT_KEY_FILE", "/k"),
         ("CANYON_AGENT_KEY_SECRET", "k"),
         ("CANYON_SERVICE_DISCOVERY_HOST", "other.example.com"),
-        ("CANYON_AGENT_LABELS", "a=b,c"),
+        ("CANYON_AGENT_LABELS", "a=b,c,a=d,x y=z"),
+        ("CANYON_AGENT_RUN_UNTAGGED_JOBS", "perhaps"),
         ("CANYON_JOB_DISPATCHER_TYPE", "nomad"),
     ])).unwrap_err(), @r"
     CANYON_AGENT_KEY_SECRET stands against CANYON_AGENT_KEY_FILE: the agent signs in by one of them
+    CANYON_AGENT_LABELS has a name that is not a label: letters, digits and `._-/`, starting with a letter or digit
     CANYON_AGENT_LABELS is not NAME=VALUE,...
+    CANYON_AGENT_LABELS says `a` twice
+    CANYON_AGENT_RUN_UNTAGGED_JOBS is neither true nor false
     CANYON_CREDENTIAL_HELPER_CMD_ARGS says how to sign in as a service account, and CANYON_SERVICE_ACCOUNT_PATH is not set
     CANYON_JOB_DISPATCHER_TYPE is none of kubernetes, ecs, docker and local
     CANYON_SERVICE_DISCOVERY_HOST is not the host of CANYON_API_URL: Canyon is found by that alone

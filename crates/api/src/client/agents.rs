@@ -54,6 +54,16 @@ impl Client {
         self.read(self.request(Method::POST, &["agents", id, "actions", "adopt"])).await
     }
 
+    /// Lets an agent work, if it shows the key with this fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// 404 when there is none of that name, 409 when it shows another key.
+    pub async fn adopt_key(&self, id: &str, fingerprint: &str) -> Result<AgentView, ClientError> {
+        let request = self.request(Method::POST, &["agents", id, "actions", "adopt"]);
+        self.read(request.query(&[("fingerprint", fingerprint)])).await
+    }
+
     /// Refuses an agent.
     ///
     /// # Errors

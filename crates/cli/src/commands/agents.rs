@@ -23,6 +23,26 @@ enum What {
     },
 }
 
+/// Which agent, and by which key.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AdoptArguments {
+    #[command(subcommand)]
+    what: Adopted,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Adopted {
+    /// An agent
+    #[command(visible_alias = "agents")]
+    Agent {
+        /// Its id
+        id: String,
+        /// Adopt it only by this key: the fingerprint that it printed at its start
+        #[arg(long)]
+        fingerprint: Option<String>,
+    },
+}
+
 impl Arguments {
     fn resource(self) -> Resource {
         let What::Agent { id } = self.what;
@@ -30,29 +50,34 @@ impl Arguments {
     }
 }
 
-/// What is said of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Judgement {
-    /// It is ours, and may work.
-    Adopt,
-    /// It is not ours.
-    Reject,
-}
-
-pub(crate) async fn judge(
-    arguments: Arguments,
-    judgement: Judgement,
+pub(crate) async fn adopt(
+    arguments: AdoptArguments,
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let resource = arguments.resource();
-    let (action, done) = match judgement {
-        Judgement::Adopt => ("adopt", "adopted"),
-        Judgement::Reject => ("reject", "rejected"),
-    };
+    let Adopted::Agent { id, fingerprint } = arguments.what;
+    let options = fingerprint.map(|fingerprint| ("fingerprint", fingerprint));
+    judge(Resource::new(Kind::Agent, id), ("adopt", "adopted"), options, client, output).await
+}
+
+pub(crate) async fn reject(
+    arguments: Arguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    judge(arguments.resource(), ("reject", "rejected"), None, client, output).await
+}
+
+async fn judge(
+    resource: Resource,
+    (action, done): (&str, &str),
+    options: Option<(&str, String)>,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
     let mut path = resource.path();
     path.extend(["actions", action]);
-    match client.act(&path, &[]).await {
+    match client.act(&path, options.as_slice()).await {
         Ok(agent) => {
             output.notice(&format!("{done} agent `{}`", resource.id));
             output.thing(&agent)?;

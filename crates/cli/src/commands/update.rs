@@ -75,6 +75,14 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
+    /// An agent: what runners choose it by (`labels`), `run_untagged_jobs`, `disabled`
+    #[command(visible_alias = "agents")]
+    Agent {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        body: BodyArguments,
+    },
     /// A service account; its `trust_policies` replace the stored ones, and its tokens end
     #[command(visible_alias = "service-accounts")]
     ServiceAccount {
@@ -97,6 +105,7 @@ pub(crate) async fn run(
         What::EnvironmentType { id, body } => (Resource::new(Kind::EnvironmentType, id), body),
         What::EventSource { id, body } => (Resource::new(Kind::EventSource, id), body),
         What::RunnerProfile { id, body } => (Resource::new(Kind::RunnerProfile, id), body),
+        What::Agent { id, body } => (Resource::new(Kind::Agent, id), body),
         What::ServiceAccount { id, body } => (Resource::new(Kind::ServiceAccount, id), body),
         What::RunnerRule { id, .. } => {
             return Err(CliError::usage_with_hint(

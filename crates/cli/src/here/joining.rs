@@ -67,11 +67,7 @@ impl Here {
         let (sign_in, clock) = (self.sign_in(&key), Arc::default());
         let line = Line::new(http.clone(), client.url(), &self.org, &self.name, sign_in, clock);
         self.ask(&line, &*kind).await?;
-        let known = client.agent(self.name.as_str()).await?;
-        if known.fingerprint != Some(key.public().fingerprint()) {
-            return Err(CliError::usage("another agent is called like this process; try again"));
-        }
-        client.adopt_agent(self.name.as_str()).await?;
+        client.adopt_key(self.name.as_str(), &key.public().fingerprint()).await?;
         let work = canyon_agent::run_as(settings, kind, self.sign_in(&key), http, Stop::of(stops));
         agent.work = Some(tokio::spawn(work));
         agent.until_it_works(client).await
@@ -91,6 +87,7 @@ impl Here {
             serves: vec![self.kind],
             place: kind.place().await.map_err(|error| failed(error.to_string()))?,
             labels: BTreeMap::new(),
+            run_untagged_jobs: None,
             runner: Some(self.runner.clone()),
             reserved: true,
             concurrency: 1,
@@ -120,6 +117,7 @@ impl Here {
             runner: Some(self.runner.clone()),
             name: self.name.clone(),
             labels: BTreeMap::new(),
+            run_untagged_jobs: None,
             identity: IdentitySettings::OwnKey,
             dispatcher,
             state_dir: self.state_dir.clone(),

@@ -19,6 +19,8 @@ use tokio::time::{Instant, sleep, timeout};
 pub(super) const JOINING: Duration = Duration::from_secs(30);
 /// How long the agent stays to clear away after the end.
 pub(super) const DRAIN: Duration = Duration::from_secs(15);
+/// How long its last word may take when somebody has asked twice.
+const HURRIED: Duration = Duration::from_secs(3);
 /// Tries of a request that must not be lost.
 const TRIES: u32 = 5;
 pub(super) const PAUSE: Duration = Duration::from_millis(300);
@@ -113,7 +115,10 @@ impl OwnAgent {
                         return Err(CliError::Detached { id: id.to_owned() });
                     }
                     display.line("cancelling: the run saves its state and frees its lock");
-                    cancel(client, id).await?;
+                    tokio::select! {
+                        done = cancel(client, id) => done?,
+                        _ = interrupts.next() => return Err(CliError::Detached { id: id.to_owned() }),
+                    }
                 }
             }
         }
@@ -133,10 +138,20 @@ impl OwnAgent {
                 _ = interrupts.next(), if !interrupts.is_hurried() => {}
             }
         }
-        if let Err(error) = forget(client, &self.name).await {
+        let hurried = interrupts.is_hurried();
+        let patience = if hurried { HURRIED } else { DRAIN };
+        let problem = tokio::select! {
+            forgotten = timeout(patience, forget(client, &self.name)) => match forgotten {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some("it does not answer".to_owned()),
+            },
+            _ = interrupts.next(), if !hurried => Some("interrupted".to_owned()),
+        };
+        if let Some(problem) = problem {
             let name = &self.name;
             output.notice(&format!(
-                "warning: Canyon still knows of agent `{name}` ({error}): canyon forget agent {name}"
+                "warning: Canyon still knows of agent `{name}` ({problem}): canyon forget agent {name}"
             ));
         }
         self.clear(output);

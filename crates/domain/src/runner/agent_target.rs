@@ -19,6 +19,23 @@ pub enum AgentTarget {
     Labels(BTreeMap<String, String>),
 }
 
+/// What stands behind "an agent that": `is called a or b`, `has the labels x=y`.
+impl std::fmt::Display for AgentTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ids(ids) => {
+                let ids: Vec<_> = ids.iter().map(|id| format!("`{id}`")).collect();
+                write!(f, "is called {}", ids.join(" or "))
+            }
+            Self::Labels(labels) => {
+                let labels: Vec<_> =
+                    labels.iter().map(|(name, value)| format!("`{name}={value}`")).collect();
+                write!(f, "has the labels {}", labels.join(", "))
+            }
+        }
+    }
+}
+
 impl AgentTarget {
     /// Whether the agent `id` with the labels `labels` is meant.
     ///

@@ -36,7 +36,7 @@ pub struct IssuerKeys {
 #[derive(Debug, Default)]
 struct Entry {
     known: Mutex<Known>,
-    asking: tokio::sync::Mutex<()>,
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Entry {
@@ -97,21 +97,30 @@ impl IssuerKeys {
         if let Some(keys) = fresh(self.clock.now()) {
             return Ok(keys);
         }
-        let asking = entry.asking.lock().await;
+        let asking = entry.asking.clone().lock_owned().await;
         // Others may have asked meanwhile.
         let now = self.clock.now();
         if let Some(keys) = fresh(now) {
             return Ok(keys);
         }
         if entry.known().begins_to_ask(now) {
-            match self.fetch.fetch(issuer).await {
-                Ok(keys) => entry.known().keys = Some((Arc::new(keys), now)),
-                Err(error) => {
-                    tracing::warn!(%issuer, error = %Causes(&error), "cannot fetch an issuer's keys");
+            // In a task of its own: it counts as asked, and whoever asks may be gone before the answer comes.
+            let (fetch, issuer, asked) = (self.fetch.clone(), issuer.clone(), entry.clone());
+            let answer = tokio::spawn(async move {
+                match fetch.fetch(&issuer).await {
+                    Ok(keys) => asked.known().keys = Some((Arc::new(keys), now)),
+                    Err(error) => {
+                        tracing::warn!(%issuer, error = %Causes(&error), "cannot fetch an issuer's keys");
+                    }
                 }
+                drop(asking);
+            });
+            if let Err(error) = answer.await {
+                tracing::error!(%error, "a fetch of keys ended early");
             }
+        } else {
+            drop(asking);
         }
-        drop(asking);
         let keys = entry.known().keys(now, STALE).cloned();
         keys.ok_or_else(|| "the keys of its issuer are not known".to_owned())
     }
