@@ -170,7 +170,8 @@ async fn nobody_is_there_for_a_runner_until_an_agent_that_it_names_is_heard() {
     let mut berlin = far.agent("berlin").await;
     let absence = async |id: &str| far.dispatcher(&named(id)).absence().await;
     assert_eq!(absence("berlin").await, None);
-    let never = "waiting for an agent of runner `far`: none has ever connected";
+    let never =
+        "waiting for an agent of runner `far`: none has ever connected that is called `boston`";
     assert_eq!(absence("boston").await.as_deref(), Some(never));
     far.clock().by(61);
     assert!(absence("berlin").await.unwrap().contains("runner `far`, last seen 20"));
