@@ -19,6 +19,7 @@ mod image;
 mod kills;
 mod life;
 mod refusals;
+mod remote_runner;
 mod sign_in;
 mod states;
 mod trust;
