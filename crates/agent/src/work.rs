@@ -17,7 +17,7 @@ const NOTHING_NEW: Duration = Duration::from_millis(500);
 const CLEARING: Duration = Duration::from_secs(10);
 /// How long it waits for word while it finishes: it looks after each whether it may go. A request that is given up
 /// goes on at Canyon, so it is short rather than dropped.
-const FINISHING: Duration = Duration::from_secs(1);
+const FINISHING_SECONDS: u32 = 1;
 
 /// What follows a session.
 pub(crate) enum Next {
@@ -123,7 +123,7 @@ impl Desk {
         let poll = Poll {
             running,
             draining,
-            wait_seconds: if draining { 1 } else { MAX_WAIT },
+            wait_seconds: if draining { FINISHING_SECONDS } else { MAX_WAIT },
             last_error: self.status.last_trouble(),
         };
         let (line, stop, freed) = (self.line.clone(), self.stop.clone(), self.freed.clone());
@@ -222,7 +222,8 @@ impl Desk {
     pub(crate) async fn rest(&mut self, pause: Duration) {
         let signals = self.stop.count();
         if !pause.is_zero() {
-            let pause = if signals > 0 { pause.min(FINISHING) } else { pause };
+            let finishing = Duration::from_secs(FINISHING_SECONDS.into());
+            let pause = if signals > 0 { pause.min(finishing) } else { pause };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.stop.asked(signals + 1) => {}

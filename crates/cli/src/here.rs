@@ -11,16 +11,13 @@ pub(crate) use interrupts::Interrupts;
 
 use crate::error::CliError;
 use crate::settings::variable;
-use canyon_agent::kinds::local::runner_program;
+use canyon_agent::kinds::local::{has_executable, runner_program};
 use canyon_api::client::Client;
 use canyon_domain::ids::{AgentId, OrgId, RunnerId};
 use canyon_domain::runner::RunnerType;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
-
-/// Programs that apply modules.
-const TOFU: [&str; 2] = ["tofu", "terraform"];
 
 /// What is known before anything is written.
 #[derive(Debug)]
@@ -60,7 +57,7 @@ impl Here {
                 "it comes with `canyon`: put it beside it",
             )
         })?;
-        if !TOFU.iter().any(|program| is_on_path(program)) {
+        if !has_executable() {
             return Err(CliError::usage_with_hint(
                 "there is neither OpenTofu (`tofu`) nor Terraform on the PATH",
                 "install OpenTofu 1.6 or newer",
@@ -82,11 +79,6 @@ impl Here {
 
 fn text(answer: &Value, pointer: &str) -> String {
     answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-fn is_on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// `cli-<user>-<random>`.

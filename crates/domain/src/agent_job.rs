@@ -111,7 +111,7 @@ pub struct Taken {
     pub session: u64,
     /// Where the job runs.
     pub place: String,
-    /// When it was taken.
+    /// When it was taken, or taken over.
     pub at: Timestamp,
     /// It was another's or an earlier session's, and this one has not been heard of it yet: so it must be told.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -254,7 +254,7 @@ impl AgentJob {
             return false;
         };
         let same_agent = taken.agent == by.id;
-        // One that was forgotten counts its sessions anew.
+        // One that was forgotten counts its sessions anew, from the first that goes on with the job.
         let newer = session.number > taken.session || by.created_at > taken.at;
         let abandoned = holder
             .is_none_or(|holder| holder.live(now).is_none_or(|live| live.number != taken.session));
@@ -264,6 +264,7 @@ impl AgentJob {
             taken.handed_over = !same_agent;
             taken.agent = by.id.clone();
             taken.session = session.number;
+            taken.at = now;
         }
         may
     }

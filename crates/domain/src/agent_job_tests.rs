@@ -115,6 +115,9 @@ fn a_job_that_was_taken_stays_with_its_place() {
     assert!(!job.take_over(&forgotten, Some(&forgotten), at(200)), "an older session");
     forgotten.created_at = at(150);
     assert!(job.take_over(&forgotten, Some(&forgotten), at(200)), "it counts its sessions anew");
+    let restarted = Agent { created_at: at(150), ..agent("three", 2, "here", 201) };
+    assert!(job.take_over(&restarted, Some(&restarted), at(201)));
+    assert!(!job.take_over(&forgotten, Some(&restarted), at(202)), "its fence holds from then on");
 }
 
 #[test]

@@ -323,8 +323,10 @@ pub(crate) fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
         }
     };
     // What it waited for all that time.
-    let waited = attempt.waiting.as_ref().filter(|_| attempt.claim.is_none());
-    let message = waited.map_or(message.clone(), |reason| format!("{message}: {reason}"));
+    let message = match &attempt.waiting {
+        Some(reason) if attempt.claim.is_none() => format!("{message}: {reason}"),
+        Some(_) | None => message,
+    };
     Outcome::Failed(Failure::new(FailureClass::Timeout, message))
 }
 

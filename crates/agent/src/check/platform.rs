@@ -2,6 +2,7 @@
 
 use super::report::{Report, Step};
 use crate::kinds::Kind;
+use crate::kinds::local::has_executable;
 use crate::settings::Settings;
 use crate::settings::dispatcher::DispatcherType;
 use canyon_dispatch::{Steps, Target};
@@ -19,13 +20,6 @@ use tokio::sync::mpsc;
 const TIMEOUT: Duration = Duration::from_mins(2);
 /// The account of pods unless a definition says another.
 const ACCOUNT: &str = "default";
-
-/// Whether local jobs find what they run.
-fn has_executable() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .any(|folder| ["tofu", "terraform"].iter().any(|name| folder.join(name).is_file()))
-}
 
 pub(super) async fn check(
     settings: &Settings,

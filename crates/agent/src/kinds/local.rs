@@ -110,9 +110,17 @@ fn of_container(definition: &RunnerDefinition) -> BTreeMap<OsString, OsString> {
 /// The program of jobs, beside this one or on the PATH.
 pub fn runner_program() -> Option<PathBuf> {
     let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name(PROGRAM));
+    beside.filter(|program| program.is_file()).or_else(|| on_path(PROGRAM))
+}
+
+/// Whether the PATH has what jobs run, one of these two.
+pub fn has_executable() -> bool {
+    ["tofu", "terraform"].into_iter().any(|program| on_path(program).is_some())
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
-    beside.into_iter().chain(on_path).find(|program| program.is_file())
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|found| found.is_file())
 }
 
 #[async_trait]
