@@ -15,7 +15,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) const NAME: &str = "east-1";
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(3);
 const STOP_SECONDS: u64 = 5;
 
 /// A site whose runner has its jobs launched by agents of the name [`NAME`], and one such agent's process.

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(3);
 /// A site whose runner is of an agent kind, and of which no agent has ever been heard.
 async fn far(configuration: Value) -> Site {
     let server = Server::start().await;

@@ -7,7 +7,7 @@ use reqwest::Method;
 use std::fs;
 use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(3);
 
 /// Notes the variables of OpenTofu's own process (a shell drops names with a colon), says one of them aloud, and
 /// goes on when it is told to.

@@ -14,7 +14,7 @@ use uuid::Uuid;
 const PIPELINE: &str = "210987654321";
 const SOURCE: &str = "com.acme.ci";
 /// For what takes a moment.
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_mins(2);
 /// What the stream does not tell, the sweep tells a minute after the end.
 const TOLD: Duration = Duration::from_secs(100);
 

@@ -22,7 +22,7 @@ const KILLED: f64 = 0.08;
 /// Within this time after the begin of one.
 const MOMENTS: Duration = Duration::from_millis(150);
 const SEED: u64 = 20_261;
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(5);
 
 fn rules() -> Vec<FaultRule> {
     vec![

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const START: Duration = Duration::from_secs(30);
+const START: Duration = Duration::from_mins(2);
 
 /// A setting: the file that the server has in the place of `/etc/hosts`.
 pub(crate) const HOSTS_FILE: &str = "HOSTS_FILE";

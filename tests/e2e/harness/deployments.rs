@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 /// Nothing here takes long; what takes longer hangs.
-pub(crate) const LIMIT: Duration = Duration::from_secs(90);
+pub(crate) const LIMIT: Duration = Duration::from_mins(4);
 
 /// A request to deploy `module` to `env`.
 pub(crate) fn request(env: &str, module: Option<Module>) -> DeploymentCreateBody {

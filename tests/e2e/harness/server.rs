@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A debug build on a busy machine needs a moment; one that does not come up must not hang.
-const START: Duration = Duration::from_secs(30);
+const START: Duration = Duration::from_mins(2);
 
 /// A running server, which ends with this value, and its jobs with it.
 pub(crate) struct Server {

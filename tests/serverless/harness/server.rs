@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 /// Debug builds on a busy machine need a moment; what does not come up must not hang.
-const START: Duration = Duration::from_mins(1);
+const START: Duration = Duration::from_mins(3);
 /// A minute of AWS in two seconds.
 const SCALE: u32 = 30;
 
