@@ -5,8 +5,9 @@
 //! another function may have written, only the pause is left. A hint carries nothing, so a lost one
 //! costs a moment and never an answer.
 
+use canyon_store::deployment_lists::Due;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 /// Hints that something was written. Cheap to clone.
@@ -14,7 +15,11 @@ use tokio::time::Instant;
 pub struct Changes {
     sender: watch::Sender<u64>,
     pause: Duration,
+    ends: Option<mpsc::Sender<Due>>,
 }
+
+/// The most ends that wait for whoever clears away after them.
+const MAX_ENDS: usize = 1_000;
 
 /// Between two looks, however many hints come: a busy table must not be read in a tight loop.
 const BREATH: Duration = Duration::from_millis(15);
@@ -22,7 +27,24 @@ const BREATH: Duration = Duration::from_millis(15);
 impl Changes {
     /// Hints, with a look at least every `pause`.
     pub fn new(pause: Duration) -> Self {
-        Self { sender: watch::Sender::new(0), pause }
+        Self { sender: watch::Sender::new(0), pause, ends: None }
+    }
+
+    /// The same, and where it tells of each deployment that has ended. Without it nobody is told, as on
+    /// Lambda, where the table's stream tells.
+    pub fn telling_ends(self) -> (Self, mpsc::Receiver<Due>) {
+        let (ends, told) = mpsc::channel(MAX_ENDS);
+        (Self { ends: Some(ends), ..self }, told)
+    }
+
+    /// Says that the end of a deployment was written, which happens once. Where too many wait already it is
+    /// dropped: then the job's own time to live clears it away.
+    pub(crate) fn ended(&self, ended: Due) {
+        if let Some(ends) = &self.ends
+            && ends.try_send(ended).is_err()
+        {
+            tracing::debug!(deployment = %ended.id, "nobody is told of its end");
+        }
     }
 
     /// Says that something was written.
@@ -71,7 +93,9 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use canyon_domain::ids::{DeploymentId, OrgUuid};
     use std::sync::atomic::{AtomicU32, Ordering};
+    use uuid::Uuid;
 
     #[tokio::test(start_paused = true)]
     async fn a_waiter_looks_after_a_hint_and_gives_up_at_its_time() {
@@ -88,5 +112,23 @@ mod tests {
         assert_eq!(changes.until(Duration::from_secs(20), look).await, Ok(Some(())));
         let never = async || Ok::<Option<()>, ()>(None);
         assert_eq!(changes.until(Duration::from_secs(20), never).await, Ok(None));
+    }
+
+    #[tokio::test]
+    async fn ends_are_told_in_their_order_and_what_nobody_takes_holds_up_nobody() {
+        let end = |number: u128| Due {
+            org: OrgUuid(Uuid::from_u128(1)),
+            id: DeploymentId(Uuid::from_u128(number)),
+        };
+        let (changes, mut told) = Changes::new(Duration::from_secs(1)).telling_ends();
+        let count = MAX_ENDS as u128;
+        (0..=count).for_each(|number| changes.clone().ended(end(number)));
+        for number in 0..count {
+            assert_eq!(told.try_recv().ok(), Some(end(number)));
+        }
+        assert!(told.try_recv().is_err(), "the last one found no room");
+        drop(told);
+        changes.ended(end(1));
+        Changes::new(Duration::from_secs(1)).ended(end(1));
     }
 }

@@ -50,8 +50,7 @@ impl Launcher {
             self.table.come_back(due.org, due.id, now + AGAIN).await?;
             self.tell_history(due, deployment).await?;
         }
-        let patience = if why == Why::Told { FAREWELL } else { Duration::ZERO };
-        let left = self.forget(due, deployment, patience).await?;
+        let left = self.forget(due, deployment, why).await?;
         let is_clear = matches!(left, Left::Nothing);
         if let Left::Job(dispatcher, job) = left
             && deployment.due_at.is_none()
@@ -94,17 +93,18 @@ impl Launcher {
         &self,
         due: Due,
         deployment: &Deployment,
-        patience: Duration,
+        why: Why,
     ) -> Result<Left, LaunchError> {
         let Some(job) = last_job(deployment) else { return Ok(Left::Nothing) };
         let site = self.site(due, deployment).await?;
         self.prove_end(due, deployment, &site).await?;
         // Without it, nobody could clear away what is left.
         let Ok(dispatcher) = site.dispatcher else { return Ok(Left::Nothing) };
-        if deployment.status != Status::Succeeded {
+        // A job that has delivered its result a moment ago is no stray, and ends by itself.
+        if deployment.status != Status::Succeeded && why != Why::Ended {
             self.end_strays(due.org, &deployment.runner, &dispatcher).await?;
         }
-        let mut left = patience;
+        let mut left = if why == Why::Told { FAREWELL } else { Duration::ZERO };
         loop {
             if dispatcher.forget(&job).await == Remains::Nothing {
                 return Ok(Left::Nothing);

@@ -105,6 +105,11 @@ impl Sweeper {
         Ok(due.is_some())
     }
 
+    /// The API has written the end of a deployment, and nobody comes back for it: what its job left may go.
+    pub fn ended(&self, ended: Due, tasks: &mut JoinSet<()>) {
+        self.begin(ended, Why::Ended, tasks);
+    }
+
     /// Something was written: perhaps somebody asks for a check. One of the next passes looks.
     pub fn hinted(&self) {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner).hinted = true;

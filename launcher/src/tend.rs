@@ -32,6 +32,8 @@ pub enum Why {
     Due,
     /// It has ended, and that was just told.
     Told,
+    /// It has ended, and nobody need be told.
+    Ended,
     /// The platform hints that its job is gone: look, even if nothing is due.
     JobGone,
 }

@@ -1,6 +1,6 @@
 //! The whole life of an environment in a cluster, with its state in that cluster.
 
-use crate::harness::deployments::{assert_succeeded, counts, destruction};
+use crate::harness::deployments::{assert_succeeded, counts, destruction, request};
 use crate::harness::kinds::Kind;
 use crate::harness::module::{THIRTY, inline, with};
 use crate::harness::site::{ENV, Site};
@@ -26,16 +26,22 @@ fn instances(state: &Value) -> usize {
 
 async fn comes_and_goes(kind: Kind) {
     let site = Site::new(kind).await;
-    let first = site.deploy(inline(THIRTY)).await;
+    let id = site.accept(&request(ENV, Some(inline(THIRTY)))).await;
+    site.pod(&id, "at all", |_| true).await;
+    let pods = site.pods_of(&id);
+    assert_eq!(pods.len(), 1, "one attempt has one pod: {pods:#?}");
+    let first = site.end(&id).await;
+    assert_succeeded(&first);
+    assert_eq!(first.attempts.len(), 1, "{first:#?}");
     assert_eq!(counts(&first), (30, 0, 0));
-    let outputs = site.client.outputs(&first.id.to_string()).await.unwrap();
+    let outputs = site.client.outputs(&id).await.unwrap();
     assert_eq!(outputs["first"].value, Some(json!("hello 0")));
     assert_eq!(outputs["count"].value, Some(json!(30)));
-    let log = site.log(&first.id.to_string()).await;
+    let log = site.log(&id).await;
     assert!(log.contains("tofu apply"), "its log came: {log}");
 
-    let pods = site.pods_of(&first.id.to_string());
-    assert_eq!(pods.len(), 1, "one attempt has one pod: {pods:#?}");
+    // Long before its time to live is over, which is two days.
+    site.is_cleared(&id).await;
     let found = states(&site);
     assert_eq!(found.len(), 1, "one environment has one state");
     assert_eq!(instances(&found[0]), 30, "the state is in the cluster");

@@ -3,17 +3,16 @@
 
 use crate::cancel::accept_slow;
 use crate::harness::bed::bed;
-use crate::harness::deployments::{LIMIT, assert_succeeded, request};
+use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::helm::run;
 use crate::harness::kinds::Kind;
 use crate::harness::module::{THIRTY, inline};
 use crate::harness::programs;
 use crate::harness::site::{ACCOUNT, ENV, PROJECT, Site};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const RUNNER: &str = "polled";
@@ -85,16 +84,6 @@ async fn polled(more: &[&str]) -> (Site, Loop) {
     (site, Loop { process, folder })
 }
 
-/// Waits until the deployment's Job is deleted.
-async fn is_cleared(site: &Site, id: &str) {
-    let of = |job: &Value| job["metadata"]["labels"]["canyon.dev/deployment"] == id;
-    let deadline = Instant::now() + LIMIT;
-    while site.objects("jobs").iter().any(of) {
-        assert!(Instant::now() < deadline, "{:#?}", site.objects("jobs"));
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loop_around_kubectl_deploys_cancels_and_clears_away() {
     let (site, serves) = polled(&[]).await;
@@ -103,14 +92,14 @@ async fn a_loop_around_kubectl_deploys_cancels_and_clears_away() {
     assert_succeeded(&ended);
     assert_eq!((ended.runner_id.as_str(), ended.attempts.len()), (RUNNER, 1));
     assert_eq!(site.client.outputs(&id).await.unwrap()["count"].value, Some(json!(30)));
+    site.is_cleared(&id).await;
 
     let id = accept_slow(&site).await;
     site.client.cancel(&id).await.unwrap();
     assert_eq!(site.end(&id).await.status, "cancelled");
     site.no_pod_runs(&id).await;
     site.assert_no_lock();
-    // Of a success nobody tells a laptop's launcher: that one's Job stays until its time to live is over.
-    is_cleared(&site, &id).await;
+    site.is_cleared(&id).await;
     assert!(serves.said().contains("cancel-job"), "{}", serves.said());
 }
 

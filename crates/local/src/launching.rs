@@ -1,4 +1,5 @@
-//! The launcher of a laptop: woken by committed writes and by deaths of jobs, and by the clock.
+//! The launcher of a laptop: woken by committed writes, by deaths of jobs and ends of deployments, and by the
+//! clock.
 
 use crate::LocalError;
 use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
@@ -11,6 +12,7 @@ use canyon_identity::federation::{Endpoints, Federation};
 use canyon_launcher::pace::TablePace;
 use canyon_launcher::platforms::LocalClusters;
 use canyon_launcher::{LaunchError, Launcher, Sweeper, agents, platforms};
+use canyon_store::deployment_lists::Due;
 use canyon_store::embedded::Embedded;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -70,7 +72,7 @@ fn agents(
 }
 
 /// Tends deployments until it is dropped.
-pub(crate) async fn run(app: App, embedded: Embedded, place: Place) {
+pub(crate) async fn run(app: App, mut ends: mpsc::Receiver<Due>, embedded: Embedded, place: Place) {
     let (gone, mut deaths) = mpsc::unbounded_channel::<JobRef>();
     let mut platforms = direct(&app, &place);
     let settings = LocalSettings {
@@ -109,6 +111,10 @@ pub(crate) async fn run(app: App, embedded: Embedded, place: Place) {
     loop {
         let looked = tokio::select! {
             Some(job) = deaths.recv() => job_gone(&sweeper, &local, &job, &mut tasks).await,
+            Some(ended) = ends.recv() => {
+                sweeper.ended(ended, &mut tasks);
+                Ok(())
+            }
             _ = tick.tick() => sweeper.pass(&mut tasks).await.map(drop),
             changed = hints.changed() => match changed {
                 Ok(()) => {

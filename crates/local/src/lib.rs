@@ -131,7 +131,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     rustix::process::umask(Mode::from_raw_mode(0o077));
     let runner = launching::runner_program().ok_or(LocalError::NoRunner)?;
     let data_dir = absolute(&settings.data_dir)?;
-    let changes = Changes::new(Duration::from_secs(1));
+    let (changes, ends) = Changes::new(Duration::from_secs(1)).telling_ends();
     let hints = changes.clone();
     let embedded = Embedded::open(&data_dir.join("canyon.db"), Arc::new(move || hints.hint()))?;
     let table = Table::new(embedded.client(), "canyon");
@@ -172,7 +172,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         runner_image: settings.runner_image,
         data_dir,
     };
-    let mut launching = tokio::spawn(launching::run(app.clone(), embedded, place));
+    let mut launching = tokio::spawn(launching::run(app.clone(), ends, embedded, place));
     let server =
         axum::serve(listener, canyon_functions::http::router(app, &HttpSettings::default()));
     // Registered once, before anyone is told to connect: a signal that comes now must be heard.

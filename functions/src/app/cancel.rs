@@ -6,6 +6,7 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::lifecycle::{self, CancelAnswer};
 use canyon_domain::principal::Principal;
+use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 
 /// How often a cancel is tried again when the deployment has changed meanwhile.
@@ -46,6 +47,9 @@ impl App {
                 self.table.save_deployment_with(by.org, &deployment, &record).await?
             };
             if saved == Saved::Yes {
+                if deployment.status.is_terminal() {
+                    self.changes.ended(Due { org: by.org, id });
+                }
                 return Ok(deployment);
             }
         }

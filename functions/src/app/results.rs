@@ -14,6 +14,7 @@ use canyon_domain::lifecycle::{self, Refused};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::blob_keys::BlobKey;
 use canyon_store::deployment_item::Wake;
+use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 use serde::Serialize;
 
@@ -59,6 +60,9 @@ impl App {
                 self.table.save_deployment(of.org, &deployment, Wake::Nobody).await?
             };
             if saved == Saved::Yes {
+                if deployment.status.is_terminal() {
+                    self.changes.ended(Due { org: of.org, id: of.deployment });
+                }
                 return Ok(());
             }
         }

@@ -32,7 +32,7 @@ async fn open(world: &World, all: &[Due]) -> usize {
 }
 
 /// The runner delivers its result, as the API writes it.
-async fn end(world: &World, due: Due) {
+pub(crate) async fn end(world: &World, due: Due) {
     let mut deployment = world.read(due).await;
     lifecycle::end(&mut deployment, 1, Outcome::Succeeded, world.clock.now()).unwrap();
     deployment.version += 1;

@@ -1,14 +1,16 @@
 //! What happens after the end of a deployment: once as often as needed.
 
+use crate::concurrency::end;
 use crate::platform::Script;
 use crate::world::{World, passes, until};
 use canyon_dispatch::JobRef;
 use canyon_domain::deadline::Observation;
 use canyon_domain::deployment::{Deployment, Status};
 use canyon_domain::ids::OrgUuid;
-use canyon_launcher::{STAY_PAUSE, Why};
+use canyon_launcher::{STAY_PAUSE, Sweeper, Why};
 use canyon_store::deployment_lists::Due;
 use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
 
 /// Lets a run be silent until it is asked to stop, killed, and given up.
 async fn ends(world: &World, due: Due) -> Deployment {
@@ -67,6 +69,28 @@ async fn who_stays_for_a_job_asks_for_the_job_alone() {
     passes(STAY_PAUSE * 3).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(platform.count("forget"), 11, "it stays for nothing");
+}
+
+#[tokio::test]
+async fn what_the_job_of_a_success_left_is_cleared_away_once_its_end_is_told() {
+    let world = World::new().await;
+    let (org, platform) = world.organization("acme").await;
+    let due = running(&world, org).await;
+    end(&world, due).await;
+    let (sweeper, mut tasks) = (Sweeper::new(world.launcher.clone()), JoinSet::new());
+    sweeper.pass(&mut tasks).await.unwrap();
+    tasks.join_all().await;
+    assert_eq!(platform.count("forget"), 0, "it is not due: nobody comes by");
+
+    // It lives a moment longer than its result takes.
+    *platform.lingers.lock().unwrap() = 2;
+    let mut tasks = JoinSet::new();
+    sweeper.ended(due, &mut tasks);
+    tasks.join_all().await;
+    assert_eq!(platform.count("forget"), 1, "and nobody's place is held meanwhile");
+    asked(&platform, 3).await;
+    assert_eq!(world.read(due).await.status, Status::Succeeded);
+    assert_eq!(platform.count("stop"), 0);
 }
 
 #[tokio::test]

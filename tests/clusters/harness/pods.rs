@@ -38,6 +38,21 @@ impl Site {
         }
     }
 
+    /// Waits until the deployment's Jobs are deleted, and with them their pods.
+    pub(crate) async fn is_cleared(&self, id: &str) {
+        let of = |object: &Value| object["metadata"]["labels"]["canyon.dev/deployment"] == id;
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let mut left = self.objects("jobs,pods");
+            left.retain(of);
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{left:#?}\n{}", self.server.log());
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
     /// Nobody holds the lock of a state.
     #[track_caller]
     pub(crate) fn assert_no_lock(&self) {
