@@ -53,13 +53,25 @@ impl Kind {
             Self::ServiceAccount => &["id", "role", "runner_id", "description", "updated_at"],
             Self::RunnerProfile => &["id", "runner_types", "description", "updated_at"],
             Self::ConcurrencyLimit => &["scope", "max_jobs", "held_by", "updated_at"],
-            Self::Agent => {
-                &["id", "state", "availability", "runner_id", "running", "version", "last_seen"]
-            }
+            Self::Agent => &AGENT_COLUMNS,
             Self::Token => &["id", "role", "description", "created_at", "expires_at"],
         }
     }
 }
+
+/// Last what may be long.
+const AGENT_COLUMNS: [&str; 10] = [
+    "id",
+    "state",
+    "availability",
+    "runner_id",
+    "labels",
+    "session",
+    "load",
+    "version",
+    "last_seen",
+    "last_error",
+];
 
 /// One thing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -150,9 +150,31 @@ fn show_types(runner: &mut Value) {
 
 /// What an agent says of itself stands in its session; a table shows it beside its id.
 fn show_session(agent: &mut Value) {
-    for column in ["running", "version", "last_seen"] {
-        agent[column] = agent["session"][column].clone();
+    let session = agent["session"].take();
+    agent["labels"] = labels(&agent["labels"]).into();
+    agent["session"] = session["number"].clone();
+    agent["load"] = load(&session).into();
+    for column in ["version", "last_seen", "last_error"] {
+        agent[column] = one_line(&session[column]).into();
     }
+}
+
+/// As they are given in its settings.
+fn labels(labels: &Value) -> String {
+    let pair = |(name, value): (&String, &Value)| format!("{name}={}", one_line(value));
+    labels.as_object().into_iter().flatten().map(pair).collect::<Vec<_>>().join(",")
+}
+
+/// The jobs that it runs, of those that it would.
+fn load(session: &Value) -> String {
+    let counts = [&session["running"], &session["concurrency"]].map(Value::as_u64);
+    let [Some(running), Some(most)] = counts else { return String::new() };
+    format!("{running}/{most}")
+}
+
+/// What an agent has written stays in its row.
+fn one_line(text: &Value) -> String {
+    text.as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 async fn deployments(

@@ -137,6 +137,29 @@ fn results_come_as_table_yaml_and_json() {
 }
 
 #[test]
+fn agents_are_shown_with_what_their_newest_session_says() {
+    let busy = value!({
+        "id": "east-1", "state": "adopted", "availability": "busy", "runner_id": "private",
+        "labels": {"region": "eu", "tier": "gold"}, "run_untagged_jobs": true, "disabled": false,
+        "created_at": "2026-01-01T00:00:00Z",
+        "session": {
+            "number": 3, "opened_at": "2026-01-02T00:00:00Z", "last_seen": "2026-01-02T00:00:09Z",
+            "version": "0.1.0", "protocol": 1, "serves": ["kubernetes-agent"], "place": "cluster 7",
+            "concurrency": 10, "running": 2, "last_error": "the image cannot\nbe pulled",
+        },
+    });
+    let pending = value!({
+        "id": "west-1", "state": "pending", "availability": "offline", "labels": {},
+        "run_untagged_jobs": false, "disabled": false, "created_at": "2026-01-01T00:00:00Z",
+    });
+    let server = CannedServer::start([
+        ("GET /agents", json(200, &value!({"items": [&busy, &pending]}))),
+        ("GET /agents/east-1", json(200, &busy)),
+    ]);
+    insta::assert_snapshot!(told(&server, &["list agents", "get agent east-1"]));
+}
+
+#[test]
 fn a_list_is_read_to_its_end() {
     let first = value!({"items": [{"id": "ab"}], "next_page_token": "p2"});
     let server = CannedServer::start([
