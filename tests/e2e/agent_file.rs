@@ -84,7 +84,7 @@ CANYON_RUNNER_PATH={org}/{RUNNER}
 CANYON_SERVICE_ACCOUNT_PATH={org}/{ACCOUNT}
 CANYON_CREDENTIAL_HELPER_CMD_PATH={}
 CANYON_CREDENTIAL_HELPER_CMD_ARGS=-region=us-east-2 -endpoint={} -aud={AUDIENCE}
-CANYON_SERVICE_DISCOVERY_HOST=127.0.0.1
+CANYON_SERVICE_DISCOVERY_HOST=my-service-discovery-host
 CANYON_JOB_DISPATCHER_TYPE=local
 CANYON_JOB_DISPATCHER_DATA_API_URL={url}
 ",
@@ -95,7 +95,6 @@ CANYON_JOB_DISPATCHER_DATA_API_URL={url}
     // The same with one line that does not fit: it says which, and nothing is started.
     for (wrong, named) in [
         (file.replace("TYPE=local", "TYPE=lokal"), "CANYON_JOB_DISPATCHER_TYPE"),
-        (file.replace("HOST=127.0.0.1", "HOST=elsewhere"), "CANYON_SERVICE_DISCOVERY_HOST"),
         (
             file.replace("HELPER_CMD_PATH=", "HELPER_CMD_PATHS="),
             "CANYON_CREDENTIAL_HELPER_CMD_PATHS",
@@ -116,6 +115,7 @@ CANYON_JOB_DISPATCHER_DATA_API_URL={url}
     let said = fs::read_to_string(home.join("log")).unwrap();
     println!("{said}");
     assert_succeeded(&ended);
+    assert!(said.contains("CANYON_SERVICE_DISCOVERY_HOST is not the host of"), "it is told");
     let agents = site.client.list(&["agents"], &[]).await.unwrap();
     let [one] = agents.as_slice() else { panic!("{agents:#?}") };
     assert_eq!(one["state"], "adopted", "by the service account alone: {one:#}");

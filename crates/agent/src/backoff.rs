@@ -8,6 +8,8 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(250);
 /// The longest: a Canyon that comes back is found within this time.
 const LONGEST: Duration = Duration::from_secs(30);
+/// The longest pause that Canyon, or what stands before it, may ask for.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
 /// Pauses that double, with jitter so that a fleet of agents does not come back at the same moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +23,11 @@ impl Backoff {
         let nominal = (FIRST * 2_u32.pow(self.tries.min(10))).min(LONGEST);
         self.tries = self.tries.saturating_add(1);
         jittered(nominal)
+    }
+
+    /// The next pause, and as long as the other side asks for, up to [`LONGEST_PAUSE`].
+    pub(crate) fn pause_of(&mut self, asked: Option<Duration>) -> Duration {
+        asked.unwrap_or_default().min(LONGEST_PAUSE).max(self.pause())
     }
 
     /// It worked.
@@ -52,5 +59,15 @@ mod tests {
         assert!(pause >= LONGEST / 2 && pause <= LONGEST, "{pause:?}");
         backoff.reset();
         assert!(backoff.pause() <= FIRST);
+    }
+
+    #[test]
+    fn a_pause_that_is_asked_for_is_kept_unless_the_own_is_longer_or_it_is_out_of_all_proportion() {
+        let mut backoff = Backoff::default();
+        assert!(backoff.pause_of(None) <= FIRST);
+        assert_eq!(backoff.pause_of(Some(Duration::from_mins(1))), Duration::from_mins(1));
+        assert_eq!(backoff.pause_of(Some(Duration::from_hours(24))), LONGEST_PAUSE);
+        let own = Backoff { tries: 20 }.pause_of(Some(Duration::from_secs(1)));
+        assert!(own >= LONGEST / 2, "{own:?}");
     }
 }

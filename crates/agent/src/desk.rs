@@ -8,6 +8,7 @@ use crate::reporter::Reporter;
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::stop::Stop;
+use crate::take::InDoubt;
 use crate::unread_order::UnreadOrder;
 use canyon_api::agent::{HeldJob, JobKey, JobWish, SessionOpened, TailRequest, TakenJob};
 use canyon_dispatch::{Dispatcher, Launch, Target};
@@ -41,6 +42,7 @@ pub(crate) struct Desk {
     pub(crate) jobs: HashMap<JobKey, InHand>,
     pub(crate) tasks: JoinSet<()>,
     pub(crate) freed: Arc<Notify>,
+    pub(crate) in_doubt: InDoubt,
     /// Whether the one job of `--single` was taken.
     pub(crate) has_taken: bool,
     /// Jobs of which the last answer wanted something, and of which this process knows nothing.
@@ -76,6 +78,7 @@ impl Desk {
         for job in gone {
             self.drop_job(&job);
         }
+        self.in_doubt.jobs.retain(|job| held.contains(job));
         for held in opened.held {
             self.resume(held);
         }
@@ -90,6 +93,11 @@ impl Desk {
         if self.tell(&JobWish { job: held.job, wish: held.wish }) {
             return false;
         }
+        // Its take had gone through. It is asked for again, as that answer says what the job is started with.
+        if held.wish == Wish::Run && self.in_doubt.jobs.contains(&held.job) {
+            return false;
+        }
+        self.in_doubt.jobs.retain(|job| *job != held.job);
         tracing::info!(job = %job::name(&held.job), wish = ?held.wish, "goes on");
         let dispatcher = self.dispatcher(&held.job, &held.order).unwrap_or_else(|reason| {
             tracing::error!(job = %job::name(&held.job), "cannot look at a job: {reason}");

@@ -77,3 +77,46 @@ fn said(good: bool, yes: &str, no: &str) -> (&'static str, String) {
         ("503 Service Unavailable", format!("{no}\n"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    /// The status and the body that a probe is answered with.
+    async fn probe(address: SocketAddr, request: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("{request} HTTP/1.1\r\nHost: x\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
+        assert!(request.starts_with("HEAD") || length == body.len().to_string(), "{answer}");
+        let status = head.lines().next().unwrap().strip_prefix("HTTP/1.1 ").unwrap();
+        (status.to_owned(), body.to_owned())
+    }
+
+    #[tokio::test]
+    async fn probes_are_told_whether_it_lives_and_whether_it_would_get_work() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let status = Arc::new(Status::default());
+        let served = tokio::spawn(serve(listener, status.clone()));
+        // One that says nothing holds up no other.
+        let _silent = TcpStream::connect(address).await.unwrap();
+        let said = |status: &str, body: &str| (status.to_owned(), body.to_owned());
+        assert_eq!(probe(address, "GET /livez").await, said("200 OK", "alive\n"));
+        let unready = said("503 Service Unavailable", "no session with Canyon\n");
+        assert_eq!(probe(address, "GET /readyz").await, unready);
+        status.heard(Some(1));
+        assert_eq!(probe(address, "GET /readyz?verbose").await, said("200 OK", "ready\n"));
+        assert_eq!(probe(address, "HEAD /readyz").await, said("200 OK", ""));
+        let (code, metrics) = probe(address, "GET /metrics").await;
+        assert_eq!(code, "200 OK");
+        assert!(metrics.contains("\ncanyon_agent_ready 1\n"), "{metrics}");
+        assert_eq!(probe(address, "GET /").await.0, "404 Not Found");
+        assert_eq!(probe(address, "POST /livez").await.0, "405 Method Not Allowed");
+        served.abort();
+    }
+}

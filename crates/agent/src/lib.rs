@@ -16,12 +16,14 @@ pub mod kinds;
 pub mod line;
 pub mod logging;
 mod reporter;
+mod retry_after;
 pub mod server_clock;
 mod session;
 pub mod settings;
 pub mod sign_in;
 pub mod status;
 pub mod stop;
+mod take;
 mod unread_order;
 mod work;
 
@@ -36,6 +38,7 @@ use crate::settings::Settings;
 use crate::sign_in::SignIn;
 use crate::status::Status;
 use crate::stop::Stop;
+use crate::take::InDoubt;
 use crate::work::Next;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -109,6 +112,7 @@ pub async fn run_as(
         jobs: HashMap::new(),
         tasks: JoinSet::new(),
         freed: Arc::new(Notify::new()),
+        in_doubt: InDoubt::default(),
         has_taken: false,
         unknown: Vec::new(),
     };

@@ -1,5 +1,6 @@
 //! The line to Canyon: one request at a time, signed as this agent.
 
+use crate::retry_after;
 use crate::server_clock::ServerClock;
 use crate::sign_in::{SignIn, SignInError};
 use canyon_api::agent::{
@@ -9,7 +10,7 @@ use canyon_api::error::ErrorBody;
 use canyon_domain::causes::Causes;
 use canyon_domain::ids::{AgentId, OrgId};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderMap};
 use reqwest::{Certificate, Method, Response};
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -303,8 +304,7 @@ pub(crate) async fn read(url: &str, mut response: Response) -> Result<Vec<u8>, L
 
 async fn refusal(url: &str, response: Response) -> LineError {
     let status = response.status().as_u16();
-    let pause = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let pause = pause.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+    let pause = retry_after::pause(response.headers());
     let text = read(url, response).await.unwrap_or_default();
     let body = match serde_json::from_slice::<ErrorBody>(&text) {
         Ok(body) => body,

@@ -91,8 +91,7 @@ pub(crate) async fn deliver(
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot report; trying again");
-                let pause = error.pause().unwrap_or_default().max(backoff.pause());
-                tokio::time::sleep(pause).await;
+                tokio::time::sleep(backoff.pause_of(error.pause())).await;
             }
         }
     }

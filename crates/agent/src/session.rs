@@ -1,18 +1,17 @@
 //! The session: opened, and opened anew when Canyon does not know of it any more.
 
-use crate::backoff::{Backoff, jittered};
+use crate::backoff::{Backoff, LONGEST_PAUSE, jittered};
 use crate::desk::Desk;
 use crate::exit::Exit;
-use canyon_api::agent::{OpenSession, PROTOCOL, SessionOpened};
+use canyon_api::agent::{JobKey, OpenSession, PROTOCOL, SessionOpened};
 use canyon_domain::agent::Adoption;
+use canyon_domain::agent_job::MAX_FOUND;
 use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_identity::system::System;
 use std::time::Duration;
 
 /// Between two questions whether somebody has adopted the agent, unless Canyon says otherwise.
 const ADOPTION: Duration = Duration::from_secs(2);
-/// The longest pause that Canyon may ask for.
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
 impl Desk {
     /// Opens a session, however long that takes.
@@ -50,9 +49,9 @@ impl Desk {
                 Err(Refusal::Passing(reason, pause)) => {
                     tracing::warn!("{reason}; trying again");
                     self.status.trouble(&reason);
-                    pause.min(LONGEST_PAUSE).max(backoff.pause())
+                    backoff.pause_of(pause)
                 }
-                Err(Refusal::Lasting(reason)) => return Err(Exit::Rejected(reason)),
+                Err(Refusal::Lasting(exit)) => return Err(exit),
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -72,9 +71,10 @@ impl Desk {
     }
 
     async fn ask_for_session(&mut self, instance: &str) -> Result<SessionOpened, Refusal> {
-        let passing = |reason: String| Refusal::Passing(reason, Duration::ZERO);
+        let passing = |reason: String| Refusal::Passing(reason, None);
         let place = self.kind.place().await.map_err(|error| passing(error.to_string()))?;
         let found = self.kind.found().await.map_err(|error| passing(error.to_string()))?;
+        let found = to_name(found, |job| self.jobs.contains_key(job));
         let body = OpenSession {
             instance: instance.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -90,16 +90,62 @@ impl Desk {
             found,
         };
         self.line.open(&body).await.map_err(|error| {
-            if error.is_rejection() || (error.is_lasting() && self.jobs.is_empty()) {
-                return Refusal::Lasting(error.to_string());
+            if error.is_superseded() {
+                return Refusal::Lasting(Exit::Superseded(error.to_string()));
             }
-            Refusal::Passing(error.to_string(), error.pause().unwrap_or_default())
+            if error.is_rejection() || (error.is_lasting() && self.jobs.is_empty()) {
+                return Refusal::Lasting(Exit::Rejected(error.to_string()));
+            }
+            Refusal::Passing(error.to_string(), error.pause())
         })
     }
 }
 
+/// Of the jobs that the place has, those to name: of too many, the oldest that this process does not watch.
+///
+/// Canyon tells which jobs the agent holds, named or not. They are named for those that nobody waits for, which are
+/// the old ones, so that these are cleared away. What is left over waits for the next opening, and loses nothing by it:
+/// the runner of such a job is told by Canyon itself that it is over, so only remains are there for longer.
+fn to_name(mut found: Vec<JobKey>, is_in_hand: impl Fn(&JobKey) -> bool) -> Vec<JobKey> {
+    if found.len() > MAX_FOUND {
+        tracing::warn!(
+            found = found.len(),
+            named = MAX_FOUND,
+            "names only the oldest jobs that it found; the next session names others"
+        );
+        // The id of a deployment begins with the time.
+        found.sort_unstable_by_key(|job| (is_in_hand(job), job.deployment, job.attempt));
+        found.truncate(MAX_FOUND);
+    }
+    found
+}
+
 enum Refusal {
-    /// It may go better after this pause at least.
-    Passing(String, Duration),
-    Lasting(String),
+    /// It may go better later, after the pause that is asked for if there is one.
+    Passing(String, Option<Duration>),
+    /// The process ends.
+    Lasting(Exit),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use canyon_domain::ids::{DeploymentId, RunnerUuid};
+    use std::collections::HashSet;
+    use uuid::Uuid;
+
+    fn job(number: usize) -> JobKey {
+        let deployment = DeploymentId(Uuid::from_u128(u128::try_from(number).unwrap()));
+        JobKey { runner: RunnerUuid(Uuid::nil()), deployment, attempt: 1 }
+    }
+
+    #[test]
+    fn of_more_jobs_than_an_opening_takes_the_oldest_that_nobody_watches_are_named() {
+        let few: Vec<_> = (0..MAX_FOUND).rev().map(job).collect();
+        assert_eq!(to_name(few.clone(), |_| false), few);
+        let many: Vec<_> = (0..MAX_FOUND + 500).rev().map(job).collect();
+        let watched: HashSet<_> = (0..100).map(job).collect();
+        let named = to_name(many, |job| watched.contains(job));
+        assert_eq!(named, (100..MAX_FOUND + 100).map(job).collect::<Vec<_>>());
+    }
 }

@@ -147,22 +147,7 @@ impl Reader<'_> {
             self.faults.missing("CANYON_API_URL", "say where Canyon is");
             return None;
         };
-        let url = http_url(&value).map_err(|reason| self.faults.add(&origin, reason)).ok()?;
-        if let Some(given) = self.get("service_discovery_host").cloned() {
-            let host = Url::parse(&url).ok().and_then(|url| {
-                let host = url.host_str()?.to_owned();
-                Some((
-                    host.clone(),
-                    url.port().map_or(host.clone(), |port| format!("{host}:{port}")),
-                ))
-            });
-            let fits = host.is_some_and(|(host, whole)| [host, whole].contains(&given.value));
-            if !fits {
-                let reason = format!("is not the host of {origin}: Canyon is found by that alone");
-                self.faults.add(&given.origin, reason);
-            }
-        }
-        Some(url)
+        http_url(&value).map_err(|reason| self.faults.add(&origin, reason)).ok()
     }
 
     fn name(&mut self) -> Option<AgentId> {
@@ -245,7 +230,7 @@ impl Settings {
         let (ca_file, runner_program) = (path("ca_file"), path("runner_program"));
         let settings = (|| {
             Some(Self {
-                warnings: warnings(api_url.as_deref()?),
+                warnings: warnings(layer, api_url.as_deref()?, dispatcher.as_ref()?),
                 api_url: api_url?,
                 org: org?,
                 runner,
@@ -313,19 +298,32 @@ impl Reader<'_> {
     }
 }
 
-fn warnings(api_url: &str) -> Vec<String> {
+fn warnings(layer: &Layer, api_url: &str, dispatcher: &DispatcherSettings) -> Vec<String> {
+    let own = [plain_http(api_url), foreign_host(layer, api_url)];
+    own.into_iter().flatten().chain(dispatcher.warnings()).collect()
+}
+
+fn plain_http(api_url: &str) -> Option<String> {
     let host = Url::parse(api_url).ok();
     let is_plain = host.as_ref().is_some_and(|url| url.scheme() == "http");
     let is_here = host
         .as_ref()
         .and_then(Url::host_str)
         .is_some_and(|host| matches!(host, "localhost" | "[::1]") || host.starts_with("127."));
-    if is_plain && !is_here {
-        return vec![format!(
-            "{api_url} is not https: whoever can listen on the way reads and changes what the agent is told"
-        )];
-    }
-    Vec::new()
+    (is_plain && !is_here).then(|| {
+        format!("{api_url} is not https: whoever can listen on the way reads and changes what the agent is told")
+    })
+}
+
+/// Elsewhere the host of the web pages, which tell where the API is. Canyon's address is the API's own.
+fn foreign_host(layer: &Layer, api_url: &str) -> Option<String> {
+    let Given { value, origin } = layer.0.get("service_discovery_host")?;
+    let url = Url::parse(api_url).ok()?;
+    let host = url.host_str()?;
+    let fits = value == host || url.port().is_some_and(|port| *value == format!("{host}:{port}"));
+    (!fits).then(|| {
+        format!("{origin} is not the host of {api_url}, and is not used: Canyon is found by that address alone")
+    })
 }
 
 #[cfg(test)]

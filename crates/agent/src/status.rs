@@ -93,13 +93,22 @@ impl Status {
 
     /// Whether the process does anything.
     pub fn is_alive(&self) -> bool {
-        self.state(|state| state.turned.elapsed() < STUCK)
+        self.is_alive_at(Instant::now())
+    }
+
+    fn is_alive_at(&self, now: Instant) -> bool {
+        self.state(|state| now.duration_since(state.turned) < STUCK)
     }
 
     /// Whether it would get work.
     pub fn is_ready(&self) -> bool {
+        self.is_ready_at(Instant::now())
+    }
+
+    fn is_ready_at(&self, now: Instant) -> bool {
         self.state(|state| {
-            state.session.is_some() && state.heard.is_some_and(|at| at.elapsed() < SILENT)
+            let is_fresh = |at| now.duration_since(at) < SILENT;
+            state.session.is_some() && state.heard.is_some_and(is_fresh)
         })
     }
 
@@ -135,5 +144,80 @@ impl Status {
                 write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {silence:.3}\n");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_lives_as_long_as_its_loop_turns() {
+        let status = Status::default();
+        assert!(status.is_alive());
+        let late = Instant::now() + STUCK;
+        assert!(!status.is_alive_at(late), "it is stuck");
+        std::thread::sleep(Duration::from_millis(10));
+        status.turned();
+        assert!(status.is_alive_at(late), "it has turned since");
+    }
+
+    #[test]
+    fn it_is_ready_in_a_session_from_which_it_hears() {
+        let status = Status::default();
+        assert!(!status.is_ready(), "nothing was heard yet");
+        status.heard(None);
+        assert!(!status.is_ready(), "nobody has adopted it");
+        status.heard(Some(3));
+        assert!(status.is_ready());
+        assert!(!status.is_ready_at(Instant::now() + SILENT), "Canyon is silent");
+    }
+
+    #[test]
+    fn what_went_wrong_is_kept_in_one_line_of_bounded_length() {
+        let status = Status::default();
+        assert_eq!(status.last_trouble(), None);
+        status.trouble("a\r\n\u{1b}[31mb");
+        assert_eq!(status.last_trouble().as_deref(), Some("a[31mb"));
+        status.trouble(&"é".repeat(5 * WORDS));
+        assert_eq!(status.last_trouble(), Some("é".repeat(WORDS)));
+    }
+
+    #[test]
+    fn metrics_are_what_prometheus_reads() {
+        let status = Status::default();
+        assert!(!status.metrics().contains("last_answer"), "there was none");
+        status.heard(Some(7));
+        status.polled();
+        status.polled();
+        status.took(3);
+        status.runs(2);
+        status.trouble("x");
+        let text = status.metrics();
+        assert!(text.ends_with('\n'));
+        let lines: Vec<_> = text.lines().collect();
+        let mut samples = Vec::new();
+        for three in lines.chunks(3) {
+            let [help, kind, sample] = three else { panic!("{three:?}") };
+            let (name, value) = sample.split_once(' ').unwrap();
+            let bare = name.split('{').next().unwrap();
+            assert!(help.starts_with(&format!("# HELP {bare} ")), "{help}");
+            let expected = if bare.ends_with("_total") { "counter" } else { "gauge" };
+            assert_eq!(*kind, format!("# TYPE {bare} {expected}"));
+            value.parse::<f64>().unwrap();
+            samples.push(*sample);
+        }
+        for expected in [
+            "canyon_agent_polls_total 2",
+            "canyon_agent_errors_total 1",
+            "canyon_agent_jobs_taken_total 3",
+            "canyon_agent_jobs_running 2",
+            "canyon_agent_session 7",
+            "canyon_agent_ready 1",
+        ] {
+            assert!(samples.contains(&expected), "{expected}: {samples:?}");
+        }
+        let last_answer = |sample: &&str| sample.starts_with("canyon_agent_last_answer_seconds ");
+        assert!(samples.iter().any(last_answer), "{samples:?}");
     }
 }

@@ -1,23 +1,22 @@
 //! Asking for work, taking it, and the end of that.
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, LONGEST_PAUSE};
 use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::line::LineError;
-use crate::session::LONGEST_PAUSE;
-use canyon_api::agent::{JobKey, JobReport, MAX_WAIT, Poll, TakeJobs, Work};
+use canyon_api::agent::{JobKey, JobReport, MAX_WAIT, Poll, Work};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a take whose answer was lost is repeated: an offer stands for 30 s.
-const TAKE_TIME: Duration = Duration::from_secs(40);
+/// The most jobs that one request takes.
+const MAX_TAKEN: usize = 100;
 /// After an answer that told nothing new, and came at once.
 const NOTHING_NEW: Duration = Duration::from_millis(500);
 /// How long an agent that has nothing left to run stays to clear away.
 const CLEARING: Duration = Duration::from_secs(10);
-/// How long it waits for word while it finishes: it looks after each whether it may go. A request that is given up
-/// goes on at Canyon, so it is short rather than dropped.
-const FINISHING_SECONDS: u32 = 1;
+/// How long it waits for word while it finishes, or is in doubt: it looks after each whether it may go, or asks again.
+/// A request that is given up goes on at Canyon, so it is short rather than dropped.
+const BRIEF_SECONDS: u32 = 1;
 
 /// What follows a session.
 pub(crate) enum Next {
@@ -48,6 +47,9 @@ impl Desk {
         loop {
             self.status.turned();
             self.reap();
+            if let Err(next) = self.take(session).await {
+                return next;
+            }
             if self.stop.count() > 1 {
                 tracing::info!("leaves at once; its jobs go on, and the next start finds them");
                 return Next::Exit(self.leave(session).await);
@@ -71,7 +73,7 @@ impl Desk {
                     self.status.heard(Some(session));
                     self.status.polled();
                     let asked = Duration::from_millis(work.pause_ms).min(LONGEST_PAUSE);
-                    match self.handle(session, work, draining).await {
+                    match self.handle(work, draining) {
                         Ok(news) if news || asked_at.elapsed() > NOTHING_NEW => asked,
                         Ok(_) => asked.max(NOTHING_NEW),
                         Err(next) => return next,
@@ -79,9 +81,7 @@ impl Desk {
                 }
                 Err(error) => match self.not_answered(&error) {
                     Some(next) => return next,
-                    None => {
-                        error.pause().unwrap_or_default().min(LONGEST_PAUSE).max(backoff.pause())
-                    }
+                    None => backoff.pause_of(error.pause()),
                 },
             };
             self.rest(pause).await;
@@ -109,7 +109,8 @@ impl Desk {
             }
             return true;
         }
-        if self.running() > 0 || *self.undelivered.borrow() > 0 {
+        let is_busy = self.running() > 0 || !self.in_doubt.jobs.is_empty();
+        if is_busy || *self.undelivered.borrow() > 0 {
             finishing.idle_since = None;
             return false;
         }
@@ -120,10 +121,11 @@ impl Desk {
     async fn wait_for_work(&mut self, session: u64, draining: bool) -> Event {
         let running = self.running();
         let full = running >= self.concurrency();
+        let is_brief = draining || !self.in_doubt.jobs.is_empty();
         let poll = Poll {
             running,
             draining,
-            wait_seconds: if draining { FINISHING_SECONDS } else { MAX_WAIT },
+            wait_seconds: if is_brief { BRIEF_SECONDS } else { MAX_WAIT },
             last_error: self.status.last_trouble(),
         };
         let (line, stop, freed) = (self.line.clone(), self.stop.clone(), self.freed.clone());
@@ -137,7 +139,7 @@ impl Desk {
     }
 
     /// `Err` ends the session; otherwise whether anything was new.
-    async fn handle(&mut self, session: u64, work: Work, draining: bool) -> Result<bool, Next> {
+    fn handle(&mut self, work: Work, draining: bool) -> Result<bool, Next> {
         let mut news = !work.tails.is_empty();
         for held in work.held {
             // Said even if there is no news of the job: Canyon tells of it until it is.
@@ -164,49 +166,18 @@ impl Desk {
             self.ask(tail);
         }
         let room = if draining { 0 } else { self.concurrency().saturating_sub(self.running()) };
-        let room = usize::try_from(room).unwrap_or(usize::MAX);
-        let new = |job: &JobKey| !self.jobs.contains_key(job);
-        let jobs: Vec<_> = work.offers.into_iter().filter(new).take(room.min(100)).collect();
-        if !jobs.is_empty() {
-            self.take(session, jobs).await?;
-            news = true;
-        }
+        let room = usize::try_from(room).unwrap_or(usize::MAX).min(MAX_TAKEN);
+        let doubted = &self.in_doubt.jobs;
+        let room = room.saturating_sub(doubted.len());
+        let new = |job: &JobKey| !self.jobs.contains_key(job) && !doubted.contains(job);
+        let offered: Vec<_> = work.offers.into_iter().filter(new).take(room).collect();
+        news |= !offered.is_empty();
+        self.in_doubt.jobs.extend(offered);
         Ok(news)
     }
 
-    /// Takes jobs and starts them. Before it is known that they are this agent's, nothing is started.
-    async fn take(&mut self, session: u64, jobs: Vec<JobKey>) -> Result<(), Next> {
-        let (give_up, mut backoff) = (Instant::now() + TAKE_TIME, Backoff::default());
-        let body = TakeJobs { jobs };
-        let answer = loop {
-            self.status.turned();
-            match self.line.take(session, &body).await {
-                Ok(answer) => break answer,
-                Err(error) => {
-                    if let Some(next) = self.not_answered(&error) {
-                        return Err(next);
-                    }
-                    // What was taken all the same is held by a new session, and seen not to have begun.
-                    if Instant::now() > give_up || self.stop.count() > 1 {
-                        return Err(Next::Reopen);
-                    }
-                    tokio::time::sleep(backoff.pause()).await;
-                }
-            }
-        };
-        for refused in answer.refused {
-            tracing::info!(job = %crate::job::name(&refused.job), reason = refused.reason, "not taken");
-        }
-        self.status.took(answer.taken.len());
-        for taken in answer.taken {
-            tracing::info!(job = %crate::job::name(&taken.job), runner = %taken.order.runner_id, "taken");
-            self.start(taken);
-        }
-        Ok(())
-    }
-
     /// What follows an error; nothing for those that pass.
-    fn not_answered(&self, error: &LineError) -> Option<Next> {
+    pub(crate) fn not_answered(&self, error: &LineError) -> Option<Next> {
         if error.is_superseded() {
             return Some(Next::Exit(Exit::Superseded(error.to_string())));
         }
@@ -222,7 +193,7 @@ impl Desk {
     pub(crate) async fn rest(&mut self, pause: Duration) {
         let signals = self.stop.count();
         if !pause.is_zero() {
-            let finishing = Duration::from_secs(FINISHING_SECONDS.into());
+            let finishing = Duration::from_secs(BRIEF_SECONDS.into());
             let pause = if signals > 0 { pause.min(finishing) } else { pause };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
 
 use axum::extract::{Query, State};
+use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use axum::{Form, Json, Router};
@@ -17,23 +18,32 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 #[derive(Clone, Default)]
 struct Canyon {
     forms: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
     life: Arc<Mutex<u64>>,
     down: Arc<Mutex<bool>>,
+    /// It answers 429, with so many seconds to wait.
+    busy: Arc<Mutex<Option<u64>>>,
 }
 
 async fn exchange(
     State(canyon): State<Canyon>,
     Form(form): Form<BTreeMap<String, String>>,
-) -> (StatusCode, Json<Value>) {
+) -> (StatusCode, HeaderMap, Json<Value>) {
     let mut forms = canyon.forms.lock().unwrap();
     forms.push(form);
+    let mut headers = HeaderMap::new();
+    if let Some(seconds) = *canyon.busy.lock().unwrap() {
+        headers.insert(RETRY_AFTER, seconds.into());
+        let body = json!({"error": "temporarily_unavailable", "error_description": "often", "message": "often", "request_id": "1"});
+        return (StatusCode::TOO_MANY_REQUESTS, headers, Json(body));
+    }
     if *canyon.down.lock().unwrap() {
         let body = json!({"error": "invalid_grant", "error_description": "no", "message": "no", "request_id": "1"});
-        return (StatusCode::BAD_REQUEST, Json(body));
+        return (StatusCode::BAD_REQUEST, headers, Json(body));
     }
     let body = json!({
         "access_token": format!("cya_{}", forms.len()),
@@ -41,7 +51,7 @@ async fn exchange(
         "token_type": "Bearer",
         "expires_in": *canyon.life.lock().unwrap(),
     });
-    (StatusCode::OK, Json(body))
+    (StatusCode::OK, headers, Json(body))
 }
 
 async fn metadata(
@@ -129,6 +139,28 @@ async fn a_refusal_names_account_and_source_and_is_not_repeated_at_once() {
         assert!(!error.contains("s3cr3t"), "{error}");
     }
     assert_eq!(canyon.forms.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_busy_canyon_is_asked_for_a_token_when_it_says() {
+    let canyon = Canyon::default();
+    *canyon.busy.lock().unwrap() = Some(2);
+    *canyon.life.lock().unwrap() = 900;
+    let url = start(canyon.clone()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    fs::write(&file, "h.c.s").unwrap();
+    let exchange = exchange_of(&url, &SourceSettings::File(file));
+    let clock = ServerClock::default();
+    assert!(exchange.token(&clock).await.is_err());
+    *canyon.busy.lock().unwrap() = None;
+    // By its own patience it would have asked again by now.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let error = exchange.token(&clock).await.unwrap_err().to_string();
+    assert!(error.ends_with("often"), "{error}");
+    assert_eq!(canyon.forms.lock().unwrap().len(), 1);
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    assert_eq!(exchange.token(&clock).await.unwrap().expose_secret(), "cya_2");
 }
 
 #[tokio::test]

@@ -63,8 +63,7 @@ impl App {
         let signed = self.issuer.lasting_assertion(&statement, statement.life / 2).await;
         let signed = signed.map_err(|error| {
             tracing::error!(error = %Causes(&error), "no token for a job");
-            let message = "the key that signs tokens does not answer; try again";
-            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
+            ApiError::unavailable("the key that signs tokens does not answer; try again")
         })?;
         let token = signed.expose_secret().to_owned();
         let expires_at = end_of(&token).ok_or_else(ApiError::internal)?;

@@ -2,8 +2,8 @@
 
 use super::request_id::RequestId;
 use axum::Json;
-use axum::http::StatusCode;
-use axum::http::header::WWW_AUTHENTICATE;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use canyon_api::error::ErrorBody;
 use canyon_domain::causes::Causes;
@@ -12,6 +12,10 @@ use canyon_identity::master_keys::MasterKeyError;
 use canyon_store::StoreError;
 use canyon_store::page::ForeignCursor;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// After what is busy or away may be asked again: the limits of stores and keys are by the second.
+const SOON: Duration = Duration::from_secs(1);
 
 /// A refusal, or a failure.
 #[derive(Debug)]
@@ -21,12 +25,15 @@ pub struct ApiError {
     details: Map<String, Value>,
     /// Nothing is wrong with the request: the same may succeed in a moment.
     passing: bool,
+    /// After how many seconds it may, where that is known.
+    retry_after: Option<u64>,
 }
 
 impl ApiError {
     /// A refusal with `status`; `message` says what happened, to which thing, and what to do next.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), details: Map::new(), passing: false }
+        let (message, details) = (message.into(), Map::new());
+        Self { status, message, details, passing: false, retry_after: None }
     }
 
     /// 400: one field of the request is at fault.
@@ -70,6 +77,16 @@ impl ApiError {
         )
     }
 
+    /// 429: the same may be asked again after `pause`.
+    pub fn too_many(message: impl Into<String>, pause: Duration) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, message).with_retry_after(pause)
+    }
+
+    /// 503: what Canyon needs for it does not answer at the moment.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message).with_retry_after(SOON)
+    }
+
     /// 500, without what happened: that is in the log.
     pub fn internal() -> Self {
         Self::new(
@@ -82,6 +99,13 @@ impl ApiError {
     #[must_use]
     pub fn with_detail(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same with the pause before the next try, in whole seconds (RFC 9110, 10.2.3).
+    fn with_retry_after(mut self, pause: Duration) -> Self {
+        let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
+        self.retry_after = Some(seconds.max(1));
         self
     }
 
@@ -129,7 +153,7 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         if error.is_retryable() {
             tracing::warn!(error = %Causes(&error), "the store is not available");
-            return Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+            return Self::unavailable(error.to_string());
         }
         tracing::error!(error = %Causes(&error), "the store failed");
         Self::internal()
@@ -140,8 +164,7 @@ impl From<MasterKeyError> for ApiError {
     fn from(error: MasterKeyError) -> Self {
         tracing::error!(error = %Causes(&error), "no master key");
         if error.is_retryable {
-            let message = "the key that seals secrets does not answer; try again";
-            return Self::new(StatusCode::SERVICE_UNAVAILABLE, message);
+            return Self::unavailable("the key that seals secrets does not answer; try again");
         }
         Self::internal()
     }
@@ -157,9 +180,37 @@ impl IntoResponse for ApiError {
         };
         let mut response = (self.status, Json(body)).into_response();
         if self.status == StatusCode::UNAUTHORIZED {
-            let scheme = axum::http::HeaderValue::from_static("Bearer");
+            let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         }
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_for_a_while_is_told_for_how_many_seconds_and_nobody_else() {
+        let told = |error: ApiError| {
+            let response = error.into_response();
+            response.headers().get(RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned())
+        };
+        for (millis, seconds) in [(0, "1"), (400, "1"), (1_000, "1"), (1_001, "2"), (90_000, "90")]
+        {
+            let pause = Duration::from_millis(millis);
+            assert_eq!(told(ApiError::too_many("too many", pause)).as_deref(), Some(seconds));
+        }
+        let no_key = |is_retryable| {
+            let (reason, source) = ("it is away".to_owned(), "it is away".into());
+            ApiError::from(MasterKeyError { reason, is_retryable, source })
+        };
+        assert_eq!(told(no_key(true)).as_deref(), Some("1"));
+        assert_eq!(told(no_key(false)), None);
+        assert_eq!(told(ApiError::unauthorized()), None);
     }
 }

@@ -83,7 +83,9 @@ impl IntoResponse for Refused {
             request_id: RequestId::current().unwrap_or_default(),
         };
         let mut response = (self.status, NOT_STORED, Json(body)).into_response();
-        if self.status == StatusCode::TOO_MANY_REQUESTS {
+        // A turn comes every fiftieth of a second, and a store's within one.
+        let passes = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+        if passes.contains(&self.status) {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

@@ -3,6 +3,7 @@
 use super::report::{Report, Step};
 use crate::settings::Settings;
 use canyon_domain::causes::Causes;
+use hyper_util::client::proxy::matcher::Matcher;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::DATE;
@@ -19,9 +20,9 @@ const LEAST_SKEW: Duration = Duration::from_secs(3);
 
 pub(super) async fn check(settings: &Settings, http: &reqwest::Client, report: &mut Report) {
     let Ok(url) = Url::parse(&settings.api_url) else { return };
-    match proxy(&url) {
-        Some(found) => {
-            report.ok(Step::Proxy, format!("{} ({})", without_password(&found.1), found.0));
+    match proxy(&Matcher::from_system(), &url) {
+        Some(proxy) => {
+            report.ok(Step::Proxy, format!("{proxy} ({})", variables(&url).join(" or ")));
             report.skipped(Step::Dns, "the proxy resolves the name");
         }
         None => names(&url, report).await,
@@ -75,34 +76,21 @@ async fn names(url: &Url, report: &mut Report) {
     }
 }
 
-/// The variable that names a proxy for `url`, and its value, as far as the environment alone tells.
-fn proxy(url: &Url) -> Option<(&'static str, String)> {
-    let names: &[&'static str] = match url.scheme() {
-        "https" => &["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
-        _ => &["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"],
+/// The proxy on the way to `url`, without its password. The agent's own requests are judged by the same rules, as
+/// reqwest has them of this library too.
+fn proxy(proxies: &Matcher, url: &Url) -> Option<String> {
+    let found = proxies.intercept(&url.as_str().parse().ok()?)?;
+    Some(found.uri().to_string())
+}
+
+/// Those of the variables for proxies that are set and are for addresses like `url`; the first of them counts.
+fn variables(url: &Url) -> Vec<&'static str> {
+    let names = match url.scheme() {
+        "https" => ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
+        _ => ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"],
     };
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let found = names.iter().find_map(|name| Some((*name, set(name)?)))?;
-    let except = set("NO_PROXY").or_else(|| set("no_proxy")).unwrap_or_default();
-    (!is_excepted(url.host_str()?, &except)).then_some(found)
-}
-
-/// As curl reads it: a name, and all names below it.
-fn is_excepted(host: &str, except: &str) -> bool {
-    except.split(',').map(str::trim).filter(|one| !one.is_empty()).any(|one| {
-        let suffix = one.trim_start_matches("*.").trim_start_matches('.');
-        one == "*" || host == suffix || host.ends_with(&format!(".{suffix}"))
-    })
-}
-
-fn without_password(proxy: &str) -> String {
-    match Url::parse(proxy) {
-        Ok(mut url) if url.has_host() => {
-            let is_hidden = url.set_username("").is_ok() && url.set_password(None).is_ok();
-            if is_hidden { url.to_string() } else { "a proxy".to_owned() }
-        }
-        _ => "a proxy whose address cannot be read".to_owned(),
-    }
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    names.into_iter().filter(is_set).collect()
 }
 
 fn unreached(error: &reqwest::Error, url: &str) -> String {
@@ -153,22 +141,44 @@ fn clock(date: Option<&str>, report: &mut Report) {
 mod tests {
     use super::*;
 
+    fn way(except: &str, url: &str) -> Option<String> {
+        let proxy = "http://user:hunter2@proxy:3128";
+        let proxies = Matcher::builder().https(proxy).no(except).build();
+        self::proxy(&proxies, &Url::parse(url).unwrap())
+    }
+
     #[test]
-    fn what_is_excepted_from_a_proxy_goes_straight() {
-        for except in
-            ["canyon.example", "example", ".example", "*.example", "a, canyon.example", "*"]
-        {
-            assert!(is_excepted("canyon.example", except), "{except}");
+    fn what_is_excepted_from_a_proxy_goes_straight_as_the_requests_of_the_agent_do() {
+        for (except, host, is_straight) in [
+            ("", "canyon.example", false),
+            ("canyon.example", "canyon.example", true),
+            ("example", "canyon.example", true),
+            (".example", "canyon.example", true),
+            (".canyon.example", "canyon.example", true),
+            ("a, canyon.example ,b", "canyon.example", true),
+            ("*", "canyon.example", true),
+            ("other.example", "canyon.example", false),
+            ("anyon.example", "canyon.example", false),
+            ("canyon.example.com", "canyon.example", false),
+            // curl's, and so reqwest's: a star is no part of a name.
+            ("*.example", "canyon.example", false),
+            ("10.0.0.5", "10.0.0.5", true),
+            ("10.0.0.5", "10.0.0.50", false),
+            ("10.0.0.0/8", "10.1.2.3", true),
+            ("10.0.0.0/8", "11.1.2.3", false),
+            ("10.0.0.0/8", "canyon.example", false),
+            ("fd00::/8", "[fd12::1]", true),
+            ("fd12::1", "[fd12::1]", true),
+            ("fd00::/8", "[fe80::1]", false),
+        ] {
+            let found = way(except, &format!("https://{host}:8443/api"));
+            assert_eq!(found.is_none(), is_straight, "{except:?} and {host}");
         }
-        for except in ["", "other.example", "anyon.example", "canyon.example.com"] {
-            assert!(!is_excepted("canyon.example", except), "{except}");
-        }
+        assert_eq!(way("", "http://canyon.example"), None, "the proxy is for https");
     }
 
     #[test]
     fn no_password_of_a_proxy_is_shown() {
-        let shown = without_password("http://user:hunter2@proxy:3128");
-        assert_eq!(shown, "http://proxy:3128/");
-        assert!(!without_password("user:hunter2@proxy").contains("hunter2"));
+        assert_eq!(way("", "https://canyon.example").unwrap(), "http://proxy:3128/");
     }
 }

@@ -2,12 +2,13 @@
 
 use super::values::Values;
 use super::{Kind, KindError, aws};
-use crate::settings::dispatcher::DispatcherSettings;
+use crate::settings::dispatcher::{ACKNOWLEDGED, DispatcherSettings};
 use async_trait::async_trait;
 use canyon_api::agent::JobKey;
 use canyon_dispatch::ecs::{EcsDefaults, EcsPlatform};
 use canyon_dispatch::{Dispatcher, Pace, Platform as _, Rate, Target, Turn};
 use canyon_domain::runner::RunnerType;
+use canyon_domain::runner::ecs::LaunchType;
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,33 +20,7 @@ pub(super) fn kind(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Arc<dyn Kind>, KindError> {
     let mut values = Values::of(settings);
-    values.refuse(
-        "task_definition",
-        "is not used: Canyon registers a definition of its own from the runner's `job`; say there \
-         which roles, image and size tasks have",
-    );
-    values.refuse(
-        "endpoint",
-        "is not used: where jobs reach Canyon is CANYON_JOB_DISPATCHER_DATA_API_URL, and where ECS \
-         is AWS_ENDPOINT_URL_ECS",
-    );
-    values.refuse(
-        "extra_service_discovery_hosts",
-        "is not used: jobs know Canyon by its address alone",
-    );
-    values.refuse(
-        "acknowledge_shared_instance_credentials",
-        "is not used: whether tasks run on instances is for a runner to say, in its `job`",
-    );
-    match values.text("launch_type").map(|word| word.to_ascii_lowercase()).as_deref() {
-        None | Some("fargate") => {}
-        Some("ec2") => values.fault(
-            "launch_type",
-            "is `ec2`, and that is for a runner to say (`job.launch_type`): on EC2 a task reaches the \
-             credentials of its machine",
-        ),
-        Some(_) => values.fault("launch_type", "is not `fargate`"),
-    }
+    let launch_type = launch_type(&mut values);
     let region = values.text("region").or_else(|| variable("AWS_REGION"));
     let region = match region.or_else(|| variable("AWS_DEFAULT_REGION")) {
         Some(region) => region,
@@ -55,6 +30,7 @@ pub(super) fn kind(
         cluster: values.required("cluster", "say in which cluster jobs run"),
         subnets: values.list("subnets"),
         image: values.text("image").or_else(|| variable("CANYON_RUNNER_IMAGE")),
+        launch_type,
         region,
     };
     let ambient = aws::ambient(&defaults.region, variable).map_err(KindError)?;
@@ -63,6 +39,21 @@ pub(super) fn kind(
     }
     let platform = Arc::new(EcsPlatform::in_place(ambient, Arc::new(OwnPace::default()), defaults));
     Ok(Arc::new(EcsKind { platform, place: OnceCell::new() }))
+}
+
+/// What tasks run on where their runner does not say it.
+fn launch_type(values: &mut Values<'_>) -> Option<LaunchType> {
+    let acknowledged = values.truth(ACKNOWLEDGED);
+    let word = values.text("launch_type")?.to_ascii_lowercase();
+    let launch_type = word.parse().ok();
+    match launch_type {
+        Some(LaunchType::Ec2) if acknowledged == Some(false) => {
+            values.fault(ACKNOWLEDGED, "is false, and tasks on EC2 share those of their instance");
+        }
+        Some(_) => {}
+        None => values.fault("launch_type", "is neither fargate nor ec2"),
+    }
+    launch_type
 }
 
 struct EcsKind {

@@ -30,6 +30,29 @@ const ALL: [DispatcherType; 4] = [
 /// For every kind: where jobs reach the API, if that is not where the agent does.
 const API_URL: &str = "api_url";
 
+/// The owner of a cluster of instances knows what tasks reach there.
+pub(crate) const ACKNOWLEDGED: &str = "acknowledge_shared_instance_credentials";
+/// What tasks on instances reach. The runner that asks for them must acknowledge it; whoever owns the account may
+/// choose them for all, and is told.
+const SHARED_CREDENTIALS: &str = "is `ec2`: where a runner does not say otherwise, its tasks run on instances, and \
+     reach the credentials of these unless they have ECS_AWSVPC_BLOCK_IMDS=true; who knows that sets \
+     CANYON_JOB_DISPATCHER_DATA_ACKNOWLEDGE_SHARED_INSTANCE_CREDENTIALS=true";
+
+/// Settings of ECS that others need, and why Canyon does not.
+const NOT_FOR_ECS: [(&str, &str); 3] = [
+    (
+        "task_definition",
+        "is not used: Canyon registers a definition of its own from the runner's `job`; say there which roles, image and \
+         size tasks have",
+    ),
+    (
+        "endpoint",
+        "is not used: where jobs reach Canyon is CANYON_JOB_DISPATCHER_DATA_API_URL, and where ECS is \
+         AWS_ENDPOINT_URL_ECS",
+    ),
+    ("extra_service_discovery_hosts", "is not used: jobs know Canyon by its address alone"),
+];
+
 impl DispatcherType {
     /// Its name in settings.
     pub fn as_str(self) -> &'static str {
@@ -63,7 +86,7 @@ impl DispatcherType {
                 "launch_type",
                 "image",
                 "extra_service_discovery_hosts",
-                "acknowledge_shared_instance_credentials",
+                ACKNOWLEDGED,
             ],
             Self::Kubernetes => &[
                 "auth_type",
@@ -139,6 +162,20 @@ impl DispatcherSettings {
     /// What to call a setting in an error: as it was given, or as one gives it.
     pub fn origin(&self, name: &str) -> String {
         self.data.get(name).map_or_else(|| variable(name), |(origin, _)| origin.clone())
+    }
+
+    /// What its operator should know: settings that do nothing here, and what one of them brings with it.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        if self.kind != DispatcherType::Ecs {
+            return Vec::new();
+        }
+        let unused = NOT_FOR_ECS.into_iter().filter(|(name, _)| self.data.contains_key(*name));
+        let is_on_ec2 =
+            self.get("launch_type").is_some_and(|word| word.eq_ignore_ascii_case("ec2"));
+        let shared = (is_on_ec2 && self.get(ACKNOWLEDGED).is_none())
+            .then_some(("launch_type", SHARED_CREDENTIALS));
+        let all = unused.chain(shared);
+        all.map(|(name, reason)| format!("{} {reason}", self.origin(name))).collect()
     }
 
     /// A kind with these settings, for programs that are no agent of their own.

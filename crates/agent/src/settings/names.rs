@@ -100,7 +100,7 @@ pub const NAMES: [Name; 26] = [
     name(
         "service_discovery_host",
         &["CANYON_SERVICE_DISCOVERY_HOST"],
-        "The host of Canyon, if it is given; it must be that of the API",
+        "Taken for compatibility, and not used: Canyon is found by its address",
     ),
     name(
         "job_dispatcher_type",

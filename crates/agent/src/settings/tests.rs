@@ -1,6 +1,7 @@
 use super::dispatcher::DispatcherType;
 use super::identity::SourceSettings;
 use super::*;
+use canyon_domain::runner::RunnerType;
 
 type Variables = Vec<(&'static str, &'static str)>;
 
@@ -73,6 +74,94 @@ fn the_environment_file_of_the_field_is_understood() {
     assert_eq!(arguments.len(), 3);
     assert_eq!(settings.dispatcher.kind, DispatcherType::Local);
     assert_eq!(settings.warnings.len(), 1, "plain http is said: {:?}", settings.warnings);
+}
+
+/// A whole file of the field, but for the lines of its dispatcher.
+const FIELD: &str = "CANYON_API_URL=http://canyon-api-host:8000
+CANYON_RUNNER_PATH=my-group/my-runner-name
+CANYON_SERVICE_ACCOUNT_PATH=my-group/my-service-account-name
+CANYON_CREDENTIAL_HELPER_CMD_PATH=/opt/credhelpers/iamoidccredhelper
+CANYON_CREDENTIAL_HELPER_CMD_ARGS=-region=us-east-2 -endpoint=https://my-oidc-provider-host -aud=canyon
+CANYON_SERVICE_DISCOVERY_HOST=my-service-discovery-host
+CANYON_JOB_DISPATCHER_DATA_API_URL=http://canyon-api-host:8000
+CANYON_AGENT_NAME=east-1
+CANYON_AGENT_STATE_DIR=/state
+";
+const ECS: &str = "CANYON_JOB_DISPATCHER_TYPE=ecs
+CANYON_JOB_DISPATCHER_DATA_TASK_DEFINITION=arn:aws:ecs:us-east-2:123456789012:task-definition/executor:1
+CANYON_JOB_DISPATCHER_DATA_REGION=us-east-2
+CANYON_JOB_DISPATCHER_DATA_CLUSTER=jobs
+CANYON_JOB_DISPATCHER_DATA_SUBNETS=subnet-0a,subnet-0b
+CANYON_JOB_DISPATCHER_DATA_LAUNCH_TYPE=ec2
+";
+const KUBERNETES: &str = "CANYON_JOB_DISPATCHER_TYPE=kubernetes
+CANYON_JOB_DISPATCHER_DATA_AUTH_TYPE=eks_iam
+CANYON_JOB_DISPATCHER_DATA_IMAGE=registry.example.com/canyon-runner:1
+CANYON_JOB_DISPATCHER_DATA_MEMORY_REQUEST=256Mi
+CANYON_JOB_DISPATCHER_DATA_MEMORY_LIMIT=512Mi
+CANYON_JOB_DISPATCHER_DATA_NAMESPACE=jobs
+CANYON_JOB_DISPATCHER_DATA_REGION=us-east-2
+CANYON_JOB_DISPATCHER_DATA_EKS_CLUSTER=production
+";
+const DOCKER: &str = "CANYON_JOB_DISPATCHER_TYPE=docker
+CANYON_JOB_DISPATCHER_DATA_HOST=unix:///var/run/docker.sock
+CANYON_JOB_DISPATCHER_DATA_IMAGE=registry.example.com/canyon-runner:1
+CANYON_JOB_DISPATCHER_DATA_LOCAL_IMAGE=true
+CANYON_JOB_DISPATCHER_DATA_EXTRA_HOSTS=canyon-api-host:10.0.0.5
+CANYON_JOB_DISPATCHER_DATA_MEMORY_LIMIT=42 MB
+CANYON_JOB_DISPATCHER_DATA_BIND_PATH=/opt/authorities:/opt/authorities
+CANYON_JOB_DISPATCHER_DATA_REGISTRY_USERNAME=user
+CANYON_JOB_DISPATCHER_DATA_REGISTRY_PASSWORD=s3cr3t
+";
+const LOCAL: &str = "CANYON_JOB_DISPATCHER_TYPE=local\n";
+
+/// What an agent makes of a file: the warnings of its start, and what it launches with.
+fn started_with(files: [&'static str; 2]) -> (Vec<String>, Result<RunnerType, String>) {
+    let lines = files.into_iter().flat_map(str::lines);
+    let mut settings = read(&lines.filter_map(|line| line.split_once('=')).collect()).unwrap();
+    // What it is on the machine of the field.
+    let folder = tempfile::tempdir().unwrap();
+    settings.state_dir = folder.path().to_owned();
+    settings.runner_program = std::env::current_exe().ok();
+    let kind = crate::kinds::of(&settings).map_err(|error| error.to_string());
+    (settings.warnings, kind.map(|kind| kind.serves()))
+}
+
+#[tokio::test]
+async fn a_whole_file_of_the_field_starts_each_kind_and_says_what_does_nothing() {
+    let (warnings, kind) = started_with([FIELD, ECS]);
+    assert_eq!(kind, Ok(RunnerType::EcsAgent));
+    insta::assert_snapshot!(warnings.join("\n"), @r"
+    http://canyon-api-host:8000 is not https: whoever can listen on the way reads and changes what the agent is told
+    CANYON_SERVICE_DISCOVERY_HOST is not the host of http://canyon-api-host:8000, and is not used: Canyon is found by that address alone
+    CANYON_JOB_DISPATCHER_DATA_TASK_DEFINITION is not used: Canyon registers a definition of its own from the runner's `job`; say there which roles, image and size tasks have
+    CANYON_JOB_DISPATCHER_DATA_LAUNCH_TYPE is `ec2`: where a runner does not say otherwise, its tasks run on instances, and reach the credentials of these unless they have ECS_AWSVPC_BLOCK_IMDS=true; who knows that sets CANYON_JOB_DISPATCHER_DATA_ACKNOWLEDGE_SHARED_INSTANCE_CREDENTIALS=true
+    ");
+    for (file, serves) in [
+        (KUBERNETES, RunnerType::KubernetesAgent),
+        (DOCKER, RunnerType::DockerAgent),
+        (LOCAL, RunnerType::Local),
+    ] {
+        let (warnings, kind) = started_with([FIELD, file]);
+        assert_eq!(kind, Ok(serves));
+        let [_, host] = &*warnings else { panic!("{warnings:?}") };
+        assert!(host.starts_with("CANYON_SERVICE_DISCOVERY_HOST is not the host"), "{host}");
+    }
+}
+
+#[tokio::test]
+async fn who_knows_what_tasks_on_instances_share_is_not_told_and_who_denies_it_is_refused() {
+    let known = "CANYON_JOB_DISPATCHER_DATA_ACKNOWLEDGE_SHARED_INSTANCE_CREDENTIALS=true";
+    let denied = "CANYON_JOB_DISPATCHER_DATA_ACKNOWLEDGE_SHARED_INSTANCE_CREDENTIALS=false";
+    let file = |last: &'static str| -> &'static str { format!("{ECS}{last}\n").leak() };
+    let (warnings, kind) = started_with([FIELD, file(known)]);
+    assert_eq!(kind, Ok(RunnerType::EcsAgent));
+    assert!(!warnings.iter().any(|warning| warning.contains("LAUNCH_TYPE")), "{warnings:?}");
+    let refused = started_with([FIELD, file(denied)]).1.unwrap_err();
+    assert!(refused.contains("SHARED_INSTANCE_CREDENTIALS is false"), "{refused}");
+    let elsewhere: &str = ECS.replace("=ec2", "=external").leak();
+    let refused = started_with([FIELD, elsewhere]).1.unwrap_err();
+    assert!(refused.contains("LAUNCH_TYPE is neither fargate nor ec2"), "{refused}");
 }
 
 #[test]
@@ -148,7 +237,6 @@ fn everything_that_is_wrong_is_said_at_once_with_its_reason() {
         ("CANYON_CREDENTIAL_HELPER_CMD_ARGS", "-a"),
         ("CANYON_AGENT_KEY_FILE", "/k"),
         ("CANYON_AGENT_KEY_SECRET", "k"),
-        ("CANYON_SERVICE_DISCOVERY_HOST", "other.example.com"),
         ("CANYON_AGENT_LABELS", "a=b,c,a=d,x y=z"),
         ("CANYON_AGENT_RUN_UNTAGGED_JOBS", "perhaps"),
         ("CANYON_JOB_DISPATCHER_TYPE", "nomad"),
@@ -160,7 +248,6 @@ fn everything_that_is_wrong_is_said_at_once_with_its_reason() {
     CANYON_AGENT_RUN_UNTAGGED_JOBS is neither true nor false
     CANYON_CREDENTIAL_HELPER_CMD_ARGS says how to sign in as a service account, and CANYON_SERVICE_ACCOUNT_PATH is not set
     CANYON_JOB_DISPATCHER_TYPE is none of kubernetes, ecs, docker and local
-    CANYON_SERVICE_DISCOVERY_HOST is not the host of CANYON_API_URL: Canyon is found by that alone
     ");
 }
 

@@ -7,6 +7,7 @@ use super::SignInError;
 use super::source::Source;
 use crate::backoff::Backoff;
 use crate::line;
+use crate::retry_after;
 use crate::server_clock::ServerClock;
 use canyon_api::token_exchange::{AccessToken, GRANT_TYPE, JWT, OAuthError};
 use canyon_domain::ids::{OrgId, ServiceAccountId};
@@ -41,6 +42,15 @@ struct Kept {
 struct Failing {
     backoff: Backoff,
     last: Option<(Instant, SignInError)>,
+}
+
+/// Why there was no exchange, and the pause that Canyon asks for.
+struct Failure(SignInError, Option<Duration>);
+
+impl From<SignInError> for Failure {
+    fn from(error: SignInError) -> Self {
+        Self(error, None)
+    }
 }
 
 impl Exchange {
@@ -95,8 +105,8 @@ impl Exchange {
                 *turn = Failing::default();
                 Ok(token)
             }
-            Err(error) => {
-                turn.last = Some((Instant::now() + turn.backoff.pause(), error.clone()));
+            Err(Failure(error, asked)) => {
+                turn.last = Some((Instant::now() + turn.backoff.pause_of(asked), error.clone()));
                 self.kept(still).ok_or(error)
             }
         }
@@ -113,7 +123,7 @@ impl Exchange {
         is_it
     }
 
-    async fn exchange(&self, clock: &ServerClock) -> Result<Kept, SignInError> {
+    async fn exchange(&self, clock: &ServerClock) -> Result<Kept, Failure> {
         let subject = self.source.token().await?;
         let form = [
             ("grant_type", GRANT_TYPE),
@@ -127,15 +137,14 @@ impl Exchange {
         let response =
             request.send().await.map_err(|error| failed(line::unreachable(&self.url, error)))?;
         line::heard(clock, response.headers());
-        let status = response.status();
+        let (status, asked) = (response.status(), retry_after::pause(response.headers()));
         let body = line::read(&self.url, response).await.map_err(failed)?;
         if !status.is_success() {
             let said = serde_json::from_slice::<OAuthError>(&body).ok();
             let said = said.map_or_else(|| format!("status {status}"), |said| said.message);
-            return Err(SignInError(format!(
-                "service account `{}` with the token from {}: {said}",
-                self.account, self.source
-            )));
+            let (account, source) = (&self.account, &self.source);
+            let why = format!("service account `{account}` with the token from {source}: {said}");
+            return Err(Failure(SignInError(why), asked));
         }
         let answer: AccessToken = serde_json::from_slice(&body).map_err(|error| {
             SignInError(format!("the answer of {} is no token: {error}", self.url))

@@ -211,6 +211,17 @@ impl EcsJob {
         self.launch_type == Some(LaunchType::Ec2)
     }
 
+    /// The fields that are given and mean something on Fargate alone.
+    pub fn of_fargate_alone(&self) -> impl Iterator<Item = &'static str> {
+        let fields = [
+            ("ephemeral_storage_gib", self.ephemeral_storage_gib.is_some()),
+            ("capacity_provider_strategy", self.capacity_provider_strategy.is_some()),
+            ("platform_version", self.platform_version.is_some()),
+            ("is_public_ip_enabled", self.is_public_ip_enabled == Some(true)),
+        ];
+        fields.into_iter().filter_map(|(name, is_given)| is_given.then_some(name))
+    }
+
     /// What no single field can say.
     fn check(&self, fields: &mut Fields) {
         if self.is_on_ec2() {
@@ -244,15 +255,8 @@ impl EcsJob {
                           instances have ECS_AWSVPC_BLOCK_IMDS=true or nothing to lose";
             fields.fault("launch_type", reason);
         }
-        for (name, is_given) in [
-            ("ephemeral_storage_gib", self.ephemeral_storage_gib.is_some()),
-            ("capacity_provider_strategy", self.capacity_provider_strategy.is_some()),
-            ("platform_version", self.platform_version.is_some()),
-            ("is_public_ip_enabled", self.is_public_ip_enabled == Some(true)),
-        ] {
-            if is_given {
-                fields.fault(name, "is for Fargate alone, and `launch_type` is `ec2`");
-            }
+        for name in self.of_fargate_alone() {
+            fields.fault(name, "is for Fargate alone, and `launch_type` is `ec2`");
         }
     }
 

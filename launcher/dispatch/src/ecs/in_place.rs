@@ -5,7 +5,7 @@ use super::{EcsPlatform, Settings};
 use crate::{AmbientAws, DispatchError, Pace, Target};
 use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
-use canyon_domain::runner::ecs::EcsJob;
+use canyon_domain::runner::ecs::{EcsJob, LaunchType};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub struct EcsDefaults {
     pub subnets: Vec<String>,
     /// Runner image of runners that name none.
     pub image: Option<String>,
+    /// What tasks of runners run on that do not say it; Fargate, unless set.
+    pub launch_type: Option<LaunchType>,
 }
 
 impl EcsDefaults {
@@ -53,6 +55,10 @@ impl EcsDefaults {
                 target.runner_id
             );
             return Err(DispatchError::refused(FailureClass::Config, message));
+        }
+        // Who sets a field of Fargate's has said it with that.
+        if job.launch_type.is_none() && job.of_fargate_alone().next().is_none() {
+            job.launch_type = self.launch_type;
         }
         Ok(job)
     }
@@ -146,7 +152,7 @@ mod tests {
             region: text("eu-west-1"),
             cluster: text("jobs"),
             subnets: vec![text("subnet-0a")],
-            image: None,
+            ..EcsDefaults::default()
         };
         let filled = defaults.under(&target(), &EcsJob::default()).unwrap();
         assert_eq!((&*filled.region, &*filled.cluster), ("eu-west-1", "jobs"));
@@ -159,5 +165,20 @@ mod tests {
         let bare = EcsDefaults { subnets: vec![], ..defaults };
         let said = bare.under(&target(), &EcsJob::default()).unwrap_err().to_string();
         assert!(said.contains("`job.subnets`"), "{said}");
+    }
+
+    #[test]
+    fn tasks_run_on_instances_where_the_agent_says_so_and_the_runner_nothing_else() {
+        let defaults = EcsDefaults {
+            subnets: vec!["subnet-0a".to_owned()],
+            launch_type: Some(LaunchType::Ec2),
+            ..EcsDefaults::default()
+        };
+        let is_on_ec2 = |job: EcsJob| defaults.under(&target(), &job).unwrap().is_on_ec2();
+        assert!(is_on_ec2(EcsJob::default()));
+        let fargate = Some(LaunchType::Fargate);
+        assert!(!is_on_ec2(EcsJob { launch_type: fargate, ..EcsJob::default() }));
+        assert!(!is_on_ec2(EcsJob { ephemeral_storage_gib: Some(30), ..EcsJob::default() }));
+        assert!(!is_on_ec2(EcsJob { is_public_ip_enabled: Some(true), ..EcsJob::default() }));
     }
 }

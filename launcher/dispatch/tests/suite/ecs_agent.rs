@@ -14,6 +14,7 @@ fn defaults() -> EcsDefaults {
         cluster: "jobs".to_owned(),
         subnets: vec!["subnet-0a".to_owned()],
         image: Some(IMAGE.to_owned()),
+        launch_type: None,
     }
 }
 
