@@ -4,22 +4,19 @@
 //! takes, and reports what became of it. The session's number is its fence: whoever opened a newer
 //! one speaks for the agent, and an older process of the same name is refused.
 
+mod session;
+
+pub use session::{LEASE, Opening, Process, Session};
+
 use crate::ids::{AgentId, PrincipalId, RunnerId};
 use crate::runner::RunnerType;
 use crate::runner::agents::AgentTarget;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// Silence after which an agent counts as gone: three of its requests may be lost.
-pub const LEASE: Duration = Duration::from_mins(1);
 
 /// How the reason of a deployment ends that waits for a runner whose agents were never heard of.
 pub const NEVER_CONNECTED: &str = "none has ever connected";
-
-/// How long after its last offer an agent is not idle yet: work comes in bursts.
-const BUSY: Duration = Duration::from_mins(2);
 
 /// Most labels of an agent.
 const MAX_LABELS: usize = 16;
@@ -64,6 +61,14 @@ pub enum AgentIdentity {
     },
 }
 
+/// What an API token lets agents be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenScope {
+    /// The only runner that they may serve; any of the organization without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<RunnerId>,
+}
+
 /// An agent, as it was last heard of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
@@ -86,6 +91,10 @@ pub struct Agent {
     /// The key of its runner vouched for it, and nobody else: it is an agent for as long as that is the runner's key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_runner_key: bool,
+    /// It came with an API token, which was for this. Once that is good no more, another one for the same takes its
+    /// place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_token: Option<TokenScope>,
     /// When an administrator last said what it is chosen by. What it says itself counts no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Timestamp>,
@@ -105,56 +114,6 @@ pub struct Agent {
     pub session: Option<Session>,
     /// Grows with every write; each write is on condition that it has not changed.
     pub version: u64,
-}
-
-/// One life of an agent's process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
-    /// Its number, the fence of all that is said in it.
-    pub number: u64,
-    /// What the process drew for itself, so that it may repeat the opening whose answer was lost.
-    pub instance: String,
-    /// When it began.
-    pub opened_at: Timestamp,
-    /// When it was last heard.
-    pub last_seen: Timestamp,
-    /// When it took its leave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closed_at: Option<Timestamp>,
-    /// The types of runners whose jobs it can launch.
-    pub serves: Vec<RunnerType>,
-    /// Where its jobs run: the cluster, account or engine by an id of its own. Another agent of the same place
-    /// finds the same jobs there.
-    pub place: String,
-    /// Version of the program.
-    pub program: String,
-    /// Version of the protocol that both speak.
-    pub protocol: u32,
-    /// How many jobs it runs at once.
-    pub concurrency: u32,
-    /// How many it runs.
-    pub running: u32,
-    /// It finishes what it runs and takes nothing further.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub draining: bool,
-    /// When it was last offered work, for turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offered_at: Option<Timestamp>,
-    /// What last went wrong, in its own words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<String>,
-}
-
-impl Session {
-    /// Whether the process is there, as far as one knows.
-    pub fn is_live(&self, now: Timestamp) -> bool {
-        self.closed_at.is_none() && now < self.last_seen + LEASE
-    }
-
-    /// Whether it runs nothing, and was offered nothing of late.
-    pub fn is_idle(&self, now: Timestamp) -> bool {
-        self.running == 0 && self.offered_at.is_none_or(|at| now >= at + BUSY)
-    }
 }
 
 impl Agent {

@@ -16,10 +16,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
+mod holding;
+
 /// How long an agent has to take what it is offered.
 pub const OFFER: Duration = Duration::from_secs(30);
 /// The most of a job's output that one answer of an agent holds, in bytes.
 pub const TAIL_LIMIT: usize = 64 * 1024;
+/// The most jobs that an agent names at the opening of a session, of those that it finds in its place.
+pub const MAX_FOUND: usize = 1_000;
 
 /// A job that an agent is to launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -198,15 +202,19 @@ impl AgentJob {
         }
     }
 
-    /// Offers it to an agent, which is there and has room. Returns whether that changed anything:
-    /// what is taken, or still offered to a session that lives and has room, stays as it is.
-    pub fn offer(&mut self, agent: &Agent, others: &[Agent], now: Timestamp) -> bool {
-        let Some(session) = agent.live(now) else { return false };
+    /// Whether somebody is to be offered it: what is taken, or still offered to a session that lives and has room,
+    /// stays as it is. `others` holds the agent of that session, if it is there.
+    pub fn is_to_be_offered(&self, others: &[Agent], now: Timestamp) -> bool {
         let kind = self.order.kind;
         let lapsed = self.offer.as_ref().is_none_or(|offer| offer.has_lapsed(kind, others, now));
-        if self.taken.is_some() || self.wish != Wish::Run || !lapsed {
-            return false;
-        }
+        self.taken.is_none() && self.wish == Wish::Run && lapsed
+    }
+
+    /// Offers it to an agent, which is there and has room, if it [is to be offered](Self::is_to_be_offered). Returns
+    /// whether that changed anything.
+    pub fn offer(&mut self, agent: &Agent, others: &[Agent], now: Timestamp) -> bool {
+        let session = agent.live(now).filter(|_| self.is_to_be_offered(others, now));
+        let Some(session) = session else { return false };
         self.offer =
             Some(Offer { agent: agent.id.clone(), session: session.number, until: now + OFFER });
         true
@@ -247,28 +255,6 @@ impl AgentJob {
         Ok(())
     }
 
-    /// A newer session, of the same agent or of another one in the same place, goes on with a job
-    /// whose former holder is gone. Returns whether that changed anything.
-    pub fn take_over(&mut self, by: &Agent, holder: Option<&Agent>, now: Timestamp) -> bool {
-        let (Some(session), Some(taken)) = (by.session.as_ref(), self.taken.as_mut()) else {
-            return false;
-        };
-        let same_agent = taken.agent == by.id;
-        // One that was forgotten counts its sessions anew, from the first that goes on with the job.
-        let newer = session.number > taken.session || by.created_at > taken.at;
-        let abandoned = holder
-            .is_none_or(|holder| holder.live(now).is_none_or(|live| live.number != taken.session));
-        // The place alone says where the job may run: an agent that moved does not find it.
-        let may = taken.place == session.place && if same_agent { newer } else { abandoned };
-        if may {
-            taken.handed_over = !same_agent;
-            taken.agent = by.id.clone();
-            taken.session = session.number;
-            taken.at = now;
-        }
-        may
-    }
-
     /// Its agent says what it saw. That a job is gone is never taken back.
     ///
     /// # Errors
@@ -307,23 +293,6 @@ impl AgentJob {
         Ok(())
     }
 
-    /// Its agent has spoken of it, so it need not be told that it holds the job.
-    pub fn heard(&mut self) {
-        if let Some(taken) = &mut self.taken {
-            taken.handed_over = false;
-        }
-    }
-
-    /// Whether this session holds the job.
-    ///
-    /// # Errors
-    ///
-    /// [`Refused::TakenByAnother`] if not.
-    pub fn check_holder(&self, agent: &AgentId, session: u64) -> Result<(), Refused> {
-        let holds = |taken: &Taken| taken.agent == *agent && taken.session == session;
-        if self.taken.as_ref().is_some_and(holds) { Ok(()) } else { Err(Refused::TakenByAnother) }
-    }
-
     /// Canyon wants this of it; a wish is never taken back. Returns whether it is new.
     pub fn want(&mut self, wish: Wish) -> bool {
         let new = wish > self.wish;
@@ -359,24 +328,7 @@ impl AgentJob {
                 |offer| format!("offered to agent `{}`", offer.agent),
             ));
         };
-        let holder = agents.iter().find(|agent| agent.id == taken.agent);
-        let heard = holder.and_then(|agent| agent.session.as_ref());
-        let lives = holder.is_some_and(|agent| agent.live(now).is_some());
-        match &self.seen {
-            Some(Seen { observation: gone @ Observation::Gone(_), .. }) => gone.clone(),
-            _ if !lives => Observation::Unknown(match heard {
-                Some(session) => format!(
-                    "agent `{}`, which watches the job, was last seen {}",
-                    taken.agent,
-                    session.last_seen.strftime("%Y-%m-%dT%H:%M:%SZ")
-                ),
-                None => {
-                    format!("agent `{}`, which watched the job, is not there any more", taken.agent)
-                }
-            }),
-            Some(seen) => seen.observation.clone(),
-            None => Observation::Waiting(format!("agent `{}` is starting it", taken.agent)),
-        }
+        self.observation_of_taken(taken, agents, now)
     }
 }
 

@@ -3,11 +3,11 @@ use crate::failure::{Failure, FailureClass};
 use proptest::prelude::*;
 use serde_json::json;
 
-fn at(second: u64) -> Timestamp {
+pub(super) fn at(second: u64) -> Timestamp {
     "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + Duration::from_secs(second)
 }
 
-fn agent(id: &str, session: u64, place: &str, last_seen: u64) -> Agent {
+pub(super) fn agent(id: &str, session: u64, place: &str, last_seen: u64) -> Agent {
     serde_json::from_value(json!({
         "id": id, "identity": { "by": "token", "principal": "00000000-0000-0000-0000-000000000001" },
         "adoption": "adopted", "runner": "private", "created_at": at(0), "sessions": session,
@@ -21,7 +21,7 @@ fn agent(id: &str, session: u64, place: &str, last_seen: u64) -> Agent {
     .unwrap()
 }
 
-fn job() -> AgentJob {
+pub(super) fn job() -> AgentJob {
     serde_json::from_value(json!({
         "deployment": "01890000-0000-7000-8000-000000000001", "attempt": 1, "fence": 1,
         "runner": "01890000-0000-7000-8000-000000000002",
@@ -34,7 +34,7 @@ fn job() -> AgentJob {
     .unwrap()
 }
 
-fn id(text: &str) -> AgentId {
+pub(super) fn id(text: &str) -> AgentId {
     text.parse().unwrap()
 }
 
@@ -155,7 +155,7 @@ proptest! {
     /// Whatever comes in whatever order: at most one holder, one place for ever, a wish that only grows, and no
     /// start of what was withdrawn.
     #[test]
-    fn no_order_of_words_gives_a_job_to_two(words in proptest::collection::vec((0..6_u8, 0..3_u64, 1..3_u64, 0..4_u64), 1..60)) {
+    fn no_order_of_words_gives_a_job_to_two(words in proptest::collection::vec((0..7_u8, 0..3_u64, 1..3_u64, 0..4_u64), 1..60)) {
         let mut job = job();
         let mut now = 0;
         let mut place = None;
@@ -180,7 +180,8 @@ proptest! {
                 2 => { job.take_over(&it, None, at(now)); }
                 3 => { let _ = job.report(&it.id, session, Observation::Alive, None, at(now)); }
                 4 => { job.want(Wish::Stop); }
-                _ => { let _ = job.carried_out(&it.id, session, Wish::Kill); }
+                5 => { let _ = job.carried_out(&it.id, session, Wish::Kill); }
+                _ => { job.hand_over(&agents, None, at(now)); }
             }
             if let Some(taken) = &job.taken {
                 let first = place.get_or_insert_with(|| taken.place.clone());

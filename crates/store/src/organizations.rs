@@ -37,6 +37,13 @@ pub struct TokenRecord {
     pub grant: Option<Grant>,
 }
 
+impl TokenRecord {
+    /// Whether its time is over.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|end| now >= end)
+    }
+}
+
 impl Table {
     /// Makes an organization with its first token. Keys: the organization, the guard of its name,
     /// the token twice, audit; on condition that the name is free. 10 write units.
@@ -125,6 +132,15 @@ impl Table {
         hash: &SecretHash,
     ) -> Result<Option<TokenRecord>, StoreError> {
         self.read("read token", &keys::token_by_secret(hash)).await
+    }
+
+    /// A token by its id, unless it was revoked. One read unit.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every read.
+    pub async fn token(&self, org: OrgUuid, id: Uuid) -> Result<Option<TokenRecord>, StoreError> {
+        self.read("read token", &keys::token(org, id)).await
     }
 
     /// The tokens of an organization, in the order of their making. One read unit for each 4 KB.

@@ -4,8 +4,10 @@ use super::App;
 use super::agent_proofs::{AgentCaller, another, key_of, key_replaced, rejected};
 use crate::http::error::ApiError;
 use canyon_api::agent::{OLDEST_PROTOCOL, OpenSession, PROTOCOL, SessionOpened};
-use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session, old_program};
-use canyon_domain::ids::RunnerId;
+use canyon_domain::agent::{
+    Adoption, Agent, AgentIdentity, Opening, Process, TokenScope, old_program,
+};
+use canyon_domain::ids::{OrgUuid, RunnerId};
 use canyon_domain::principal::Principal;
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::outcome::{Created, Saved};
@@ -21,11 +23,29 @@ const PENDING_PAUSE: u64 = 5_000;
 struct Vouched {
     runner: Option<RunnerId>,
     labels: BTreeMap<String, String>,
+    /// What its API token is for, if it has one.
+    token: Option<TokenScope>,
+}
+
+impl Vouched {
+    /// The agent is what this vouches for from now on.
+    fn adopt(self, agent: &mut Agent, body: &OpenSession) {
+        if agent.adoption == Adoption::Pending {
+            agent.by_runner_key = matches!(agent.identity, AgentIdentity::Key { .. });
+        }
+        agent.adoption = Adoption::Adopted;
+        agent.runner = self.runner;
+        agent.by_token = self.token;
+        if agent.settled_at.is_none() {
+            agent.labels = self.labels;
+            agent.run_untagged_jobs = body.run_untagged_jobs;
+        }
+    }
 }
 
 impl App {
     /// An agent begins. Whoever opened the newest session speaks for it; the same process may repeat the
-    /// opening.
+    /// opening, which counts once.
     pub(crate) async fn open_session(
         &self,
         caller: &AgentCaller,
@@ -43,28 +63,11 @@ impl App {
             let now = self.now();
             let identity = caller.identity(key)?;
             let vouched = self.vouched(caller, body, key).await?;
-            let lost_its_key = match &found {
-                Some(agent) => self.has_lost_its_key(caller.org, agent).await?,
-                None => false,
+            let known = match found {
+                Some(agent) => self.recognize(caller, agent, identity, vouched.as_ref()).await?,
+                None => self.meet(caller, body, identity, vouched.as_ref(), now).await?,
             };
-            let agent = match found {
-                Some(agent) if lost_its_key && vouched.is_none() => {
-                    return Err(key_replaced(&agent));
-                }
-                Some(agent) if agent.identity == identity => agent,
-                // The same agent, with the new key of its runner: its jobs stay its own.
-                Some(agent) if lost_its_key => Agent { identity, ..agent },
-                // Whoever was first to use a name has no right to it that anybody vouched for.
-                Some(agent) if agent.adoption == Adoption::Pending && vouched.is_some() => {
-                    self.forget_agent(None, caller.org, &agent.id).await?;
-                    continue;
-                }
-                Some(agent) => return Err(another(&agent.id)),
-                None => match self.meet(caller, body, identity, vouched.as_ref(), now).await? {
-                    Some(agent) => agent,
-                    None => continue,
-                },
-            };
+            let Some(agent) = known else { continue };
             match agent.adoption {
                 Adoption::Rejected => return Err(rejected(&agent.id)),
                 Adoption::Pending if vouched.is_none() => return Ok(pending(body)),
@@ -87,15 +90,63 @@ impl App {
     ) -> Result<Option<Vouched>, ApiError> {
         if let Some(principal) = caller.principal() {
             let runner = bound_runner(principal, body.runner.as_ref())?;
+            let token = self.token_of(caller).await?;
             let mut labels = body.labels.clone();
-            labels.extend(self.labels_of_token(caller).await?);
-            return Ok(Some(Vouched { runner, labels }));
+            labels.extend(token.labels);
+            let scope = TokenScope { runner: principal.runner.clone() };
+            let token = token.grant.is_none().then_some(scope);
+            return Ok(Some(Vouched { runner, labels, token }));
         }
         let Some(runner) = &body.runner else { return Ok(None) };
         let served = self.served_runners(caller.org, Some(runner)).await?;
         let is_its = served.iter().any(|served| served.key.is_some() && served.key == key);
-        let vouched = || Vouched { runner: Some(runner.clone()), labels: body.labels.clone() };
-        Ok(is_its.then(vouched))
+        let (runner, labels) = (Some(runner.clone()), body.labels.clone());
+        Ok(is_its.then_some(Vouched { runner, labels, token: None }))
+    }
+
+    /// The agent that has the name, if the caller is it. `None` if it made way for the caller, whom nobody knows yet.
+    async fn recognize(
+        &self,
+        caller: &AgentCaller,
+        agent: Agent,
+        identity: AgentIdentity,
+        vouched: Option<&Vouched>,
+    ) -> Result<Option<Agent>, ApiError> {
+        let lost_its_key = self.has_lost_its_key(caller.org, &agent).await?;
+        if lost_its_key && vouched.is_none() {
+            return Err(key_replaced(&agent));
+        }
+        if agent.identity == identity {
+            return Ok(Some(agent));
+        }
+        let Some(vouched) = vouched else { return Err(another(&agent.id)) };
+        let by_new_key =
+            lost_its_key && caller.principal().is_none() && vouched.runner == agent.runner;
+        if by_new_key || self.has_lost_its_token(caller.org, &agent, vouched).await? {
+            // The same agent, with the new key or token of its runner: its jobs stay its own.
+            return Ok(Some(Agent { identity, ..agent }));
+        }
+        if agent.adoption == Adoption::Pending {
+            // Whoever was first to use a name has no right to it that anybody vouched for.
+            self.forget_agent(None, caller.org, &agent.id).await?;
+            return Ok(None);
+        }
+        Err(another(&agent.id))
+    }
+
+    /// Whether the agent came with an API token that is good no more, and `vouched` has another one for the same.
+    async fn has_lost_its_token(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+        vouched: &Vouched,
+    ) -> Result<bool, ApiError> {
+        let AgentIdentity::Token { principal } = &agent.identity else { return Ok(false) };
+        if agent.by_token.is_none() || agent.by_token != vouched.token {
+            return Ok(false);
+        }
+        let token = self.table.token(org, principal.0).await?;
+        Ok(token.is_none_or(|token| token.has_expired(self.now())))
     }
 
     /// An agent of whom nobody has heard. `None` if somebody else was faster.
@@ -119,6 +170,7 @@ impl App {
             runner: body.runner.clone(),
             run_untagged_jobs: body.run_untagged_jobs,
             by_runner_key: vouched.is_some() && caller.principal().is_none(),
+            by_token: None,
             settled_at: None,
             disabled: false,
             reserved: body.reserved,
@@ -133,7 +185,7 @@ impl App {
         Ok((created == Created::Yes).then_some(agent))
     }
 
-    /// Writes the newest session. `None` if the agent has changed meanwhile.
+    /// Writes the newest session, unless this opening has counted already. `None` if the agent has changed meanwhile.
     async fn begin(
         &self,
         caller: &AgentCaller,
@@ -144,48 +196,19 @@ impl App {
         if body.reserved != agent.reserved {
             return Err(not_as_adopted(&agent));
         }
-        match vouched {
-            Some(vouched) => {
-                if agent.adoption == Adoption::Pending {
-                    agent.by_runner_key = caller.principal().is_none();
-                }
-                agent.adoption = Adoption::Adopted;
-                agent.runner = vouched.runner;
-                if agent.settled_at.is_none() {
-                    agent.labels = vouched.labels;
-                    agent.run_untagged_jobs = body.run_untagged_jobs;
+        // It was adopted as what it said it was then.
+        if vouched.is_none() && body.runner != agent.runner {
+            return Err(other_runner(&agent));
+        }
+        match agent.open(process(body), self.now()) {
+            Opening::Superseded => return Err(opened_before(&agent)),
+            Opening::Again => {}
+            Opening::New => {
+                if let Some(vouched) = vouched {
+                    vouched.adopt(&mut agent, body);
                 }
             }
-            // It was adopted as what it said it was then.
-            None if body.runner != agent.runner => return Err(other_runner(&agent)),
-            None => {}
         }
-        let now = self.now();
-        let repeated = agent
-            .session
-            .as_ref()
-            .filter(|session| session.instance == body.instance && session.closed_at.is_none());
-        let (number, opened_at) = match repeated {
-            Some(session) => (session.number, session.opened_at),
-            None => (agent.sessions + 1, now),
-        };
-        agent.sessions = number;
-        agent.session = Some(Session {
-            number,
-            instance: body.instance.clone(),
-            opened_at,
-            last_seen: now,
-            closed_at: None,
-            serves: body.serves.clone(),
-            place: body.place.clone(),
-            program: body.version.clone(),
-            protocol: body.protocol.min(PROTOCOL),
-            concurrency: body.concurrency,
-            running: 0,
-            draining: false,
-            offered_at: None,
-            last_error: None,
-        });
         agent.version += 1;
         let saved = self.table.save_agent(caller.org, &agent).await?;
         Ok((saved == Saved::Yes).then_some(agent))
@@ -261,6 +284,17 @@ fn bound_runner(
     }
 }
 
+fn process(body: &OpenSession) -> Process {
+    Process {
+        instance: body.instance.clone(),
+        serves: body.serves.clone(),
+        place: body.place.clone(),
+        program: body.version.clone(),
+        protocol: body.protocol.min(PROTOCOL),
+        concurrency: body.concurrency,
+    }
+}
+
 fn pending(body: &OpenSession) -> SessionOpened {
     SessionOpened {
         session: None,
@@ -281,6 +315,15 @@ fn not_as_adopted(agent: &Agent) -> ApiError {
     let message =
         format!("agent `{id}` was taken up {was}, and now says otherwise; give it another name");
     ApiError::conflict(message).with_detail("code", "another_agent")
+}
+
+fn opened_before(agent: &Agent) -> ApiError {
+    let message = format!(
+        "the session of agent `{}` that this opening began is over: another process of that name has opened a newer \
+         one, or this one has left. A process that begins draws another `instance`",
+        agent.id
+    );
+    ApiError::conflict(message).with_detail("code", "session_superseded")
 }
 
 fn other_runner(agent: &Agent) -> ApiError {

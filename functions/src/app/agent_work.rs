@@ -6,7 +6,7 @@ use super::agent_proofs::AgentCaller;
 use crate::http::error::ApiError;
 use canyon_api::agent::{HeldJob, JobKey, JobWish, MAX_WAIT, Poll, TailRequest, Work};
 use canyon_domain::agent::Agent;
-use canyon_domain::agent_job::AgentJob;
+use canyon_domain::agent_job::{AgentJob, OFFER};
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
 use canyon_store::StoreError;
 use canyon_store::outcome::Saved;
@@ -154,8 +154,8 @@ impl App {
         Ok(work)
     }
 
-    /// The jobs that this session has taken and has something to do for, whether or not it may serve their runners
-    /// still: those of which there is news, and those of which it was told a moment ago.
+    /// The jobs that this session has and has something to do for, whether or not it may serve their runners still:
+    /// those of which there is news, and those of which it was told a moment ago.
     async fn own_work(
         &self,
         org: OrgUuid,
@@ -166,8 +166,8 @@ impl App {
         for _ in 0..MAX_PAGES {
             let page = self.table.agent_work_of(org, &agent.id, after.as_ref()).await?;
             let now = self.now();
-            for job in page.items {
-                if job.check_holder(&agent.id, agent.sessions).is_err() || !job.wants_attention() {
+            for mut job in page.items {
+                if !job.wants_attention() || !self.goes_on_with(org, agent, &mut job).await? {
                     continue;
                 }
                 let key = key_of(&job);
@@ -181,6 +181,25 @@ impl App {
             }
         }
         Ok((untold, told))
+    }
+
+    /// Whether this session has the job, if need be from now on: an earlier one of the agent took it, and the opening
+    /// did not tell of it, because the agent serves another runner since.
+    async fn goes_on_with(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+        job: &mut AgentJob,
+    ) -> Result<bool, StoreError> {
+        if job.check_holder(&agent.id, agent.sessions).is_ok() {
+            return Ok(true);
+        }
+        let now = self.now();
+        if !job.hand_over(&[], Some(agent), now) {
+            return Ok(false);
+        }
+        job.version += 1;
+        Ok(self.table.save_agent_job(org, job, now).await? == Saved::Yes)
     }
 
     /// The jobs of a runner that nobody has taken and the agent may, but for those that are another's to take
@@ -241,15 +260,17 @@ impl App {
         let now = self.now();
         let Some(session) = agent.live(now) else { return Ok(()) };
         let room = room(agent, now);
-        let mut offered = false;
+        let mut had_turn = false;
         for mut job in open {
             if found.work.offers.len() >= room {
                 break;
             }
-            let own = job.offer.as_ref().is_some_and(|offer| {
+            let own = job.offer.as_ref().filter(|offer| {
                 offer.agent == agent.id && offer.session == session.number && now < offer.until
             });
-            if own {
+            if let Some(offer) = own {
+                // The launcher has made it, which does not write what it knows of turns.
+                had_turn |= session.offered_at.is_none_or(|at| at < offer.until - OFFER);
                 found.add(key_of(&job), News::Offer);
                 continue;
             }
@@ -262,11 +283,11 @@ impl App {
             }
             job.version += 1;
             if self.table.save_agent_job(org, &job, now).await? == Saved::Yes {
-                offered = true;
+                had_turn = true;
                 found.add(key_of(&job), News::Offer);
             }
         }
-        if offered {
+        if had_turn {
             self.note_offer(org, agent).await?;
         }
         Ok(())

@@ -3,17 +3,16 @@
 use super::App;
 use super::agent_proofs::{AgentCaller, Proof, key_of};
 use crate::http::error::ApiError;
-use axum::http::StatusCode;
 use canyon_api::agent::AgentUpdateBody;
 use canyon_domain::agent::{Adoption, Agent};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{AgentId, OrgUuid, PrincipalId};
 use canyon_domain::principal::Principal;
 use canyon_identity::agent_key::AgentKey;
+use canyon_store::organizations::TokenRecord;
 use canyon_store::outcome::{Deleted, Saved};
 use canyon_store::pace::{Bucket, Turn};
 use jiff::SignedDuration;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -148,9 +147,9 @@ impl App {
     pub(super) async fn make_room_for_pending(&self, org: OrgUuid) -> Result<(), ApiError> {
         let rate = format!("agents#{org}");
         let turn = self.table.take_turn(&rate, NEW_AGENTS, self.now(), Duration::ZERO).await?;
-        if let Turn::Later(_) = turn {
+        if let Turn::Later(pause) = turn {
             let message = "too many new agents ask at once; ask again in a few seconds";
-            return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message));
+            return Err(ApiError::too_many(message, pause));
         }
         let mut pending = self.table.all_agents(org).await?;
         // Those that were killed could not ask to be forgotten.
@@ -167,14 +166,11 @@ impl App {
         Ok(())
     }
 
-    /// The labels that an agent's token gives it, whatever it says itself.
-    pub(super) async fn labels_of_token(
-        &self,
-        caller: &AgentCaller,
-    ) -> Result<BTreeMap<String, String>, ApiError> {
-        let Proof::Token(hash, _) = &caller.proof else { return Ok(BTreeMap::new()) };
+    /// The token by which an agent signs in. Its labels are the agent's, whatever that says itself.
+    pub(super) async fn token_of(&self, caller: &AgentCaller) -> Result<TokenRecord, ApiError> {
+        let Proof::Token(hash, _) = &caller.proof else { return Err(ApiError::unauthorized()) };
         let token = self.table.token_by_secret(hash).await?;
-        token.map(|token| token.labels).ok_or_else(ApiError::unauthorized)
+        token.ok_or_else(ApiError::unauthorized)
     }
 }
 

@@ -68,7 +68,7 @@ impl App {
                 self.operator.as_ref().is_some_and(|known| bearer::is_same(known, &hash));
             return Ok(operator.then(|| Arc::new(Principal::operator())));
         };
-        if token.expires_at.is_some_and(|end| now >= end) {
+        if token.has_expired(now) {
             return Ok(None);
         }
         if let Some(grant) = &token.grant {

@@ -35,11 +35,7 @@ pub(super) struct Held {
 impl App {
     /// The jobs of its place that an agent goes on with in its new session.
     pub(super) async fn held_jobs(&self, org: OrgUuid, agent: &Agent) -> Result<Held, ApiError> {
-        let mut jobs: Vec<AgentJob> = Vec::new();
-        for runner in self.runners_of_agent(org, agent).await? {
-            let of_runner = self.table.agent_jobs(org, runner.uuid).await?;
-            jobs.extend(of_runner.into_iter().filter(|job| may_go_on_with(agent, job)));
-        }
+        let mut jobs = self.jobs_in_reach(org, agent).await?;
         let (holders, now) = (self.holders(org, agent, &jobs).await?, self.now());
         let holder_of = |job: &AgentJob| {
             job.taken.as_ref().and_then(|taken| holders.get(&taken.agent)).cloned()
@@ -68,6 +64,30 @@ impl App {
         }
         answer.later.truncate(MAX_NAMED);
         Ok(answer)
+    }
+
+    /// The jobs that an agent may go on with, oldest first: also those that it took for runners that name others by now.
+    async fn jobs_in_reach(&self, org: OrgUuid, agent: &Agent) -> Result<Vec<AgentJob>, ApiError> {
+        let served = self.runners_of_agent(org, agent).await?;
+        let served: HashSet<RunnerUuid> = served.iter().map(|runner| runner.uuid).collect();
+        let kinds = agent.session.as_ref().map(|session| session.serves.as_slice());
+        let all = self.served_runners(org, agent.runner.as_ref()).await?;
+        let runners = all.iter().filter(|runner| {
+            served.contains(&runner.uuid) || kinds.is_some_and(|kinds| kinds.contains(&runner.kind))
+        });
+        let read = |runner: RunnerUuid| {
+            let table = self.table.clone();
+            async move { table.agent_jobs(org, runner).await.map_err(ApiError::from) }
+        };
+        let found = each(runners.map(|runner| runner.uuid).collect(), read).await?;
+        let has_taken =
+            |job: &AgentJob| job.taken.as_ref().is_some_and(|taken| taken.agent == agent.id);
+        let may = |job: &AgentJob| {
+            may_go_on_with(agent, job) && (served.contains(&job.runner) || has_taken(job))
+        };
+        let mut jobs: Vec<AgentJob> = found.into_iter().flatten().filter(may).collect();
+        jobs.sort_unstable_by_key(|job| (job.deployment, job.attempt));
+        Ok(jobs)
     }
 
     /// Those other agents that hold any of `jobs`, each read once.

@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The process that those who poll count as: they draw no name, and replicas share what they do.
+/// The program that those who poll count as: they say nothing of themselves, and replicas share what they do.
 const POLLS: &str = "poll-requests";
 /// Whoever polls says of no limit; the runner's and the organization's hold.
 const CONCURRENCY: u32 = 10_000;
@@ -117,7 +117,7 @@ impl App {
         if let Some(agent) = &found
             && let Some(session) = &agent.session
         {
-            let is_own = session.instance == POLLS && session.place == place;
+            let is_own = session.program == POLLS && session.place == place;
             let may_go_on = agent.adoption == Adoption::Adopted && key_of(agent) == runner.key;
             if is_own && session.closed_at.is_none() && may_go_on {
                 return Ok(session.number);
@@ -126,8 +126,10 @@ impl App {
                 return Err(connected(&agent.id));
             }
         }
+        // They draw nothing. So that each session of theirs is opened once, its place in the agent's life stands for that.
+        let earlier = found.map_or(0, |agent| agent.sessions);
         let opening = OpenSession {
-            instance: POLLS.to_owned(),
+            instance: format!("{POLLS}-{earlier}"),
             version: POLLS.to_owned(),
             protocol: PROTOCOL,
             serves: vec![RunnerType::KubernetesAgent],

@@ -13,14 +13,13 @@ use canyon_api::agent::{
     MAX_WAIT, OpenSession, Poll, Reports, ReportsTaken, SessionOpened, TakeJobs, TakenJobs, Work,
 };
 use canyon_domain::agent::labels_fault;
+use canyon_domain::agent_job::MAX_FOUND;
 use canyon_domain::field_error::FieldErrors;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The most jobs that one request names.
 const MAX_ITEMS: usize = 100;
-/// The most jobs that a new session names: all that it finds.
-const MAX_FOUND: usize = 1_000;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()

@@ -1,8 +1,8 @@
 //! Jobs that an agent goes on with in a new session: all of them, however many, and no others.
 
-use crate::agent_world::{far_away, job, open, opening, order, say, token};
+use crate::agent_world::{far, far_away, job, open, opening, order, say, token};
 use crate::harness::Api;
-use canyon_domain::agent_job::{AgentJob, Taken};
+use canyon_domain::agent_job::{AgentJob, Taken, Wish};
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::runner::agents::AgentTarget;
 use serde_json::{Value, json};
@@ -78,4 +78,52 @@ async fn an_agent_of_the_place_goes_on_with_what_it_may_launch_and_with_nothing_
     assert_eq!(job(&api, &keys[0]).await.unwrap().taken.unwrap().agent.as_str(), "berlin");
     let back = say(&api, &token, "berlin/sessions", opening("c")).await.1;
     assert_eq!(jobs(&back["held"]), keys[..1], "{back}");
+}
+
+#[tokio::test]
+async fn an_agent_that_begins_anew_goes_on_with_what_it_took_for_a_runner_that_names_others_since()
+{
+    let api = far_away().await;
+    let token = token(&api, json!({})).await;
+    open(&api, &token, "berlin", "a").await;
+    let (_, like) = order(&api).await;
+    let keys = hold(&api, &like, "berlin", [None]).await;
+    let others = json!({ "type": "docker-agent", "agents": { "ids": ["boston"] } });
+    let changed = api.patch("/runners/far", json!({ "runner_configuration": others })).await;
+    assert_eq!(changed.0, 200, "{}", changed.1);
+    api.clock.advance(Duration::from_secs(6));
+    for instance in ["a", "b"] {
+        let opened = say(&api, &token, "berlin/sessions", opening(instance)).await.1;
+        assert_eq!(jobs(&opened["held"]), keys, "{opened}");
+    }
+    let opened = say(&api, &token, "boston/sessions", opening("c")).await.1;
+    assert_eq!(opened["held"], Value::Null, "whoever has it lives");
+    assert_eq!(job(&api, &keys[0]).await.unwrap().taken.unwrap().session, 2);
+}
+
+#[tokio::test]
+async fn an_agent_clears_away_what_it_took_before_it_went_over_to_another_runner() {
+    let api = far_away().await;
+    let token = token(&api, json!({})).await;
+    open(&api, &token, "berlin", "a").await;
+    let (_, like) = order(&api).await;
+    let keys = hold(&api, &like, "berlin", [None]).await;
+    api.make("/runners", far("near", json!({}))).await;
+    let mut moved = opening("b");
+    moved["runner"] = json!("near");
+    let opened = say(&api, &token, "berlin/sessions", moved).await.1;
+    assert_eq!((&opened["session"], &opened["held"]), (&json!(2), &Value::Null), "{opened}");
+
+    let mut ended = job(&api, &keys[0]).await.unwrap();
+    assert!(ended.want(Wish::Forget));
+    ended.version += 1;
+    api.app.table.save_agent_job(api.ours.uuid, &ended, api.app.now()).await.unwrap();
+    let poll = json!({ "running": 0, "wait_seconds": 0 });
+    let work = say(&api, &token, "berlin/sessions/2/poll", poll).await.1;
+    assert_eq!(jobs(&work["held"]), keys, "it knows nothing of it: {work}");
+    assert_eq!(work["wishes"], json!([{ "job": keys[0], "wish": "forget" }]));
+    let done = json!({ "reports": [{ "job": keys[0], "done": "forget" }] });
+    let said = say(&api, &token, "berlin/sessions/2/reports", done).await;
+    assert_eq!(said, (200, json!({})));
+    assert!(job(&api, &keys[0]).await.is_none());
 }

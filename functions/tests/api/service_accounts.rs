@@ -13,26 +13,26 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const URL: &str = "https://issuer.example.com";
-const AUDIENCE: &str = "canyon-our-org";
-const SUBJECT: &str = "system:serviceaccount:canyon:agent";
+pub(crate) const AUDIENCE: &str = "canyon-our-org";
+pub(crate) const SUBJECT: &str = "system:serviceaccount:canyon:agent";
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 
 /// An issuer that signs whatever it is asked to.
-struct Foreign {
+pub(crate) struct Foreign {
     issuer: Issuer,
     _folder: TempDir,
 }
 
 impl Foreign {
-    fn new(api: &Api) -> Self {
+    pub(crate) fn new(api: &Api) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let signer = Arc::new(FileSigner::new(&folder.path().join("key.pk8")));
         let issuer = Issuer::new(URL, signer, vec![], api.clock.clone(), Arc::new(System));
         Self { issuer, _folder: folder }
     }
 
-    async fn policy(&self) -> Value {
+    pub(crate) async fn policy(&self) -> Value {
         json!({
             "issuer": URL,
             "audience": AUDIENCE,
@@ -41,7 +41,7 @@ impl Foreign {
         })
     }
 
-    async fn token(&self, subject: &str, audience: &str) -> String {
+    pub(crate) async fn token(&self, subject: &str, audience: &str) -> String {
         let statement = Statement {
             subject: subject.to_owned(),
             audience: audience.to_owned(),
@@ -69,7 +69,7 @@ async fn sign_in(api: &Api, account: &str, token: &str) -> (u16, Value) {
     exchange(api, "our-org", &form).await
 }
 
-async fn signed_in(api: &Api, account: &str, token: &str) -> String {
+pub(crate) async fn signed_in(api: &Api, account: &str, token: &str) -> String {
     let (status, answer) = sign_in(api, account, token).await;
     assert_eq!(status, 200, "{answer}");
     answer["access_token"].as_str().unwrap().to_owned()

@@ -34,6 +34,7 @@ fn agent(name: &str) -> Agent {
         disabled: false,
         run_untagged_jobs: None,
         by_runner_key: false,
+        by_token: None,
         settled_at: None,
         reserved: false,
         created_at: at(0),
@@ -50,6 +51,7 @@ fn opened(mut agent: Agent, instance: &str) -> Agent {
     agent.session = Some(Session {
         number: agent.sessions,
         instance: instance.to_owned(),
+        before: Vec::new(),
         opened_at: at(0),
         last_seen: at(0),
         closed_at: None,

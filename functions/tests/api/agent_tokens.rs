@@ -1,0 +1,166 @@
+//! Agents whose API token has ended: another token of their runner goes on as them, and nothing else does.
+
+use crate::agent_world::{Key, code, far, far_away, open, opening, order, say, view};
+use crate::harness::{Answer, Api};
+use crate::service_accounts::{AUDIENCE, Foreign, SUBJECT, signed_in};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A token of the role `agent`.
+struct Token {
+    id: String,
+    secret: String,
+}
+
+impl Token {
+    async fn new(api: &Api, more: Value) -> Self {
+        let mut body = json!({ "role": "agent" });
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        let made = api.make("/tokens", body).await;
+        let text = |name: &str| made[name].as_str().unwrap().to_owned();
+        Self { id: text("id"), secret: text("secret") }
+    }
+
+    async fn of_far(api: &Api) -> Self {
+        Self::new(api, json!({ "runner_id": "far" })).await
+    }
+
+    async fn revoke(&self, api: &Api) {
+        assert_eq!(api.delete(&format!("/tokens/{}", self.id)).await.0, 204);
+    }
+
+    /// Opens a session as `berlin`.
+    async fn opens(&self, api: &Api, instance: &str) -> Answer {
+        say(api, &self.secret, "berlin/sessions", opening(instance)).await
+    }
+
+    /// Opens the first session as `berlin`, and takes a job: how that is called.
+    async fn works(&self, api: &Api) -> Value {
+        assert_eq!(open(api, &self.secret, "berlin", "a").await, 1);
+        let (_, key) = order(api).await;
+        let poll = json!({ "running": 0, "wait_seconds": 0 });
+        say(api, &self.secret, "berlin/sessions/1/poll", poll).await;
+        let taken = json!({ "jobs": [key] });
+        let (_, answer) = say(api, &self.secret, "berlin/sessions/1/take", taken).await;
+        assert_eq!(answer["taken"][0]["job"], key, "{answer}");
+        key
+    }
+
+    /// Goes on as `berlin` in its second session, with its job.
+    async fn goes_on(&self, api: &Api, key: &Value) {
+        let (status, opened) = self.opens(api, "b").await;
+        assert_eq!((status, &opened["session"]), (201, &json!(2)), "{opened}");
+        assert_eq!(opened["held"][0]["job"], *key, "its job stays its own");
+        assert_eq!(view(api, "berlin").await["principal"], self.id);
+        let report = json!({ "reports": [{ "job": key, "observation": { "state": "alive" } }] });
+        let said = say(api, &self.secret, "berlin/sessions/2/reports", report).await;
+        assert_eq!(said, (200, json!({})));
+    }
+}
+
+/// The agent stays whose it was.
+async fn refuses(api: &Api, token: &Token) {
+    let before = view(api, "berlin").await;
+    assert_eq!(code(&token.opens(api, "thief").await), (409, "another_agent"));
+    assert_eq!(view(api, "berlin").await, before);
+}
+
+#[tokio::test]
+async fn an_agent_whose_token_was_revoked_goes_on_with_another_one_of_its_runner() {
+    let api = far_away().await;
+    let labels = json!({ "runner_id": "far", "labels": { "region": "eu" } });
+    let (former, new, third) =
+        (Token::new(&api, labels).await, Token::of_far(&api).await, Token::of_far(&api).await);
+    let key = former.works(&api).await;
+    refuses(&api, &new).await;
+    former.revoke(&api).await;
+    new.goes_on(&api, &key).await;
+    assert_eq!(view(&api, "berlin").await["labels"], json!({}), "those of the new token");
+    assert_eq!(former.opens(&api, "c").await.0, 401);
+    refuses(&api, &third).await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_token_has_expired_goes_on_with_another_one_of_its_runner() {
+    let api = far_away().await;
+    let body = json!({ "runner_id": "far", "expires_in_seconds": 60 });
+    let (former, new) = (Token::new(&api, body).await, Token::of_far(&api).await);
+    let key = former.works(&api).await;
+    api.clock.advance(Duration::from_secs(50));
+    refuses(&api, &new).await;
+    api.clock.advance(Duration::from_secs(11));
+    new.goes_on(&api, &key).await;
+}
+
+#[tokio::test]
+async fn no_token_of_another_runner_or_of_none_goes_on_as_an_agent() {
+    let api = far_away().await;
+    api.make("/runners", far("near", json!({}))).await;
+    let former = Token::of_far(&api).await;
+    let of_none = Token::new(&api, json!({})).await;
+    let of_near = Token::new(&api, json!({ "runner_id": "near" })).await;
+    former.works(&api).await;
+    former.revoke(&api).await;
+    refuses(&api, &of_none).await;
+    let mut body = opening("thief");
+    body["runner"] = json!("near");
+    let stolen = say(&api, &of_near.secret, "berlin/sessions", body).await;
+    assert_eq!(code(&stolen), (409, "another_agent"));
+}
+
+#[tokio::test]
+async fn a_rejected_agent_is_rejected_with_every_token() {
+    let api = far_away().await;
+    let (former, new) = (Token::of_far(&api).await, Token::of_far(&api).await);
+    former.works(&api).await;
+    former.revoke(&api).await;
+    api.act("/agents/berlin/actions/reject").await;
+    assert_eq!(code(&new.opens(&api, "b").await), (403, "rejected"));
+    assert_eq!(view(&api, "berlin").await["principal"], former.id);
+}
+
+#[tokio::test]
+async fn no_token_goes_on_as_the_agent_of_a_service_account() {
+    let api = far_away().await;
+    let foreign = Foreign::new(&api);
+    let policies = json!([foreign.policy().await]);
+    let account = json!({
+        "id": "cluster", "role": "agent", "runner_id": "far", "trust_policies": policies,
+    });
+    api.make("/service-accounts", account).await;
+    let theirs = foreign.token(SUBJECT, AUDIENCE).await;
+    for (session, instance) in [(1, "a"), (2, "b")] {
+        // Each time with a token that it was issued for that.
+        let own = signed_in(&api, "cluster", &theirs).await;
+        assert_eq!(open(&api, &own, "berlin", instance).await, session);
+    }
+    let token = Token::of_far(&api).await;
+    refuses(&api, &token).await;
+    api.clock.advance(Duration::from_mins(16));
+    refuses(&api, &token).await;
+    assert_eq!(api.delete("/service-accounts/cluster").await.0, 204);
+    refuses(&api, &token).await;
+}
+
+#[tokio::test]
+async fn no_token_goes_on_as_the_agent_of_a_key() {
+    let api = far_away().await;
+    let give_runner = async |key: &Key| {
+        let configuration = json!({ "type": "docker-agent", "key": key.pem() });
+        api.patch("/runners/far", json!({ "runner_configuration": configuration })).await;
+        // Longer than Canyon takes a runner to be what it was.
+        api.clock.advance(Duration::from_secs(6));
+    };
+    let key = Key::new();
+    give_runner(&key).await;
+    let mut body = opening("a");
+    body["public_key"] = json!(key.pem());
+    let opened = say(&api, &key.token(&api, "berlin"), "berlin/sessions", body).await;
+    assert_eq!(opened.0, 201, "{}", opened.1);
+    let token = Token::of_far(&api).await;
+    refuses(&api, &token).await;
+    give_runner(&Key::new()).await;
+    refuses(&api, &token).await;
+}
