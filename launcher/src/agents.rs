@@ -5,6 +5,7 @@
 mod arrangement;
 mod candidates;
 mod dispatcher;
+mod offers;
 mod or_here;
 
 pub use or_here::OrHere;
@@ -18,6 +19,7 @@ use canyon_domain::seam::Clock;
 use canyon_store::Table;
 use dispatcher::AgentDispatcher;
 use jiff::SignedDuration;
+use offers::Offers;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -35,6 +37,7 @@ pub struct AgentPlatform {
     clock: Arc<dyn Clock>,
     hint: Hint,
     known: Arc<Remembered<Agent>>,
+    offers: Arc<Offers>,
     /// Runner image of jobs whose runner names none, in Jobs that somebody else creates.
     image: Option<String>,
 }
@@ -54,6 +57,7 @@ impl AgentPlatform {
             clock: clock.clone(),
             hint,
             known: Arc::new(Remembered::for_a(LIFE)),
+            offers: Arc::default(),
             image: image.map(str::to_owned),
         }
     }

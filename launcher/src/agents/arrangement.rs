@@ -1,6 +1,7 @@
 //! Who is to have a job: offers, and the handing over of what was taken.
 
-use canyon_domain::agent::{Agent, choose};
+use super::offers::Offers;
+use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, Wish};
 use canyon_domain::runner::agents::AgentTarget;
 use jiff::Timestamp;
@@ -15,45 +16,34 @@ pub(super) fn aim(job: &mut AgentJob, target: Option<&AgentTarget>) -> bool {
     is_new
 }
 
-/// Offers a job that nobody has, and hands over one whose agent is gone. `outsider` is the agent that has it, if that
+/// Offers a job that nobody has, and hands over one whose session is over. `outsider` is the agent that has it, if that
 /// is not among `agents`, which may launch such jobs. Returns whether it changed.
 pub(super) fn arrange(
     job: &mut AgentJob,
+    offers: &Offers,
     agents: &[Agent],
     outsider: Option<&Agent>,
     now: Timestamp,
 ) -> bool {
     let Some(taken) = &job.taken else {
-        let chosen = choose(agents, job.order.kind, now).cloned();
-        return chosen.is_some_and(|agent| job.offer(&agent, agents, now));
+        return offers.offer(job, agents, now);
     };
     let holder = agents.iter().find(|agent| agent.id == taken.agent);
-    let lives = |agent: &Agent| agent.live(now).is_some();
-    // An outsider goes on with what it has.
-    let holder = holder.or(outsider);
-    if holder.is_some_and(lives) {
-        return false;
-    }
-    let same_place = |agent: &&Agent| {
-        agent.live(now).is_some_and(|session| session.place == taken.place)
-            && agent.id != taken.agent
-    };
-    let next = agents.iter().find(same_place);
-    next.is_some_and(|next| job.take_over(next, holder, now))
+    job.hand_over(agents, holder.or(outsider), now)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use canyon_domain::deadline::Observation;
     use serde_json::json;
     use std::time::Duration;
 
-    fn at(second: u64) -> Timestamp {
+    pub(in crate::agents) fn at(second: u64) -> Timestamp {
         Timestamp::UNIX_EPOCH + Duration::from_secs(second)
     }
 
-    fn agent(id: &str, last_seen: u64) -> Agent {
+    pub(in crate::agents) fn agent(id: &str, last_seen: u64) -> Agent {
         serde_json::from_value(json!({
             "id": id, "adoption": "adopted", "created_at": at(0), "sessions": 1, "version": 1,
             "identity": { "by": "token", "principal": "00000000-0000-0000-0000-000000000001" },
@@ -66,7 +56,7 @@ mod tests {
         .unwrap()
     }
 
-    fn job() -> AgentJob {
+    pub(in crate::agents) fn job() -> AgentJob {
         serde_json::from_value(json!({
             "deployment": "01890000-0000-7000-8000-000000000001", "attempt": 1, "fence": 1,
             "runner": "01890000-0000-7000-8000-000000000002",
@@ -78,6 +68,16 @@ mod tests {
             "version": 1,
         }))
         .unwrap()
+    }
+
+    /// [`super::arrange`] by a launcher that has offered nothing yet.
+    fn arrange(
+        job: &mut AgentJob,
+        agents: &[Agent],
+        outsider: Option<&Agent>,
+        now: Timestamp,
+    ) -> bool {
+        super::arrange(job, &Offers::default(), agents, outsider, now)
     }
 
     #[test]

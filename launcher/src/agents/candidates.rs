@@ -43,7 +43,8 @@ impl AgentDispatcher {
     }
 
     /// The agent that has the job, if it may not launch for the runner any more: labels, `agents` or the profile were
-    /// changed meanwhile. What it has taken is its own until it is gone. One that was refused cannot speak of it.
+    /// changed meanwhile. What it has taken is its own while its session lives. One that was refused cannot speak of
+    /// it.
     pub(super) async fn outsider(
         &self,
         job: &AgentJob,

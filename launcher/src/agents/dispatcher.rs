@@ -129,7 +129,7 @@ impl AgentDispatcher {
         let mut job = self.order(launch, attempt.fence);
         job.priority = deployment.as_ref().map_or(0, |deployment| deployment.priority.rank());
         let agents = self.agents().await?;
-        arrange(&mut job, &agents, None, now);
+        arrange(&mut job, &self.platform.offers, &agents, None, now);
         if table.create_agent_job(org, &job, now).await? == Created::Yes {
             self.hint_owner(&job);
         }
@@ -161,15 +161,31 @@ impl AgentDispatcher {
         if job.taken.is_none() && self.only_watches {
             return false;
         }
-        aim(job, self.agent_target()) | arrange(job, agents, outsider, self.now())
+        let (target, offers, now) = (self.agent_target(), &self.platform.offers, self.now());
+        aim(job, target) | arrange(job, offers, agents, outsider, now)
+    }
+
+    /// Nobody looks again at a job that is to be forgotten: if its session is over, another of its place that is there
+    /// clears it away. Returns whether it changed.
+    async fn hand_over(&self, job: &mut AgentJob) -> Result<bool, StoreError> {
+        let Some(taken) = &job.taken else { return Ok(false) };
+        let holder = self.platform.table.agent(self.target.org, &taken.agent).await?;
+        if holder.as_ref().is_some_and(|holder| taken.is_held_by(holder, self.now())) {
+            return Ok(false);
+        }
+        let agents = self.agents().await?;
+        Ok(job.hand_over(&agents, holder.as_ref(), self.now()))
     }
 
     async fn want(&self, job: &JobRef, wish: Wish) -> Result<Option<AgentJob>, DispatchError> {
         for _ in 0..MAX_TRIES {
             let found = self.find(job).await.map_err(|error| failed(&error))?;
             let Some(mut found) = found else { return Ok(None) };
-            let is_known = !found.want(wish);
-            if is_known
+            let mut changed = found.want(wish);
+            if wish == Wish::Forget && found.done < wish {
+                changed |= self.hand_over(&mut found).await.map_err(|error| failed(&error))?;
+            }
+            if !changed
                 || self.save(&mut found).await.map_err(|error| failed(&error))? == Saved::Yes
             {
                 return Ok(Some(found));

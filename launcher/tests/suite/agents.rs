@@ -14,6 +14,7 @@ use canyon_launcher::agents::platforms;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 /// A runner far away.
@@ -87,6 +88,14 @@ impl Far {
         self.world.table.save_agent(self.org, agent).await.unwrap();
     }
 
+    /// The agent's process is replaced by another.
+    async fn begins_anew(&self, agent: &mut Agent) {
+        agent.sessions += 1;
+        let session = agent.session.as_mut().unwrap();
+        (session.number, session.opened_at) = (agent.sessions, self.clock().now());
+        self.polls(agent).await;
+    }
+
     /// A job with these further fields.
     async fn job(&self, fields: Value) -> JobRef {
         let Value::Object(fields) = fields else { panic!("an object") };
@@ -127,7 +136,11 @@ impl Far {
 }
 
 fn named(id: &str) -> Value {
-    json!({ "agents": { "ids": [id] } })
+    among(&[id])
+}
+
+fn among(ids: &[&str]) -> Value {
+    json!({ "agents": { "ids": ids } })
 }
 
 #[tokio::test]
@@ -162,6 +175,68 @@ async fn a_live_agent_keeps_what_it_has_taken_although_the_runner_names_another(
     far.polls(&mut boston).await;
     far.dispatcher(&named("boston")).observe(&job).await;
     assert_eq!(far.stored(&job).await.unwrap().taken.unwrap().agent, boston.id);
+}
+
+#[tokio::test]
+async fn what_an_agent_had_before_it_began_anew_is_handed_over_whomever_the_runner_names_since() {
+    let far = Far::new().await;
+    let (mut berlin, boston) = (far.agent("berlin").await, far.agent("boston").await);
+    let (first, second) =
+        (far.job(far.taken_by(&berlin)).await, far.job(far.taken_by(&berlin)).await);
+    far.begins_anew(&mut berlin).await;
+    let holder = async |job: &JobRef| {
+        let taken = far.stored(job).await.unwrap().taken.unwrap();
+        assert!(taken.handed_over, "it must be told: {taken:?}");
+        (taken.agent, taken.session)
+    };
+    assert_eq!(far.dispatcher(&named("boston")).observe(&first).await, Observation::Alive);
+    assert_eq!(holder(&first).await, (boston.id, 1));
+    // Nobody else is there who sees its place.
+    assert_eq!(far.dispatcher(&named("oslo")).observe(&second).await, Observation::Alive);
+    assert_eq!(holder(&second).await, (berlin.id, 2));
+}
+
+#[tokio::test]
+async fn what_is_to_be_forgotten_goes_to_an_agent_of_its_place_if_its_own_is_gone() {
+    let far = Far::new().await;
+    let (berlin, mut boston) = (far.agent("berlin").await, far.agent("boston").await);
+    let job = far.job(far.taken_by(&berlin)).await;
+    far.clock().by(61);
+    far.polls(&mut boston).await;
+    assert_eq!(far.dispatcher(&named("boston")).forget(&job).await, Remains::Nothing);
+    let left = far.stored(&job).await.unwrap();
+    assert_eq!((left.taken.unwrap().agent, left.wish), (boston.id, Wish::Forget));
+}
+
+#[tokio::test]
+async fn a_burst_of_jobs_goes_evenly_to_agents_that_have_not_spoken_since() {
+    let far = Far::new().await;
+    let names = ["berlin", "boston", "bremen"];
+    for name in names {
+        far.agent(name).await;
+    }
+    let dispatcher = far.dispatcher(&among(&names));
+    let mut jobs = Vec::new();
+    for each in [1, 3, 4] {
+        let mut pass = JoinSet::new();
+        while jobs.len() < each * names.len() {
+            let (job, dispatcher) = (far.job(json!({})).await, dispatcher.clone());
+            jobs.push(job.clone());
+            pass.spawn(async move { dispatcher.observe(&job).await });
+        }
+        pass.join_all().await;
+        let mut offered = Vec::new();
+        for job in &jobs {
+            offered.push(far.stored(job).await.unwrap().offer.unwrap().agent);
+        }
+        for name in names {
+            let count = offered.iter().filter(|agent| agent.as_str() == name).count();
+            assert_eq!(count, each, "{name} of {offered:?}");
+        }
+    }
+    let waits = dispatcher.observe(&far.job(json!({})).await).await;
+    let Observation::Queued(reason) = waits else { panic!("{waits:?}") };
+    assert!(reason.ends_with("all 3 that are connected are busy"), "{reason}");
 }
 
 #[tokio::test]

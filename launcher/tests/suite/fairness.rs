@@ -1,6 +1,8 @@
 //! One organization's platform, however slow, is nobody else's trouble, and nobody's for ever.
+//!
+//! Time is paused: it passes only while all wait for a platform, and never while the machine works, however slowly.
 
-use crate::world::{World, passes, until};
+use crate::world::World;
 use async_trait::async_trait;
 use canyon_domain::deployment::Status;
 use canyon_domain::events::DeploymentEvent;
@@ -9,13 +11,25 @@ use canyon_launcher::publish::Publish;
 use canyon_launcher::{LaunchError, PATIENCE, Sweeper, Why};
 use canyon_store::error::BoxError;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
 
 /// Longer than any call may take.
 const LONG: Duration = Duration::from_secs(71);
+/// Shorter than any call is waited for that is not answered.
+const SHORT: Duration = Duration::from_secs(5);
 
-#[tokio::test]
+/// Waits until it is so, while nobody's patience ends.
+async fn soon(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so().await {
+        assert!(begin.elapsed() < SHORT, "not in time: {what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_organization_whose_platform_never_answers_holds_up_no_other() {
     let world = World::new().await;
     let (hostile, silence) = world.organization("hostile").await;
@@ -28,20 +42,19 @@ async fn an_organization_whose_platform_never_answers_holds_up_no_other() {
     let sweeper = Sweeper::new(world.launcher.clone());
     let mut tasks = JoinSet::new();
     sweeper.pass(&mut tasks).await.unwrap();
-    until("half of the places are taken", || *silence.open.lock().unwrap() == 32).await;
+    soon("half of the places are taken", async || *silence.open.lock().unwrap() == 32).await;
 
     let other = world.accept(honest).await;
-    let begin = Instant::now();
-    while world.read(other).await.status != Status::Failed {
-        assert!(begin.elapsed() < Duration::from_secs(30), "it is held up");
+    let has_failed = async || {
         sweeper.pass(&mut tasks).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+        world.read(other).await.status == Status::Failed
+    };
+    soon("another organization's has its turn", has_failed).await;
     // None of them was answered or given up for that, and no further one has got a place.
     assert_eq!((*silence.open.lock().unwrap(), silence.count("start")), (32, 32));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_start_that_is_never_answered_is_written_down_and_the_next_one_gets_its_place() {
     let world = World::new().await;
     let (org, silence) = world.organization("hostile").await;
@@ -53,10 +66,11 @@ async fn a_start_that_is_never_answered_is_written_down_and_the_next_one_gets_it
     let sweeper = Sweeper::new(world.launcher.clone());
     let mut tasks = JoinSet::new();
     sweeper.pass(&mut tasks).await.unwrap();
-    until("the first ones wait", || *silence.open.lock().unwrap() == 32).await;
-    passes(LONG).await;
-    until("the others have their turn", || silence.count("start") == 40).await;
-    passes(LONG).await;
+    soon("the first ones wait", async || *silence.open.lock().unwrap() == 32).await;
+    sleep(LONG).await;
+    assert_eq!(silence.count("start"), 40, "the others have their turn");
+    sleep(LONG).await;
+    assert_eq!(*silence.open.lock().unwrap(), 0);
     tasks.join_all().await;
     for due in all {
         let deployment = world.read(due).await;
@@ -66,7 +80,7 @@ async fn a_start_that_is_never_answered_is_written_down_and_the_next_one_gets_it
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deployment_whose_platform_never_answers_ends_by_its_deadlines() {
     let world = World::new().await;
     let (org, silence) = world.organization("hostile").await;
@@ -74,15 +88,7 @@ async fn a_deployment_whose_platform_never_answers_ends_by_its_deadlines() {
     let due = world.accept(org).await;
     // Five minutes to start, half a minute to stop, two minutes for a proof.
     for _ in 0..20 {
-        let launcher = world.launcher.clone();
-        let look = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
-        until("it asks, or has ended", || *silence.open.lock().unwrap() == 1 || look.is_finished())
-            .await;
-        while !look.is_finished() {
-            passes(LONG).await;
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        look.await.unwrap().unwrap();
+        world.tend(due).await;
         if world.read(due).await.status.is_terminal() {
             break;
         }
@@ -103,7 +109,7 @@ impl Publish for SilentBus {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_look_that_hangs_where_nothing_else_has_a_limit_is_given_up_and_made_again() {
     let mut world = World::new().await;
     let (org, answers) = world.organization("honest").await;
@@ -113,17 +119,12 @@ async fn a_look_that_hangs_where_nothing_else_has_a_limit_is_given_up_and_made_a
     let due = world.accept(org).await;
     world.tend(due).await;
     world.clock.by(61);
-    let launcher = world.launcher.clone();
+    let (launcher, before) = (world.launcher.clone(), world.clock.now());
     let look = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
     // It comes back before it tells.
-    let begin = Instant::now();
-    while world.read(due).await.due_at.is_none_or(|at| at <= world.clock.now()) {
-        assert!(begin.elapsed() < Duration::from_secs(30), "it does not tell");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    passes(PATIENCE).await;
-    let error = tokio::time::timeout(Duration::from_secs(30), look).await.unwrap().unwrap();
+    let comes_back = async || world.read(due).await.due_at.is_some_and(|at| at > before);
+    soon("it tells, and is to come back", comes_back).await;
+    let error = timeout(PATIENCE + LONG, look).await.expect("it hangs for ever").unwrap();
     let error = error.unwrap_err();
     assert!(matches!(error, LaunchError::Late(_)) && !error.is_retryable(), "{error}");
     assert!(error.to_string().contains("took longer than 240 s"), "{error}");

@@ -1,0 +1,110 @@
+//! What was offered a moment ago, of which its agents have not spoken yet: a burst of jobs goes to all that have room.
+
+use canyon_domain::agent::{Agent, choose};
+use canyon_domain::agent_job::{AgentJob, OFFER};
+use canyon_domain::ids::{AgentId, DeploymentId, OrgId};
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// The offers that this process has made, each until it lapses.
+#[derive(Debug, Default)]
+pub(super) struct Offers(Mutex<HashMap<Attempt, Offered>>);
+
+type Attempt = (DeploymentId, u32);
+
+#[derive(Debug)]
+struct Offered {
+    org: OrgId,
+    agent: AgentId,
+    at: Timestamp,
+}
+
+impl Offers {
+    /// Offers a job that nobody has to the agent whose turn it is. Returns whether that changed anything.
+    pub(super) fn offer(&self, job: &mut AgentJob, agents: &[Agent], now: Timestamp) -> bool {
+        if !job.is_to_be_offered(agents, now) {
+            return false;
+        }
+        // Chosen and counted in one step: many jobs are looked at at once.
+        let mut offers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let attempt = (job.deployment, job.attempt);
+        offers.retain(|other, offered| *other != attempt && now < offered.at + OFFER);
+        let (org, kind) = (job.order.org_id.clone(), job.order.kind);
+        let loaded = loaded(agents, offers.values().filter(|offered| offered.org == org));
+        let Some(chosen) = choose(&loaded, kind, now) else { return false };
+        let changed = job.offer(chosen, agents, now);
+        if changed {
+            offers.insert(attempt, Offered { org, agent: chosen.id.clone(), at: now });
+        }
+        changed
+    }
+}
+
+/// The agents as they will be once they have taken what they were offered.
+fn loaded<'a>(agents: &[Agent], offers: impl Iterator<Item = &'a Offered>) -> Vec<Agent> {
+    let mut times: HashMap<&AgentId, Vec<Timestamp>> = HashMap::new();
+    for offered in offers {
+        times.entry(&offered.agent).or_default().push(offered.at);
+    }
+    let with_offers = |agent: &Agent| {
+        let mut agent = agent.clone();
+        if let (Some(session), Some(times)) = (&mut agent.session, times.get(&agent.id)) {
+            // Since it was heard, it counts what it has taken itself.
+            let unheard = times.iter().filter(|at| **at >= session.last_seen).count();
+            let unheard = u32::try_from(unheard).unwrap_or(u32::MAX);
+            session.running = session.running.saturating_add(unheard);
+            session.offered_at = session.offered_at.max(times.iter().max().copied());
+        }
+        agent
+    };
+    agents.iter().map(with_offers).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::arrangement::tests::{agent, at, job};
+    use uuid::Uuid;
+
+    /// Who is offered another job at this second.
+    fn next(offers: &Offers, agents: &[Agent], number: u128, second: u64) -> Option<String> {
+        let mut job = job();
+        job.deployment = DeploymentId(Uuid::from_u128(number));
+        let changed = offers.offer(&mut job, agents, at(second));
+        assert_eq!(changed, job.offer.is_some());
+        job.offer.map(|offer| offer.agent.to_string())
+    }
+
+    #[test]
+    fn an_offer_is_load_until_its_agent_is_heard_and_a_turn_after_that() {
+        let (offers, both) = (Offers::default(), [agent("one", 0), agent("two", 0)]);
+        let chosen: Vec<_> = (1..=8).filter_map(|number| next(&offers, &both, number, 1)).collect();
+        assert_eq!(chosen.iter().filter(|id| *id == "one").count(), 4, "{chosen:?}");
+        assert_eq!(next(&offers, &both, 9, 1), None, "each has been offered all that it may run");
+        let mut other = job();
+        other.order.org_id = "globex".parse().unwrap();
+        assert!(offers.offer(&mut other, &both, at(1)), "those of another organization were not");
+
+        // The second has taken none of its four.
+        let heard = [agent("one", 0), agent("two", 2)];
+        assert_eq!(next(&offers, &heard, 9, 3).as_deref(), Some("two"));
+        let (offers, both) = (Offers::default(), [agent("one", 0), agent("two", 0)]);
+        assert_eq!(next(&offers, &both, 1, 1).as_deref(), Some("one"));
+        let heard = [agent("one", 2), agent("two", 2)];
+        assert_eq!(next(&offers, &heard, 2, 3).as_deref(), Some("two"), "it was the first's turn");
+    }
+
+    #[test]
+    fn an_offer_that_lapsed_or_whose_job_is_offered_anew_counts_no_more() {
+        let (offers, one) = (Offers::default(), [agent("one", 0)]);
+        for _ in 0..10 {
+            assert!(next(&offers, &one, 1, 1).is_some(), "it is the same job");
+        }
+        for number in 2..=4 {
+            assert!(next(&offers, &one, number, 1).is_some());
+        }
+        assert_eq!(next(&offers, &one, 5, 30), None);
+        assert!(next(&offers, &one, 5, 31).is_some());
+    }
+}
