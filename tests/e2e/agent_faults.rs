@@ -4,13 +4,13 @@
 //! request at the step that a test means.
 
 mod absent;
-mod agent;
+pub(crate) mod agent;
 mod cancels;
-mod clock;
+pub(crate) mod clock;
 mod gate;
 mod kills;
 mod partition;
 mod replay;
 mod revoked;
 mod several;
-mod world;
+pub(crate) mod world;

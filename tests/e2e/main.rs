@@ -12,6 +12,7 @@
 mod agent;
 mod agent_faults;
 mod agent_file;
+mod agent_ways;
 mod agents;
 mod arrows;
 mod cancel;

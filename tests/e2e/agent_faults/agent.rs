@@ -1,5 +1,6 @@
 //! `canyon-agent`, in a process of its own.
 
+use super::clock;
 use crate::harness::processes::{self, Process};
 use crate::harness::programs;
 use rustix::process::Signal;
@@ -114,7 +115,7 @@ impl Agent {
     /// The end of what it said, for the message of a failing test.
     pub(crate) fn log(&self) -> String {
         let text = self.said();
-        let start = text.char_indices().rev().nth(4_000).map_or(0, |(at, _)| at);
+        let start = text.char_indices().rev().nth(20_000).map_or(0, |(at, _)| at);
         format!("--- the log of agent `{}`\n{}", self.spec.name, &text[start..])
     }
 }
@@ -137,7 +138,8 @@ impl Drop for Agent {
     }
 }
 
-fn spawn(spec: &Spec) -> Child {
+/// Its program with its settings, in its place.
+pub(crate) fn command(spec: &Spec) -> Command {
     let program = programs::built().join("canyon-agent");
     assert!(
         program.exists(),
@@ -145,21 +147,32 @@ fn spawn(spec: &Spec) -> Child {
         program.display()
     );
     fs::create_dir_all(&spec.folder).unwrap();
-    let log = OpenOptions::new().create(true).append(true).open(spec.log_file()).unwrap();
+    if !spec.prefix.is_empty() {
+        clock::clear_away_what_killed_ones_left();
+    }
     // It ends with the thread of its test, even if somebody kills the whole test run.
-    Command::new("setpriv")
+    let mut command = Command::new("setpriv");
+    command
         .args(["--pdeathsig", "KILL", "--"])
         .args(&spec.prefix)
         .arg(program)
         .env_clear()
         .env("PATH", programs::search_path(None))
         .env("HOME", &spec.folder)
-        .env("CANYON_LOG", "info")
+        // So that a secret in its log would be found there.
+        .env("CANYON_LOG", "debug")
         .env("CANYON_AGENT_NAME", &spec.name)
         .env("CANYON_AGENT_STATE_DIR", &spec.folder)
         .env("CANYON_AGENT_RUNNER_PROGRAM", programs::built().join("canyon-runner"))
         .env("CANYON_JOB_DISPATCHER_TYPE", "local")
-        .envs(spec.variables.iter().map(|(name, value)| (name, value)))
+        .envs(spec.variables.iter().map(|(name, value)| (name, value)));
+    command
+}
+
+fn spawn(spec: &Spec) -> Child {
+    let mut command = command(spec);
+    let log = OpenOptions::new().create(true).append(true).open(spec.log_file()).unwrap();
+    command
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)

@@ -4,6 +4,13 @@ use super::agent::Agent;
 use super::world::{AGENT, World};
 use crate::harness::programs;
 use canyon_api::agent::AgentView;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+/// Where the C library has shared memory, and how that of `faketime` is named before the number of its process.
+const SHARED_MEMORY: &str = "/dev/shm";
+const OF_FAKETIME: [&str; 2] = ["faketime_shm_", "sem.faketime_sem_"];
 
 /// Its clock is off indeed: so say the times in its log. A program that does not ask the C library for the time would
 /// not notice `faketime`.
@@ -17,18 +24,36 @@ fn assert_off(agent: &Agent, view: &AgentView) {
     assert!(off > 50 * 60, "its clock is off by {off} s only\n{said}");
 }
 
-/// The libraries of `faketime`, which `scripts/setup` installs.
+/// What stands before a program whose clock is to be off.
+pub(crate) fn faketime(by: &str) -> Vec<OsString> {
+    let faketime = programs::find("faketime").expect("`faketime` is missing; run scripts/setup");
+    // Durations are measured by a clock that nobody sets. `faketime` waits for the program, which is to die with it.
+    let words = ["--exclude-monotonic", "-f", by, "setpriv", "--pdeathsig", "KILL", "--"];
+    [faketime.into()].into_iter().chain(words.map(Into::into)).collect()
+}
+
+/// A `faketime` that is killed leaves its shared memory, and another one whose process gets the same number does not
+/// start.
+pub(crate) fn clear_away_what_killed_ones_left() {
+    let Ok(entries) = fs::read_dir(SHARED_MEMORY) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let of = |start: &str| name.to_str()?.strip_prefix(start)?.parse::<u32>().ok();
+        let is_dead = |process: u32| !Path::new(&format!("/proc/{process}")).exists();
+        if OF_FAKETIME.into_iter().find_map(of).is_some_and(is_dead) {
+            // Another test may have been quicker.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 async fn works_with_a_clock_that_is_off(by: &str, key: bool) {
     let world = World::new().await;
     let mut spec = world.spec(AGENT);
     if key {
         spec.variables.retain(|(name, _)| name != "CANYON_TOKEN");
     }
-    let faketime = programs::find("faketime").expect("`faketime` is missing; run scripts/setup");
-    // Durations are measured by a clock that nobody sets. `faketime` waits for the agent, which is to die with it.
-    let words = ["--exclude-monotonic", "-f", by, "setpriv", "--pdeathsig", "KILL", "--"];
-    spec.prefix = vec![faketime.into()];
-    spec.prefix.extend(words.map(Into::into));
+    spec.prefix = faketime(by);
     // Its jobs have right clocks: what they run is not this test's.
     let mut agent = Agent::start(spec);
     if key {

@@ -15,11 +15,13 @@ use tokio::sync::oneshot;
 /// Nothing that an agent sends or gets is longer.
 const MAX_BODY: usize = 16 * 1024 * 1024;
 /// A step that does not come within this time never comes.
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(3);
 
-/// A step in the life of a job with an agent.
+/// A step in the life of an agent, or of a job with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
+    /// The agent opens a session.
+    Open,
     /// The agent is offered a job.
     Offer,
     /// It takes the job.
@@ -184,6 +186,7 @@ impl Asked {
         let is_gone = |report: &Value| report["observation"]["state"] == "gone";
         let on = |end: &str| self.path.ends_with(end);
         match step {
+            Step::Open => on("/sessions"),
             Step::Offer => on("/poll") && told("offers", &|_| true),
             Step::Take => on("/take"),
             Step::Report => {

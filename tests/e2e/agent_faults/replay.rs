@@ -1,19 +1,24 @@
-//! Whoever recorded all that an agent has said, and says it again, changes nothing.
+//! Whoever recorded all that an agent has said, its beginnings and its leave too, and says it again, changes nothing.
 
-use super::gate::Recorded;
+use super::gate::{Recorded, Side, Step};
 use super::world::{AGENT, World};
 use crate::harness::deployments::{assert_succeeded, end, request};
 use crate::harness::ledger;
 use crate::harness::module;
+use canyon_api::agent::AgentView;
 use canyon_api::deployment::Deployment;
 use futures::future::join_all;
+use reqwest::Method;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Deployments while requests are recorded, and as many while they are said again.
 const DEPLOYMENTS: u32 = 20;
 /// Environments that they are in, so that several run at once.
 const ENVIRONMENTS: u32 = 5;
+/// An agent that is asked to end and has nothing to do is gone within this time.
+const LEAVE: Duration = Duration::from_mins(2);
 
 /// The order of `requests`, each twice, as a seed decides.
 fn shuffled(requests: &[Recorded], mut seed: u64) -> Vec<Recorded> {
@@ -58,21 +63,34 @@ async fn all_that_an_agent_said_said_again_in_any_order_changes_nothing() {
     for env in 0..ENVIRONMENTS {
         world.site.environment(&format!("env-{env}")).await;
     }
-    let agent = world.agent(AGENT).await;
+    // A process that has left, so that its beginning and its leave are said again to the one after it.
+    let mut agent = world.agent(AGENT).await;
+    agent.ask_to_end();
+    assert_eq!(agent.ended(LEAVE).await.code(), Some(0), "{}", agent.log());
+    agent.start_again();
+    world.until_agent(&agent, AGENT, "work again", |view| view.availability == "idle").await;
     let first = deploy_all(&world, 1..=DEPLOYMENTS).await;
     for deployment in &first {
         world.assert_nothing_left(&agent, &deployment.id.to_string()).await;
     }
-    let recorded = world.gate.take();
-    // Another session of the agent's own name would end it, as the protocol says; everything else is said again.
-    let said: Vec<_> =
-        recorded.into_iter().filter(|request| !request.path.ends_with("/sessions")).collect();
+    let said = world.gate.take();
     let kinds: BTreeMap<_, usize> = said.iter().fold(BTreeMap::new(), |mut kinds, request| {
-        *kinds.entry(request.path.rsplit('/').next().unwrap_or_default()).or_default() += 1;
+        let what = request.path.rsplit('/').next().unwrap_or_default();
+        *kinds.entry((request.method.to_string(), what)).or_default() += 1;
         kinds
     });
     println!("{} requests were recorded: {kinds:?}", said.len());
-    assert!(kinds.contains_key("take") && kinds.contains_key("reports"), "{kinds:?}");
+    for (method, what, least) in [
+        (Method::POST, "sessions", 2),
+        (Method::DELETE, "1", 1),
+        (Method::POST, "take", 1),
+        (Method::POST, "reports", 1),
+    ] {
+        let count = kinds.get(&(method.to_string(), what)).copied();
+        assert!(count.unwrap_or_default() >= least, "{method} {what}: {kinds:?}");
+    }
+    let living = world.site.client.agent(AGENT).await.unwrap().session.unwrap();
+    assert_eq!(living.number, 2);
 
     let replay = async {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -97,6 +115,11 @@ async fn all_that_an_agent_said_said_again_in_any_order_changes_nothing() {
     assert!(!answers.contains_key(&401) && !answers.contains_key(&404), "{answers:?}");
     let (all, taken) = (answers.values().sum::<usize>(), answers.get(&200).copied());
     assert!(2 * taken.unwrap_or_default() >= all, "{answers:?}");
+    // The process that lives goes on in its session; the one that has left is refused.
+    assert!(agent.lives(), "{}", agent.log());
+    let now = world.site.client.agent(AGENT).await.unwrap().session.unwrap();
+    assert_eq!((now.number, now.opened_at), (living.number, living.opened_at));
+    assert!(answers.contains_key(&201) && answers.contains_key(&409), "{answers:?}");
 
     for before in &first {
         let now = world.site.client.deployment(&before.id.to_string()).await.unwrap();
@@ -110,6 +133,24 @@ async fn all_that_an_agent_said_said_again_in_any_order_changes_nothing() {
     for deployment in &second {
         world.assert_nothing_left(&agent, &deployment.id.to_string()).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_repeats_its_opening_after_that_of_a_newer_one_ends_and_the_newer_goes_on() {
+    let world = World::new().await;
+    let opened = world.gate.trap(Step::Open, Side::After);
+    let mut older = world.agent_that_starts(AGENT);
+    let held = opened.caught().await;
+    let mut newer = world.agent_that_starts(AGENT);
+    let second = |view: &AgentView| view.session.as_ref().is_some_and(|now| now.number == 2);
+    world.until_agent(&newer, AGENT, "open the second session", second).await;
+    // It has not heard that it had the first one, and asks for it again.
+    held.lose();
+    assert_eq!(older.ended(Duration::from_mins(1)).await.code(), Some(75), "{}", older.log());
+    let id = world.accept(1, 1, "0").await;
+    world.assert_done_once(&id, 1, 1).await;
+    assert!(newer.lives(), "{}", newer.log());
+    assert!(second(&world.site.client.agent(AGENT).await.unwrap()));
 }
 
 async fn say_again(http: &reqwest::Client, world: &World, request: &Recorded) -> u16 {

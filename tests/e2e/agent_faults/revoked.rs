@@ -66,9 +66,8 @@ async fn switch(world: &World, disabled: bool) {
     world.site.client.update_agent(AGENT, &body).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_whose_token_is_revoked_gets_nothing_within_five_seconds() {
-    let world = World::new().await;
+/// An agent with a token of its own, and the id of that.
+async fn agent_with_its_own_token(world: &World) -> (Agent, String) {
     let made = new_token(&world.site).await;
     let mut spec = world.spec(AGENT);
     let secret = made["secret"].as_str().unwrap();
@@ -77,8 +76,32 @@ async fn an_agent_whose_token_is_revoked_gets_nothing_within_five_seconds() {
     });
     let agent = Agent::start(spec);
     world.until_agent(&agent, AGENT, "wait for work", |view| view.availability == "idle").await;
+    (agent, made["id"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_token_was_replaced_goes_on_with_its_job() {
+    let world = World::new().await;
+    let (mut former, token) = agent_with_its_own_token(&world).await;
+    let id = world.accept(1, 1, "3").await;
+    world.until_begun(1).await;
+    world.site.client.delete(&["tokens", &token], &[]).await.unwrap();
+    former.kill();
+    // In the same folder, with the other token of the runner.
+    let agent = world.agent_that_starts(AGENT);
+    world.assert_done_once(&id, 1, 1).await;
+    world.assert_nothing_left(&agent, &id).await;
+    let view = world.site.client.agent(AGENT).await.unwrap();
+    assert_eq!(view.session.unwrap().number, 2);
+    assert_ne!(view.principal, Some(token));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_token_is_revoked_gets_nothing_within_five_seconds() {
+    let world = World::new().await;
+    let (agent, token) = agent_with_its_own_token(&world).await;
     let since = Instant::now();
-    world.site.client.delete(&["tokens", made["id"].as_str().unwrap()], &[]).await.unwrap();
+    world.site.client.delete(&["tokens", &token], &[]).await.unwrap();
     let id = nobody_takes(&world, 1, since).await;
     drop(agent);
     // Another one with a token that is good takes it up.

@@ -18,7 +18,7 @@ pub(crate) const RUNNER: &str = "far-away";
 /// The agent that most tests have.
 pub(crate) const AGENT: &str = "companion";
 /// What an agent hears of, it does within this time.
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(3);
 
 /// A server, its runner of agents, and the way of agents to it.
 pub(crate) struct World {
