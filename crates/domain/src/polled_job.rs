@@ -132,6 +132,12 @@ impl AgentJob {
         self.done = Wish::Forget;
     }
 
+    /// Whether nothing is left of the job but its record. The last word about one that was handed out says nothing of
+    /// that: who was to delete it may not have heard, and without its record it would count as gone.
+    pub fn is_cleared_away(&self) -> bool {
+        self.done == Wish::Forget && (self.polled.is_none() || self.is_seen_gone())
+    }
+
     fn is_seen_gone(&self) -> bool {
         self.seen.as_ref().is_some_and(|seen| matches!(seen.observation, Observation::Gone(_)))
     }

@@ -107,4 +107,7 @@ fn each_wish_is_said_once_and_before_anything_else() {
         assert_eq!((job.say(at(31)), job.done), (None, wish));
     }
     assert!(!job.look_after(at(500)), "it is not wanted any more");
+    assert!(!job.is_cleared_away(), "whether that was heard nobody knows");
+    assert!(job.failed(Failure::new(FailureClass::Lost, "it is not there"), at(501)));
+    assert!(job.is_cleared_away());
 }

@@ -10,8 +10,9 @@ use canyon_api::remote_runner::{
 };
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, Wish};
-use canyon_domain::attempt::Attempt;
+use canyon_domain::attempt::{Attempt, Outcome};
 use canyon_domain::failure::{Failure, FailureClass, shortened};
+use canyon_domain::ids::OrgUuid;
 use canyon_domain::polled_job::{Manifest, Polled, Say};
 use canyon_identity::bearer::AttemptRef;
 use canyon_identity::master_key::MasterKey;
@@ -29,7 +30,7 @@ impl App {
         if job.taken.is_none() {
             return self.hand_out(caller, agent, job).await;
         }
-        if job.check_holder(&agent.id, agent.sessions).is_err() {
+        if job.check_holder(agent).is_err() {
             return Ok(None);
         }
         self.say(caller, job).await
@@ -103,7 +104,9 @@ impl App {
         let Some(what) = job.say(now) else { return Ok(None) };
         // Before it counts as said.
         let keys = self.master_keys.get().await?;
-        let saved = if job.done == Wish::Forget {
+        let is_over = job.is_cleared_away()
+            || (job.done == Wish::Forget && self.has_succeeded(caller.org, &job).await?);
+        let saved = if is_over {
             self.table.delete_agent_job(caller.org, &before).await?
         } else {
             self.write(caller, &mut job).await?
@@ -132,6 +135,15 @@ impl App {
         let check =
             RemoteRunnerMessageCheckJobStatus { job_id, namespace, deployment_token, expires_at };
         Ok(Some(RemoteRunnerMessage::CheckJobStatus(check)))
+    }
+
+    /// Whether the job's own run said that it succeeded: then it holds no lock that a proof of its end could break.
+    async fn has_succeeded(&self, org: OrgUuid, job: &AgentJob) -> Result<bool, ApiError> {
+        let deployment = self.table.deployment(org, job.deployment).await?;
+        let mut attempts = deployment.iter().flat_map(|deployment| &deployment.attempts);
+        let attempt = attempts.find(|attempt| attempt.number == job.attempt);
+        let ended = attempt.and_then(|attempt| attempt.ended.as_ref());
+        Ok(ended.is_some_and(|ended| ended.outcome == Outcome::Succeeded))
     }
 
     async fn write(&self, caller: &AgentCaller, job: &mut AgentJob) -> Result<Saved, ApiError> {

@@ -103,6 +103,25 @@ async fn a_job_is_created_run_and_cleared_away() {
 }
 
 #[tokio::test]
+async fn the_last_word_about_a_job_that_did_not_succeed_is_no_proof_that_it_is_gone() {
+    let (api, key) = keyed().await;
+    let (code, job_key) = order(&api).await;
+    let (_, create) = poll(&api, &key).await;
+    let id = job_key["deployment"].as_str().unwrap();
+    let (_, claimed) = claim(&api, id, 1, &code, "claimant-of-the-test").await;
+    let token = claimed["token"].as_str().unwrap();
+    let failed = json!({ "status": "failure" });
+    assert_eq!(results(&api, token, id, &failed).await.0, 204);
+    change(&api, &job_key, |job| assert!(job.want(Wish::Forget))).await;
+    assert_eq!(poll(&api, &key).await.1["action"], "cancel-job");
+    assert_eq!(poll(&api, &key).await.0, 204, "it is said once");
+    let left = job(&api, &job_key).await.unwrap();
+    assert!(left.seen.is_none(), "its pod may live: {:?}", left.seen);
+    assert_eq!(says_failure(&api, &create, &job_key).await, 204);
+    assert!(job(&api, &job_key).await.unwrap().is_cleared_away());
+}
+
+#[tokio::test]
 async fn a_job_whose_creation_was_lost_is_looked_for_and_believed_to_be_missing() {
     let (api, key) = keyed().await;
     let (code, job_key) = order(&api).await;

@@ -291,7 +291,7 @@ impl Dispatcher for AgentDispatcher {
         let cleared = async {
             let wanted = self.want(job, Wish::Forget).await?;
             // Nobody has it, or nobody has anything to do for it.
-            let is_mere_record = |job: &AgentJob| job.taken.is_none() || job.done == Wish::Forget;
+            let is_mere_record = |job: &AgentJob| job.taken.is_none() || job.is_cleared_away();
             if let Some(job) = wanted.filter(is_mere_record) {
                 let deleted = self.platform.table.delete_agent_job(self.target.org, &job).await;
                 deleted.map_err(|error| failed(&error))?;
