@@ -268,7 +268,7 @@ impl AgentJob {
         handle: Option<String>,
         now: Timestamp,
     ) -> Result<(), Refused> {
-        self.check_holder(agent, session)?;
+        self.check_session(agent, session)?;
         let is_gone = |seen: &Seen| matches!(seen.observation, Observation::Gone(_));
         if !self.seen.as_ref().is_some_and(is_gone) {
             let handle = handle.or_else(|| self.seen.take().and_then(|seen| seen.handle));
@@ -288,7 +288,7 @@ impl AgentJob {
         session: u64,
         wish: Wish,
     ) -> Result<(), Refused> {
-        self.check_holder(agent, session)?;
+        self.check_session(agent, session)?;
         self.done = self.done.max(wish.min(self.wish));
         Ok(())
     }

@@ -151,7 +151,7 @@ impl App {
             // It was cleared away before, and the answer to that was lost.
             let Some(mut job) = found else { return Ok(()) };
             let (before, now) = (job.clone(), self.now());
-            job.check_holder(&agent.id, agent.sessions)?;
+            job.check_holder(agent)?;
             job.heard();
             if let Some(seen) = report.observation.clone() {
                 let handle = report.handle.clone();

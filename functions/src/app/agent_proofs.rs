@@ -50,11 +50,7 @@ impl AgentCaller {
         let key = key.ok_or_else(ApiError::unauthorized)?;
         let claims = KeyToken::parse(token).and_then(|token| key.verify::<KeyClaims>(&token).ok());
         let claims = claims.ok_or_else(ApiError::unauthorized)?;
-        let audience = format!("{KEY_AUDIENCE}{}", self.org_id);
-        if claims.sub != self.agent.as_str() || claims.aud != audience {
-            return Err(ApiError::unauthorized());
-        }
-        check_times(&claims, self.at.as_second())?;
+        check_claims(&claims, self.agent.as_str(), &self.org_id, self.at.as_second())?;
         Ok(AgentIdentity::Key { public_key: key.to_pem() })
     }
 
@@ -68,6 +64,20 @@ impl AgentCaller {
 }
 
 /// Only whoever has the key comes here, so it may be told what is wrong.
+fn check_claims(claims: &KeyClaims, subject: &str, org: &OrgId, now: i64) -> Result<(), ApiError> {
+    let audience = format!("{KEY_AUDIENCE}{org}");
+    for (name, said, wanted) in
+        [("sub", claims.sub.as_str(), subject), ("aud", claims.aud.as_str(), audience.as_str())]
+    {
+        if said != wanted {
+            let message = format!("the token's claim `{name}` must be `{wanted}`");
+            return Err(ApiError::new(StatusCode::UNAUTHORIZED, message));
+        }
+    }
+    check_times(claims, now)
+}
+
+/// As [`check_claims`].
 pub(super) fn check_times(claims: &KeyClaims, now: i64) -> Result<(), ApiError> {
     let off = claims.iat.saturating_sub(now);
     let left = claims.exp.saturating_sub(now);
@@ -114,8 +124,11 @@ impl App {
         if agent.adoption == Adoption::Rejected {
             return Err(rejected(&agent.id));
         }
+        if agent.adoption == Adoption::Pending {
+            return Err(pending(&agent.id));
+        }
         let is_newest = |session: &Session| session.number == number && session.closed_at.is_none();
-        if !agent.session.as_ref().is_some_and(is_newest) || agent.adoption == Adoption::Pending {
+        if !agent.session.as_ref().is_some_and(is_newest) {
             return Err(superseded(&agent.id, number));
         }
         Ok(agent)
@@ -162,6 +175,12 @@ pub(crate) fn another(id: &AgentId) -> ApiError {
          or forget that one: canyon forget agent {id}"
     );
     ApiError::conflict(message).with_detail("code", "another_agent")
+}
+
+/// Nobody has said yet whether it may work.
+fn pending(id: &AgentId) -> ApiError {
+    let message = format!("agent `{id}` waits to be adopted: canyon adopt agent {id}");
+    ApiError::conflict(message).with_detail("code", "pending")
 }
 
 /// Somebody has refused it.

@@ -25,6 +25,8 @@ struct Vouched {
     labels: BTreeMap<String, String>,
     /// What its API token is for, if it has one.
     token: Option<TokenScope>,
+    /// What that says of its agents.
+    token_labels: BTreeMap<String, String>,
 }
 
 impl Vouched {
@@ -74,8 +76,9 @@ impl App {
                 Adoption::Pending | Adoption::Adopted => {}
             }
             let warnings = warnings(&agent, body, vouched.is_none() || agent.settled_at.is_some());
-            let Some(agent) = self.begin(caller, agent, body, vouched).await? else { continue };
-            return self.opened(caller, agent, body, warnings).await;
+            let begun = self.begin(caller, agent, body, vouched).await?;
+            let Some((agent, opening)) = begun else { continue };
+            return self.opened(caller, agent, opening, body, warnings).await;
         }
         Err(ApiError::contended(&caller.agent))
     }
@@ -92,16 +95,18 @@ impl App {
             let runner = bound_runner(principal, body.runner.as_ref())?;
             let token = self.token_of(caller).await?;
             let mut labels = body.labels.clone();
-            labels.extend(token.labels);
+            labels.extend(token.labels.clone());
             let scope = TokenScope { runner: principal.runner.clone() };
-            let token = token.grant.is_none().then_some(scope);
-            return Ok(Some(Vouched { runner, labels, token }));
+            let scope = token.grant.is_none().then_some(scope);
+            let token_labels = token.labels;
+            return Ok(Some(Vouched { runner, labels, token: scope, token_labels }));
         }
         let Some(runner) = &body.runner else { return Ok(None) };
         let served = self.served_runners(caller.org, Some(runner)).await?;
         let is_its = served.iter().any(|served| served.key.is_some() && served.key == key);
         let (runner, labels) = (Some(runner.clone()), body.labels.clone());
-        Ok(is_its.then_some(Vouched { runner, labels, token: None }))
+        let token_labels = BTreeMap::new();
+        Ok(is_its.then_some(Vouched { runner, labels, token: None, token_labels }))
     }
 
     /// The agent that has the name, if the caller is it. `None` if it made way for the caller, whom nobody knows yet.
@@ -143,6 +148,11 @@ impl App {
     ) -> Result<bool, ApiError> {
         let AgentIdentity::Token { principal } = &agent.identity else { return Ok(false) };
         if agent.by_token.is_none() || agent.by_token != vouched.token {
+            return Ok(false);
+        }
+        // What an administrator has said of the agent since stays: a token for others is not to inherit it.
+        let is_said = |(name, value): (&String, &String)| agent.labels.get(name) == Some(value);
+        if agent.settled_at.is_some() && !vouched.token_labels.iter().all(is_said) {
             return Ok(false);
         }
         let token = self.table.token(org, principal.0).await?;
@@ -192,7 +202,7 @@ impl App {
         mut agent: Agent,
         body: &OpenSession,
         vouched: Option<Vouched>,
-    ) -> Result<Option<Agent>, ApiError> {
+    ) -> Result<Option<(Agent, Opening)>, ApiError> {
         if body.reserved != agent.reserved {
             return Err(not_as_adopted(&agent));
         }
@@ -200,7 +210,8 @@ impl App {
         if vouched.is_none() && body.runner != agent.runner {
             return Err(other_runner(&agent));
         }
-        match agent.open(process(body), self.now()) {
+        let opening = agent.open(process(body), self.now());
+        match opening {
             Opening::Superseded => return Err(opened_before(&agent)),
             Opening::Again => {}
             Opening::New => {
@@ -211,17 +222,18 @@ impl App {
         }
         agent.version += 1;
         let saved = self.table.save_agent(caller.org, &agent).await?;
-        Ok((saved == Saved::Yes).then_some(agent))
+        Ok((saved == Saved::Yes).then_some((agent, opening)))
     }
 
     async fn opened(
         &self,
         caller: &AgentCaller,
         agent: Agent,
+        opening: Opening,
         body: &OpenSession,
         warnings: Vec<String>,
     ) -> Result<SessionOpened, ApiError> {
-        let held = self.held_jobs(caller.org, &agent).await?;
+        let held = self.held_jobs(caller.org, &agent, opening).await?;
         let strays = self.strays(caller.org, &agent, &body.found, &held).await?;
         Ok(SessionOpened {
             session: Some(agent.sessions),

@@ -191,7 +191,7 @@ impl App {
         agent: &Agent,
         job: &mut AgentJob,
     ) -> Result<bool, StoreError> {
-        if job.check_holder(&agent.id, agent.sessions).is_ok() {
+        if job.check_holder(agent).is_ok() {
             return Ok(true);
         }
         let now = self.now();
@@ -346,9 +346,7 @@ impl<'a> Findings<'a> {
 
     /// A job that somebody has taken.
     fn add_taken(&mut self, job: &AgentJob) {
-        if job.check_holder(&self.agent.id, self.agent.sessions).is_err()
-            || self.told.len() >= MAX_NEWS
-        {
+        if job.check_holder(self.agent).is_err() || self.told.len() >= MAX_NEWS {
             return;
         }
         let key = key_of(job);

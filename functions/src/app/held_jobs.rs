@@ -4,7 +4,7 @@ use super::App;
 use super::agent_work::{held, key_of};
 use crate::http::error::ApiError;
 use canyon_api::agent::{HeldJob, JobKey};
-use canyon_domain::agent::Agent;
+use canyon_domain::agent::{Agent, Opening};
 use canyon_domain::agent_job::AgentJob;
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
 use canyon_store::StoreError;
@@ -34,7 +34,12 @@ pub(super) struct Held {
 
 impl App {
     /// The jobs of its place that an agent goes on with in its new session.
-    pub(super) async fn held_jobs(&self, org: OrgUuid, agent: &Agent) -> Result<Held, ApiError> {
+    pub(super) async fn held_jobs(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+        opening: Opening,
+    ) -> Result<Held, ApiError> {
         let mut jobs = self.jobs_in_reach(org, agent).await?;
         let (holders, now) = (self.holders(org, agent, &jobs).await?, self.now());
         let holder_of = |job: &AgentJob| {
@@ -47,8 +52,10 @@ impl App {
         let this = Arc::new(agent.clone());
         let go_on = |(place, job): (usize, AgentJob)| {
             let (app, agent, holder) = (self.clone(), this.clone(), holder_of(&job));
+            // Nobody may hear the answer to an opening that is said again: a poll tells what others have left since.
+            let is_told = place < MAX_TOLD && (opening == Opening::New || has_taken(&agent, &job));
             async move {
-                let job = app.go_on_with(org, &agent, job, holder, place < MAX_TOLD).await;
+                let job = app.go_on_with(org, &agent, job, holder, is_told).await;
                 job.map(|job| (place, job))
             }
         };
@@ -80,10 +87,8 @@ impl App {
             async move { table.agent_jobs(org, runner).await.map_err(ApiError::from) }
         };
         let found = each(runners.map(|runner| runner.uuid).collect(), read).await?;
-        let has_taken =
-            |job: &AgentJob| job.taken.as_ref().is_some_and(|taken| taken.agent == agent.id);
         let may = |job: &AgentJob| {
-            may_go_on_with(agent, job) && (served.contains(&job.runner) || has_taken(job))
+            may_go_on_with(agent, job) && (served.contains(&job.runner) || has_taken(agent, job))
         };
         let mut jobs: Vec<AgentJob> = found.into_iter().flatten().filter(may).collect();
         jobs.sort_unstable_by_key(|job| (job.deployment, job.attempt));
@@ -188,7 +193,7 @@ impl App {
 
 /// Whether this very session holds the job.
 fn is_own(agent: &Agent, job: &AgentJob) -> bool {
-    job.check_holder(&agent.id, agent.sessions).is_ok()
+    job.check_holder(agent).is_ok()
 }
 
 /// Whether the agent may go on with a job, if its holder is gone: one of its own, or one of its place that it
@@ -197,7 +202,12 @@ fn may_go_on_with(agent: &Agent, job: &AgentJob) -> bool {
     let (Some(session), Some(taken)) = (&agent.session, &job.taken) else { return false };
     let may_serve = agent.may_serve_alone(&job.order.runner_id, job.target.as_ref())
         && (!agent.reserved || job.only.as_ref() == Some(&agent.id));
-    taken.agent == agent.id || (taken.place == session.place && may_serve)
+    taken.is_by(agent) || (taken.place == session.place && may_serve)
+}
+
+/// Whether the agent took the job, in whichever session.
+fn has_taken(agent: &Agent, job: &AgentJob) -> bool {
+    job.taken.as_ref().is_some_and(|taken| taken.is_by(agent))
 }
 
 /// What `work` makes of each of `all`, [`AT_ONCE`] at a time, in the order in which they are done.

@@ -1,6 +1,6 @@
 //! What an agent's key is good for, for how long, and what people say of its agent.
 
-use crate::agent_world::{Key, code, far_away, job, opening, order, say, token, view};
+use crate::agent_world::{Key, claims, code, far_away, job, opening, order, say, token, view};
 use crate::harness::{Answer, Api};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -113,4 +113,44 @@ async fn a_request_that_waits_may_outlive_the_minute_of_its_token() {
     let late =
         api.call_as(&token, Method::POST, "/agents/berlin/sessions/1/poll", Some(&body)).await;
     assert_eq!(code(&late), (401, "clock"));
+}
+
+#[tokio::test]
+async fn whoever_has_the_key_is_told_which_claim_is_wrong_and_nobody_else() {
+    let api = far_away().await;
+    let (own, other) = (Key::new(), Key::new());
+    assert_eq!(show(&api, &own, "a").await.0, 202);
+    let poll = json!({ "running": 0, "wait_seconds": 0 });
+    for (name, wrong, right) in
+        [("sub", "boston", "berlin"), ("aud", "canyon:their-org", "canyon:our-org")]
+    {
+        let mut claims = claims(&api, "berlin");
+        claims[name] = json!(wrong);
+        let told = async |key: &Key| {
+            let token = key.signed(&own.header(), &claims);
+            let (status, body) = say(&api, &token, "berlin/sessions/1/poll", poll.clone()).await;
+            assert_eq!(status, 401, "{body}");
+            body["message"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(told(&own).await, format!("the token's claim `{name}` must be `{right}`"));
+        let stranger = told(&other).await;
+        assert!(stranger.starts_with("this needs a valid token"), "{stranger}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_to_be_adopted_is_told_so_and_not_that_its_session_is_over() {
+    let api = far_away().await;
+    let key = Key::new();
+    assert_eq!(show(&api, &key, "a").await.0, 202);
+    let poll = async || {
+        let body = json!({ "running": 0, "wait_seconds": 0 });
+        say(&api, &key.token(&api, "berlin"), "berlin/sessions/0/poll", body).await
+    };
+    let early = poll().await;
+    assert_eq!(code(&early), (409, "pending"));
+    let message = early.1["message"].as_str().unwrap();
+    assert!(message.ends_with("canyon adopt agent berlin"), "{message}");
+    api.act("/agents/berlin/actions/adopt").await;
+    assert_eq!(code(&poll().await), (409, "session_superseded"));
 }

@@ -1,8 +1,9 @@
 //! Agents whose API token has ended: another token of their runner goes on as them, and nothing else does.
 
-use crate::agent_world::{Key, code, far, far_away, open, opening, order, say, view};
+use crate::agent_world::{Key, code, far, far_away, job, open, opening, order, say, view};
 use crate::harness::{Answer, Api};
 use crate::service_accounts::{AUDIENCE, Foreign, SUBJECT, signed_in};
+use canyon_domain::agent_job::Wish;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -163,4 +164,48 @@ async fn no_token_goes_on_as_the_agent_of_a_key() {
     refuses(&api, &token).await;
     give_runner(&Key::new()).await;
     refuses(&api, &token).await;
+}
+
+#[tokio::test]
+async fn a_token_for_other_agents_does_not_inherit_what_an_administrator_has_said_of_one() {
+    let api = far_away().await;
+    let former = Token::of_far(&api).await;
+    let for_others = json!({ "runner_id": "far", "labels": { "tier": "dev" } });
+    let (for_others, new) = (Token::new(&api, for_others).await, Token::of_far(&api).await);
+    let key = former.works(&api).await;
+    let settled = api.patch("/agents/berlin", json!({ "labels": { "tier": "prod" } })).await;
+    assert_eq!(settled.0, 200, "{}", settled.1);
+    former.revoke(&api).await;
+    refuses(&api, &for_others).await;
+    new.goes_on(&api, &key).await;
+    assert_eq!(view(&api, "berlin").await["labels"], json!({ "tier": "prod" }));
+}
+
+#[tokio::test]
+async fn who_only_has_the_name_of_a_forgotten_agent_has_none_of_its_jobs() {
+    let api = far_away().await;
+    api.make("/runners", far("near", json!({}))).await;
+    let former = Token::of_far(&api).await;
+    let key = former.works(&api).await;
+    assert_eq!(api.delete("/agents/berlin").await.0, 204);
+    api.clock.advance(Duration::from_secs(1));
+    let near = Token::new(&api, json!({ "runner_id": "near" })).await;
+    let mut body = opening("b");
+    body["runner"] = json!("near");
+    let opened = say(&api, &near.secret, "berlin/sessions", body).await.1;
+    assert_eq!(opened["held"], Value::Null, "{opened}");
+    let session = opened["session"].as_u64().unwrap();
+
+    let mut held = job(&api, &key).await.unwrap();
+    assert!(held.want(Wish::Stop));
+    held.version += 1;
+    api.app.table.save_agent_job(api.ours.uuid, &held, api.app.now()).await.unwrap();
+    let poll = json!({ "running": 0, "wait_seconds": 0 });
+    let work = say(&api, &near.secret, &format!("berlin/sessions/{session}/poll"), poll).await.1;
+    assert_eq!((&work["held"], &work["wishes"]), (&Value::Null, &Value::Null), "{work}");
+    let gone = json!({ "reports": [{ "job": key, "observation": { "state": "gone" } }] });
+    let path = format!("berlin/sessions/{session}/reports");
+    let (status, said) = say(&api, &near.secret, &path, gone).await;
+    assert_eq!((status, &said["refused"][0]["job"]), (200, &key), "{said}");
+    assert!(job(&api, &key).await.unwrap().seen.is_none());
 }

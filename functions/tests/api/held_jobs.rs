@@ -127,3 +127,19 @@ async fn an_agent_clears_away_what_it_took_before_it_went_over_to_another_runner
     assert_eq!(said, (200, json!({})));
     assert!(job(&api, &keys[0]).await.is_none());
 }
+
+#[tokio::test]
+async fn what_another_agent_left_since_an_opening_that_is_said_again_is_told_with_a_poll() {
+    let api = far_away().await;
+    let token = token(&api, json!({})).await;
+    open(&api, &token, "berlin", "a").await;
+    let (_, like) = order(&api).await;
+    let keys = hold(&api, &like, "berlin", [None]).await;
+    open(&api, &token, "boston", "b").await;
+    api.clock.advance(Duration::from_secs(61));
+    let again = say(&api, &token, "boston/sessions", opening("b")).await.1;
+    assert_eq!(again["session"], json!(1));
+    let poll = json!({ "running": 0, "wait_seconds": 0 });
+    let work = say(&api, &token, "boston/sessions/1/poll", poll).await.1;
+    assert_eq!(jobs(&work["held"]), keys, "nobody may have heard that answer: {work}");
+}

@@ -23,12 +23,18 @@ struct Offered {
 impl Offers {
     /// Offers a job that nobody has to the agent whose turn it is. Returns whether that changed anything.
     pub(super) fn offer(&self, job: &mut AgentJob, agents: &[Agent], now: Timestamp) -> bool {
-        if !job.is_to_be_offered(agents, now) {
-            return false;
-        }
+        let attempt = (job.deployment, job.attempt);
         // Chosen and counted in one step: many jobs are looked at at once.
         let mut offers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let attempt = (job.deployment, job.attempt);
+        if !job.is_to_be_offered(agents, now) {
+            // One that was made and could not be written counts no more.
+            let taken_by = job.taken.as_ref().map(|taken| &taken.agent);
+            let stands = taken_by.or(job.offer.as_ref().map(|offer| &offer.agent));
+            if offers.get(&attempt).is_some_and(|offered| Some(&offered.agent) != stands) {
+                offers.remove(&attempt);
+            }
+            return false;
+        }
         offers.retain(|other, offered| *other != attempt && now < offered.at + OFFER);
         let (org, kind) = (job.order.org_id.clone(), job.order.kind);
         let loaded = loaded(agents, offers.values().filter(|offered| offered.org == org));

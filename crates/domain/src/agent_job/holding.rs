@@ -7,12 +7,17 @@ use crate::ids::AgentId;
 use jiff::Timestamp;
 
 impl Taken {
+    /// Whether the agent, in whichever session, took the job. One of the same name that was made after that, once the
+    /// former was forgotten, is another: it may serve another runner.
+    pub fn is_by(&self, agent: &Agent) -> bool {
+        agent.id == self.agent && agent.created_at <= self.at
+    }
+
     /// Whether the agent is there in the very session that took the job. Whom the runner names by now says nothing
     /// of that.
     pub fn is_held_by(&self, agent: &Agent, now: Timestamp) -> bool {
-        // One that was forgotten counts its sessions anew. One that was refused cannot speak of its jobs.
-        let is_its = agent.id == self.agent && agent.created_at <= self.at;
-        if !is_its || agent.adoption != Adoption::Adopted {
+        // One that was refused cannot speak of its jobs.
+        if !self.is_by(agent) || agent.adoption != Adoption::Adopted {
             return false;
         }
         if agent.sessions < self.session {
@@ -37,7 +42,8 @@ impl AgentJob {
         };
         // Its own agent knows it best. If the runner names others since, it sees to the job if none of them does.
         let next = agents.iter().filter(is_here).min_by_key(|agent| agent.id != taken.agent);
-        let Some(next) = next.or(holder.filter(is_here)) else { return false };
+        let itself = || holder.filter(is_here).filter(|holder| taken.is_by(holder));
+        let Some(next) = next.or_else(itself) else { return false };
         let changed = self.take_over(next, holder, now);
         if let Some(taken) = self.taken.as_mut().filter(|_| changed) {
             // Whoever polls by the runner's key is told what it is to do, and not what it holds.
@@ -74,12 +80,25 @@ impl AgentJob {
         }
     }
 
+    /// Whether the agent's newest session holds the job.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::TakenByAnother`] if not.
+    pub fn check_holder(&self, agent: &Agent) -> Result<(), Refused> {
+        let is_its = self.taken.as_ref().is_some_and(|taken| taken.is_by(agent));
+        if !is_its {
+            return Err(Refused::TakenByAnother);
+        }
+        self.check_session(&agent.id, agent.sessions)
+    }
+
     /// Whether this session holds the job.
     ///
     /// # Errors
     ///
     /// [`Refused::TakenByAnother`] if not.
-    pub fn check_holder(&self, agent: &AgentId, session: u64) -> Result<(), Refused> {
+    pub(super) fn check_session(&self, agent: &AgentId, session: u64) -> Result<(), Refused> {
         let holds = |taken: &Taken| taken.agent == *agent && taken.session == session;
         if self.taken.as_ref().is_some_and(holds) { Ok(()) } else { Err(Refused::TakenByAnother) }
     }
