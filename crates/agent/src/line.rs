@@ -80,6 +80,11 @@ impl LineError {
         self.status() == Some(409) && self.has_code("session_superseded")
     }
 
+    /// Nobody has adopted this agent yet.
+    pub fn is_pending(&self) -> bool {
+        self.status() == Some(409) && self.has_code("pending")
+    }
+
     /// Somebody has refused this agent, or its name is another's. No repetition helps.
     pub fn is_rejection(&self) -> bool {
         self.has_code("rejected") || self.has_code("another_agent")

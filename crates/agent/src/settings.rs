@@ -73,6 +73,15 @@ pub(crate) fn http_url(text: &str) -> Result<String, &'static str> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
+/// A word that is true or false: as programs of Go take it (`strconv.ParseBool`), or yes or no.
+pub(crate) fn truth(word: &str) -> Option<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "true" | "t" | "1" | "yes" => Some(true),
+        "false" | "f" | "0" | "no" => Some(false),
+        _ => None,
+    }
+}
+
 struct Reader<'a> {
     layer: &'a Layer,
     faults: &'a mut Faults,
@@ -105,14 +114,11 @@ impl Reader<'_> {
 
     fn truth(&mut self, key: &str) -> Option<bool> {
         let Given { value, origin } = self.get(key)?.clone();
-        match value.as_str() {
-            "true" | "1" | "yes" => Some(true),
-            "false" | "0" | "no" => Some(false),
-            _ => {
-                self.faults.add(&origin, "is neither true nor false");
-                None
-            }
+        let read = truth(&value);
+        if read.is_none() {
+            self.faults.add(&origin, "is neither true nor false");
         }
+        read
     }
 
     /// The organization and the name of a path.

@@ -1,12 +1,14 @@
 //! What the agent knows of itself, for probes, metrics and its next poll.
 
+use crate::backoff::LONGEST_PAUSE;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A loop that has not turned for so long is stuck: its longest wait is a poll with its time limit.
-const STUCK: Duration = Duration::from_mins(3);
+/// A loop that has not turned for so long is stuck: it waits for as long as Canyon asks for, and then for a poll with its
+/// time limit.
+const STUCK: Duration = LONGEST_PAUSE.saturating_add(Duration::from_mins(3));
 /// Without an answer for so long, the agent is not ready.
 const SILENT: Duration = Duration::from_mins(1);
 /// The most that is kept of an error, in characters.

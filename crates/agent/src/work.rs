@@ -186,7 +186,8 @@ impl Desk {
         }
         self.status.trouble(&error.to_string());
         tracing::warn!("{error}; trying again");
-        error.is_stranger().then_some(Next::Reopen)
+        // An agent that was forgotten, and has asked anew, waits in its next opening.
+        (error.is_stranger() || error.is_pending()).then_some(Next::Reopen)
     }
 
     /// A pause that a signal ends.

@@ -144,7 +144,7 @@ async fn a_refusal_names_account_and_source_and_is_not_repeated_at_once() {
 #[tokio::test]
 async fn a_busy_canyon_is_asked_for_a_token_when_it_says() {
     let canyon = Canyon::default();
-    *canyon.busy.lock().unwrap() = Some(2);
+    *canyon.busy.lock().unwrap() = Some(6);
     *canyon.life.lock().unwrap() = 900;
     let url = start(canyon.clone()).await;
     let folder = tempfile::tempdir().unwrap();
@@ -159,7 +159,7 @@ async fn a_busy_canyon_is_asked_for_a_token_when_it_says() {
     let error = exchange.token(&clock).await.unwrap_err().to_string();
     assert!(error.ends_with("often"), "{error}");
     assert_eq!(canyon.forms.lock().unwrap().len(), 1);
-    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    tokio::time::sleep(Duration::from_millis(5_200)).await;
     assert_eq!(exchange.token(&clock).await.unwrap().expose_secret(), "cya_2");
 }
 

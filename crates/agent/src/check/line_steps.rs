@@ -6,6 +6,7 @@ use crate::server_clock::ServerClock;
 use crate::settings::Settings;
 use crate::sign_in;
 use canyon_api::agent::Poll;
+use canyon_domain::ids::AgentId;
 use std::sync::Arc;
 
 /// A session that no agent has: the first has the number 1.
@@ -20,18 +21,22 @@ pub(super) async fn check(settings: &Settings, http: reqwest::Client, report: &m
         }
     };
     let clock = Arc::new(ServerClock::default());
-    let shown = match sign_in.fingerprint() {
-        Some(fingerprint) => format!("by its own key with the fingerprint {fingerprint}"),
-        None => "by a token".to_owned(),
-    };
-    let is_token = sign_in.fingerprint().is_none();
     let (url, org, name) = (&settings.api_url, &settings.org, &settings.name);
     let line = Line::new(http, url, org, name, sign_in, clock);
     let poll = Poll { wait_seconds: 0, ..Poll::default() };
     let Err(error) = line.poll(NO_SESSION, &poll).await else {
         return report.failed(Step::Agent, "Canyon knows a session that nobody can have opened");
     };
-    match &error {
+    say(name, line.fingerprint().as_deref(), &error, report);
+}
+
+/// What an answer to no session says of the agent, which shows a key with this fingerprint, or a token.
+fn say(name: &AgentId, fingerprint: Option<&str>, error: &LineError, report: &mut Report) {
+    let shown = match fingerprint {
+        Some(fingerprint) => format!("by its own key with the fingerprint {fingerprint}"),
+        None => "by a token".to_owned(),
+    };
+    match error {
         LineError::SignIn(reason) => {
             report.failed(Step::SignIn, reason);
             report.skipped(Step::Agent, "`sign_in` failed");
@@ -42,13 +47,10 @@ pub(super) async fn check(settings: &Settings, http: reqwest::Client, report: &m
         }
         LineError::Refused { .. } if error.is_superseded() => {
             report.ok(Step::SignIn, shown);
-            let found = format!(
-                "Canyon knows `{name}` by that; `canyon get agent {name}` shows whether it is adopted"
-            );
-            report.ok(Step::Agent, found);
+            report.ok(Step::Agent, format!("Canyon knows `{name}` by that, and it may work"));
         }
         // A key is nobody's until it is adopted; a token is good or not.
-        LineError::Refused { status: 401, .. } if is_token => {
+        LineError::Refused { status: 401, .. } if fingerprint.is_none() => {
             report.failed(Step::SignIn, format!("Canyon does not take the token: {error}"));
             report.skipped(Step::Agent, "`sign_in` failed");
         }
@@ -63,6 +65,28 @@ pub(super) async fn check(settings: &Settings, http: reqwest::Client, report: &m
         LineError::Refused { .. } => {
             report.ok(Step::SignIn, shown);
             report.failed(Step::Agent, error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_nobody_has_adopted_fails_the_check_and_one_that_may_work_does_not() {
+        for (status, code, failures) in [
+            (409, "session_superseded", 0),
+            (409, "pending", 1),
+            (409, "another_agent", 1),
+            (403, "rejected", 1),
+            (401, "", 0),
+        ] {
+            let (code, message) = (code.to_owned(), String::new());
+            let error = LineError::Refused { status, code, message, pause: None };
+            let mut report = Report::default();
+            say(&"east-1".parse().unwrap(), Some("f"), &error, &mut report);
+            assert_eq!(report.failures(), failures, "{error:?}");
         }
     }
 }

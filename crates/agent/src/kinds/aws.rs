@@ -1,6 +1,7 @@
 //! Who the agent is at AWS: keys of its environment or its profile, its pod's role by a web identity or by EKS
 //! Pod Identity, its task's role, its machine's role, in the order of AWS's own default chain.
 
+use super::values::Values;
 use aws_config::default_provider::credentials::DefaultCredentialsChain;
 use aws_config::provider_config::ProviderConfig;
 use aws_credential_types::provider::{
@@ -14,6 +15,18 @@ use canyon_dispatch::AmbientAws;
 use canyon_identity::federation::Endpoints;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
+
+/// Where to look: as the setting `region` says, or as AWS's own programs are told. One of them must be there; `why` says
+/// for what.
+pub(super) fn region(
+    values: &mut Values<'_>,
+    variable: &dyn Fn(&str) -> Option<String>,
+    why: &str,
+) -> String {
+    let given = values.text("region").or_else(|| variable("AWS_REGION"));
+    let given = given.or_else(|| variable("AWS_DEFAULT_REGION"));
+    given.unwrap_or_else(|| values.required("region", why))
+}
 
 /// The agent's credentials in `region`. `variable` reads the environment. Makes no call.
 ///

@@ -21,11 +21,7 @@ pub(super) fn kind(
 ) -> Result<Arc<dyn Kind>, KindError> {
     let mut values = Values::of(settings);
     let launch_type = launch_type(&mut values);
-    let region = values.text("region").or_else(|| variable("AWS_REGION"));
-    let region = match region.or_else(|| variable("AWS_DEFAULT_REGION")) {
-        Some(region) => region,
-        None => values.required("region", "say in which region the cluster is"),
-    };
+    let region = aws::region(&mut values, variable, "say in which region the cluster is");
     let defaults = EcsDefaults {
         cluster: values.required("cluster", "say in which cluster jobs run"),
         subnets: values.list("subnets"),

@@ -178,12 +178,9 @@ fn pem(values: &mut Values<'_>, name: &str) -> Option<String> {
 }
 
 fn eks(values: &mut Values<'_>, variable: Variable<'_>) -> Option<ClusterSource> {
-    let region = values.text("region").or_else(|| variable("AWS_REGION"));
-    let region = match region {
-        Some(region) => region,
-        None => values.required("region", "`auth_type` is `eks_iam`"),
-    };
-    let cluster = values.required("eks_cluster", "`auth_type` is `eks_iam`");
+    let why = "`auth_type` is `eks_iam`";
+    let region = aws::region(values, variable, why);
+    let cluster = values.required("eks_cluster", why);
     match aws::ambient(&region, variable) {
         Ok(ambient) => Some(ClusterSource::EksIam { ambient, region, cluster }),
         Err(reason) => {
@@ -208,5 +205,36 @@ fn defaults(values: &mut Values<'_>, variable: Variable<'_>) -> JobDefaults {
         host_aliases: values.aliases("host_aliases"),
         annotations: values.map("pod_annotations"),
         labels: values.map("pod_labels"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::dispatcher::DispatcherType;
+
+    #[tokio::test]
+    async fn the_region_of_eks_is_the_setting_or_what_tells_aws_own_programs() {
+        let region = |own: Option<&str>, machine: &[(&str, &str)]| {
+            let own = own.map(|region| ("region", region));
+            let data = [("auth_type", "eks_iam"), ("eks_cluster", "production")].into_iter();
+            let data = data.chain(own).map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let settings = DispatcherSettings::of(DispatcherType::Kubernetes, data);
+            let variable = |wanted: &str| {
+                let found = machine.iter().find(|(name, _)| *name == wanted);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            let mut values = Values::of(&settings);
+            let source = source(&mut values, &variable);
+            let faults = values.faults.to_string();
+            let Some(ClusterSource::EksIam { region, .. }) = source else { return Err(faults) };
+            if faults.is_empty() { Ok(region) } else { Err(faults) }
+        };
+        let (named, default) = (("AWS_REGION", "eu-west-1"), ("AWS_DEFAULT_REGION", "eu-west-2"));
+        assert_eq!(region(Some("us-east-2"), &[named, default]).unwrap(), "us-east-2");
+        assert_eq!(region(None, &[named, default]).unwrap(), "eu-west-1");
+        assert_eq!(region(None, &[default]).unwrap(), "eu-west-2");
+        let missing = region(None, &[]).unwrap_err();
+        assert!(missing.contains("_REGION is not set: `auth_type` is `eks_iam`"), "{missing}");
     }
 }

@@ -1,5 +1,7 @@
 //! Jobs as processes of this machine, each runner's in a folder of its own.
 
+mod authorities;
+
 use super::{Kind, KindError};
 use crate::settings::Settings;
 use async_trait::async_trait;
@@ -25,7 +27,7 @@ pub struct LocalKind {
     program: PathBuf,
     state_dir: PathBuf,
     serves: RunnerType,
-    /// What jobs get besides of our own environment.
+    /// What jobs get besides what all local jobs inherit, or in its place.
     passed_on: BTreeMap<OsString, OsString>,
     runners: Mutex<HashMap<RunnerUuid, Arc<LocalDispatcher>>>,
     hint: Arc<Notify>,
@@ -48,12 +50,18 @@ impl LocalKind {
             let folder = settings.state_dir.display();
             KindError(format!("CANYON_AGENT_STATE_DIR: `{folder}` cannot be made: {error}"))
         })?;
+        let mut passed_on = BTreeMap::new();
+        if let Some(ca_file) = &settings.ca_file {
+            let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+            let file = authorities::with(ca_file, &settings.state_dir, &variable)?;
+            passed_on.insert("SSL_CERT_FILE".into(), file.into());
+        }
         let (runners, hint) = (Mutex::default(), Arc::default());
         Ok(Self {
             program,
             state_dir: settings.state_dir.clone(),
             serves: RunnerType::Local,
-            passed_on: BTreeMap::new(),
+            passed_on,
             runners,
             hint,
         })
@@ -62,8 +70,10 @@ impl LocalKind {
     /// The same for the jobs of runners of another type, which are processes here all the same, with these
     /// variables for their providers.
     #[must_use]
-    pub fn serving(self, serves: RunnerType, passed_on: BTreeMap<OsString, OsString>) -> Self {
-        Self { serves, passed_on, ..self }
+    pub fn serving(mut self, serves: RunnerType, passed_on: BTreeMap<OsString, OsString>) -> Self {
+        self.serves = serves;
+        self.passed_on.extend(passed_on);
+        self
     }
 
     fn jobs(&self) -> PathBuf {
@@ -169,5 +179,42 @@ impl Kind for LocalKind {
 
     fn hint(&self) -> Arc<Notify> {
         self.hint.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::faults::Faults;
+    use crate::settings::identity::Place;
+    use crate::settings::layers::Layer;
+    use std::ffi::OsStr;
+
+    #[test]
+    fn jobs_get_the_authorities_of_the_agent_beside_what_their_providers_get() {
+        let folder = tempfile::tempdir().unwrap();
+        let ca_file = folder.path().join("own.pem");
+        std::fs::write(&ca_file, "OWN").unwrap();
+        let program = std::env::current_exe().unwrap();
+        let variables = [
+            ("CANYON_API_URL", "https://canyon.example.com"),
+            ("CANYON_RUNNER_PATH", "acme/far"),
+            ("CANYON_AGENT_NAME", "east-1"),
+            ("CANYON_JOB_DISPATCHER_TYPE", "local"),
+            ("CANYON_AGENT_STATE_DIR", folder.path().to_str().unwrap()),
+            ("CANYON_AGENT_RUNNER_PROGRAM", program.to_str().unwrap()),
+            ("CANYON_CA_FILE", ca_file.to_str().unwrap()),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut faults = Faults::default();
+        let layer = Layer::of_environment(variables, &mut faults);
+        let place = Place { variable: &|_| None, exists: &|_| false };
+        let settings = Settings::read(&layer, &place, faults).unwrap();
+
+        let region = BTreeMap::from([("AWS_REGION".into(), "eu-west-1".into())]);
+        let kind = LocalKind::new(&settings).unwrap().serving(RunnerType::EcsAgent, region);
+        let value = |variable: &str| kind.passed_on[OsStr::new(variable)].clone();
+        assert_eq!(value("AWS_REGION"), "eu-west-1");
+        assert!(std::fs::read_to_string(value("SSL_CERT_FILE")).unwrap().starts_with("OWN"));
     }
 }

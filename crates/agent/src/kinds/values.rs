@@ -2,6 +2,7 @@
 
 use crate::settings::dispatcher::DispatcherSettings;
 use crate::settings::faults::Faults;
+use crate::settings::truth;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -50,16 +51,12 @@ impl<'a> Values<'a> {
         parsed
     }
 
-    /// The words that programs of Go take for truth too (`strconv.ParseBool`).
     pub(super) fn truth(&mut self, name: &str) -> Option<bool> {
-        match self.text(name)?.to_ascii_lowercase().as_str() {
-            "true" | "t" | "1" | "yes" => Some(true),
-            "false" | "f" | "0" | "no" => Some(false),
-            _ => {
-                self.fault(name, "is neither true nor false");
-                None
-            }
+        let read = truth(&self.text(name)?);
+        if read.is_none() {
+            self.fault(name, "is neither true nor false");
         }
+        read
     }
 
     /// Separated by commas.

@@ -1,7 +1,7 @@
 //! Where settings come from: flags before the environment before the file.
 
 use super::faults::Faults;
-use super::names::{DATA, DATA_VARIABLE, NAMES, OURS};
+use super::names::{DATA, DATA_VARIABLE, NAMES, OURS, is_of_a_service};
 use clap::ArgMatches;
 use std::collections::BTreeMap;
 
@@ -77,7 +77,9 @@ impl Layer {
             }
             let known = NAMES.iter().find(|name| name.variables.contains(&variable.as_str()));
             match known {
-                None if OURS.iter().any(|prefix| variable.starts_with(prefix)) => {
+                None if OURS.iter().any(|prefix| variable.starts_with(prefix))
+                    && !is_of_a_service(&variable, &value) =>
+                {
                     faults.add(&variable, "is no setting of the agent");
                 }
                 None => {}

@@ -31,6 +31,29 @@ pub const OURS: [&str; 5] = [
     "CANYON_SERVICE_ACCOUNT_",
 ];
 
+/// Whether Kubernetes has set it, in every pod beside a Service: its address and ports. Of a Service that is called
+/// `canyon-agent` they begin like settings.
+pub(super) fn is_of_a_service(variable: &str, value: &str) -> bool {
+    if ["_SERVICE_HOST", "_SERVICE_PORT"].iter().any(|end| variable.ends_with(end))
+        || variable.contains("_SERVICE_PORT_")
+    {
+        return true;
+    }
+    // A setting that somebody believes in may end so too, and has another value.
+    let is_address = ["tcp://", "udp://", "sctp://"].iter().any(|by| value.starts_with(by));
+    if variable.ends_with("_PORT") && is_address {
+        return true;
+    }
+    let Some((_, port)) = variable.rsplit_once("_PORT_") else { return false };
+    let parts: Vec<_> = port.split('_').collect();
+    match *parts {
+        [number, by] | [number, by, "ADDR" | "PORT" | "PROTO"] => {
+            number.parse::<u16>().is_ok() && ["TCP", "UDP", "SCTP"].contains(&by)
+        }
+        _ => false,
+    }
+}
+
 /// The settings, but for those of the jobs' platform.
 pub const NAMES: [Name; 26] = [
     name("api_url", &["CANYON_API_URL", "CANYON_ENDPOINT"], "Where Canyon is"),

@@ -329,3 +329,45 @@ fn a_secret_is_no_flag() {
     let line = ["canyon-agent", "--token", "x"];
     assert!(crate::arguments::command().try_get_matches_from(line).is_err());
 }
+
+#[test]
+fn what_kubernetes_tells_of_a_service_that_is_called_like_the_agent_is_no_mistake() {
+    let of_services = vec![
+        ("CANYON_AGENT_SERVICE_HOST", "10.0.0.11"),
+        ("CANYON_AGENT_SERVICE_PORT", "9090"),
+        ("CANYON_AGENT_SERVICE_PORT_HTTP_METRICS", "9090"),
+        ("CANYON_AGENT_PORT", "tcp://10.0.0.11:9090"),
+        ("CANYON_AGENT_PORT_9090_TCP", "tcp://10.0.0.11:9090"),
+        ("CANYON_AGENT_PORT_9090_TCP_PROTO", "tcp"),
+        ("CANYON_AGENT_PORT_9090_TCP_PORT", "9090"),
+        ("CANYON_AGENT_PORT_9090_TCP_ADDR", "10.0.0.11"),
+        ("CANYON_AGENT_NAMES_SERVICE_HOST", "10.0.0.12"),
+        ("CANYON_AGENT_NAMES_PORT", "udp://10.0.0.12:53"),
+        ("CANYON_AGENT_NAMES_PORT_53_UDP", "udp://10.0.0.12:53"),
+    ];
+    assert_eq!(read(&with(&of_services)).map(|settings| settings.warnings), Ok(Vec::new()));
+    for mistake in [
+        "CANYON_AGENT_SERVICE",
+        "CANYON_AGENT_HOST",
+        "CANYON_AGENT_PORT",
+        "CANYON_AGENT_HEALTH_PORT",
+        "CANYON_AGENT_PORT_9090",
+        "CANYON_AGENT_PORT_9090_HTTP",
+        "CANYON_AGENT_PORT_9090_TCP_NAME",
+    ] {
+        let said = read(&with(&vec![(mistake, "8080")])).unwrap_err();
+        assert_eq!(said, format!("{mistake} is no setting of the agent"));
+    }
+}
+
+#[test]
+fn a_truth_is_said_as_programs_of_go_take_it_or_by_yes_and_no() {
+    for (words, expected) in
+        [("true True TRUE t T 1 yes Yes", true), ("false False FALSE f F 0 no No", false)]
+    {
+        for word in words.split(' ') {
+            let settings = read(&with(&vec![("CANYON_AGENT_RUN_UNTAGGED_JOBS", word)])).unwrap();
+            assert_eq!(settings.run_untagged_jobs, Some(expected), "{word}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The certificate authorities of jobs: the machine's, and those that the agent was given besides.
+//!
+//! The programs of a job know of one file, `SSL_CERT_FILE`, which they read in place of the machine's. So it has both.
+
+use crate::kinds::KindError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where machines keep theirs; one has one of them.
+const OF_MACHINES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+const FILE: &str = "authorities.pem";
+
+/// A file in `state_dir` with those of `ca_file` and the machine's. `variable` reads the environment.
+///
+/// # Errors
+///
+/// [`KindError`] if one of them cannot be read, or the file cannot be written.
+pub(super) fn with(
+    ca_file: &Path,
+    state_dir: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<PathBuf, KindError> {
+    let machines = match (variable("SSL_CERT_FILE"), variable("SSL_CERT_DIR")) {
+        (Some(file), _) => Some(PathBuf::from(file)),
+        // Jobs inherit the folder, which then stands for the machine's.
+        (None, Some(_)) => None,
+        (None, None) => OF_MACHINES.map(PathBuf::from).into_iter().find(|file| file.is_file()),
+    };
+    let mut authorities = read("CANYON_CA_FILE", ca_file)?;
+    if let Some(machines) = machines {
+        authorities.push(b'\n');
+        authorities.extend(read("SSL_CERT_FILE", &machines)?);
+    }
+    write(state_dir, &authorities).map_err(|error| {
+        let folder = state_dir.display();
+        KindError(format!("CANYON_AGENT_STATE_DIR: cannot write `{FILE}` in `{folder}`: {error}"))
+    })
+}
+
+fn read(setting: &str, path: &Path) -> Result<Vec<u8>, KindError> {
+    std::fs::read(path).map_err(|error| {
+        KindError(format!("{setting} `{}` cannot be read: {error}", path.display()))
+    })
+}
+
+/// At once: jobs of an earlier process may read it meanwhile.
+fn write(state_dir: &Path, authorities: &[u8]) -> io::Result<PathBuf> {
+    // Jobs have another working folder.
+    let file = std::path::absolute(state_dir.join(FILE))?;
+    let new = state_dir.join(format!("{FILE}.{}", std::process::id()));
+    std::fs::write(&new, authorities)?;
+    std::fs::rename(&new, &file)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_trusts_the_given_authorities_besides_those_of_its_machine() {
+        let folder = tempfile::tempdir().unwrap();
+        let [own, machines] = ["own.pem", "machines.pem"].map(|name| folder.path().join(name));
+        // Without a line's end, as some are.
+        std::fs::write(&own, "OWN").unwrap();
+        std::fs::write(&machines, "MACHINE'S\n").unwrap();
+        let with = |name: &'static str, value: &Path| {
+            let value = value.to_str().unwrap().to_owned();
+            let variable = move |wanted: &str| (wanted == name).then(|| value.clone());
+            with(&own, folder.path(), &variable).map(|file| std::fs::read_to_string(file).unwrap())
+        };
+        assert_eq!(with("SSL_CERT_FILE", &machines).unwrap(), "OWN\nMACHINE'S\n");
+        assert_eq!(with("SSL_CERT_DIR", folder.path()).unwrap(), "OWN");
+        assert!(with("NOTHING", folder.path()).unwrap().starts_with("OWN"));
+        let missing = folder.path().join("missing.pem");
+        let KindError(refused) = with("SSL_CERT_FILE", &missing).unwrap_err();
+        assert!(refused.starts_with("SSL_CERT_FILE `"), "{refused}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left over");
+    }
+}
