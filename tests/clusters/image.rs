@@ -94,9 +94,9 @@ fn build(folder: &Path, options: &[&str], variables: &[(&str, &str)]) -> Vec<u8>
     let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/image"));
     // The one that is in the image under test: how it was compiled is not asked here.
     let program = folder.join("canyon-runner");
-    must(&["create", "--name", "canyon-again", image()]);
-    must(&["cp", "canyon-again:/usr/bin/canyon-runner", program.to_str().unwrap()]);
-    must(&["rm", "canyon-again"]);
+    let id = String::from_utf8(must(&["create", image()])).unwrap();
+    must(&["cp", &format!("{}:/usr/bin/canyon-runner", id.trim()), program.to_str().unwrap()]);
+    must(&["rm", id.trim()]);
     command.arg("--program").arg(&program);
     command.args(["--no-load", "--name", "localhost/canyon-runner:again", "--output"]);
     command.arg(&output).args(options).envs(variables.iter().copied());

@@ -159,7 +159,8 @@ async fn probes_are_told_that_an_agent_lives_and_from_when_on_it_gets_work() {
     let mut spec = world.spec(AGENT);
     // By a key of its own it has no session until somebody adopts it.
     set(&mut spec, "CANYON_TOKEN", None);
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Nothing else has this address, so that the port stays free until the agent takes it.
+    let address = TcpListener::bind("127.0.0.97:0").unwrap().local_addr().unwrap();
     set(&mut spec, "CANYON_AGENT_LISTEN_HEALTH", Some(address.to_string()));
     let agent = Agent::start(spec);
     let is_pending = |view: &AgentView| view.state.as_str() == "pending";
