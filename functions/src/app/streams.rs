@@ -64,14 +64,24 @@ impl App {
             return Err(ChunkError::Offset("it is beyond any log"));
         }
         let end = chunk.offset + data.len() as u64;
-        let key = BlobKey::chunk(of.org, of.deployment, kind(chunk.stream), chunk.offset);
-        match self.blobs.put_if_absent(&key, data.into()).await.map_err(ChunkError::Store)? {
-            Put::Stored => Ok(end),
-            // Sent again: what was stored then may be shorter than what is sent now.
-            Put::AlreadyThere => self
-                .stream_end(of.org, of.deployment, chunk.stream)
-                .await
-                .map_err(ChunkError::Store),
+        let (mut offset, mut rest) = (chunk.offset, Bytes::from(data));
+        loop {
+            let key = BlobKey::chunk(of.org, of.deployment, kind(chunk.stream), offset);
+            let put = self.blobs.put_if_absent(&key, rest.clone()).await;
+            if put.map_err(ChunkError::Store)? == Put::Stored {
+                return Ok(end);
+            }
+            // Sent again, because its answer was lost. What was stored then may be shorter than what is sent now, and
+            // whoever brings a result does not come back with the rest.
+            let stored = self.blobs.get(&key).await.map_err(ChunkError::Store)?;
+            let begun =
+                stored.filter(|stored| rest.len() > stored.len() && rest.starts_with(stored));
+            let Some(begun) = begun else {
+                let end = self.stream_end(of.org, of.deployment, chunk.stream).await;
+                return end.map_err(ChunkError::Store);
+            };
+            offset += begun.len() as u64;
+            rest = rest.split_off(begun.len());
         }
     }
 

@@ -128,9 +128,9 @@ async fn a_token_opens_its_own_run_and_nothing_else() {
 async fn what_a_run_writes_is_stored_once_and_read_back_by_offset() {
     let api = furnished().await;
     let job = Job::start(&api).await;
-    for sent in ["hello ", "HELLO ", "hello world"] {
+    for (sent, end) in [("hello ", 6), ("HELLO ", 6), ("hello wor", 9), ("hello ", 9)] {
         let (status, answer) = job.report(&api, "init", json!([piece(0, sent.as_bytes())])).await;
-        assert_eq!((status, &answer["offsets"]["log"]), (200, &json!(6)), "{sent}");
+        assert_eq!((status, &answer["offsets"]["log"]), (200, &json!(end)), "{sent}");
     }
     let both = json!([piece(6, b"wor"), piece(9, b"ld")]);
     assert_eq!(job.report(&api, "plan", both).await.1["offsets"]["log"], 11);
@@ -229,6 +229,19 @@ async fn a_result_counts_once_and_gives_the_turn_to_the_next() {
     assert_eq!((api.get(&path).await.1, api.audit().await), (ended, audit));
     assert_eq!(log(&api, &job.id, 0, 0).await.0, b"done");
     assert_eq!(environment(&api).await.applied, Some(job.deployment()));
+}
+
+#[tokio::test]
+async fn what_a_result_says_again_and_more_of_a_log_is_kept() {
+    let api = furnished().await;
+    let job = Job::start(&api).await;
+    // Its answer never arrives.
+    assert_eq!(job.report(&api, "plan", json!([piece(0, b"plan, ")])).await.0, 200);
+    let result = json!({ "status": "success", "chunks": [piece(0, b"plan, apply")] });
+    assert_eq!(job.result(&api, result.clone()).await.0, 204);
+    assert_eq!(log(&api, &job.id, 0, 0).await.0, b"plan, apply");
+    assert_eq!(job.result(&api, result).await.0, 204);
+    assert_eq!(log(&api, &job.id, 0, 0).await.0, b"plan, apply");
 }
 
 #[tokio::test]
