@@ -70,7 +70,7 @@ pub(crate) enum CliError {
         seconds: u64,
     },
     /// The connection was lost for too long while a deployment was watched.
-    #[error("lost deployment {id} out of sight; it goes on")]
+    #[error("lost sight of deployment {id}; it goes on")]
     LostSight {
         /// Its id.
         id: String,

@@ -38,5 +38,5 @@ Exit codes:
     2  wrong flags, settings or files; nothing was sent
     3  cannot reach Canyon
     4  Canyon refused (4xx)
-    5  Canyon failed (5xx)
+    5  Canyon failed (5xx), or `canyon local` could not start
   130  interrupted; a deployment goes on without its watcher";

@@ -1,7 +1,8 @@
 //! Watches a deployment until it ends.
 //!
-//! Three long polls run side by side: one for the end, one for the stream of events, one for the
-//! status. A lost connection is only waited out: the deployment does not need its watcher.
+//! Three pollers run side by side: long polls for the end and for the stream of events, and a look at
+//! the status twice a second. A lost connection is only waited out: the deployment does not need its
+//! watcher.
 
 use crate::error::CliError;
 use crate::progress::Progress;

@@ -11,7 +11,6 @@ pub mod kubernetes;
 
 use crate::ids::{OrgUuid, RunnerId, RunnerUuid};
 use crate::job_identity::AZURE_AUDIENCE;
-use crate::runner::kubernetes::KubernetesAuthKind;
 use crate::runner::{RunnerConfiguration, RunnerDefinition};
 use serde_json::Value;
 
@@ -112,23 +111,6 @@ pub fn of_runner(who: Identity, definition: &RunnerDefinition) -> Trust {
         | RunnerConfiguration::Local(_) => (None, Vec::new()),
     };
     Trust { issuer: issuer.to_owned(), subject, audience, documents }
-}
-
-/// Whether Canyon shows a token of its own to be let in.
-pub fn is_federated(configuration: &RunnerConfiguration) -> bool {
-    match configuration {
-        RunnerConfiguration::Kubernetes(runner) => {
-            runner.cluster.auth.kind() == KubernetesAuthKind::Oidc
-        }
-        RunnerConfiguration::Gke(_)
-        | RunnerConfiguration::Eks(_)
-        | RunnerConfiguration::Aks(_)
-        | RunnerConfiguration::ServerlessEcs(_) => true,
-        RunnerConfiguration::KubernetesAgent(_)
-        | RunnerConfiguration::EcsAgent(_)
-        | RunnerConfiguration::DockerAgent(_)
-        | RunnerConfiguration::Local(_) => false,
-    }
 }
 
 #[cfg(test)]

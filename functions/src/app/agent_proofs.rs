@@ -64,7 +64,12 @@ impl AgentCaller {
 }
 
 /// Only whoever has the key comes here, so it may be told what is wrong.
-fn check_claims(claims: &KeyClaims, subject: &str, org: &OrgId, now: i64) -> Result<(), ApiError> {
+pub(super) fn check_claims(
+    claims: &KeyClaims,
+    subject: &str,
+    org: &OrgId,
+    now: i64,
+) -> Result<(), ApiError> {
     let audience = format!("{KEY_AUDIENCE}{org}");
     for (name, said, wanted) in
         [("sub", claims.sub.as_str(), subject), ("aud", claims.aud.as_str(), audience.as_str())]
@@ -78,7 +83,7 @@ fn check_claims(claims: &KeyClaims, subject: &str, org: &OrgId, now: i64) -> Res
 }
 
 /// As [`check_claims`].
-pub(super) fn check_times(claims: &KeyClaims, now: i64) -> Result<(), ApiError> {
+fn check_times(claims: &KeyClaims, now: i64) -> Result<(), ApiError> {
     let off = claims.iat.saturating_sub(now);
     let left = claims.exp.saturating_sub(now);
     if off.unsigned_abs() <= SKEW && (1..=KEY_TOKEN_LIFE + TICK).contains(&left) {

@@ -5,10 +5,10 @@
 
 use super::App;
 use super::agent_desk::ServedRunner;
-use super::agent_proofs::{AgentCaller, Proof, check_times, key_of};
+use super::agent_proofs::{AgentCaller, Proof, check_claims, key_of};
 use crate::http::error::ApiError;
 use axum::http::StatusCode;
-use canyon_api::agent::{KEY_AUDIENCE, KeyClaims, OpenSession, PROTOCOL, Poll};
+use canyon_api::agent::{KeyClaims, OpenSession, PROTOCOL, Poll};
 use canyon_api::remote_runner::RemoteRunnerMessage;
 use canyon_domain::agent::Adoption;
 use canyon_domain::ids::{AgentId, OrgId, RunnerId};
@@ -57,26 +57,14 @@ impl App {
         let runner = runners.first().cloned().ok_or_else(foreign)?;
         let key = runner.key.ok_or_else(foreign)?;
         let claims = key.verify::<Value>(&parsed).map_err(|_| foreign())?;
-        self.check_claims(claims, &org_id, &id)?;
+        // Whoever has the key is told what it has signed wrongly.
+        let claims: KeyClaims = serde_json::from_value(claims)
+            .map_err(|error| refused(format!("a claim of the token cannot be read: {error}")))?;
+        check_claims(&claims, id.as_str(), &org_id, self.now().as_second())?;
         let agent: AgentId = id.as_str().parse().map_err(|_| foreign())?;
         let (at, proof) = (self.now(), Proof::Key(token.to_owned()));
         let caller = AgentCaller { org, org_id, agent, at, proof };
         Ok(RemoteRunner { caller, runner })
-    }
-
-    /// Whoever has the key is told what it has signed wrongly.
-    fn check_claims(&self, claims: Value, org: &OrgId, runner: &RunnerId) -> Result<(), ApiError> {
-        let claims: KeyClaims = serde_json::from_value(claims)
-            .map_err(|error| refused(format!("a claim of the token cannot be read: {error}")))?;
-        let audience = format!("{KEY_AUDIENCE}{org}");
-        for (name, said, wanted) in
-            [("sub", &claims.sub, runner.as_str()), ("aud", &claims.aud, audience.as_str())]
-        {
-            if said != wanted {
-                return Err(refused(format!("the token's claim `{name}` must be `{wanted}`")));
-            }
-        }
-        check_times(&claims, self.now().as_second())
     }
 
     /// The next message for whoever polls; nothing after `wait`.

@@ -74,7 +74,9 @@ impl Engine {
             Host::Plain(_) => {
                 "; is the engine up, and does it listen there? `host` says where it is"
             }
-            Host::Tls(..) => "; is the engine up, and are `certificates` those that it trusts?",
+            Host::Tls(..) => {
+                "; is the engine up, and are the certificates in DOCKER_CERT_PATH those that it trusts?"
+            }
         };
         format!("the Docker engine at {} does not answer: {}{hint}", self.host, Causes(error))
     }

@@ -134,7 +134,7 @@ fn parse_host(host: &str, certificates: Option<&Path>) -> Result<Host, SettingsE
         }
         ("https", None) => Err(wrong(
             "host",
-            "is behind TLS, so `certificates` must name a folder with ca.pem, cert.pem and key.pem",
+            "is behind TLS, so DOCKER_CERT_PATH must name a folder with ca.pem, cert.pem and key.pem",
         )),
         ("tcp" | "http", None) if !rest.is_empty() => Ok(Host::Plain(rest.to_owned())),
         _ => Err(wrong(
