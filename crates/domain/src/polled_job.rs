@@ -11,9 +11,15 @@ use crate::ids::AgentId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::time::Duration;
 
 /// Stands in a [`Manifest`] where the claim code belongs, which is stored nowhere.
 pub const CLAIM_CODE: &str = "(claim code)";
+
+/// After a cancel the Job is gone at once, and its pod ends in its own time: so long "it is not there" says nothing.
+/// That is the longest grace of a pod, which is the longest `stop_seconds`, and as much for whoever was slow to delete
+/// it; and less than a run waits for the proof that a lock was left.
+const LINGER: Duration = Duration::from_mins(4);
 
 /// The Kubernetes Job of an attempt, for those who create what they are handed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +39,7 @@ pub struct Polled {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// When something was last said of it.
+    /// When something was last said of it; once it was cancelled, when that was last said.
     pub said_at: Timestamp,
     /// Whether it is to be looked after.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -88,13 +94,14 @@ impl AgentJob {
         Ok(manifest)
     }
 
-    /// Nobody has heard of the job: whoever polls is to look after it, not more often than this. Returns
-    /// whether that is new.
+    /// Nobody has heard of the job: whoever polls is to look after it, not more often than this; if it was cancelled,
+    /// once its pod must have ended. Returns whether that is new.
     pub fn look_after(&mut self, now: Timestamp) -> bool {
-        if self.wish != Wish::Run || self.is_seen_gone() {
+        if self.wish > self.done || self.is_seen_gone() {
             return false;
         }
-        let due = |polled: &&mut Polled| !polled.look && now >= polled.said_at + OFFER;
+        let pause = if self.done == Wish::Run { OFFER } else { LINGER };
+        let due = |polled: &&mut Polled| !polled.look && now >= polled.said_at + pause;
         let Some(polled) = self.polled.as_mut().filter(due) else { return false };
         polled.look = true;
         true
@@ -112,13 +119,16 @@ impl AgentJob {
             return None;
         };
         polled.look = false;
-        polled.said_at = now;
+        // Whoever looks does not make the pod's time begin anew.
+        if what == Say::Cancel || self.done == Wish::Run {
+            polled.said_at = now;
+        }
         Some(what)
     }
 
-    /// Whoever watches the job says that it failed. Returns whether that is new.
+    /// Whoever watches the job says that it failed, or is not there. Returns whether that is new, and counts.
     pub fn failed(&mut self, failure: Failure, now: Timestamp) -> bool {
-        if self.is_seen_gone() {
+        if self.is_seen_gone() || self.may_linger(now) {
             return false;
         }
         let Some(Taken { agent, session, .. }) = self.taken.clone() else { return false };
@@ -136,6 +146,13 @@ impl AgentJob {
     /// that: who was to delete it may not have heard, and without its record it would count as gone.
     pub fn is_cleared_away(&self) -> bool {
         self.done == Wish::Forget && (self.polled.is_none() || self.is_seen_gone())
+    }
+
+    /// Whether somebody was told to delete the Job so lately that its pod may run still, wherever that is looked for.
+    /// A cancel that nobody was told yet makes nothing go: it counts as said before it is.
+    fn may_linger(&self, now: Timestamp) -> bool {
+        let lingers = |polled: &Polled| now < polled.said_at + LINGER;
+        self.done > Wish::Run && self.polled.as_ref().is_some_and(lingers)
     }
 
     fn is_seen_gone(&self) -> bool {

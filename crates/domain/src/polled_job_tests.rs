@@ -106,8 +106,38 @@ fn each_wish_is_said_once_and_before_anything_else() {
         assert_eq!(job.say(at(31)), Some(Say::Cancel));
         assert_eq!((job.say(at(31)), job.done), (None, wish));
     }
-    assert!(!job.look_after(at(500)), "it is not wanted any more");
+    assert!(!job.look_after(at(270)), "its pod may end still");
     assert!(!job.is_cleared_away(), "whether that was heard nobody knows");
-    assert!(job.failed(Failure::new(FailureClass::Lost, "it is not there"), at(501)));
+    assert!(job.failed(Failure::new(FailureClass::Lost, "it is not there"), at(271)));
     assert!(job.is_cleared_away());
+}
+
+#[test]
+fn that_a_cancelled_job_is_not_there_counts_once_its_pod_must_have_ended_and_is_asked_until_then() {
+    let not_there = || Failure::new(FailureClass::Lost, "it is not there");
+    for wish in [Wish::Stop, Wish::Kill, Wish::Forget] {
+        let mut job = handed_out();
+        job.look_after(at(30));
+        assert_eq!(job.say(at(30)), Some(Say::Look));
+        job.want(wish);
+        assert_eq!(job.say(at(100)), Some(Say::Cancel));
+        assert!(!job.failed(not_there(), at(101)), "it finds no Job, and its pod runs");
+        assert!(!job.look_after(at(339)) && !job.failed(not_there(), at(339)));
+        // Asked again: the first answer is lost, the second comes.
+        for second in [340, 355] {
+            assert!(job.look_after(at(second)) && job.wants_attention(), "{wish:?}");
+            assert_eq!(job.say(at(second + 1)), Some(Say::Look));
+        }
+        assert!(job.failed(not_there(), at(357)));
+        assert!(!job.look_after(at(1_000)), "it is gone");
+    }
+}
+
+#[test]
+fn a_cancel_that_nobody_was_told_of_hides_no_job_that_is_not_there() {
+    let mut job = handed_out();
+    job.look_after(at(30));
+    job.say(at(30));
+    job.want(Wish::Stop);
+    assert!(job.failed(Failure::new(FailureClass::Lost, "it is not there"), at(31)));
 }

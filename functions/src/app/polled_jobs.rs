@@ -10,7 +10,7 @@ use canyon_api::remote_runner::{
 };
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, Wish};
-use canyon_domain::attempt::{Attempt, Outcome};
+use canyon_domain::attempt::Outcome;
 use canyon_domain::failure::{Failure, FailureClass, shortened};
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::polled_job::{Manifest, Polled, Say};
@@ -122,16 +122,15 @@ impl App {
             let cancel = RemoteRunnerMessageCancelJob { job_id, namespace, deployment_token };
             return Ok(Some(RemoteRunnerMessage::CancelJob(cancel)));
         }
-        let deployment = self.table.deployment(caller.org, job.deployment).await?;
-        let attempt = deployment.as_ref().and_then(|deployment| deployment.open_attempt());
-        let Some(attempt) = attempt.filter(|attempt| attempt.number == job.attempt) else {
+        let Some(deployment) = self.table.deployment(caller.org, job.deployment).await? else {
             return Ok(None);
         };
-        let expires_at = match attempt {
-            // Its pod has run, so one that does not any more will not.
-            Attempt { claim: Some(_), .. } => now,
-            _ => attempt.taken_up_at.unwrap_or(attempt.launched_at) + attempt.limits.start(),
-        };
+        let open = deployment.open_attempt().filter(|attempt| attempt.number == job.attempt);
+        let starts = open.filter(|attempt| attempt.claim.is_none());
+        // A pod that has run, and does not any more, will not; and nobody waits for one whose attempt is over.
+        let expires_at = starts.map_or(now, |attempt| {
+            attempt.taken_up_at.unwrap_or(attempt.launched_at) + attempt.limits.start()
+        });
         let check =
             RemoteRunnerMessageCheckJobStatus { job_id, namespace, deployment_token, expires_at };
         Ok(Some(RemoteRunnerMessage::CheckJobStatus(check)))

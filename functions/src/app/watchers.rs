@@ -15,7 +15,8 @@ const MAX_TRIES: u32 = 20;
 
 impl App {
     /// Takes the word that the job of an attempt failed, is stuck, or is not there. The launcher weighs it as what
-    /// it sees of a job itself, so a job that had not begun to apply is tried again.
+    /// it sees of a job itself, so a job that had not begun to apply is tried again. Of one that was cancelled it
+    /// counts once its pod must have ended.
     ///
     /// # Errors
     ///
@@ -45,12 +46,19 @@ impl App {
         for _ in 0..MAX_TRIES {
             let found = self.table.agent_job(of.org, runner, of.deployment, of.number).await?;
             let mut job = found.filter(|job| job.polled.is_some()).ok_or(Refused::Superseded)?;
+            let before = job.clone();
             if !job.failed(failure.clone(), self.now()) {
-                // Its first word counts, and it has said that.
+                // Its first word counts, and it has said that; or it speaks too early of what was cancelled, and is
+                // asked again.
                 return Ok(());
             }
-            job.version += 1;
-            if self.table.save_agent_job(of.org, &job, self.now()).await? == Saved::Yes {
+            let saved = if job.is_cleared_away() {
+                self.table.delete_agent_job(of.org, &before).await?
+            } else {
+                job.version += 1;
+                self.table.save_agent_job(of.org, &job, self.now()).await?
+            };
+            if saved == Saved::Yes {
                 self.job_gone(of).await?;
                 return Ok(());
             }

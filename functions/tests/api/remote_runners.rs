@@ -2,7 +2,7 @@
 
 use crate::agent_world::{self, Key, claims, far, job};
 use crate::harness::{Answer, Api, message};
-use crate::job::{claim, stored};
+use crate::job::{claim, lose, stored};
 use canyon_domain::agent_job::{AgentJob, Wish};
 use canyon_domain::failure::FailureClass;
 use canyon_domain::polled_job::CLAIM_CODE;
@@ -43,16 +43,22 @@ async fn change(api: &Api, key: &Value, change: impl Fn(&mut AgentJob)) {
 /// What the launcher writes for such a runner. The claim code, and how the job is called.
 async fn order(api: &Api) -> (String, Value) {
     let (code, key) = agent_world::order(api).await;
-    change(api, &key, |job| {
+    render(api, &key).await;
+    (code, key)
+}
+
+/// Writes the Job of an attempt for those who poll.
+async fn render(api: &Api, key: &Value) {
+    let name = format!("canyon-{}", key["attempt"]);
+    change(api, key, |job| {
         job.order.kind = RunnerType::KubernetesAgent;
         let manifest = json!({
-            "name": "canyon-1", "namespace": "jobs",
+            "name": name, "namespace": "jobs",
             "job": { "kind": "Job", "env": [{ "name": "CANYON_CLAIM_CODE", "value": CLAIM_CODE }] },
         });
         job.manifest = Some(Ok(serde_json::from_value(manifest).unwrap()));
     })
     .await;
-    (code, key)
 }
 
 /// Says with the token of a message that the job failed.
@@ -62,6 +68,15 @@ async fn says_failure(api: &Api, message: &Value, key: &Value) -> u16 {
     let body =
         json!({ "status": "failure", "error": { "error": "lost", "message": "no such Job" } });
     results(api, token, id, &body).await.0
+}
+
+/// The launcher wants the job looked after. What whoever polls is told.
+async fn looked_for(api: &Api, key: &Key, job_key: &Value) -> Value {
+    let now = api.clock.now();
+    change(api, job_key, |job| assert!(job.look_after(now))).await;
+    let (_, check) = poll(api, key).await;
+    assert_eq!(check["action"], "check-job-status", "{check}");
+    check
 }
 
 async fn results(api: &Api, token: &str, id: &str, body: &Value) -> Answer {
@@ -118,7 +133,76 @@ async fn the_last_word_about_a_job_that_did_not_succeed_is_no_proof_that_it_is_g
     let left = job(&api, &job_key).await.unwrap();
     assert!(left.seen.is_none(), "its pod may live: {:?}", left.seen);
     assert_eq!(says_failure(&api, &create, &job_key).await, 204);
-    assert!(job(&api, &job_key).await.unwrap().is_cleared_away());
+    assert_eq!(job(&api, &job_key).await.unwrap(), left, "it may end still");
+
+    // Somebody meets its lock, long after its end.
+    api.clock.advance(Duration::from_mins(4));
+    let now = api.clock.now();
+    let check = looked_for(&api, &key, &job_key).await;
+    let expires = check["expires_at"].as_str().unwrap().parse().unwrap();
+    assert!(now <= expires && expires <= api.clock.now(), "nobody waits for its pod: {expires}");
+    assert!(job(&api, &job_key).await.is_some(), "nobody has said that it is gone");
+    assert_eq!(says_failure(&api, &check, &job_key).await, 204);
+    assert!(job(&api, &job_key).await.is_none(), "what has no record counts as gone");
+    assert_eq!(poll(&api, &key).await.0, 204);
+}
+
+#[tokio::test]
+async fn that_a_job_is_not_there_proves_nothing_while_its_cancelled_pod_may_run() {
+    let (api, key) = keyed().await;
+    let (code, job_key) = order(&api).await;
+    poll(&api, &key).await;
+    let id = job_key["deployment"].as_str().unwrap();
+    assert_eq!(claim(&api, id, 1, &code, "claimant-of-the-test").await.0, 200);
+    api.clock.advance(Duration::from_secs(31));
+    let check = looked_for(&api, &key, &job_key).await;
+    // Before one replica has looked, another deletes the Job.
+    change(&api, &job_key, |job| assert!(job.want(Wish::Stop))).await;
+    assert_eq!(poll(&api, &key).await.1["action"], "cancel-job");
+    assert_eq!(says_failure(&api, &check, &job_key).await, 204, "it need not come again");
+    assert!(job(&api, &job_key).await.unwrap().seen.is_none());
+    assert!(!stored(&api, id).await.open_attempt().unwrap().suspected);
+
+    api.clock.advance(Duration::from_mins(4));
+    let check = looked_for(&api, &key, &job_key).await;
+    assert_eq!(says_failure(&api, &check, &job_key).await, 204);
+    let seen = format!("{:?}", job(&api, &job_key).await.unwrap().seen);
+    assert!(seen.contains("Gone"), "{seen}");
+    assert!(stored(&api, id).await.open_attempt().unwrap().suspected, "the launcher looks");
+}
+
+#[tokio::test]
+async fn a_late_word_about_an_attempt_that_was_lost_changes_nothing_of_the_next() {
+    let (api, key) = keyed().await;
+    let (code, first) = order(&api).await;
+    let old = poll(&api, &key).await.1;
+    let id = first["deployment"].as_str().unwrap();
+    let (_, claimed) = claim(&api, id, 1, &code, "claimant-of-the-test").await;
+    lose(&api, id).await;
+    let (_, second) = agent_world::order_next(&api, id).await;
+    render(&api, &second).await;
+    let new = poll(&api, &key).await.1;
+    assert_eq!((&new["action"], &new["job_id"]), (&json!("create-job"), &json!("canyon-2")));
+    let state = async || (job(&api, &second).await.unwrap(), stored(&api, id).await);
+    let before = state().await;
+    // The record of its job is there until that is cleared away.
+    for _ in 0..2 {
+        assert_eq!(says_failure(&api, &old, &first).await, 204, "nobody need come again");
+        assert_eq!(state().await, before);
+    }
+    change(&api, &first, |job| assert!(job.want(Wish::Forget))).await;
+    let cancel = poll(&api, &key).await.1;
+    assert_eq!((&cancel["action"], &cancel["job_id"]), (&json!("cancel-job"), &json!("canyon-1")));
+    assert!(job(&api, &first).await.is_none());
+    for token in [&old["deployment_token"], &claimed["token"]] {
+        let failed = json!({ "status": "failure" });
+        let late = results(&api, token.as_str().unwrap(), id, &failed).await;
+        assert!(late.0 == 409 && message(&late).contains("is over or was superseded"), "{late:?}");
+        assert_eq!(state().await, before);
+    }
+    assert_eq!(says_failure(&api, &new, &second).await, 204);
+    let (job, deployment) = state().await;
+    assert!(job.seen.is_some() && deployment.open_attempt().unwrap().suspected, "its own counts");
 }
 
 #[tokio::test]
@@ -128,13 +212,8 @@ async fn a_job_whose_creation_was_lost_is_looked_for_and_believed_to_be_missing(
     // This answer never arrives.
     assert_eq!(poll(&api, &key).await.1["action"], "create-job");
     api.clock.advance(Duration::from_secs(31));
-    let now = api.clock.now();
-    change(&api, &job_key, |job| assert!(job.look_after(now))).await;
-    let (_, check) = poll(&api, &key).await;
-    assert_eq!(
-        (&check["action"], &check["job_id"]),
-        (&json!("check-job-status"), &json!("canyon-1"))
-    );
+    let check = looked_for(&api, &key, &job_key).await;
+    assert_eq!(check["job_id"], "canyon-1");
     let id = job_key["deployment"].as_str().unwrap();
     let attempt = stored(&api, id).await.open_attempt().unwrap().clone();
     let expires = attempt.launched_at + attempt.limits.start();
@@ -164,8 +243,8 @@ async fn a_job_that_ran_and_has_no_pod_any_more_is_stuck_at_once() {
     assert_eq!(claim(&api, id, 1, &code, "claimant-of-the-test").await.0, 200);
     api.clock.advance(Duration::from_secs(90));
     let now = api.clock.now();
-    change(&api, &job_key, |job| assert!(job.look_after(now))).await;
-    let expires = poll(&api, &key).await.1["expires_at"].as_str().unwrap().parse().unwrap();
+    let check = looked_for(&api, &key, &job_key).await;
+    let expires = check["expires_at"].as_str().unwrap().parse().unwrap();
     assert!(now <= expires && expires <= api.clock.now(), "{expires}");
 }
 

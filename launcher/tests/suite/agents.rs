@@ -209,6 +209,25 @@ async fn what_is_to_be_forgotten_goes_to_an_agent_of_its_place_if_its_own_is_gon
 }
 
 #[tokio::test]
+async fn what_was_cancelled_and_not_heard_of_since_is_looked_after_for_whoever_meets_its_lock() {
+    let far = Far::new().await;
+    let mut berlin = far.agent("berlin").await;
+    let mut cancelled = far.taken_by(&berlin);
+    cancelled["polled"] =
+        json!({ "name": "canyon-1", "namespace": "jobs", "said_at": far.clock().now() });
+    (cancelled["wish"], cancelled["done"]) = (json!("forget"), json!("forget"));
+    let job = far.job(cancelled).await;
+    let looks = async || {
+        far.dispatcher(&named("berlin")).observe(&job).await;
+        far.stored(&job).await.unwrap().polled.unwrap().look
+    };
+    assert!(!looks().await, "its pod may end still");
+    far.clock().by(4 * 60);
+    far.polls(&mut berlin).await;
+    assert!(looks().await);
+}
+
+#[tokio::test]
 async fn a_burst_of_jobs_goes_evenly_to_agents_that_have_not_spoken_since() {
     let far = Far::new().await;
     let names = ["berlin", "boston", "bremen"];
