@@ -38,7 +38,8 @@ impl Changes {
     }
 
     /// Says that the end of a deployment was written, which happens once. Where too many wait already it is
-    /// dropped: then the job's own time to live clears it away.
+    /// dropped: then what its job left goes after a later end of its runner, or by a time to live of the job's own,
+    /// which not every platform has.
     pub(crate) fn ended(&self, ended: Due) {
         if let Some(ends) = &self.ends
             && ends.try_send(ended).is_err()

@@ -6,6 +6,7 @@ use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::{Dispatcher, JobRef, Remains};
 use canyon_domain::deployment::{Deployment, Status};
 use canyon_store::deployment_lists::Due;
+use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,6 +90,19 @@ impl Launcher {
         self.prove_end(due, deployment, &site).await
     }
 
+    /// Whose jobs are strays by now, if that is to be seen: those of deployments that had ended by then.
+    fn strays_until(&self, deployment: &Deployment, why: Why) -> Option<Timestamp> {
+        let now = self.clock.now();
+        match why {
+            // A job that has delivered its result a moment ago is no stray, and ends by itself. But where nobody
+            // comes back, what a process did not clear away before its own end is found at a later one.
+            Why::Ended => Some(now - COME_BACK),
+            Why::Due | Why::Told | Why::JobGone => {
+                (deployment.status != Status::Succeeded).then_some(now)
+            }
+        }
+    }
+
     async fn forget(
         &self,
         due: Due,
@@ -100,9 +114,8 @@ impl Launcher {
         self.prove_end(due, deployment, &site).await?;
         // Without it, nobody could clear away what is left.
         let Ok(dispatcher) = site.dispatcher else { return Ok(Left::Nothing) };
-        // A job that has delivered its result a moment ago is no stray, and ends by itself.
-        if deployment.status != Status::Succeeded && why != Why::Ended {
-            self.end_strays(due.org, &deployment.runner, &dispatcher).await?;
+        if let Some(until) = self.strays_until(deployment, why) {
+            self.end_strays(due.org, &deployment.runner, &dispatcher, until).await?;
         }
         let mut left = if why == Why::Told { FAREWELL } else { Duration::ZERO };
         loop {

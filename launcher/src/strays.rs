@@ -37,12 +37,13 @@ impl LastLooks {
 
 impl Launcher {
     /// Ends the jobs that the runner's platform still has for attempts that are over. Called after an
-    /// end that may have left one.
+    /// end that may have left one. Those of deployments that have ended since `until` end by themselves.
     pub(crate) async fn end_strays(
         &self,
         org: OrgUuid,
         runner: &RunnerId,
         dispatcher: &Arc<dyn Dispatcher>,
+        until: Timestamp,
     ) -> Result<(), LaunchError> {
         if !self.last_looks.begin((org, runner.clone()), self.clock.now()) {
             return Ok(());
@@ -54,7 +55,7 @@ impl Launcher {
                 return Ok(());
             }
         };
-        let ends = self.end_those_over(org, jobs, dispatcher);
+        let ends = self.end_those_over(org, jobs, dispatcher, until);
         tokio::time::timeout(PATIENCE, ends).await.unwrap_or_else(|_| {
             tracing::warn!(%runner, "to end the jobs whose attempts are over takes too long");
             Ok(())
@@ -66,13 +67,15 @@ impl Launcher {
         org: OrgUuid,
         jobs: Vec<JobRef>,
         dispatcher: &Arc<dyn Dispatcher>,
+        until: Timestamp,
     ) -> Result<(), LaunchError> {
         for job in jobs {
             // Jobs of deployments that the table does not know are another installation's.
             let Some(deployment) = self.table.deployment(org, job.deployment).await? else {
                 continue;
             };
-            if is_over(&deployment, &job) {
+            let has_just_ended = deployment.completed_at.is_some_and(|end| end > until);
+            if is_over(&deployment, &job) && !has_just_ended {
                 tracing::warn!(?job, "ending a job whose attempt is over");
                 if let Err(error) = dispatcher.stop(&job, StopMode::Kill).await {
                     tracing::warn!(%error, ?job, "cannot end it");

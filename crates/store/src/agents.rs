@@ -93,10 +93,33 @@ impl Table {
         id: &AgentId,
         record: &AuditRecord,
     ) -> Result<Deleted, StoreError> {
-        let items = vec![
-            delete(self, &keys::agent(org, id), Condition::present()),
-            audit::record(self, org, record)?,
-        ];
+        self.remove_agent(org, id, Condition::present(), record).await
+    }
+
+    /// Forgets an agent on nobody's word: one that was adopted since it was read stays. Keys: it, audit; on condition
+    /// that it is as it was read. 4 write units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn delete_agent_as_read(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+        record: &AuditRecord,
+    ) -> Result<Deleted, StoreError> {
+        self.remove_agent(org, &agent.id, Condition::version(agent.version), record).await
+    }
+
+    async fn remove_agent(
+        &self,
+        org: OrgUuid,
+        id: &AgentId,
+        condition: Condition,
+        record: &AuditRecord,
+    ) -> Result<Deleted, StoreError> {
+        let items =
+            vec![delete(self, &keys::agent(org, id), condition), audit::record(self, org, record)?];
         let done = self.transact("delete agent", id.as_str(), items).await?;
         Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
     }

@@ -90,6 +90,10 @@ impl App {
                 return Err(Refused::Withdrawn.into());
             }
             let (before, now) = (job.clone(), self.now());
+            if job.taken.is_some() {
+                // One with the name of a forgotten agent counts its sessions as that did, and is another.
+                job.check_holder(agent)?;
+            }
             job.take(&agent.id, session.number, &session.place, now)?;
             job.heard();
             if job != before {

@@ -133,7 +133,7 @@ impl App {
         }
         if agent.adoption == Adoption::Pending {
             // Whoever was first to use a name has no right to it that anybody vouched for.
-            self.forget_agent(None, caller.org, &agent.id).await?;
+            self.make_way(caller.org, &agent).await?;
             return Ok(None);
         }
         Err(another(&agent.id))
@@ -150,9 +150,12 @@ impl App {
         if agent.by_token.is_none() || agent.by_token != vouched.token {
             return Ok(false);
         }
-        // What an administrator has said of the agent since stays: a token for others is not to inherit it.
+        // What an administrator has said of the agent since stays: a token for others is not to inherit it. And where
+        // no runner says whom a token is for, its labels do.
+        let is_of_no_runner = vouched.token.as_ref().is_some_and(|scope| scope.runner.is_none());
+        let by_labels = agent.settled_at.is_some() || is_of_no_runner;
         let is_said = |(name, value): (&String, &String)| agent.labels.get(name) == Some(value);
-        if agent.settled_at.is_some() && !vouched.token_labels.iter().all(is_said) {
+        if by_labels && !vouched.token_labels.iter().all(is_said) {
             return Ok(false);
         }
         let token = self.table.token(org, principal.0).await?;

@@ -112,17 +112,23 @@ impl App {
     /// Forgets an agent: its session ends, and it may ask again as one that nobody knows.
     pub(crate) async fn forget_agent(
         &self,
-        by: Option<&Principal>,
-        org: OrgUuid,
+        by: &Principal,
         id: &AgentId,
     ) -> Result<Deleted, ApiError> {
-        let record = match by {
-            Some(by) => self.record(by, "agent.forget", subject(id)),
-            None => self.own_record("agent.forget", id, PrincipalId(Uuid::nil()), "canyon"),
-        };
-        let deleted = self.table.delete_agent(org, id, &record).await?;
-        self.agents.hints.hint(org, id);
+        let record = self.record(by, "agent.forget", subject(id));
+        let deleted = self.table.delete_agent(by.org, id, &record).await?;
+        self.agents.hints.hint(by.org, id);
         Ok(deleted)
+    }
+
+    /// Forgets an agent of Canyon's own accord, unless it has changed since it was read: somebody may just have
+    /// adopted it.
+    pub(super) async fn make_way(&self, org: OrgUuid, agent: &Agent) -> Result<(), ApiError> {
+        let nobody = PrincipalId(Uuid::nil());
+        let record = self.own_record("agent.forget", &agent.id, nobody, "canyon");
+        self.table.delete_agent_as_read(org, agent, &record).await?;
+        self.agents.hints.hint(org, &agent.id);
+        Ok(())
     }
 
     /// The record of what an agent does by its own right.
@@ -155,13 +161,13 @@ impl App {
         // Those that were killed could not ask to be forgotten.
         let long_ago = self.now() - STALE;
         for agent in pending.iter().filter(|agent| agent.has_gone_for_good(long_ago)) {
-            self.forget_agent(None, org, &agent.id).await?;
+            self.make_way(org, agent).await?;
         }
         pending.retain(|agent| agent.adoption == Adoption::Pending);
         pending.sort_by_key(|agent| agent.created_at);
         let surplus = (pending.len() + 1).saturating_sub(MAX_PENDING);
         for agent in pending.iter().take(surplus) {
-            self.forget_agent(None, org, &agent.id).await?;
+            self.make_way(org, agent).await?;
         }
         Ok(())
     }

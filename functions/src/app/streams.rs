@@ -23,6 +23,10 @@ const MAX_PART: usize = 1024 * 1024;
 /// The last place where a piece may begin: offsets have 16 digits in the names of blobs.
 const MAX_OFFSET: u64 = 1_000_000_000_000_000;
 
+/// How many stored pieces one that is sent again may repeat: as many as answers were lost in a row. Each costs two
+/// requests to the object store, and a piece of one byte is allowed.
+const MAX_REPEATED: usize = 16;
+
 /// Why a piece was not stored.
 pub(crate) enum ChunkError {
     /// Its data is not what it should be.
@@ -65,7 +69,7 @@ impl App {
         }
         let end = chunk.offset + data.len() as u64;
         let (mut offset, mut rest) = (chunk.offset, Bytes::from(data));
-        loop {
+        for _ in 0..MAX_REPEATED {
             let key = BlobKey::chunk(of.org, of.deployment, kind(chunk.stream), offset);
             let put = self.blobs.put_if_absent(&key, rest.clone()).await;
             if put.map_err(ChunkError::Store)? == Put::Stored {
@@ -76,13 +80,12 @@ impl App {
             let stored = self.blobs.get(&key).await.map_err(ChunkError::Store)?;
             let begun =
                 stored.filter(|stored| rest.len() > stored.len() && rest.starts_with(stored));
-            let Some(begun) = begun else {
-                let end = self.stream_end(of.org, of.deployment, chunk.stream).await;
-                return end.map_err(ChunkError::Store);
-            };
+            let Some(begun) = begun else { break };
             offset += begun.len() as u64;
             rest = rest.split_off(begun.len());
         }
+        let end = self.stream_end(of.org, of.deployment, chunk.stream).await;
+        end.map_err(ChunkError::Store)
     }
 
     async fn stream_end(

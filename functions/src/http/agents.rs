@@ -100,7 +100,7 @@ async fn forget(
     caller: Admin,
     Ids((_, id)): Ids<(String, AgentId)>,
 ) -> Result<StatusCode, ApiError> {
-    match app.forget_agent(Some(&caller), caller.org, &id).await? {
+    match app.forget_agent(&caller, &id).await? {
         Deleted::Yes => Ok(StatusCode::NO_CONTENT),
         Deleted::No => Err(ApiError::not_found("agent", id)),
     }

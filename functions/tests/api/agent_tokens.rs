@@ -182,6 +182,36 @@ async fn a_token_for_other_agents_does_not_inherit_what_an_administrator_has_sai
 }
 
 #[tokio::test]
+async fn where_no_runner_bounds_a_token_its_labels_say_as_which_agents_it_goes_on() {
+    let api = far_away().await;
+    let of = async |team: &str| Token::new(&api, json!({ "labels": { "team": team } })).await;
+    let (former, others, new) = (of("blue").await, of("red").await, of("blue").await);
+    let key = former.works(&api).await;
+    former.revoke(&api).await;
+    refuses(&api, &others).await;
+    new.goes_on(&api, &key).await;
+}
+
+#[tokio::test]
+async fn who_only_has_the_name_and_the_number_of_a_forgotten_agent_is_told_no_claim_code() {
+    let api = far_away().await;
+    let former = Token::of_far(&api).await;
+    let key = former.works(&api).await;
+    assert_eq!(api.delete("/agents/berlin").await.0, 204);
+    api.clock.advance(Duration::from_secs(1));
+    let new = Token::of_far(&api).await;
+    let mut body = opening("b");
+    body["place"] = json!("elsewhere");
+    let opened = say(&api, &new.secret, "berlin/sessions", body).await.1;
+    assert_eq!((&opened["session"], &opened["held"]), (&json!(1), &Value::Null), "{opened}");
+    let before = job(&api, &key).await;
+    let take = json!({ "jobs": [key] });
+    let answer = say(&api, &new.secret, "berlin/sessions/1/take", take).await.1;
+    assert_eq!((&answer["taken"], &answer["refused"][0]["job"]), (&json!([]), &key), "{answer}");
+    assert_eq!(job(&api, &key).await, before);
+}
+
+#[tokio::test]
 async fn who_only_has_the_name_of_a_forgotten_agent_has_none_of_its_jobs() {
     let api = far_away().await;
     api.make("/runners", far("near", json!({}))).await;

@@ -245,6 +245,25 @@ async fn what_a_result_says_again_and_more_of_a_log_is_kept() {
 }
 
 #[tokio::test]
+async fn what_repeats_many_small_pieces_of_a_log_is_told_where_it_goes_on_and_not_searched_through()
+{
+    let api = furnished().await;
+    let job = Job::start(&api).await;
+    let text = b"one letter after the other";
+    let letters = text.iter().zip(0..20).map(|(letter, at)| piece(at, &[*letter]));
+    let letters: Vec<_> = letters.collect();
+    assert_eq!(job.report(&api, "plan", json!(letters)).await.0, 200);
+    let ships = async |from: usize| {
+        let rest = json!([piece(from as u64, &text[from..])]);
+        job.report(&api, "plan", rest).await.1["offsets"]["log"].as_u64().unwrap()
+    };
+    assert_eq!(ships(0).await, 20, "as far as it was stored before");
+    assert_eq!(log(&api, &job.id, 0, 0).await.0, &text[..20]);
+    assert_eq!(ships(20).await, text.len() as u64);
+    assert_eq!(log(&api, &job.id, 0, 0).await.0, text);
+}
+
+#[tokio::test]
 async fn a_late_word_of_a_superseded_attempt_changes_nothing() {
     let api = furnished().await;
     let old = Job::start(&api).await;

@@ -94,6 +94,26 @@ async fn what_the_job_of_a_success_left_is_cleared_away_once_its_end_is_told() {
 }
 
 #[tokio::test]
+async fn what_nobody_cleared_away_goes_after_a_later_end_and_what_has_just_ended_is_left_alone() {
+    let world = World::new().await;
+    let (org, platform) = world.organization("acme").await;
+    let left = running(&world, org).await;
+    end(&world, left).await;
+    *platform.jobs.lock().unwrap() =
+        vec![JobRef { deployment: left.id, attempt: 1, handle: Some("a-job".to_owned()) }];
+    let sweeper = Sweeper::new(world.launcher.clone());
+    for (minutes, stops) in [(5, 0), (11, 1)] {
+        world.clock.by(60 * minutes);
+        let due = running(&world, org).await;
+        end(&world, due).await;
+        let mut tasks = JoinSet::new();
+        sweeper.ended(due, &mut tasks);
+        tasks.join_all().await;
+        assert_eq!(platform.count("stop"), stops, "after {minutes} more minutes");
+    }
+}
+
+#[tokio::test]
 async fn a_list_of_strays_that_never_comes_holds_up_no_end() {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;

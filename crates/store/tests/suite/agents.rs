@@ -14,6 +14,7 @@ use uuid::Uuid;
 on_each_table!(
     of_16_sessions_that_open_at_once_one_is_the_newest,
     an_agent_is_made_once_and_forgotten_and_no_others_are,
+    an_agent_that_has_changed_since_it_was_read_is_not_forgotten_on_nobodys_word,
     of_16_agents_that_take_a_job_one_has_it,
     work_is_found_in_its_order_while_there_is_something_to_do,
     what_an_absent_agent_holds_hides_no_work_from_others,
@@ -140,6 +141,21 @@ async fn an_agent_is_made_once_and_forgotten_and_no_others_are(table: Table) {
     let request = PageRequest { limit: 10, after: None };
     let left = table.agents(ours, &request, |_| true).await.unwrap();
     assert_eq!(left.items, [agent("boston")]);
+}
+
+async fn an_agent_that_has_changed_since_it_was_read_is_not_forgotten_on_nobodys_word(
+    table: Table,
+) {
+    let (org, stranger) = (org(), Agent { adoption: Adoption::Pending, ..agent("berlin") });
+    table.create_agent(org, &stranger, &record()).await.unwrap();
+    let adopted = Agent { adoption: Adoption::Adopted, version: 2, ..stranger.clone() };
+    assert_eq!(table.change_agent(org, &adopted, &record()).await.unwrap(), Saved::Yes);
+    for (read, wanted) in
+        [(&stranger, Deleted::No), (&adopted, Deleted::Yes), (&adopted, Deleted::No)]
+    {
+        let deleted = table.delete_agent_as_read(org, read, &record()).await.unwrap();
+        assert_eq!(deleted, wanted, "{read:?}");
+    }
 }
 
 async fn of_16_agents_that_take_a_job_one_has_it(table: Table) {
