@@ -78,7 +78,7 @@ impl Desk {
         for job in gone {
             self.drop_job(&job);
         }
-        self.in_doubt.jobs.retain(|job| held.contains(job));
+        self.in_doubt.keep(|job| held.contains(job));
         for held in opened.held {
             self.resume(held);
         }
@@ -97,7 +97,7 @@ impl Desk {
         if held.wish == Wish::Run && self.in_doubt.jobs.contains(&held.job) {
             return false;
         }
-        self.in_doubt.jobs.retain(|job| *job != held.job);
+        self.in_doubt.keep(|job| *job != held.job);
         tracing::info!(job = %job::name(&held.job), wish = ?held.wish, "goes on");
         let dispatcher = self.dispatcher(&held.job, &held.order).unwrap_or_else(|reason| {
             tracing::error!(job = %job::name(&held.job), "cannot look at a job: {reason}");
@@ -252,3 +252,6 @@ fn org_uuid(org: &OrgId) -> OrgUuid {
     let bytes = hash.first_chunk().copied().unwrap_or_default();
     OrgUuid(uuid::Builder::from_custom_bytes(bytes).into_uuid())
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,7 +96,10 @@ impl SignIn {
     /// Canyon does not take this token: it is not shown again. Returns whether another one may do.
     pub fn forget(&self, refused: &SecretString) -> bool {
         match self {
-            Self::ServiceAccount(exchange) => exchange.forget(refused),
+            Self::ServiceAccount(exchange) => {
+                exchange.forget(refused);
+                true
+            }
             Self::Key { .. } | Self::Token(_) => false,
         }
     }

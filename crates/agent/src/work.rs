@@ -5,6 +5,7 @@ use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::line::LineError;
 use canyon_api::agent::{JobKey, JobReport, MAX_WAIT, Poll, Work};
+use canyon_domain::agent_job::OFFER;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -81,11 +82,17 @@ impl Desk {
                 }
                 Err(error) => match self.not_answered(&error) {
                     Some(next) => return next,
-                    None => backoff.pause_of(error.pause()),
+                    None => backoff.pause_of(self.bearable(error.pause())),
                 },
             };
             self.rest(pause).await;
         }
+    }
+
+    /// The pause that was asked for; a short one if some jobs may be this agent's by now, whose time to start runs.
+    fn bearable(&self, asked: Option<Duration>) -> Option<Duration> {
+        let longest = if self.in_doubt.jobs.is_empty() { LONGEST_PAUSE } else { OFFER };
+        asked.map(|pause| pause.min(longest))
     }
 
     /// Whether it may go: nothing runs and nothing is left to say or to clear away, or its time is over.
@@ -172,7 +179,8 @@ impl Desk {
         let new = |job: &JobKey| !self.jobs.contains_key(job) && !doubted.contains(job);
         let offered: Vec<_> = work.offers.into_iter().filter(new).take(room).collect();
         news |= !offered.is_empty();
-        self.in_doubt.jobs.extend(offered);
+        // Before those that may never have an answer: these lapse.
+        self.in_doubt.jobs.splice(0..0, offered);
         Ok(news)
     }
 

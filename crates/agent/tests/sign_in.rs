@@ -115,7 +115,9 @@ async fn a_token_is_exchanged_once_for_all_who_ask_and_anew_before_its_end() {
     assert_eq!((&*forms[0]["subject_token"], &*forms[0]["service_account"]), ("h.c.s", "agents"));
     // Canyon revokes it: the next one is by what the file has then.
     fs::write(&file, "h.c2.s").unwrap();
-    assert!(exchange.forget(&"cya_1".into()));
+    exchange.forget(&"cya_0".into());
+    assert_eq!(ask().await.unwrap(), "cya_1", "that was another one");
+    exchange.forget(&"cya_1".into());
     *canyon.life.lock().unwrap() = 0;
     assert_eq!(ask().await.unwrap(), "cya_2");
     assert_eq!(canyon.forms.lock().unwrap()[1]["subject_token"], "h.c2.s");

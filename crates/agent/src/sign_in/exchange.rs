@@ -13,7 +13,8 @@ use canyon_api::token_exchange::{AccessToken, GRANT_TYPE, JWT, OAuthError};
 use canyon_domain::ids::{OrgId, ServiceAccountId};
 use secrecy::{ExposeSecret, SecretString};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -112,15 +113,10 @@ impl Exchange {
         }
     }
 
-    /// Canyon does not take this token any more. Returns whether it was the one that is kept.
-    pub fn forget(&self, refused: &SecretString) -> bool {
+    /// Canyon does not take this token any more. One that was exchanged meanwhile stays.
+    pub fn forget(&self, refused: &SecretString) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it =
-            kept.as_ref().is_some_and(|kept| kept.token.expose_secret() == refused.expose_secret());
-        if is_it {
-            *kept = None;
-        }
-        is_it
+        kept.take_if(|kept| kept.token.expose_secret() == refused.expose_secret());
     }
 
     async fn exchange(&self, clock: &ServerClock) -> Result<Kept, Failure> {

@@ -1,7 +1,4 @@
-//! Taking offers over a line that breaks: a small server in Canyon's place cuts connections, is busy, or has
-//! forgotten the session.
-
-#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
+//! A small server in Canyon's place, the line to it, and a platform on which the agent launches.
 
 use async_trait::async_trait;
 use canyon_agent::exit::Exit;
@@ -21,16 +18,19 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 const ID: &str = "00000000-0000-7000-8000-000000000001";
+/// How long a token of the exchange is good.
+const LIFE: Duration = Duration::from_mins(15);
 
 /// What becomes of a take.
 #[derive(Clone, Copy)]
-enum Fault {
+pub(crate) enum Fault {
     /// Canyon has taken it in, and its answer is lost.
     Cut,
     /// It is to be asked again after a second.
@@ -39,20 +39,72 @@ enum Fault {
     Over,
 }
 
-#[derive(Default)]
-struct Seen {
-    faults: VecDeque<Fault>,
-    sessions: u64,
-    is_taken: bool,
-    /// Session and time of each take.
-    takes: Vec<(u64, Instant)>,
-    polls: Vec<Instant>,
-    /// The claim code of each start.
-    started: Vec<String>,
-    reports: Vec<Value>,
+/// What becomes of whatever the agent sends.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It arrives.
+    #[default]
+    Open,
+    /// Each connection is closed at once.
+    Refused,
+    /// Each connection stays, and nothing ever comes back.
+    Silent,
 }
 
-type World = Arc<Mutex<Seen>>;
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) way: Way,
+    pub(crate) faults: VecDeque<Fault>,
+    pub(crate) sessions: u64,
+    is_taken: bool,
+    /// The job has come to its end.
+    pub(crate) is_over: bool,
+    /// Session and time of each take.
+    pub(crate) takes: Vec<(u64, Instant)>,
+    pub(crate) polls: Vec<Instant>,
+    /// The claim code of each start.
+    pub(crate) started: Vec<String>,
+    pub(crate) reports: Vec<Value>,
+    /// When each token was given.
+    pub(crate) tokens: Vec<Instant>,
+    /// Connections that led nowhere.
+    pub(crate) in_vain: u32,
+    silent: Vec<TcpStream>,
+}
+
+pub(crate) type World = Arc<Mutex<Seen>>;
+
+impl Seen {
+    /// The connection, if it leads anywhere.
+    fn connected(&mut self, stream: TcpStream) -> Option<TcpStream> {
+        match self.way {
+            Way::Open => return Some(stream),
+            Way::Refused => {}
+            Way::Silent => self.silent.push(stream),
+        }
+        self.in_vain += 1;
+        None
+    }
+
+    fn exchange(&mut self) -> Value {
+        let access_token = format!("exchanged-{}", self.tokens.len());
+        self.tokens.push(Instant::now());
+        json!({
+            "access_token": access_token,
+            "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+            "token_type": "Bearer",
+            "expires_in": LIFE.as_secs(),
+        })
+    }
+
+    /// Whether it is the token of the settings, or one of the exchange that is good still.
+    fn knows(&self, bearer: &str) -> bool {
+        let Some(number) = bearer.strip_prefix("bearer exchanged-") else {
+            return bearer == "bearer t";
+        };
+        self.tokens[number.parse::<usize>().unwrap()].elapsed() < LIFE
+    }
+}
 
 fn key() -> Value {
     json!({ "runner": ID, "deployment": ID, "attempt": 1 })
@@ -69,8 +121,31 @@ fn order() -> Value {
     })
 }
 
+struct Request {
+    path: String,
+    /// In small letters.
+    authorization: String,
+    body: Value,
+}
+
 /// The answer to a request, or none.
-fn answer(seen: &mut Seen, what: &str, session: u64, body: &Value) -> Option<(u16, Value)> {
+fn answer(seen: &mut Seen, request: &Request) -> Option<(u16, Value)> {
+    let words: Vec<_> = request.path.split('/').collect();
+    let what = words.last().copied()?;
+    let session = words.iter().rev().nth(1)?.parse().unwrap_or_default();
+    if seen.way != Way::Open {
+        return None;
+    }
+    if what == "token" {
+        return Some((200, seen.exchange()));
+    }
+    if !seen.knows(&request.authorization) {
+        return Some((401, error("the token is not good any more")));
+    }
+    word(seen, what, session, &request.body)
+}
+
+fn word(seen: &mut Seen, what: &str, session: u64, body: &Value) -> Option<(u16, Value)> {
     match what {
         "sessions" => {
             seen.sessions += 1;
@@ -115,19 +190,17 @@ fn error(message: &str) -> Value {
     json!({ "error": "API", "message": message })
 }
 
-async fn request(stream: &mut TcpStream) -> Option<(String, Value)> {
+async fn request(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let lines = head.lines().map(str::to_ascii_lowercase);
-            let mut length = lines.filter_map(|line| {
-                line.strip_prefix("content-length:").map(|length| length.trim().to_owned())
-            });
-            let length = length.next_back().map_or(0, |length| length.parse().unwrap());
+            let length = header(head, "content-length").map_or(0, |length| length.parse().unwrap());
             if body.len() >= length {
                 let path = head.split(' ').nth(1)?.to_owned();
-                return Some((path, serde_json::from_str(body).unwrap_or_default()));
+                let authorization = header(head, "authorization").unwrap_or_default();
+                let body = serde_json::from_str(body).unwrap_or_default();
+                return Some(Request { path, authorization, body });
             }
         }
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -136,16 +209,21 @@ async fn request(stream: &mut TcpStream) -> Option<(String, Value)> {
     }
 }
 
+/// A header's value, in small letters.
+fn header(head: &str, name: &str) -> Option<String> {
+    head.lines().map(str::to_ascii_lowercase).find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        (found == name).then(|| value.trim().to_owned())
+    })
+}
+
 async fn serve(mut stream: TcpStream, world: World) -> Option<()> {
-    let (path, body) = request(&mut stream).await?;
-    let words: Vec<_> = path.split('/').collect();
-    let what = words.last().copied()?;
-    let session = words.iter().rev().nth(1)?.parse().unwrap_or_default();
-    if what == "poll" {
+    let request = request(&mut stream).await?;
+    if request.path.ends_with("/poll") {
         // As if nothing came for a while.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let (status, body) = answer(&mut world.lock().unwrap(), what, session, &body)?;
+    let (status, body) = answer(&mut world.lock().unwrap(), &request)?;
     let text = body.to_string();
     let again = if status == 429 { "Retry-After: 1\r\n" } else { "" };
     let head = format!(
@@ -155,7 +233,23 @@ async fn serve(mut stream: TcpStream, world: World) -> Option<()> {
     stream.write_all(format!("{head}{text}").as_bytes()).await.ok()
 }
 
-/// A platform on which every job lives for ever.
+/// Listens in Canyon's place; where.
+pub(crate) async fn listen(world: &World) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let served = world.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let connected = served.lock().unwrap().connected(stream);
+            if let Some(stream) = connected {
+                tokio::spawn(serve(stream, served.clone()));
+            }
+        }
+    });
+    url
+}
+
+/// A platform on which a job lives until the test ends it.
 struct Platform(World);
 
 #[async_trait]
@@ -190,9 +284,11 @@ impl Dispatcher for Platform {
     }
 
     async fn observe(&self, _: &JobRef) -> Observation {
-        match &*self.0.lock().unwrap().started {
-            [] => Observation::Gone(None),
-            _ => Observation::Alive,
+        let seen = self.0.lock().unwrap();
+        if seen.started.is_empty() || seen.is_over {
+            Observation::Gone(None)
+        } else {
+            Observation::Alive
         }
     }
 
@@ -231,58 +327,25 @@ fn settings(url: &str) -> Settings {
     }
 }
 
-/// What an agent did until its job was started and seen to live, with these faults on the way.
-async fn worked_through(faults: impl IntoIterator<Item = Fault>) -> Seen {
-    let faults = faults.into_iter().collect();
-    let world: World = Arc::new(Mutex::new(Seen { faults, ..Seen::default() }));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let served = world.clone();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream, served.clone()));
-        }
-    });
+pub(crate) fn http() -> reqwest::Client {
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
+/// What an agent did that worked until `test` was over.
+pub(crate) async fn work(
+    world: &World,
+    url: &str,
+    sign_in: SignIn,
+    test: impl Future<Output = ()>,
+) -> Seen {
     let (stop, stops) = watch::channel(0);
     let kind = Arc::new(Platform(world.clone()));
-    let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let sign_in = SignIn::Token("t".into());
-    let agent = canyon_agent::run_as(settings(&url), kind, sign_in, http, Stop::of(stops));
-    let heard = async {
-        while world.lock().unwrap().reports.is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    let agent = canyon_agent::run_as(settings(url), kind, sign_in, http(), Stop::of(stops));
+    let tested = async {
+        test.await;
         stop.send_replace(1);
     };
-    let both = tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(agent, heard) });
-    let Ok((exit, ())) = both.await else { panic!("the job was never heard of") };
+    let (exit, ()) = tokio::join!(agent, tested);
     assert_eq!(exit, Exit::Done);
     std::mem::take(&mut *world.lock().unwrap())
-}
-
-#[tokio::test]
-async fn a_take_whose_answer_is_lost_is_asked_again_until_the_job_is_started() {
-    let seen = worked_through([Fault::Cut, Fault::Cut, Fault::Cut]).await;
-    let sessions: Vec<_> = seen.takes.iter().map(|(session, _)| *session).collect();
-    assert_eq!(sessions, [1, 1, 1, 1], "in the same session");
-    assert_eq!(seen.started, ["of 1"], "once");
-    assert_eq!(seen.reports[0]["observation"]["state"], "alive", "{:?}", seen.reports);
-}
-
-#[tokio::test]
-async fn a_take_in_doubt_outlives_its_session_and_the_job_is_never_said_to_be_gone() {
-    let seen = worked_through([Fault::Cut, Fault::Over, Fault::Cut]).await;
-    let sessions: Vec<_> = seen.takes.iter().map(|(session, _)| *session).collect();
-    assert_eq!(sessions, [1, 1, 2, 2]);
-    assert_eq!(seen.started, ["of 2"]);
-    assert!(seen.reports.iter().all(|report| report["observation"]["state"] == "alive"));
-}
-
-#[tokio::test]
-async fn a_busy_canyon_is_asked_for_the_jobs_when_it_says_and_hears_of_the_agent_meanwhile() {
-    let seen = worked_through([Fault::Busy]).await;
-    let [(_, first), (_, second)] = seen.takes[..] else { panic!("{:?}", seen.takes) };
-    assert!(second - first >= Duration::from_secs(1), "{:?}", second - first);
-    assert!(seen.polls.iter().any(|poll| *poll > first && *poll < second), "no sign of life");
-    assert_eq!(seen.started, ["of 1"]);
 }
