@@ -155,13 +155,63 @@ fn its_pods_fit_into_the_strictest_standard_and_nothing_connects_to_them() {
         .collect();
     assert_eq!(
         ports,
-        BTreeSet::from([53, 443, 3128, 6443, 7000]),
+        BTreeSet::from([53, 443, 3128, 5353, 6443, 7000]),
         "to names, the API server, Canyon and the proxy"
     );
     let past = variable(deployment, "NO_PROXY").unwrap()["value"].clone();
     assert!(past.as_str().unwrap().contains("$(KUBERNETES_SERVICE_HOST)"), "{past}");
     let budget = of_kind(&objects, "PodDisruptionBudget")[0];
     assert_eq!(budget["spec"]["maxUnavailable"], 1, "a node can always be emptied");
+    let unready = &budget["spec"]["unhealthyPodEvictionPolicy"];
+    assert_eq!(unready, "AlwaysAllow", "also while Canyon is away");
+}
+
+#[test]
+fn the_token_for_the_api_server_is_good_for_an_hour_and_not_for_a_year() {
+    let objects = made(&namespaces(), &[]);
+    let volumes = &of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"]["volumes"];
+    let mut volumes = volumes.as_array().unwrap().iter();
+    let cluster = volumes.find(|volume| volume["name"] == "cluster").unwrap();
+    let token = &cluster["projected"]["sources"][0]["serviceAccountToken"];
+    // The API server makes one of 3607 seconds last, for clients that never read it anew.
+    assert_eq!(token["expirationSeconds"], 3600);
+}
+
+#[test]
+fn what_a_value_says_arrives_as_it_was_said() {
+    let values = [
+        "agent.logLevel=\"info,hyper=debug\"",
+        "agent.envFrom=[{\"configMapRef\":{\"name\":\"more\"}}]",
+        "job={\"cpuRequest\":0.5,\"cpuLimit\":2}",
+        "extraVolumes=[{\"name\":\"helper\",\"emptyDir\":{}}]",
+        "extraVolumeMounts=[{\"name\":\"helper\",\"mountPath\":\"/opt/helper\"}]",
+        // To YAML a number, unless it is quoted.
+        "priorityClassName=\"1e3\"",
+        "ca.configMap=\"1e3\"",
+        "canyon.existingSecret=\"1e3\"",
+        "health.port=9090",
+        // By which a chart above this one leaves it out.
+        "enabled=true",
+    ];
+    let objects = made(&namespaces(), &values);
+    let deployment = of_kind(&objects, "Deployment")[0];
+    for (name, expected) in [
+        ("CANYON_LOG", "info,hyper=debug"),
+        ("CANYON_JOB_DISPATCHER_DATA_CPU_REQUEST", "0.5"),
+        ("CANYON_JOB_DISPATCHER_DATA_CPU_LIMIT", "2"),
+        // Of every address: probes come to one of IPv6 in some clusters.
+        ("CANYON_AGENT_LISTEN_HEALTH", ":9090"),
+    ] {
+        assert_eq!(variable(deployment, name).unwrap()["value"], expected, "{name}");
+    }
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["priorityClassName"], "1e3");
+    let container = &pod["containers"][0];
+    assert_eq!(container["envFrom"], json!([{ "configMapRef": { "name": "more" } }]));
+    let mount = json!({ "name": "helper", "mountPath": "/opt/helper" });
+    assert!(container["volumeMounts"].as_array().unwrap().contains(&mount), "{container:#}");
+    let volume = json!({ "name": "helper", "emptyDir": {} });
+    assert!(pod["volumes"].as_array().unwrap().contains(&volume), "{pod:#}");
 }
 
 #[test]
@@ -191,12 +241,59 @@ fn it_proves_itself_in_one_way_which_the_values_choose() {
         let secrets = of_kind(&objects, "Secret");
         assert_eq!(secrets.len(), usize::from(values.is_empty()), "{secrets:#?}");
         assert!(secrets.iter().all(|secret| secret.get("data").is_none()), "the chart has no key");
+        let stays = |secret: &&Value| {
+            secret["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+        };
+        assert!(secrets.iter().all(stays), "an install that was taken back has its key again");
         let mounted = deployment.to_string().contains("\"audience\":\"canyon-eu\"");
         assert_eq!(mounted, wanted == "CANYON_SERVICE_ACCOUNT_PATH");
     }
     let both = ["canyon.existingSecret=\"own\"", "canyon.serviceAccountId=\"eu\""];
     let said = template("x", &both).refused();
     assert!(said.contains("the agent proves itself by one of them"), "{said}");
+}
+
+#[test]
+fn an_install_after_an_uninstall_finds_the_key_that_the_agents_of_the_first_made() {
+    let [agent, jobs] = namespaces();
+    let agent = agent.0.as_str();
+    let values = format!(
+        "jobsRbac.namespace={},jobsRbac.createNamespace=false,canyon.apiUrl=http://192.0.2.1:7000,canyon.orgId=acme,\
+         replicas=2,image.repository=registry.invalid/agent",
+        jobs.0
+    );
+    let release = ["canyon-agent", "--namespace", agent];
+    let install =
+        || helm(&[&["install"], &release[..], &[CHART, "--set", values.as_str()]].concat()).done();
+    let key = || {
+        let get = ["-n", agent, "get", "secret", "canyon-agent-key", "-o", "jsonpath={.data}"];
+        bed().kubectl(&get, "")
+    };
+    let said = install();
+    for name in ["canyon-agent", "canyon-agent-1"] {
+        assert!(said.contains(&format!("canyon adopt agent {name}\n")), "{said}");
+    }
+    // Their image is nowhere, so the test does what they would.
+    let made = r#"{"stringData":{"private_key":"made"}}"#;
+    bed().kubectl(&["-n", agent, "patch", "secret", "canyon-agent-key", "-p", made], "");
+    let made = key();
+    assert!(made.contains("private_key"), "{made}");
+    helm(&[&["uninstall"], &release[..], &["--wait"]].concat()).done();
+    assert_eq!(bed().list(agent, "deployments"), Vec::<Value>::new());
+    install();
+    assert_eq!(key(), made);
+}
+
+#[test]
+fn a_monitor_for_prometheus_is_made_where_it_is_asked_for() {
+    let kind = "kind: PodMonitor";
+    assert!(!template("x", &[]).done().contains(kind), "few clusters know that kind");
+    let values = ["podMonitor={\"enabled\":true,\"labels\":{\"release\":\"monitoring\"}}"];
+    let made = template("x", &values).done();
+    let monitor = made.split("\n---\n").find(|document| document.contains(kind)).unwrap();
+    for part in ["release: monitoring\n", "{ port: health, path: /metrics }"] {
+        assert!(monitor.contains(part), "{monitor}");
+    }
 }
 
 #[test]
@@ -228,6 +325,10 @@ fn a_value_that_is_unknown_or_wrong_is_named() {
         ("jobsRbac.podSecurity=\"none\"", "podSecurity"),
         ("jobsRbac.namespace=\"\"", "jobsRbac"),
         ("networkPolicy.ports=[0]", "networkPolicy"),
+        ("job.cpuLimit=0", "cpuLimit"),
+        ("extraVolumes={\"name\":\"helper\"}", "extraVolumes"),
+        ("extraVolumeMounts=\"/opt\"", "extraVolumeMounts"),
+        ("agent.envFrom=[\"more\"]", "envFrom"),
         ("runAsUser=0", "runAsUser"),
         ("tolerate=[]", "tolerate"),
     ];
@@ -257,10 +358,11 @@ fn compare(path: &str, schema: &Value, values: &Value, missing: &mut Vec<String>
     assert_eq!(schema["additionalProperties"], false, "{path} takes anything");
     for (name, schema) in properties {
         let path = format!("{path}/{name}");
-        // helm's own: what a chart above this one hands to all of its charts.
+        // helm's own: what a chart above this one hands to all of its charts, and by what it leaves one out.
+        let from_above = ["/global", "/enabled"].contains(&path.as_str());
         match values.get(name) {
             Some(value) if value.is_object() => compare(&path, schema, value, missing),
-            None if path != "/global" && path != "/resources/limits" => missing.push(path),
+            None if !from_above && path != "/resources/limits" => missing.push(path),
             _ => {}
         }
     }

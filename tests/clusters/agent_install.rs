@@ -3,10 +3,12 @@
 //! `agent_walled.rs`.)
 
 use crate::harness::bed::bed;
+use crate::harness::deployments::{assert_succeeded, counts, log};
 use crate::harness::helm::run;
 use crate::harness::page::Page;
 use crate::harness::server::{Server, Variables};
-use serde_json::Value;
+use canyon_api::deployment::Deployment;
+use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// The page has these names, so one test at a time.
@@ -37,6 +39,29 @@ impl Install {
 
     async fn agent(&self) -> Value {
         self.server.client().get(&["agents", AGENT]).await.unwrap()
+    }
+
+    /// The newest deployment. It has put out what `examples/hello` says.
+    async fn newest(&self) -> Deployment {
+        let client = self.server.client();
+        let listed = client.list(&["deployments"], &[]).await.unwrap();
+        let id = listed.first().expect("something was deployed")["id"].as_str().unwrap();
+        let deployment = client.deployment(id).await.unwrap();
+        assert_succeeded(&deployment);
+        let outputs = client.outputs(id).await.unwrap();
+        assert_eq!(outputs["services"].value, Some(json!(30)));
+        assert_eq!(outputs["first_words"].value, Some(json!("Hello from Canyon, service 0")));
+        deployment
+    }
+
+    /// What the command said of the first deployment is so, and its job told all of it to Canyon.
+    async fn assert_deployed(&self, said: &str) {
+        assert!(said.contains("succeeded"), "{said}");
+        let deployment = self.newest().await;
+        assert_eq!(counts(&deployment), (30, 0, 0));
+        let log = log(&self.server.client(), &deployment.id.to_string()).await;
+        assert!(log.contains("terraform_data.service"), "its log came: {log}");
+        assert_ran_in_the_cluster();
     }
 }
 
@@ -116,8 +141,7 @@ async fn one_helm_install_and_one_adoption_lead_from_nothing_to_a_deployment() {
     );
 
     let said = page.follow("### 5. The first deployment");
-    assert!(said.contains("succeeded"), "{said}");
-    assert_ran_in_the_cluster();
+    install.assert_deployed(&said).await;
 
     // An upgrade leaves the key alone, so nobody needs to adopt it again.
     let before = key();
@@ -127,6 +151,7 @@ async fn one_helm_install_and_one_adoption_lead_from_nothing_to_a_deployment() {
     page.run(upgrade).done();
     assert_eq!(key(), before);
     page.run("canyon deploy shop dev --module ./examples/hello").done();
+    assert_eq!(counts(&install.newest().await), (0, 0, 0), "it knows what the first one made");
     let agent = install.agent().await;
     assert_eq!(agent["session"]["concurrency"], 3, "{agent:#}");
     assert!(agent["session"]["number"].as_u64() > Some(1), "{agent:#}");
@@ -138,8 +163,14 @@ async fn one_helm_install_and_one_adoption_lead_from_nothing_to_a_deployment() {
         .iter()
         .filter(|object| object["metadata"]["labels"]["app.kubernetes.io/name"] == AGENT)
         .filter(|object| object["metadata"]["deletionTimestamp"].is_null())
+        .map(|object| object["metadata"]["name"].as_str().unwrap())
         .collect();
-    assert_eq!(left, Vec::<&Value>::new());
+    assert_eq!(
+        left,
+        ["canyon-agent-key"],
+        "for the next install of this name, which is adopted already"
+    );
+    assert_eq!(key(), before);
     assert_ran_in_the_cluster();
 }
 
@@ -150,8 +181,7 @@ async fn with_a_trust_policy_no_adoption_is_needed_and_nothing_is_stored() {
     page.follow("### 2. The runner");
     page.follow("### Without adoption: the cluster vouches for it");
     let said = page.follow("### 5. The first deployment");
-    assert!(said.contains("succeeded"), "{said}");
-    assert_ran_in_the_cluster();
+    install.assert_deployed(&said).await;
     let agent = install.agent().await;
     assert_eq!(agent["state"], "adopted", "{agent:#}");
     assert!(agent["principal"].is_string() && agent["fingerprint"].is_null(), "{agent:#}");

@@ -153,6 +153,13 @@ async fn metric(address: SocketAddr, name: &str) -> u64 {
     found.unwrap_or_else(|| panic!("no {name} in {text}"))
 }
 
+/// What `canyon-agent health` beside the agent ends with, and says.
+fn health(spec: &Spec, more: &[&str]) -> (Option<i32>, String) {
+    let mut command = agent::command(spec);
+    let output = command.arg("health").args(more).stdin(Stdio::null()).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn probes_are_told_that_an_agent_lives_and_from_when_on_it_gets_work() {
     let world = World::new().await;
@@ -162,12 +169,15 @@ async fn probes_are_told_that_an_agent_lives_and_from_when_on_it_gets_work() {
     // Nothing else has this address, so that the port stays free until the agent takes it.
     let address = TcpListener::bind("127.0.0.97:0").unwrap().local_addr().unwrap();
     set(&mut spec, "CANYON_AGENT_LISTEN_HEALTH", Some(address.to_string()));
-    let agent = Agent::start(spec);
+    let agent = Agent::start(spec.clone());
     let is_pending = |view: &AgentView| view.state.as_str() == "pending";
     world.until_agent(&agent, AGENT, "ask to be adopted", is_pending).await;
     assert_eq!(probe(address, "/livez").await.0, 200);
     let (status, reason) = probe(address, "/readyz").await;
     assert_eq!((status, reason.trim()), (503, "no session with Canyon"));
+    assert_eq!(health(&spec, &[]), (Some(0), String::new()));
+    let (code, said) = health(&spec, &["--ready"]);
+    assert!(code == Some(1) && said.contains("no session with Canyon"), "{code:?}: {said}");
     assert_eq!((metric(address, "ready").await, metric(address, "session").await), (0, 0));
 
     world.site.client.adopt_agent(AGENT).await.unwrap();
@@ -176,6 +186,7 @@ async fn probes_are_told_that_an_agent_lives_and_from_when_on_it_gets_work() {
         assert!(Instant::now() < deadline, "it is not ready\n{}", agent.log());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    assert_eq!(health(&spec, &["--ready"]), (Some(0), String::new()));
     let id = world.accept(1, 2, "0.1").await;
     world.assert_done_once(&id, 1, 2).await;
     world.assert_nothing_left(&agent, &id).await;

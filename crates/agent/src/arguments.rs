@@ -55,6 +55,16 @@ pub fn command() -> Command {
                     .help("A runner whose jobs are tried, as `canyon get runner ID --out json` shows it"),
             ),
     );
+    command = command.subcommand(
+        Command::new("health")
+            .about("Asks the agent that runs here whether it lives, as a probe does: ends with 0, or says why not")
+            .arg(
+                Arg::new("ready")
+                    .long("ready")
+                    .action(ArgAction::SetTrue)
+                    .help("Asks whether it has a session, and so would get work"),
+            ),
+    );
     for name in NAMES.iter().filter(|name| name.flag) {
         let arg = Arg::new(name.key).long(name.key.replace('_', "-")).global(true);
         let arg = arg.help(format!("{} [{}]", name.help, name.variables.join(", ")));

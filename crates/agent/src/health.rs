@@ -1,6 +1,9 @@
 //! `/livez`, `/readyz` and `/metrics`, for probes. A handful of lines of HTTP suffices: the path is all that
 //! is read of a request.
 
+pub mod listen;
+pub mod probe;
+
 use crate::status::Status;
 use std::sync::Arc;
 use std::time::Duration;

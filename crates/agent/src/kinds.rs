@@ -81,3 +81,6 @@ pub fn of(settings: &Settings) -> Result<Arc<dyn Kind>, KindError> {
         DispatcherType::Kubernetes => kubernetes::kind(&settings.dispatcher, variable),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,7 +43,6 @@ use crate::work::Next;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -67,7 +66,7 @@ pub async fn run(settings: Settings, stop: Stop) -> Exit {
 }
 
 fn line_client(settings: &Settings) -> Result<reqwest::Client, Exit> {
-    line::http_client(settings.ca_file.as_deref()).map_err(Exit::Settings)
+    line::http_client(settings.ca_file.as_ref()).map_err(Exit::Settings)
 }
 
 /// The same with a kind and a proof of the caller's.
@@ -80,12 +79,12 @@ pub async fn run_as(
 ) -> Exit {
     let status = Arc::new(Status::default());
     let mut others = JoinSet::new();
-    if let Some(address) = settings.listen_health {
-        match TcpListener::bind(address).await {
+    if let Some(listen) = settings.listen_health {
+        match listen.bind().await {
             Ok(listener) => others.spawn(health::serve(listener, status.clone())),
             Err(error) => {
                 let message =
-                    format!("CANYON_AGENT_LISTEN_HEALTH: cannot listen on {address}: {error}");
+                    format!("CANYON_AGENT_LISTEN_HEALTH: cannot listen on {listen}: {error}");
                 return Exit::Settings(message);
             }
         };

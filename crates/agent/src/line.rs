@@ -2,6 +2,7 @@
 
 use crate::retry_after;
 use crate::server_clock::ServerClock;
+use crate::settings::authorities::Authorities;
 use crate::sign_in::{SignIn, SignInError};
 use canyon_api::agent::{
     OpenSession, Poll, Reports, ReportsTaken, SessionOpened, TakeJobs, TakenJobs, Work,
@@ -15,7 +16,6 @@ use reqwest::{Certificate, Method, Response};
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +50,16 @@ pub enum LineError {
         /// When it may be asked again.
         pause: Option<Duration>,
     },
+    /// Something on the way is busy or in repair, and said when to come again.
+    #[error("{url} answered with status {status}, and not with Canyon's words")]
+    Gateway {
+        /// Who answered.
+        url: String,
+        /// The status code. It says nothing of what Canyon would answer.
+        status: u16,
+        /// When to come again.
+        pause: Duration,
+    },
     /// Something answered, but not as Canyon does.
     #[error("the answer from {url} is not Canyon's ({reason}); does CANYON_API_URL point to it?")]
     Unreadable {
@@ -67,7 +77,10 @@ impl LineError {
     fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(*status),
-            Self::Unreachable { .. } | Self::Unreadable { .. } | Self::SignIn(_) => None,
+            Self::Unreachable { .. }
+            | Self::Gateway { .. }
+            | Self::Unreadable { .. }
+            | Self::SignIn(_) => None,
         }
     }
 
@@ -107,10 +120,11 @@ impl LineError {
         matches!(self.status(), Some(400 | 413 | 422))
     }
 
-    /// The pause that Canyon asks for.
+    /// The pause that Canyon asks for, or whoever answers in its place.
     pub fn pause(&self) -> Option<Duration> {
         match self {
             Self::Refused { pause, .. } => *pause,
+            Self::Gateway { pause, .. } => Some(*pause),
             Self::Unreachable { .. } | Self::Unreadable { .. } | Self::SignIn(_) => None,
         }
     }
@@ -255,25 +269,22 @@ impl Line {
     }
 }
 
-/// A client of this machine's proxies and certificate authorities, and those in `ca_file`.
+/// A client of this machine's proxies and certificate authorities, and these besides.
 ///
 /// # Errors
 ///
 /// What is wrong, with the setting to change.
-pub fn http_client(ca_file: Option<&Path>) -> Result<reqwest::Client, String> {
+pub fn http_client(authorities: Option<&Authorities>) -> Result<reqwest::Client, String> {
     let mut builder = reqwest::Client::builder()
         .connect_timeout(CONNECT)
         .user_agent(concat!("canyon-agent/", env!("CARGO_PKG_VERSION")))
         // A redirect could carry the token to another host.
         .redirect(reqwest::redirect::Policy::none());
-    if let Some(path) = ca_file {
-        let failed = |why: String| format!("CANYON_CA_FILE `{}` {why}", path.display());
-        let pem =
-            std::fs::read(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
-        let certificates = Certificate::from_pem_bundle(&pem)
-            .map_err(|error| failed(format!("holds no certificates: {}", Causes(&error))))?;
+    if let Some(authorities) = authorities {
+        let certificates = Certificate::from_pem_bundle(&authorities.read()?)
+            .map_err(|error| format!("{authorities} holds no certificates: {}", Causes(&error)))?;
         if certificates.is_empty() {
-            return Err(failed("holds no certificates in PEM form".to_owned()));
+            return Err(format!("{authorities} holds no certificates in PEM form"));
         }
         builder = builder.tls_certs_merge(certificates);
     }
@@ -311,19 +322,19 @@ async fn refusal(url: &str, response: Response) -> LineError {
     let status = response.status().as_u16();
     let pause = retry_after::pause(response.headers());
     let text = read(url, response).await.unwrap_or_default();
-    let body = match serde_json::from_slice::<ErrorBody>(&text) {
-        Ok(body) => body,
+    let Ok(body) = serde_json::from_slice::<ErrorBody>(&text) else {
         // A proxy, a firewall or a maintenance page: what it refuses, Canyon may not. When to come again, it may say.
-        Err(_) if pause.is_none() => {
-            let reason = format!("status {status} without a body of Canyon's");
-            return LineError::Unreadable { url: url.to_owned(), reason };
+        let url = url.to_owned();
+        if let Some(pause) = pause {
+            return LineError::Gateway { url, status, pause };
         }
-        Err(_) => {
-            let message = format!("{url} answered with status {status}");
-            return LineError::Refused { status, code: String::new(), message, pause };
-        }
+        let reason = format!("status {status} without a body of Canyon's");
+        return LineError::Unreadable { url, reason };
     };
     let code =
         body.details.get("code").and_then(|code| code.as_str()).unwrap_or_default().to_owned();
     LineError::Refused { status, code, message: body.message, pause }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use canyon_agent::exit::Exit;
 use canyon_agent::settings::Settings;
 use canyon_agent::settings::faults::Faults;
 use canyon_agent::stop::Stop;
-use canyon_agent::{arguments, check, logging};
+use canyon_agent::{arguments, check, health, logging};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,18 +25,16 @@ fn serve() -> Exit {
     let matches = arguments::command().get_matches();
     let mut faults = Faults::default();
     let layer = arguments::layers(&matches, &mut faults);
+    if let Some(("health", arguments)) = matches.subcommand() {
+        // Of the settings only where to ask: the others are judged by the agent that it asks.
+        return until_done(health::probe::ask(&layer, arguments.get_flag("ready")));
+    }
     logging::start(&layer);
     let settings = match Settings::read(&layer, &arguments::place(), faults) {
         Ok(settings) => settings,
         Err(faults) => return Exit::Settings(faults.to_string()),
     };
-    // One thread: it waits nearly all the time, and threads cost memory.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return Exit::Broken(format!("cannot start: {error}")),
-    };
-    let exit = runtime.block_on(async {
+    until_done(async {
         if let Some(("check", arguments)) = matches.subcommand() {
             let definition = arguments.get_one::<PathBuf>("runner_definition");
             return check::check(&settings, definition.map(PathBuf::as_path)).await;
@@ -45,7 +43,17 @@ fn serve() -> Exit {
             Ok(stop) => canyon_agent::run(settings, stop).await,
             Err(error) => Exit::Broken(format!("cannot listen for signals: {error}")),
         }
-    });
+    })
+}
+
+fn until_done(work: impl Future<Output = Exit>) -> Exit {
+    // One thread: it waits nearly all the time, and threads cost memory.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return Exit::Broken(format!("cannot start: {error}")),
+    };
+    let exit = runtime.block_on(work);
     // A call to a platform that hangs must not hold up the end.
     runtime.shutdown_background();
     exit

@@ -1,5 +1,6 @@
 //! What the agent was started with, checked whole before anything begins.
 
+pub mod authorities;
 pub mod dispatcher;
 pub mod faults;
 pub mod file;
@@ -7,6 +8,8 @@ pub mod identity;
 pub mod layers;
 pub mod names;
 
+use crate::health::listen::Listen;
+use authorities::Authorities;
 use canyon_domain::agent::labels_fault;
 use canyon_domain::ids::{AgentId, OrgId, RunnerId, ServiceAccountId};
 use dispatcher::DispatcherSettings;
@@ -14,7 +17,6 @@ use faults::Faults;
 use identity::{IdentitySettings, Place};
 use layers::{Given, Layer};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -51,9 +53,9 @@ pub struct Settings {
     /// Only what was asked to be launched by it; see [`canyon_domain::agent::Agent::reserved`].
     pub reserved: bool,
     /// Where its health is served.
-    pub listen_health: Option<SocketAddr>,
+    pub listen_health: Option<Listen>,
     /// Certificate authorities to trust besides the system's.
-    pub ca_file: Option<PathBuf>,
+    pub ca_file: Option<Authorities>,
     /// The program of local jobs.
     pub runner_program: Option<PathBuf>,
     /// What its operator should know.
@@ -231,9 +233,9 @@ impl Settings {
         let drain = reader.number("drain_seconds", 30, 0..=86_400);
         let single = reader.truth("single").unwrap_or_default();
         let run_untagged_jobs = reader.truth("run_untagged_jobs");
-        let listen_health = reader.parsed("listen_health", "ADDRESS:PORT");
-        let path = |key: &str| layer.0.get(key).map(|given| PathBuf::from(&given.value));
-        let (ca_file, runner_program) = (path("ca_file"), path("runner_program"));
+        let listen_health = reader.parsed("listen_health", Listen::FORM);
+        let ca_file = authorities::read(layer, reader.faults);
+        let runner_program = layer.0.get("runner_program").map(|given| PathBuf::from(&given.value));
         let settings = (|| {
             Some(Self {
                 warnings: warnings(layer, api_url.as_deref()?, dispatcher.as_ref()?),

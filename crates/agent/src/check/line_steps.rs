@@ -41,7 +41,9 @@ fn say(name: &AgentId, fingerprint: Option<&str>, error: &LineError, report: &mu
             report.failed(Step::SignIn, reason);
             report.skipped(Step::Agent, "`sign_in` failed");
         }
-        LineError::Unreachable { .. } | LineError::Unreadable { .. } => {
+        LineError::Unreachable { .. }
+        | LineError::Gateway { .. }
+        | LineError::Unreadable { .. } => {
             report.ok(Step::SignIn, shown);
             report.skipped(Step::Agent, error);
         }

@@ -99,11 +99,11 @@ fn unreached(error: &reqwest::Error, url: &str) -> String {
         said.contains("certificate") || error.source().is_some_and(|_| said.contains("tls"));
     let hint = if said.contains("UnknownIssuer") {
         "its certificate is not of an authority that this machine trusts; a private one is named by \
-         CANYON_CA_FILE. A proxy that opens TLS has one too"
+         CANYON_CA_FILE or CANYON_CA_PEM. A proxy that opens TLS has one too"
     } else if said.contains("NotValidForName") || said.contains("not valid for name") {
         "its certificate is for another name: is CANYON_API_URL right?"
     } else if said.contains("Expired") || said.contains("NotValidYet") {
-        "its certificate is over, or not good yet: is this machine's clock right?"
+        "its certificate has expired, or is not valid yet: is this machine's clock right?"
     } else if is_tls {
         "TLS cannot be set up with what answers there"
     } else if error.is_timeout() {
@@ -126,12 +126,12 @@ fn clock(date: Option<&str>, report: &mut Report) {
     let seconds = off.as_secs();
     if off > MOST_SKEW {
         let reason = format!(
-            "this machine's clock is {seconds} s off: the agent bears that, clouds and certificates do not; \
-             let it follow a time server"
+            "this machine's clock is {seconds} s off: the agent tolerates that, clouds and certificates do \
+             not; let it follow a time server"
         );
         report.failed(Step::Clock, reason);
     } else if off > LEAST_SKEW {
-        report.ok(Step::Clock, format!("{seconds} s off, which is borne"));
+        report.ok(Step::Clock, format!("{seconds} s off, which is tolerated"));
     } else {
         report.ok(Step::Clock, "as Canyon's");
     }

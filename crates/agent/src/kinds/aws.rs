@@ -28,27 +28,26 @@ pub(super) fn region(
     given.unwrap_or_else(|| values.required("region", why))
 }
 
-/// The agent's credentials in `region`. `variable` reads the environment. Makes no call.
-///
-/// # Errors
-///
-/// If the proxy of the environment cannot be used.
+/// The agent's credentials in `region`. `variable` reads the environment. Makes no call. `None`, with a fault, if the
+/// proxy of the environment cannot be used.
 pub(super) fn ambient(
+    values: &mut Values<'_>,
     region: &str,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Arc<AmbientAws>, String> {
-    let http = http(proxy(variable)?);
+) -> Option<Arc<AmbientAws>> {
+    let proxy = proxy(variable).map_err(|reason| values.faults.add("HTTPS_PROXY", reason)).ok()?;
+    let http = http(proxy);
     let chain = Chain { http: http.clone(), region: region.to_owned(), made: OnceCell::new() };
     let provider = SharedCredentialsProvider::new(chain);
-    Ok(Arc::new(AmbientAws::new(provider, http, Endpoints::from_variables(variable))))
+    Some(Arc::new(AmbientAws::new(provider, http, Endpoints::from_variables(variable))))
 }
 
 /// Only for https: credentials of metadata services must not go through a proxy.
-fn proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<ProxyConfig, String> {
+fn proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<ProxyConfig, &'static str> {
     let given = variable("HTTPS_PROXY").or_else(|| variable("https_proxy"));
     let Some(url) = given else { return Ok(ProxyConfig::disabled()) };
     // The address may hold a password.
-    let config = ProxyConfig::https(url).map_err(|_| "HTTPS_PROXY is no address of a proxy")?;
+    let config = ProxyConfig::https(url).map_err(|_| "is no address of a proxy")?;
     let except = variable("NO_PROXY").or_else(|| variable("no_proxy"));
     Ok(except.map_or(config.clone(), |except| config.no_proxy(except)))
 }

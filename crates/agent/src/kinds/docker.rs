@@ -17,18 +17,7 @@ pub(super) fn kind(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Arc<dyn Kind>, KindError> {
     let mut values = Values::of(settings);
-    let given = DockerSettings {
-        host: values.text("host"),
-        certificates: None,
-        image: values.text("image"),
-        local_image: values.truth("local_image").unwrap_or_default(),
-        extra_hosts: values.list("extra_hosts"),
-        memory_limit: values.text("memory_limit"),
-        bind_path: values.text("bind_path"),
-        registry_username: values.text("registry_username"),
-        registry_password: settings.secret("registry_password"),
-        network: values.text("network"),
-    };
+    let given = given(&mut values);
     let made = DockerPlatform::new(given, variable).map_err(|error| {
         let words = error.to_string();
         let reason = words.split_once("Docker dispatcher ").map_or(&*words, |(_, reason)| reason);
@@ -39,6 +28,22 @@ pub(super) fn kind(
             Ok(Arc::new(DockerKind { platform: Arc::new(platform) }))
         }
         _ => Err(KindError(values.faults.to_string())),
+    }
+}
+
+/// What is said, as it is: the platform judges it.
+pub(super) fn given(values: &mut Values<'_>) -> DockerSettings {
+    DockerSettings {
+        host: values.text("host"),
+        certificates: None,
+        image: values.text("image"),
+        local_image: values.truth("local_image").unwrap_or_default(),
+        extra_hosts: values.list("extra_hosts"),
+        memory_limit: values.text("memory_limit"),
+        bind_path: values.text("bind_path"),
+        registry_username: values.text("registry_username"),
+        registry_password: values.secret("registry_password"),
+        network: values.text("network"),
     }
 }
 

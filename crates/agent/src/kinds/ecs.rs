@@ -6,7 +6,7 @@ use crate::settings::dispatcher::{ACKNOWLEDGED, DispatcherSettings};
 use async_trait::async_trait;
 use canyon_api::agent::JobKey;
 use canyon_dispatch::ecs::{EcsDefaults, EcsPlatform};
-use canyon_dispatch::{Dispatcher, Pace, Platform as _, Rate, Target, Turn};
+use canyon_dispatch::{AmbientAws, Dispatcher, Pace, Platform as _, Rate, Target, Turn};
 use canyon_domain::runner::RunnerType;
 use canyon_domain::runner::ecs::LaunchType;
 use std::error::Error;
@@ -19,9 +19,20 @@ pub(super) fn kind(
     settings: &DispatcherSettings,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Arc<dyn Kind>, KindError> {
+    let (ambient, defaults) = read(settings, variable)?;
+    let platform = Arc::new(EcsPlatform::in_place(ambient, Arc::new(OwnPace::default()), defaults));
+    Ok(Arc::new(EcsKind { platform, place: OnceCell::new() }))
+}
+
+/// Who the agent is, and what it says about all tasks.
+pub(super) fn read(
+    settings: &DispatcherSettings,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<(Arc<AmbientAws>, EcsDefaults), KindError> {
     let mut values = Values::of(settings);
     let launch_type = launch_type(&mut values);
     let region = aws::region(&mut values, variable, "say in which region the cluster is");
+    let ambient = aws::ambient(&mut values, &region, variable);
     let defaults = EcsDefaults {
         cluster: values.required("cluster", "say in which cluster jobs run"),
         subnets: values.list("subnets"),
@@ -29,12 +40,10 @@ pub(super) fn kind(
         launch_type,
         region,
     };
-    let ambient = aws::ambient(&defaults.region, variable).map_err(KindError)?;
-    if !values.faults.is_empty() {
-        return Err(KindError(values.faults.to_string()));
+    match ambient {
+        Some(ambient) if values.faults.is_empty() => Ok((ambient, defaults)),
+        _ => Err(KindError(values.faults.to_string())),
     }
-    let platform = Arc::new(EcsPlatform::in_place(ambient, Arc::new(OwnPace::default()), defaults));
-    Ok(Arc::new(EcsKind { platform, place: OnceCell::new() }))
 }
 
 /// What tasks run on where their runner does not say it.

@@ -23,17 +23,26 @@ pub(super) fn kind(
     settings: &DispatcherSettings,
     variable: Variable<'_>,
 ) -> Result<Arc<dyn Kind>, KindError> {
+    let (source, defaults) = read(settings, variable)?;
+    let platform = Arc::new(KubernetesPlatform::in_place(source, defaults));
+    Ok(Arc::new(KubernetesKind { platform, place: OnceCell::new() }))
+}
+
+/// How the cluster is found, and what the agent says about all jobs there.
+pub(super) fn read(
+    settings: &DispatcherSettings,
+    variable: Variable<'_>,
+) -> Result<(ClusterSource, JobDefaults), KindError> {
     let mut values = Values::of(settings);
     let source = source(&mut values, variable);
     let defaults = defaults(&mut values, variable);
     if let Err(faults) = defaults.check() {
         values.faults.add("CANYON_JOB_DISPATCHER_DATA_*", format!("together: {faults}"));
     }
-    let Some(source) = source.filter(|_| values.faults.is_empty()) else {
-        return Err(KindError(values.faults.to_string()));
-    };
-    let platform = Arc::new(KubernetesPlatform::in_place(source, defaults));
-    Ok(Arc::new(KubernetesKind { platform, place: OnceCell::new() }))
+    match source {
+        Some(source) if values.faults.is_empty() => Ok((source, defaults)),
+        _ => Err(KindError(values.faults.to_string())),
+    }
 }
 
 struct KubernetesKind {
@@ -128,7 +137,7 @@ fn kubeconfig(values: &mut Values<'_>, variable: Variable<'_>) -> Option<Cluster
     let given = values.text("kube_config_path").or_else(|| variable("KUBECONFIG"));
     let of_home = || Some(PathBuf::from(variable("HOME")?).join(".kube/config"));
     let Some(path) = given.map(PathBuf::from).or_else(of_home).filter(|path| path.is_file()) else {
-        values.fault("kube_config_path", "names no file, and the agent is in no pod of a cluster");
+        values.fault("kube_config_path", "is no file: neither this setting nor KUBECONFIG names one, or there is none at ~/.kube/config");
         return None;
     };
     Some(ClusterSource::KubeConfig { path, context: values.text("kube_config_context") })
@@ -171,7 +180,10 @@ fn pem(values: &mut Values<'_>, name: &str) -> Option<String> {
     let packed: String = text.split_whitespace().collect();
     let unpacked = STANDARD.decode(&packed).unwrap_or_default();
     if !String::from_utf8_lossy(&unpacked).contains(PEM) {
-        values.fault(name, "is neither PEM, nor PEM in base64, nor the path of a file with either");
+        values.fault(
+            name,
+            "is neither PEM, nor PEM in base64, nor the absolute path of a file with either",
+        );
         return None;
     }
     Some(packed)
@@ -181,13 +193,8 @@ fn eks(values: &mut Values<'_>, variable: Variable<'_>) -> Option<ClusterSource>
     let why = "`auth_type` is `eks_iam`";
     let region = aws::region(values, variable, why);
     let cluster = values.required("eks_cluster", why);
-    match aws::ambient(&region, variable) {
-        Ok(ambient) => Some(ClusterSource::EksIam { ambient, region, cluster }),
-        Err(reason) => {
-            values.faults.add("HTTPS_PROXY", reason);
-            None
-        }
-    }
+    let ambient = aws::ambient(values, &region, variable)?;
+    Some(ClusterSource::EksIam { ambient, region, cluster })
 }
 
 fn defaults(values: &mut Values<'_>, variable: Variable<'_>) -> JobDefaults {

@@ -51,9 +51,9 @@ impl LocalKind {
             KindError(format!("CANYON_AGENT_STATE_DIR: `{folder}` cannot be made: {error}"))
         })?;
         let mut passed_on = BTreeMap::new();
-        if let Some(ca_file) = &settings.ca_file {
+        if let Some(given) = &settings.ca_file {
             let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-            let file = authorities::with(ca_file, &settings.state_dir, &variable)?;
+            let file = authorities::with(given, &settings.state_dir, &variable)?;
             passed_on.insert("SSL_CERT_FILE".into(), file.into());
         }
         let (runners, hint) = (Mutex::default(), Arc::default());
@@ -189,32 +189,58 @@ mod tests {
     use crate::settings::identity::Place;
     use crate::settings::layers::Layer;
     use std::ffi::OsStr;
+    use std::path::Path;
+
+    /// Of an agent with these in its environment.
+    fn settings(own: &[(&str, &Path)]) -> Settings {
+        let always = [
+            ("CANYON_API_URL", "https://canyon.example.com"),
+            ("CANYON_RUNNER_PATH", "acme/far"),
+            ("CANYON_AGENT_NAME", "east-1"),
+            ("CANYON_JOB_DISPATCHER_TYPE", "local"),
+        ];
+        let own = own.iter().map(|(name, value)| (*name, value.to_str().unwrap()));
+        let variables = always.into_iter().chain(own);
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut faults = Faults::default();
+        let layer = Layer::of_environment(variables, &mut faults);
+        let place = Place { variable: &|_| None, exists: &|_| false };
+        Settings::read(&layer, &place, faults).unwrap()
+    }
 
     #[test]
     fn jobs_get_the_authorities_of_the_agent_beside_what_their_providers_get() {
         let folder = tempfile::tempdir().unwrap();
         let ca_file = folder.path().join("own.pem");
         std::fs::write(&ca_file, "OWN").unwrap();
-        let program = std::env::current_exe().unwrap();
-        let variables = [
-            ("CANYON_API_URL", "https://canyon.example.com"),
-            ("CANYON_RUNNER_PATH", "acme/far"),
-            ("CANYON_AGENT_NAME", "east-1"),
-            ("CANYON_JOB_DISPATCHER_TYPE", "local"),
-            ("CANYON_AGENT_STATE_DIR", folder.path().to_str().unwrap()),
-            ("CANYON_AGENT_RUNNER_PROGRAM", program.to_str().unwrap()),
-            ("CANYON_CA_FILE", ca_file.to_str().unwrap()),
-        ];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let mut faults = Faults::default();
-        let layer = Layer::of_environment(variables, &mut faults);
-        let place = Place { variable: &|_| None, exists: &|_| false };
-        let settings = Settings::read(&layer, &place, faults).unwrap();
-
+        let settings = settings(&[
+            ("CANYON_AGENT_STATE_DIR", folder.path()),
+            ("CANYON_AGENT_RUNNER_PROGRAM", &*std::env::current_exe().unwrap()),
+            ("CANYON_CA_FILE", &*ca_file),
+        ]);
         let region = BTreeMap::from([("AWS_REGION".into(), "eu-west-1".into())]);
         let kind = LocalKind::new(&settings).unwrap().serving(RunnerType::EcsAgent, region);
         let value = |variable: &str| kind.passed_on[OsStr::new(variable)].clone();
         assert_eq!(value("AWS_REGION"), "eu-west-1");
         assert!(std::fs::read_to_string(value("SSL_CERT_FILE")).unwrap().starts_with("OWN"));
+    }
+
+    #[test]
+    fn jobs_are_of_the_program_and_below_the_folder_that_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let [state, named] = ["state", "runner"].map(|name| folder.path().join(name));
+        let settings = settings(&[
+            ("CANYON_AGENT_STATE_DIR", &*state),
+            ("CANYON_AGENT_RUNNER_PROGRAM", &*named),
+        ]);
+        let refused = LocalKind::new(&settings).err().unwrap().to_string();
+        assert!(refused.contains("CANYON_AGENT_RUNNER_PROGRAM does not name it"), "{refused}");
+        std::fs::write(&named, "").unwrap();
+        let kind = LocalKind::new(&settings).unwrap();
+        assert!(state.is_dir(), "it is made");
+        assert_eq!(kind.jobs(), state.join("jobs"));
+        let LocalKind { program, state_dir, serves, passed_on, runners: _, hint: _ } = kind;
+        assert_eq!((program, state_dir, serves), (named, state, RunnerType::Local));
+        assert_eq!(passed_on, BTreeMap::new(), "nothing was given to pass on");
     }
 }

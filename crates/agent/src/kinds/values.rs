@@ -3,6 +3,7 @@
 use crate::settings::dispatcher::DispatcherSettings;
 use crate::settings::faults::Faults;
 use crate::settings::truth;
+use secrecy::SecretString;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -20,6 +21,10 @@ impl<'a> Values<'a> {
 
     pub(super) fn text(&self, name: &str) -> Option<String> {
         self.settings.get(name).filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    pub(super) fn secret(&self, name: &str) -> Option<SecretString> {
+        self.settings.secret(name)
     }
 
     /// One that must be there; `why` says for what.

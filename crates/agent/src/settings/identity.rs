@@ -66,8 +66,10 @@ pub(super) fn read(
     let ways: Vec<_> = ONE_OF.into_iter().filter_map(get).collect();
     if let [first, others @ ..] = &*ways {
         for other in others {
-            let reason =
-                format!("stands against {}: the agent signs in by one of them", first.origin);
+            let reason = format!(
+                "contradicts {}: the agent signs in by one of them, so set only one",
+                first.origin
+            );
             faults.add(&other.origin, reason);
         }
     }
@@ -122,7 +124,7 @@ fn source(layer: &Layer, place: &Place<'_>, faults: &mut Faults) -> Option<Sourc
     if let (Some(_), Some(given)) = (&helper, get("identity_token_file")) {
         faults.add(
             &given.origin,
-            "stands against CANYON_CREDENTIAL_HELPER_CMD_PATH: give one of them",
+            "contradicts CANYON_CREDENTIAL_HELPER_CMD_PATH: set only one of them",
         );
     }
     let aws = || (place.variable)("AWS_WEB_IDENTITY_TOKEN_FILE").map(PathBuf::from);

@@ -55,7 +55,7 @@ pub(super) fn is_of_a_service(variable: &str, value: &str) -> bool {
 }
 
 /// The settings, but for those of the jobs' platform.
-pub const NAMES: [Name; 26] = [
+pub const NAMES: [Name; 27] = [
     name("api_url", &["CANYON_API_URL", "CANYON_ENDPOINT"], "Where Canyon is"),
     name(
         "org",
@@ -141,7 +141,7 @@ pub const NAMES: [Name; 26] = [
     name(
         "listen_health",
         &["CANYON_AGENT_LISTEN_HEALTH"],
-        "Where to serve /livez, /readyz and /metrics, as ADDRESS:PORT",
+        "Where to serve /livez, /readyz and /metrics, as ADDRESS:PORT, or :PORT for every address",
     ),
     name("log_format", &["CANYON_AGENT_LOG_FORMAT"], "text or json [text]"),
     name("log", &["CANYON_LOG"], "How much to log: error, warn, info, debug [info]"),
@@ -150,6 +150,7 @@ pub const NAMES: [Name; 26] = [
         &["CANYON_CA_FILE"],
         "Certificate authorities to trust besides the system's, PEM",
     ),
+    name("ca_pem", &["CANYON_CA_PEM"], "The authorities themselves, in place of a file with them"),
     name(
         "runner_program",
         &["CANYON_AGENT_RUNNER_PROGRAM"],

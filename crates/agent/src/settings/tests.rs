@@ -222,7 +222,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_reason() {
     CANYON_AGENT_CONCURENCY is no setting of the agent
     CANYON_AGENT_CONCURRENCY is not a number from 1 to 10000
     CANYON_AGENT_DRAIN_SECONDS is not a number from 0 to 86400
-    CANYON_AGENT_LISTEN_HEALTH is not ADDRESS:PORT
+    CANYON_AGENT_LISTEN_HEALTH is not ADDRESS:PORT, or :PORT for every address
     CANYON_AGENT_LOG_FORMAT is neither text nor json
     CANYON_AGENT_NAME does not fit: `East 1` is not a valid agent id: use 1 to 100 lower case letters, digits, hyphens, underscores and single dots, starting with a letter or digit
     CANYON_API_URL is not an http or https address
@@ -231,7 +231,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_reason() {
     CANYON_JOB_DISPATCHER_DATA_NAMESPACE is for the type `kubernetes`, and this agent's is `ecs`
     CANYON_JOB_DISPATCHER_DATA_NAMESPCE is no setting of the type `ecs`, or of any other
     CANYON_RUNNER_PATH is not ORG/NAME
-    CANYON_SERVICE_ACCOUNT_PATH stands against CANYON_TOKEN: the agent signs in by one of them
+    CANYON_SERVICE_ACCOUNT_PATH contradicts CANYON_TOKEN: the agent signs in by one of them, so set only one
     ");
     insta::assert_snapshot!(read(&with(&vec![
         ("CANYON_CREDENTIAL_HELPER_CMD_ARGS", "-a"),
@@ -241,7 +241,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_reason() {
         ("CANYON_AGENT_RUN_UNTAGGED_JOBS", "perhaps"),
         ("CANYON_JOB_DISPATCHER_TYPE", "nomad"),
     ])).unwrap_err(), @r"
-    CANYON_AGENT_KEY_SECRET stands against CANYON_AGENT_KEY_FILE: the agent signs in by one of them
+    CANYON_AGENT_KEY_SECRET contradicts CANYON_AGENT_KEY_FILE: the agent signs in by one of them, so set only one
     CANYON_AGENT_LABELS has a name that is not a label: letters, digits and `._-/`, starting with a letter or digit
     CANYON_AGENT_LABELS is not NAME=VALUE,...
     CANYON_AGENT_LABELS says `a` twice

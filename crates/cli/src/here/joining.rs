@@ -9,6 +9,7 @@ use canyon_agent::kinds::Kind;
 use canyon_agent::kinds::local::LocalKind;
 use canyon_agent::line::{self, Line};
 use canyon_agent::settings::Settings;
+use canyon_agent::settings::authorities::Authorities;
 use canyon_agent::settings::dispatcher::{DispatcherSettings, DispatcherType};
 use canyon_agent::settings::identity::IdentitySettings;
 use canyon_agent::sign_in::SignIn;
@@ -21,7 +22,6 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -63,7 +63,7 @@ impl Here {
         let settings = self.settings(client.url());
         let kind = LocalKind::new(&settings).map_err(|error| CliError::usage(error.to_string()))?;
         let kind: Arc<dyn Kind> = Arc::new(kind.serving(self.kind, own_credentials()));
-        let http = line::http_client(settings.ca_file.as_deref()).map_err(CliError::usage)?;
+        let http = line::http_client(settings.ca_file.as_ref()).map_err(CliError::usage)?;
         let (sign_in, clock) = (self.sign_in(&key), Arc::default());
         let line = Line::new(http.clone(), client.url(), &self.org, &self.name, sign_in, clock);
         self.ask(&line, &*kind).await?;
@@ -126,7 +126,7 @@ impl Here {
             single: false,
             reserved: true,
             listen_health: None,
-            ca_file: variable("CANYON_CA_FILE").map(PathBuf::from),
+            ca_file: variable("CANYON_CA_FILE").map(|file| Authorities::File(file.into())),
             runner_program: Some(self.program.clone()),
             warnings: Vec::new(),
         }

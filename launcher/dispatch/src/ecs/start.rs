@@ -68,8 +68,8 @@ impl EcsDispatcher {
 
     pub(super) fn definition(&self) -> Result<Definition, DispatchError> {
         let Some(image) = &self.image else {
-            let message = "no image for the task: set `job.image` of the runner, or \
-                           CANYON_RUNNER_IMAGE where Canyon runs";
+            let message = "no image for the task: set `job.image` of the runner, or CANYON_RUNNER_IMAGE for \
+                           the process that launches it, which is Canyon's launcher or the agent";
             return Err(DispatchError::refused(FailureClass::Config, message));
         };
         Ok(Definition::new(&self.target, &self.config.job, image))

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Room for what the limits of time leave out, as the wait for a stop.
 const MARGIN_SECONDS: i64 = 120;
-/// If nobody clears the Job away, the cluster does, a day after its end. Sooner, and the reason of its
+/// If nobody clears the Job away, the cluster does, two days after its end. Sooner, and the reason of its
 /// end would be gone before a Canyon that was down could read it.
 const KEEP_SECONDS: i32 = 2 * 86_400;
 

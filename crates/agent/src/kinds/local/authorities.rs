@@ -3,6 +3,7 @@
 //! The programs of a job know of one file, `SSL_CERT_FILE`, which they read in place of the machine's. So it has both.
 
 use crate::kinds::KindError;
+use crate::settings::authorities::Authorities;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,13 +17,13 @@ const OF_MACHINES: [&str; 5] = [
 ];
 const FILE: &str = "authorities.pem";
 
-/// A file in `state_dir` with those of `ca_file` and the machine's. `variable` reads the environment.
+/// A file in `state_dir` with the given ones and the machine's. `variable` reads the environment.
 ///
 /// # Errors
 ///
 /// [`KindError`] if one of them cannot be read, or the file cannot be written.
 pub(super) fn with(
-    ca_file: &Path,
+    given: &Authorities,
     state_dir: &Path,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<PathBuf, KindError> {
@@ -32,10 +33,10 @@ pub(super) fn with(
         (None, Some(_)) => None,
         (None, None) => OF_MACHINES.map(PathBuf::from).into_iter().find(|file| file.is_file()),
     };
-    let mut authorities = read("CANYON_CA_FILE", ca_file)?;
+    let mut authorities = given.read().map_err(KindError)?;
     if let Some(machines) = machines {
         authorities.push(b'\n');
-        authorities.extend(read("SSL_CERT_FILE", &machines)?);
+        authorities.extend(read(&machines)?);
     }
     write(state_dir, &authorities).map_err(|error| {
         let folder = state_dir.display();
@@ -43,9 +44,9 @@ pub(super) fn with(
     })
 }
 
-fn read(setting: &str, path: &Path) -> Result<Vec<u8>, KindError> {
+fn read(path: &Path) -> Result<Vec<u8>, KindError> {
     std::fs::read(path).map_err(|error| {
-        KindError(format!("{setting} `{}` cannot be read: {error}", path.display()))
+        KindError(format!("SSL_CERT_FILE `{}` cannot be read: {error}", path.display()))
     })
 }
 
@@ -73,6 +74,7 @@ mod tests {
         let with = |name: &'static str, value: &Path| {
             let value = value.to_str().unwrap().to_owned();
             let variable = move |wanted: &str| (wanted == name).then(|| value.clone());
+            let own = Authorities::File(own.clone());
             with(&own, folder.path(), &variable).map(|file| std::fs::read_to_string(file).unwrap())
         };
         assert_eq!(with("SSL_CERT_FILE", &machines).unwrap(), "OWN\nMACHINE'S\n");
@@ -81,6 +83,9 @@ mod tests {
         let missing = folder.path().join("missing.pem");
         let KindError(refused) = with("SSL_CERT_FILE", &missing).unwrap_err();
         assert!(refused.starts_with("SSL_CERT_FILE `"), "{refused}");
+        let said = Authorities::Pem("SAID".to_owned());
+        let file = super::with(&said, folder.path(), &|_| None).unwrap();
+        assert!(std::fs::read_to_string(file).unwrap().starts_with("SAID"));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left over");
     }
 }

@@ -5,6 +5,7 @@ use crate::{AmbientAws, DispatchError};
 use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::seam::Clock as _;
+use canyon_identity::federation::FederationError;
 use kube::config::{
     AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
 };
@@ -124,9 +125,8 @@ pub(super) async fn find(
             until,
         })),
         ClusterSource::EksIam { ambient, region, cluster } => {
-            let credentials = ambient.credentials().await.map_err(|error| {
-                DispatchError::later(error.class(), error.to_string(), eks::AGAIN)
-            })?;
+            let credentials =
+                ambient.credentials().await.map_err(|error| without_credentials(&error))?;
             let caller = eks::Caller {
                 http: ambient.http(),
                 endpoint: ambient.endpoints().aws_eks.clone(),
@@ -144,6 +144,18 @@ pub(super) async fn find(
 
 fn refused(message: impl Into<String>) -> DispatchError {
     DispatchError::refused(FailureClass::Config, message)
+}
+
+/// Nothing was asked of the cluster yet. An agent that has no role anywhere has none the next time either.
+fn without_credentials(error: &FederationError) -> DispatchError {
+    match error {
+        FederationError::Refused(_) => DispatchError::refused(error.class(), error.to_string()),
+        FederationError::Assertion(_)
+        | FederationError::Throttled(_)
+        | FederationError::Unavailable(_) => {
+            DispatchError::later(error.class(), error.to_string(), eks::AGAIN)
+        }
+    }
 }
 
 /// Names the files: the token in them is replaced every hour, and read again once a minute.
@@ -214,4 +226,41 @@ fn read(path: &Path, context: Option<&str>) -> Result<Kubeconfig, DispatchError>
         )));
     }
     Ok(kubeconfig)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Then;
+    use crate::kubernetes::LocalClusters;
+    use crate::kubernetes::connect::Way;
+    use aws_credential_types::credential_fn::provide_credentials_fn;
+    use aws_credential_types::provider::SharedCredentialsProvider;
+    use aws_credential_types::provider::error::CredentialsError;
+    use aws_smithy_http_client::{Builder, tls};
+    use canyon_identity::federation::Endpoints;
+
+    /// What is said of an EKS cluster to an agent whose credentials are not to be had for this reason.
+    async fn told_without(reason: fn() -> CredentialsError) -> DispatchError {
+        let provider = provide_credentials_fn(move || async move { Err(reason()) });
+        let provider = SharedCredentialsProvider::new(provider);
+        let crypto = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc);
+        let http = Builder::new().tls_provider(crypto).build_https();
+        let ambient = AmbientAws::new(provider, http, Endpoints::from_variables(&|_| None));
+        let (region, cluster) = ("eu-central-1".to_owned(), "production".to_owned());
+        let source = ClusterSource::EksIam { ambient: Arc::new(ambient), region, cluster };
+        let way = Way::InPlace(Box::new(source.clone()));
+        let connector = Connector::new(way, LocalClusters::Allowed);
+        find(&connector, &source).await.err().unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_agent_without_any_role_is_refused_and_one_that_cannot_get_at_it_tries_again() {
+        let none = told_without(|| CredentialsError::not_loaded("no role here")).await;
+        assert_eq!((none.failure.class, none.then), (FailureClass::Config, Then::End), "{none}");
+        assert!(none.to_string().contains("no role here"), "{none}");
+        let silent = told_without(|| CredentialsError::provider_error("no answer")).await;
+        let again = Then::Again(eks::AGAIN);
+        assert_eq!((silent.failure.class, silent.then), (FailureClass::Lost, again), "{silent}");
+    }
 }

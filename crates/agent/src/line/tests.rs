@@ -1,0 +1,46 @@
+use super::*;
+use axum::Router;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+
+/// What an agent makes of this answer to its poll.
+async fn answered(status: u16, body: &'static str, asks_to_come_again: bool) -> LineError {
+    let mut headers = HeaderMap::new();
+    if asks_to_come_again {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("7"));
+    }
+    let answer = (StatusCode::from_u16(status).unwrap(), headers, body);
+    let router = Router::new().fallback(move || async move { answer });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let served = tokio::spawn(async move { axum::serve(listener, router).await });
+    let (org, agent) = ("acme".parse().unwrap(), "east-1".parse().unwrap());
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let line = Line::new(http, &url, &org, &agent, SignIn::Token("t".into()), Arc::default());
+    let error = line.poll(1, &Poll::default()).await.unwrap_err();
+    served.abort();
+    error
+}
+
+#[tokio::test]
+async fn only_what_canyon_says_itself_is_lasting_or_against_what_was_sent() {
+    let canyons = r#"{"error": "API-403", "message": "no"}"#;
+    for comes_again in [false, true] {
+        let pause = comes_again.then_some(Duration::from_secs(7));
+        for status in [400, 403, 409, 413, 422] {
+            for gateways in ["<html>Forbidden</html>", "", r#"{"message": "Forbidden"}"#] {
+                let error = answered(status, gateways, comes_again).await;
+                assert!(!error.is_lasting() && !error.is_about_the_body(), "{error:?}");
+                assert_eq!(error.pause(), pause, "{error:?}");
+            }
+            let error = answered(status, canyons, comes_again).await;
+            assert!(error.is_lasting(), "{error:?}");
+            assert_eq!(error.pause(), pause, "{error:?}");
+        }
+        for status in [401, 404] {
+            let error = answered(status, "", comes_again).await;
+            assert!(!error.is_stranger(), "it knows of no agents: {error:?}");
+            assert!(answered(status, canyons, comes_again).await.is_stranger());
+        }
+    }
+}
