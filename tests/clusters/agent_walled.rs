@@ -11,11 +11,21 @@ use crate::harness::server::{Server, Variables};
 use serde_json::json;
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use tokio::net::TcpListener;
 
 const RUNNER: &str = "walled";
 const HEALTH: u16 = 8080;
+/// By IPv6 the ends of every wire reach each other, without anybody's doing. These are this machine's and the agent's:
+/// the addresses that the kernel makes by itself are no good in their first second.
+const LINK_LOCAL: [&str; 2] = ["fe80::1", "fe80::2"];
+
+/// A kernel without IPv6 has no such way, neither in nor out.
+fn has_ipv6() -> bool {
+    std::fs::read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6")
+        .is_ok_and(|disabled| disabled.trim() == "0")
+}
 
 /// A network namespace, joined to this machine by one wire. The rules are within it; the machine's own stay as they are.
 struct Wall {
@@ -24,8 +34,8 @@ struct Wall {
 }
 
 impl Wall {
-    /// Out to this address and port, and no other.
-    fn around(address: &str, port: &str) -> Self {
+    /// Without any rule yet.
+    fn new() -> Self {
         // An interface's name has at most 15 letters.
         let name = Bed::unique("w")[..10].to_owned();
         let third = 192 + uuid::Uuid::new_v4().as_bytes()[0] % 64;
@@ -36,30 +46,90 @@ impl Wall {
         ip(&format!("link add {name}o type veth peer name {name}i netns {name}"));
         ip(&format!("address add {outside}/30 dev {name}o"));
         ip(&format!("link set {name}o up"));
-        for command in [
-            "ip link set lo up".to_owned(),
-            format!("ip address add {inside}/30 dev {name}i"),
-            format!("ip link set {name}i up"),
-            // A way to everywhere, so that it is the rules that hold.
-            format!("ip route add default via {outside}"),
-            "iptables -P FORWARD DROP".to_owned(),
-            "iptables -P INPUT DROP".to_owned(),
-            "iptables -P OUTPUT DROP".to_owned(),
-            "iptables -A INPUT -i lo -j ACCEPT".to_owned(),
-            "iptables -A OUTPUT -o lo -j ACCEPT".to_owned(),
-            format!("iptables -A OUTPUT -d {address} -p tcp --dport {port} -j ACCEPT"),
-            // Answers, and nothing that opens a connection.
-            format!("iptables -A INPUT -s {address} -p tcp --sport {port} ! --syn -j ACCEPT"),
-        ] {
-            ip(&format!("netns exec {name} {command}"));
+        wall.run_within("ip link set lo up");
+        wall.run_within(&format!("ip address add {inside}/30 dev {name}i"));
+        wall.run_within(&format!("ip link set {name}i up"));
+        if has_ipv6() {
+            let [outside, inside] = LINK_LOCAL;
+            ip(&format!("address add {outside}/64 dev {name}o nodad"));
+            wall.run_within(&format!("ip address add {inside}/64 dev {name}i nodad"));
         }
+        // A way to everywhere, so that it is the rules that hold.
+        wall.run_within(&format!("ip route add default via {outside}"));
         wall
     }
 
-    /// Whether an address answers from within.
+    /// Out to this address and port, and no other; and nothing in.
+    fn close(&self, address: &str, port: &str) {
+        for filter in ["iptables", "ip6tables"] {
+            for rule in [
+                "-P FORWARD DROP",
+                "-P INPUT DROP",
+                "-P OUTPUT DROP",
+                "-A INPUT -i lo -j ACCEPT",
+                "-A OUTPUT -o lo -j ACCEPT",
+            ] {
+                self.run_within(&format!("{filter} {rule}"));
+            }
+        }
+        let there = format!("-d {address} -p tcp --dport {port}");
+        self.run_within(&format!("iptables -A OUTPUT {there} -j ACCEPT"));
+        // Answers, and nothing that opens a connection.
+        let back = format!("-s {address} -p tcp --sport {port} ! --syn");
+        self.run_within(&format!("iptables -A INPUT {back} -j ACCEPT"));
+    }
+
+    /// As if there were no rule again.
+    fn open(&self) {
+        for filter in ["iptables", "ip6tables"] {
+            self.run_within(&format!("{filter} -P INPUT ACCEPT"));
+            self.run_within(&format!("{filter} -P OUTPUT ACCEPT"));
+        }
+    }
+
+    fn within(&self) -> [&str; 4] {
+        ["ip", "netns", "exec", &self.name]
+    }
+
+    #[track_caller]
+    fn run_within(&self, command: &str) {
+        ip(&format!("netns exec {} {command}", self.name));
+    }
+
+    /// Whether anything answers from within, whatever it says.
     fn reaches(&self, url: &str) -> bool {
-        let command = ["ip", "netns", "exec", &self.name, "curl", "-sk", "--max-time", "2", url];
-        run(&command, &[]).success
+        curl(&self.within(), &[url])
+    }
+
+    /// Where whoever is within could reach this machine by IPv6.
+    async fn neighbour(&self) -> Option<String> {
+        if !has_ipv6() {
+            return None;
+        }
+        let here = format!("{}%{}o", LINK_LOCAL[0], self.name);
+        let listener = TcpListener::bind((here, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let nothing: axum::Router = axum::Router::new();
+        // It ends with the runtime of its test.
+        tokio::spawn(async move { axum::serve(listener, nothing).await });
+        Some(format!("http://[{}%25{}i]:{port}/", LINK_LOCAL[0], self.name))
+    }
+
+    /// Where this machine could reach the agent.
+    fn ways_in(&self) -> Vec<String> {
+        let neighbour = has_ipv6().then(|| format!("[{}%25{}o]", LINK_LOCAL[1], self.name));
+        let hosts = std::iter::once(self.inside.clone()).chain(neighbour);
+        hosts.map(|host| format!("http://{host}:{HEALTH}/readyz")).collect()
+    }
+
+    /// Waits until the agent within says that it is ready.
+    async fn agent_is_ready(&self) {
+        let ready = format!("http://127.0.0.1:{HEALTH}/readyz");
+        let deadline = Instant::now() + LIMIT;
+        while !curl(&self.within(), &["--fail", &ready]) {
+            assert!(Instant::now() < deadline, "the agent is not ready");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
     }
 }
 
@@ -74,6 +144,13 @@ impl Drop for Wall {
 fn ip(command: &str) {
     let words: Vec<_> = std::iter::once("ip").chain(command.split(' ')).collect();
     run(&words, &[]).done();
+}
+
+/// Whether a call comes through that is made by way of `place`.
+fn curl(place: &[&str], arguments: &[&str]) -> bool {
+    // A proxy that the environment names would answer for everybody, or for nobody.
+    let curl = ["curl", "-sk", "--noproxy", "*", "--max-time", "2"];
+    run(&[place, &curl[..], arguments].concat(), &[]).success
 }
 
 /// The real program behind the wall. It ends with this value.
@@ -96,7 +173,7 @@ impl Agent {
             .env("CANYON_TOKEN", token)
             .env("CANYON_AGENT_NAME", RUNNER)
             .env("CANYON_AGENT_STATE_DIR", folder.path())
-            .env("CANYON_AGENT_LISTEN_HEALTH", format!("0.0.0.0:{HEALTH}"))
+            .env("CANYON_AGENT_LISTEN_HEALTH", format!(":{HEALTH}"))
             .env("CANYON_JOB_DISPATCHER_TYPE", "docker")
             .env("CANYON_JOB_DISPATCHER_DATA_HOST", bed().get("DOCKER_HOST"))
             .env("CANYON_JOB_DISPATCHER_DATA_IMAGE", bed().get("RUNNER_IMAGE"))
@@ -114,19 +191,17 @@ impl Drop for Agent {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+        let said = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         if std::thread::panicking() {
-            println!(
-                "{}",
-                std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
-            );
+            println!("{said}");
+            return;
         }
+        programs::assert_no_secret("the agent's log", &said);
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_nothing_reaches_and_that_reaches_canyon_alone_deploys() {
-    // States are in a bucket that the jobs reach; the agent does not.
-    let account = Account::start().await;
+/// A Canyon whose only runner has its jobs launched by agents, and an agent's token.
+async fn canyon(account: &Account) -> (Server, String) {
     let server = Server::start_with(Variables::default()).await;
     let client = server.client();
     let definition = json!({
@@ -141,29 +216,36 @@ async fn an_agent_that_nothing_reaches_and_that_reaches_canyon_alone_deploys() {
     let env = json!({ "id": "dev", "env_type_id": "development" });
     client.create(&["projects", "shop", "envs"], &env).await.unwrap();
     let token = json!({ "role": "agent", "runner_id": RUNNER });
-    let token =
-        client.create(&["tokens"], &token).await.unwrap()["secret"].as_str().unwrap().to_owned();
+    let token = client.create(&["tokens"], &token).await.unwrap();
+    (server, token["secret"].as_str().unwrap().to_owned())
+}
 
-    let url = server.url();
-    let (address, port) = url.trim_start_matches("http://").split_once(':').unwrap();
-    let wall = Wall::around(address, port);
-    assert!(wall.reaches(&format!("{url}/health")), "to Canyon");
-    assert!(!wall.reaches(bed().get("SERVER")), "to nowhere else");
-    let _agent = Agent::start(&wall, &server, &token);
-    let ready = format!("http://127.0.0.1:{HEALTH}/readyz");
-    let deadline = Instant::now() + LIMIT;
-    while !run(&["ip", "netns", "exec", &wall.name, "curl", "-sf", "--max-time", "2", &ready], &[])
-        .success
-    {
-        assert!(Instant::now() < deadline, "the agent is not ready");
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_nothing_reaches_and_that_reaches_canyon_alone_deploys() {
+    // States are in a bucket that the jobs reach; the agent does not.
+    let account = Account::start().await;
+    let (server, token) = canyon(&account).await;
+    let (wall, url) = (Wall::new(), server.url());
+    // The second is Canyon's own address, by another port.
+    let bucket = account.bucket_variables()["AWS_ENDPOINT_URL_S3"].clone();
+    let mut elsewhere = vec![bed().get("SERVER").to_owned(), bucket];
+    elsewhere.extend(wall.neighbour().await);
+    for place in &elsewhere {
+        assert!(wall.reaches(place), "{place} answers where there is no rule");
     }
-    let from_outside = format!("http://{}:{HEALTH}/readyz", wall.inside);
-    assert!(
-        !run(&["curl", "-s", "--max-time", "2", &from_outside], &[]).success,
-        "nothing reaches the agent"
-    );
+    let (address, port) = url.trim_start_matches("http://").split_once(':').unwrap();
+    wall.close(address, port);
+    assert!(wall.reaches(&format!("{url}/health")), "to Canyon");
+    for place in &elsewhere {
+        assert!(!wall.reaches(place), "to nowhere else: {place}");
+    }
+    let _agent = Agent::start(&wall, &server, &token);
+    wall.agent_is_ready().await;
+    for way in wall.ways_in() {
+        assert!(!curl(&[], &[&way]), "nothing reaches the agent: {way}");
+    }
 
+    let client = server.client();
     let body = request("dev", Some(inline(THIRTY)));
     let id = client.create_deployment(&body, "first").await.unwrap().id.to_string();
     let deployment = end(&client, &id).await;
@@ -172,4 +254,10 @@ async fn an_agent_that_nothing_reaches_and_that_reaches_canyon_alone_deploys() {
     assert_eq!(outputs["count"].value, Some(json!(30)));
     let agent = client.get(&["agents", RUNNER]).await.unwrap();
     assert_eq!(agent["session"]["serves"], json!(["docker-agent"]), "{agent:#}");
+
+    // It was the rules that held, all the while: the agent itself would have answered.
+    wall.open();
+    for way in wall.ways_in() {
+        assert!(curl(&[], &[&way]), "{way} answers where there is no rule");
+    }
 }

@@ -28,13 +28,17 @@ impl Drop for Far {
     fn drop(&mut self) {
         let _ = self.agent.kill();
         let _ = self.agent.wait();
-        let Ok(runners) = fs::read_dir(self.state_dir().join("jobs")) else { return };
-        for runner in runners.flatten() {
-            processes::kill_jobs_in(&runner.path());
+        // One that was never adopted has no folder of jobs.
+        if let Ok(runners) = fs::read_dir(self.state_dir().join("jobs")) {
+            for runner in runners.flatten() {
+                processes::kill_jobs_in(&runner.path());
+            }
         }
         if std::thread::panicking() {
             println!("--- the agent's log\n{}", self.log());
+            return;
         }
+        programs::assert_no_secret("the agent's log", &self.log());
     }
 }
 

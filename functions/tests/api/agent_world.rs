@@ -66,12 +66,16 @@ pub(crate) async fn open(api: &Api, token: &str, agent: &str, instance: &str) ->
     answer.1["session"].as_u64().unwrap()
 }
 
-/// Writes what the launcher writes when it starts the next attempt of a new deployment. The claim code, and
+/// Writes what the launcher writes when it starts the first attempt of a new deployment. The claim code, and
 /// how the job is called.
 pub(crate) async fn order(api: &Api) -> (String, Value) {
-    let id = deploy(api).await;
-    let code = launch(api, &id).await;
-    let deployment = stored(api, &id).await;
+    order_next(api, &deploy(api).await).await
+}
+
+/// As [`order`], of a deployment that there is.
+pub(crate) async fn order_next(api: &Api, id: &str) -> (String, Value) {
+    let code = launch(api, id).await;
+    let deployment = stored(api, id).await;
     let attempt = deployment.open_attempt().unwrap();
     let org = api.ours.uuid;
     let runner = api.app.table.runner(org, &deployment.runner).await.unwrap().unwrap();
@@ -104,7 +108,7 @@ pub(crate) async fn order(api: &Api) -> (String, Value) {
         version: 1,
     };
     api.app.table.create_agent_job(org, &job, api.clock.now()).await.unwrap();
-    let key = json!({ "runner": job.runner, "deployment": id, "attempt": 1 });
+    let key = json!({ "runner": job.runner, "deployment": id, "attempt": job.attempt });
     (code, key)
 }
 
@@ -124,7 +128,8 @@ pub(crate) async fn view(api: &Api, agent: &str) -> Value {
 pub(crate) async fn job(api: &Api, key: &Value) -> Option<AgentJob> {
     let runner = RunnerUuid(key["runner"].as_str().unwrap().parse().unwrap());
     let deployment = key["deployment"].as_str().unwrap().parse().unwrap();
-    api.app.table.agent_job(api.ours.uuid, runner, deployment, 1).await.unwrap()
+    let attempt = key["attempt"].as_u64().unwrap().try_into().unwrap();
+    api.app.table.agent_job(api.ours.uuid, runner, deployment, attempt).await.unwrap()
 }
 
 /// The key of an agent.

@@ -4,6 +4,7 @@
 
 mod access;
 mod agent_access;
+mod agent_attempts;
 mod agent_keys;
 mod agent_pauses;
 mod agent_places;

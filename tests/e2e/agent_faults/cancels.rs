@@ -1,7 +1,7 @@
 //! A cancel ends at every step of a job, and nothing of the job goes on.
 
 use super::gate::{Side, Step};
-use super::world::{AGENT, World};
+use super::world::{AGENT, Victims, World};
 use crate::harness::deployments::end;
 use crate::harness::ledger;
 use std::time::{Duration, Instant};
@@ -77,4 +77,38 @@ async fn a_cancel_ends_while_the_agent_is_dead_and_its_job_runs() {
     assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
     agent.start_again();
     world.assert_nothing_left(&agent, &id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_ends_whoever_is_killed_while_its_wish_is_on_its_way() {
+    let mut world = World::new().await;
+    let mut agent = world.agent(AGENT).await;
+    let moments = [
+        (Victims::Agent, Step::Stop, Side::After),
+        (Victims::Agent, Step::Stopped, Side::Before),
+        (Victims::Agent, Step::Stopped, Side::After),
+        (Victims::Canyon, Step::Stop, Side::After),
+        (Victims::Canyon, Step::Stopped, Side::Before),
+        (Victims::Both, Step::Stop, Side::After),
+    ];
+    for (round, (victims, step, side)) in (1..).zip(moments) {
+        println!("round {round}: {victims:?} killed {side:?} {step:?}");
+        let id = world.accept(round, 1, "300").await;
+        world.until_begun(round).await;
+        let waiting = world.gate.trap(step, side);
+        let since = Instant::now();
+        world.site.client.cancel(&id).await.unwrap();
+        let held = waiting.caught().await;
+        victims.die_and_return(&mut world, &mut agent, held).await;
+        let ended = end(&world.site.client, &id).await;
+        let took = since.elapsed();
+        assert_eq!(ended.status, "cancelled", "{victims:?} {step:?} {side:?}: {ended:#?}");
+        assert_eq!(ended.attempts.len(), 1, "{victims:?} {step:?} {side:?}: {ended:#?}");
+        assert!(took < SOON, "{victims:?} {step:?} {side:?}: {took:?}");
+        assert_eq!(ledger::indexes(&world.ledger(), "end", round), [0; 0]);
+        world.assert_nothing_left(&agent, &id).await;
+    }
+    // The lock is free.
+    let id = world.accept(100, 1, "0").await;
+    world.assert_done_once(&id, 100, 1).await;
 }

@@ -1,4 +1,5 @@
-//! Between an agent and Canyon: writes down what goes by, and holds one request at the step that a test waits for.
+//! Between an agent, or its jobs, and Canyon: writes down what goes by, and holds one request at the step that a test
+//! waits for.
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// Nothing that an agent sends or gets is longer.
+/// Nothing that an agent or a job here sends or gets is longer.
 const MAX_BODY: usize = 16 * 1024 * 1024;
 /// A step that does not come within this time never comes.
 const LIMIT: Duration = Duration::from_mins(3);
@@ -34,6 +35,18 @@ pub(crate) enum Step {
     Forget,
     /// It says that it has.
     Forgotten,
+    /// The agent is told to ask the job to stop.
+    Stop,
+    /// It says that it has asked.
+    Stopped,
+    /// The job claims its attempt.
+    Claim,
+    /// The job says how far it has come, and asks for nothing.
+    Prepare,
+    /// The job asks whether its apply may begin.
+    Begin,
+    /// The job says how it has ended.
+    Result,
 }
 
 /// Where a request is held.
@@ -41,11 +54,11 @@ pub(crate) enum Step {
 pub(crate) enum Side {
     /// Canyon has not heard it.
     Before,
-    /// Canyon has answered, and the agent has not heard that.
+    /// Canyon has answered, and whoever asked has not heard that.
     After,
 }
 
-/// A request as an agent sent it.
+/// A request as it was sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     pub(crate) method: Method,
@@ -95,7 +108,7 @@ impl Held {
         let _ = self.0.send(true);
     }
 
-    /// It is lost: the agent hears of a failure on the way.
+    /// It is lost: whoever sent it hears of a failure on the way.
     pub(crate) fn lose(self) {
         let _ = self.0.send(false);
     }
@@ -164,7 +177,7 @@ impl Shared {
     }
 }
 
-/// What an agent asks.
+/// What an agent or a job asks.
 struct Asked {
     method: Method,
     path: String,
@@ -174,32 +187,32 @@ struct Asked {
 
 impl Asked {
     fn is(&self, step: Step, answer: Option<&Value>) -> bool {
-        let said = |list: &str, wanted: &dyn Fn(&Value) -> bool| {
-            let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
-            body[list].as_array().is_some_and(|items| items.iter().any(wanted))
+        let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let has = |list: &Value, wanted: &dyn Fn(&Value) -> bool| {
+            list.as_array().is_some_and(|items| items.iter().any(wanted))
         };
+        let on = |end: &str| self.path.ends_with(end);
+        let reports =
+            |wanted: &dyn Fn(&Value) -> bool| on("/reports") && has(&body["reports"], wanted);
         let told = |list: &str, wanted: &dyn Fn(&Value) -> bool| {
-            answer
-                .and_then(|answer| answer[list].as_array())
-                .is_some_and(|items| items.iter().any(wanted))
+            on("/poll") && answer.is_some_and(|answer| has(&answer[list], wanted))
         };
         let is_gone = |report: &Value| report["observation"]["state"] == "gone";
-        let on = |end: &str| self.path.ends_with(end);
         match step {
             Step::Open => on("/sessions"),
-            Step::Offer => on("/poll") && told("offers", &|_| true),
+            Step::Offer => told("offers", &|_| true),
             Step::Take => on("/take"),
-            Step::Report => {
-                on("/reports")
-                    && said("reports", &|report| {
-                        !report["observation"].is_null() && !is_gone(report)
-                    })
-            }
-            Step::Gone => on("/reports") && said("reports", &is_gone),
-            Step::Forget => on("/poll") && told("wishes", &|wish| wish["wish"] == "forget"),
-            Step::Forgotten => {
-                on("/reports") && said("reports", &|report| report["done"] == "forget")
-            }
+            Step::Report => reports(&|report| !report["observation"].is_null() && !is_gone(report)),
+            Step::Gone => reports(&is_gone),
+            Step::Forget => told("wishes", &|wish| wish["wish"] == "forget"),
+            Step::Forgotten => reports(&|report| report["done"] == "forget"),
+            Step::Stop => told("wishes", &|wish| wish["wish"] == "stop"),
+            Step::Stopped => reports(&|report| report["done"] == "stop"),
+            Step::Claim => on("/claim"),
+            Step::Prepare => on("/report") && body["phase"] != "apply",
+            // Of those that say so, the first: the job waits for its answer.
+            Step::Begin => on("/report") && body["phase"] == "apply",
+            Step::Result => on("/results"),
         }
     }
 }

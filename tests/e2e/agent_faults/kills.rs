@@ -2,10 +2,11 @@
 
 use super::agent::Agent;
 use super::gate::{Side, Step};
-use super::world::{AGENT, World, job_process};
+use super::world::{AGENT, Victims, World, job_process};
 use crate::harness::deployments::{end, failure};
 use crate::harness::ledger;
 use crate::harness::processes;
+use canyon_api::deployment::Deployment;
 use canyon_domain::failure::FailureClass;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
@@ -28,6 +29,24 @@ const MOMENTS: [(Step, Side); 11] = [
 /// Resources of each deployment here.
 const COUNT: u32 = 3;
 
+/// How many attempts it takes when the agent is killed at this moment.
+///
+/// What a job is started with is told in the answer to its take alone, and stored nowhere. An agent that dies before
+/// it hears that answer can never start the job: its next life finds that there is none, rightly says so, and Canyon
+/// launches another. At each other moment the job is still to be taken, or runs, or is done: one attempt must do, and
+/// a second one means that somebody called a living job dead.
+fn attempts_after_kill_of_agent(moment: (Step, Side)) -> usize {
+    if moment == (Step::Take, Side::After) { 2 } else { 1 }
+}
+
+/// It took so many attempts, and of those before the last nothing was ever started.
+#[track_caller]
+fn assert_attempts(ended: &Deployment, wanted: usize, moment: (Step, Side)) {
+    assert_eq!(ended.attempts.len(), wanted, "{moment:?}: {ended:#?}");
+    let mut former = ended.attempts.iter().take(wanted - 1);
+    assert!(former.all(|attempt| attempt.claimed_at.is_none()), "{moment:?}: {ended:#?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_is_killed_at_any_step_loses_nothing_and_repeats_nothing() {
     let world = World::new().await;
@@ -40,7 +59,8 @@ async fn an_agent_that_is_killed_at_any_step_loses_nothing_and_repeats_nothing()
         agent.kill();
         held.lose();
         agent.start_again();
-        world.assert_done_once(&id, round, COUNT).await;
+        let ended = world.assert_done_once(&id, round, COUNT).await;
+        assert_attempts(&ended, attempts_after_kill_of_agent((step, side)), (step, side));
         world.assert_nothing_left(&agent, &id).await;
     }
 }
@@ -62,7 +82,9 @@ async fn canyon_that_is_killed_at_any_step_loses_nothing_and_repeats_nothing() {
             held.lose();
         }
         world.site.server.restart().await;
-        world.assert_done_once(&id, round, COUNT).await;
+        let ended = world.assert_done_once(&id, round, COUNT).await;
+        // The agent that lives asks for the answer to its take again, and gets it.
+        assert_attempts(&ended, 1, (step, side));
         world.assert_nothing_left(&agent, &id).await;
         assert!(agent.lives(), "the agent waits for Canyon to come back\n{}", agent.log());
     }
@@ -82,7 +104,29 @@ async fn both_that_are_killed_at_any_step_lose_nothing_and_repeat_nothing() {
         held.lose();
         agent.start_again();
         world.site.server.restart().await;
-        world.assert_done_once(&id, round, COUNT).await;
+        let ended = world.assert_done_once(&id, round, COUNT).await;
+        assert_attempts(&ended, attempts_after_kill_of_agent((step, side)), (step, side));
+        world.assert_nothing_left(&agent, &id).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_opening_that_a_kill_cuts_short_loses_no_job_that_runs() {
+    let mut world = World::new().await;
+    let mut agent = world.agent(AGENT).await;
+    let victims = [Victims::Agent, Victims::Canyon, Victims::Both];
+    let moments = victims.map(|victims| [(victims, Side::Before), (victims, Side::After)]);
+    for (round, (victims, side)) in (1..).zip(moments.into_iter().flatten()) {
+        println!("round {round}: {victims:?} killed {side:?} the opening");
+        let id = world.accept(round, COUNT, "1.5").await;
+        world.until_begun(round).await;
+        let waiting = world.gate.trap(Step::Open, side);
+        agent.kill();
+        agent.start_again();
+        let held = waiting.caught().await;
+        victims.die_and_return(&mut world, &mut agent, held).await;
+        let ended = world.assert_done_once(&id, round, COUNT).await;
+        assert_attempts(&ended, 1, (Step::Open, side));
         world.assert_nothing_left(&agent, &id).await;
     }
 }

@@ -30,6 +30,42 @@ async fn of_two_processes_of_one_agent_the_newer_works_and_the_older_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_newer_process_of_an_agent_in_another_place_says_nothing_of_the_jobs_of_the_older() {
+    let world = World::new().await;
+    let mut older = world.agent(AGENT).await;
+    let first = world.accept(1, 3, "3").await;
+    world.until_begun(1).await;
+
+    // A folder of its own is a place of its own: what runs in the other it cannot see, and must not call gone.
+    let way = Gate::start(&world.site.server.url()).await;
+    let mut spec = Spec { folder: world.site.server.path("elsewhere"), ..world.spec(AGENT) };
+    spec.variables[0].1.clone_from(&way.url);
+    let mut newer = Agent::start(spec);
+    let ended = older.ended(Duration::from_mins(1)).await;
+    assert_eq!(ended.code(), Some(75), "a newer session has taken over\n{}", older.log());
+    // Nobody watches the job any more, and it needs nobody to come to its end.
+    let ended = world.assert_done_once(&first, 1, 3).await;
+    assert_eq!(ended.attempts.len(), 1, "{ended:#?}");
+
+    for round in 2..=3 {
+        let id = world.accept(round, 3, "0.1").await;
+        let ended = world.assert_done_once(&id, round, 3).await;
+        assert_eq!(ended.attempts.len(), 1, "{ended:#?}");
+        world.assert_nothing_left(&newer, &id).await;
+    }
+    assert!(newer.lives(), "{}", newer.log());
+    let of_first = |asked: &Recorded| String::from_utf8_lossy(&asked.body).contains(&first);
+    let said: Vec<_> = way.take().into_iter().filter(of_first).map(|asked| asked.path).collect();
+    assert!(said.is_empty(), "it speaks of a job that is not its own: {said:?}");
+    assert!(!newer.said().contains(&first), "it was told of that job\n{}", newer.log());
+
+    // Only a process of the first place can clear away what the job left there.
+    newer.kill();
+    older.start_again();
+    world.assert_nothing_left(&older, &first).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_processes_that_start_again_and_again_under_one_name_run_nothing_twice() {
     let world = World::new().await;
     let mut one = world.agent(AGENT).await;

@@ -1,7 +1,7 @@
 //! A `canyon local` whose jobs an agent launches, as processes of a place of its own.
 
 use super::agent::{Agent, Spec};
-use super::gate::Gate;
+use super::gate::{Gate, Held};
 use crate::harness::deployments::{assert_succeeded, end, request};
 use crate::harness::ledger;
 use crate::harness::module::{self};
@@ -19,6 +19,35 @@ pub(crate) const RUNNER: &str = "far-away";
 pub(crate) const AGENT: &str = "companion";
 /// What an agent hears of, it does within this time.
 const LIMIT: Duration = Duration::from_mins(3);
+
+/// Who is killed, and comes back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Victims {
+    Agent,
+    Canyon,
+    Both,
+}
+
+impl Victims {
+    /// Kills them while a request is held, which is lost with them, and starts them again.
+    pub(crate) async fn die_and_return(self, world: &mut World, agent: &mut Agent, held: Held) {
+        let is_agent = matches!(self, Self::Agent | Self::Both);
+        let is_canyon = matches!(self, Self::Canyon | Self::Both);
+        if is_agent {
+            agent.kill();
+        }
+        if is_canyon {
+            world.site.server.kill();
+        }
+        held.lose();
+        if is_agent {
+            agent.start_again();
+        }
+        if is_canyon {
+            world.site.server.restart().await;
+        }
+    }
+}
 
 /// A server, its runner of agents, and the way of agents to it.
 pub(crate) struct World {

@@ -92,25 +92,30 @@ impl Site {
 
     /// The whole log.
     pub(crate) async fn log(&self, id: &str) -> String {
-        self.stream(id, Stream::Log).await
+        log(&self.client, id).await
     }
 
     /// What OpenTofu said in its `-json` lines.
     pub(crate) async fn events(&self, id: &str) -> Vec<Value> {
-        let text = self.stream(id, Stream::Events).await;
+        let text = whole(&self.client, id, Stream::Events).await;
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
+}
 
-    async fn stream(&self, id: &str, stream: Stream) -> String {
-        let (mut text, mut offset) = (Vec::new(), 0);
-        loop {
-            let part = self.client.log_part(id, stream, offset, 0).await.unwrap();
-            if part.bytes.is_empty() {
-                return String::from_utf8(text).unwrap();
-            }
-            text.extend_from_slice(&part.bytes);
-            offset = part.next_offset;
+/// The whole log of a deployment.
+pub(crate) async fn log(client: &Client, id: &str) -> String {
+    whole(client, id, Stream::Log).await
+}
+
+async fn whole(client: &Client, id: &str, stream: Stream) -> String {
+    let (mut text, mut offset) = (Vec::new(), 0);
+    loop {
+        let part = client.log_part(id, stream, offset, 0).await.unwrap();
+        if part.bytes.is_empty() {
+            return String::from_utf8(text).unwrap();
         }
+        text.extend_from_slice(&part.bytes);
+        offset = part.next_offset;
     }
 }
 

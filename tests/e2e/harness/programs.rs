@@ -1,9 +1,13 @@
-//! Where the real programs are.
+//! Where the real programs are, and what none of them may say.
 
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+
+/// How what is secret begins: Canyon's tokens of each kind (`canyon_identity::bearer`), and what a key or an issuer has
+/// signed.
+const SECRETS: [&str; 6] = ["cya_", "cyc_", "cyj_", "cyr_", "cyw_", "eyJ"];
 
 /// The path in `variable`, which `scripts/test` sets.
 pub(crate) fn given(variable: &str) -> PathBuf {
@@ -56,4 +60,18 @@ pub(crate) fn with_runner(folder: &Path, text: &str) {
         fs::copy(built().join("canyon"), &canyon).unwrap();
     }
     script(&folder.join("canyon-runner"), text);
+}
+
+/// Nothing secret stands in what a program has said, from its first line to its last.
+#[track_caller]
+pub(crate) fn assert_no_secret(whose: &str, said: &str) {
+    assert!(!said.is_empty(), "{whose} is empty: nothing was looked through");
+    for line in said.lines() {
+        for secret in SECRETS {
+            // The message goes where logs go, and so has what leads to the secret alone.
+            if let Some((before, _)) = line.split_once(secret) {
+                panic!("`{secret}…` stands in {whose}, after: {before}");
+            }
+        }
+    }
 }

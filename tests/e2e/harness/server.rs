@@ -168,7 +168,11 @@ impl Drop for Server {
         if std::thread::panicking() {
             // For whoever reads the failure: the folder goes now.
             println!("{}", self.log());
+            return;
         }
+        // Without exception: `canyon local` names the file that its token is in, and never says the token.
+        let said = fs::read(self.path("server.log")).unwrap();
+        programs::assert_no_secret("the server's log", &String::from_utf8_lossy(&said));
     }
 }
 

@@ -1,6 +1,7 @@
 //! `canyon-agent`, in a process of its own.
 
-use crate::canyon::{Canyon, ORG, RUNNER};
+use crate::behaviour::until;
+use crate::canyon::{AGENT, Canyon, ORG, RUNNER};
 use secrecy::ExposeSecret as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ pub(crate) async fn command(canyon: &Canyon, folder: &Path, variables: Variables
         .env("CANYON_API_URL", &canyon.url)
         .env("CANYON_RUNNER_PATH", format!("{ORG}/{RUNNER}"))
         .env("CANYON_TOKEN", canyon.agents_token().await.expose_secret())
-        .env("CANYON_AGENT_NAME", "companion")
+        .env("CANYON_AGENT_NAME", AGENT)
         // Twenty starts at once, and those that linger.
         .env("CANYON_AGENT_CONCURRENCY", "30")
         .env("CANYON_AGENT_STATE_DIR", folder.join("state"))
@@ -31,6 +32,8 @@ pub(crate) async fn command(canyon: &Canyon, folder: &Path, variables: Variables
 /// It ends with this value. Its jobs are the bed's.
 pub(crate) struct Agent {
     folder: TempDir,
+    /// With the one token that the agent has: with another it would be another agent.
+    command: Command,
     child: Child,
 }
 
@@ -39,19 +42,19 @@ impl Agent {
     pub(crate) async fn start(canyon: &Canyon, variables: Variables) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = File::create(folder.path().join("log")).unwrap();
-        let child = command(canyon, folder.path(), variables)
-            .await
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        Self { folder, child }
+        let mut command = command(canyon, folder.path(), variables).await;
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        let child = command.spawn().unwrap();
+        Self { folder, command, child }
     }
 
-    /// Where a job's process works.
-    pub(crate) fn work(&self, job: &Path) -> PathBuf {
-        self.folder.path().join("state/jobs").join(job).join("work")
+    /// Kills it at once, as `kill -9` does, starts it again, and waits for its next session.
+    pub(crate) async fn restart(&mut self, canyon: &Canyon) {
+        let before = canyon.sessions().await;
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.child = self.command.spawn().unwrap();
+        until("the agent is back", async || canyon.sessions().await > before).await;
     }
 }
 

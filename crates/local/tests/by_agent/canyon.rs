@@ -46,6 +46,8 @@ use uuid::Uuid;
 
 pub(crate) const ORG: &str = "acme";
 pub(crate) const RUNNER: &str = "far";
+/// The one agent.
+pub(crate) const AGENT: &str = "companion";
 
 /// Ends with the test's runtime.
 pub(crate) struct Canyon {
@@ -121,6 +123,12 @@ impl Canyon {
         let (secret, stored) = self.token(Role::Agent);
         self.app.table.create_token(&stored, &record()).await.unwrap();
         secret
+    }
+
+    /// How many sessions the agent has begun.
+    pub(crate) async fn sessions(&self) -> u64 {
+        let found = self.app.table.agent(self.org, &AGENT.parse().unwrap()).await.unwrap();
+        found.map_or(0, |agent| agent.sessions)
     }
 
     fn token(&self, role: Role) -> (SecretString, TokenRecord) {

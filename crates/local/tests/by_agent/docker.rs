@@ -1,12 +1,11 @@
 //! Containers of a real Docker engine, by its agent.
 
-use crate::agent::Agent;
 use crate::bed::{ACT_IMAGE, Facts, act_image};
 use crate::behaviour::{Act, behaves};
-use crate::canyon::Canyon;
 use crate::check;
 use crate::far::{Bed, Far, Place, settings};
 use crate::notes::Notes;
+use crate::restart;
 use canyon_dispatch::JobRef;
 use serde_json::json;
 use std::process::Command;
@@ -20,11 +19,23 @@ struct Engine {
 
 impl Bed for Engine {
     fn tell(&self, job: &JobRef, act: Act) {
-        Bed::tell(&self.notes, job, act);
+        self.notes.tell_job(job, act);
     }
 
-    fn noted(&self, far: (&Canyon, &Agent), job: &JobRef, what: &str) -> usize {
-        Bed::noted(&self.notes, far, job, what)
+    fn noted(&self, job: &JobRef, what: &str) -> usize {
+        self.notes.noted_by(job, what)
+    }
+
+    fn lives(&self, job: &JobRef) -> bool {
+        let label = format!("label=canyon.dev/deployment={}", job.deployment);
+        // Of all containers it names those that run.
+        let answer = Command::new("docker")
+            .args(["ps", "--quiet", "--filter", &label])
+            .env("DOCKER_HOST", Facts::of_cluster().get("DOCKER_HOST"))
+            .output()
+            .unwrap();
+        assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+        !answer.stdout.is_empty()
     }
 }
 
@@ -59,6 +70,11 @@ async fn far() -> Far<Engine> {
 }
 
 behaves! { far().await }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_was_killed_goes_on_with_its_job_when_it_is_back() {
+    restart::it_goes_on_with_its_job(&mut far().await).await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {

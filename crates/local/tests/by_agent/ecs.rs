@@ -1,29 +1,36 @@
 //! Tasks of a strict ECS that are containers which really run, by the agent of the account.
 
-use crate::agent::Agent;
 use crate::bed::{ACT_IMAGE, Facts, act_image};
 use crate::behaviour::{Act, behaves};
-use crate::canyon::Canyon;
 use crate::check;
 use crate::ecs_bed::{ACCOUNT, Account, LOG_GROUP, REGION};
 use crate::far::{Bed, Far, Place, settings};
 use crate::notes::Notes;
+use crate::restart;
 use canyon_dispatch::JobRef;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The account. It ends with the test, and its containers do.
 struct Tasks {
     notes: Notes,
-    _account: Account,
+    account: Account,
 }
 
 impl Bed for Tasks {
     fn tell(&self, job: &JobRef, act: Act) {
-        Bed::tell(&self.notes, job, act);
+        self.notes.tell_job(job, act);
     }
 
-    fn noted(&self, far: (&Canyon, &Agent), job: &JobRef, what: &str) -> usize {
-        Bed::noted(&self.notes, far, job, what)
+    fn noted(&self, job: &JobRef, what: &str) -> usize {
+        self.notes.noted_by(job, what)
+    }
+
+    fn lives(&self, job: &JobRef) -> bool {
+        // The organization comes first, for which the agent has a name of its own.
+        let end = format!("-{}-{}", job.deployment.0.simple(), job.attempt);
+        let is_its = |task: &&Value| task["startedBy"].as_str().unwrap().ends_with(&end);
+        let tasks = self.account.all_tasks();
+        tasks.iter().filter(is_its).any(|task| task["containers"][0]["lastStatus"] != "STOPPED")
     }
 }
 
@@ -47,7 +54,7 @@ async fn place() -> Place<Tasks> {
         [("REGION", REGION), ("CLUSTER", "jobs"), ("SUBNETS", "subnet-0a"), ("IMAGE", ACT_IMAGE)];
     let mut variables = settings("ecs", Some(&notes), &data);
     variables.extend(account.in_place_variables().await);
-    Place { bed: Tasks { notes, _account: account }, definition, variables }
+    Place { bed: Tasks { notes, account }, definition, variables }
 }
 
 // What a task wrote stays in its log group.
@@ -57,6 +64,11 @@ behaves! { Far::at(place().await).await;
     of_many_starts_at_once_one_runs,
     a_job_is_asked_once_and_lives_until_it_ends,
     a_living_job_is_not_forgotten,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_was_killed_goes_on_with_its_job_when_it_is_back() {
+    restart::it_goes_on_with_its_job(&mut Far::at(place().await).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

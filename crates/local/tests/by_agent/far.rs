@@ -15,7 +15,9 @@ pub(crate) trait Bed: Sync {
     /// Says to a job that is to be started what it is to do.
     fn tell(&self, job: &JobRef, act: Act);
     /// How often the job noted `what`.
-    fn noted(&self, far: (&Canyon, &Agent), job: &JobRef, what: &str) -> usize;
+    fn noted(&self, job: &JobRef, what: &str) -> usize;
+    /// Whether the job lives, asked where it runs and not of the agent.
+    fn lives(&self, job: &JobRef) -> bool;
 }
 
 /// Where an agent is, a runner whose jobs it can start there, and its settings.
@@ -57,17 +59,21 @@ impl<B: Bed> Platform for Far<B> {
     }
 
     fn noted(&self, job: &JobRef, what: &str) -> usize {
-        self.bed.noted((&self.canyon, &self.agent), job, what)
+        self.bed.noted(job, what)
+    }
+
+    fn lives(&self, job: &JobRef) -> Option<bool> {
+        Some(self.bed.lives(job))
     }
 }
 
 /// Containers ask what to do and say what they did where they are told that Canyon is.
-impl Bed for Notes {
-    fn tell(&self, job: &JobRef, act: Act) {
+impl Notes {
+    pub(crate) fn tell_job(&self, job: &JobRef, act: Act) {
         self.tell(name_of(job), act.word());
     }
 
-    fn noted(&self, _: (&Canyon, &Agent), job: &JobRef, what: &str) -> usize {
+    pub(crate) fn noted_by(&self, job: &JobRef, what: &str) -> usize {
         self.count(&name_of(job), what)
     }
 }

@@ -1,14 +1,17 @@
 //! Jobs of a real cluster, by its agent, which has the rights that the documentation asks for and no others.
 
-use crate::agent::Agent;
 use crate::bed::{ACCOUNT, ACT_IMAGE, Facts};
 use crate::behaviour::{Act, behaves};
-use crate::canyon::Canyon;
 use crate::check;
 use crate::far::{Bed, Far, Place, settings};
+use crate::restart;
 use canyon_dispatch::JobRef;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 /// A namespace, and the file by which the agent finds the cluster.
 struct Cluster {
@@ -18,12 +21,24 @@ struct Cluster {
 
 impl Bed for Cluster {
     fn tell(&self, job: &JobRef, act: Act) {
-        Bed::tell(&self.bed.notes, job, act);
+        self.bed.notes.tell_job(job, act);
     }
 
-    fn noted(&self, far: (&Canyon, &Agent), job: &JobRef, what: &str) -> usize {
-        Bed::noted(&self.bed.notes, far, job, what)
+    fn noted(&self, job: &JobRef, what: &str) -> usize {
+        self.bed.notes.noted_by(job, what)
     }
+
+    fn lives(&self, job: &JobRef) -> bool {
+        let label = format!("canyon.dev/deployment={}", job.deployment);
+        let (pods, its) = (self.bed.api::<Pod>(), ListParams::default().labels(&label));
+        let found = block_in_place(|| Handle::current().block_on(pods.list(&its))).unwrap();
+        !found.items.iter().all(has_ended)
+    }
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 fn kubeconfig(token: &str) -> Value {
@@ -65,6 +80,11 @@ async fn place() -> Place<Cluster> {
 }
 
 behaves! { Far::at(place().await).await }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_was_killed_goes_on_with_its_job_when_it_is_back() {
+    restart::it_goes_on_with_its_job(&mut Far::at(place().await).await).await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {

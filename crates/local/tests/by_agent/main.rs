@@ -28,3 +28,4 @@ mod kubernetes;
 mod local;
 #[path = "../../../../launcher/dispatch/tests/suite/notes.rs"]
 mod notes;
+mod restart;

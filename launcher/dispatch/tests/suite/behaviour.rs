@@ -8,6 +8,10 @@ use secrecy::SecretString;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use uuid::Uuid;
 
+/// How long a living job that is to be forgotten is left in peace at least. Its agent has heard of it long before, and
+/// is three times as patient. That nothing happens can only be waited for.
+const PEACE: Duration = Duration::from_secs(5);
+
 /// What a job is to do.
 #[derive(Clone, Copy)]
 pub(crate) enum Act {
@@ -41,6 +45,11 @@ pub(crate) trait Platform: Sync {
     fn launch(&self, job: JobRef, act: Act) -> Launch;
     /// How often the job noted `what`: `started` or `asked`.
     fn noted(&self, job: &JobRef, what: &str) -> usize;
+    /// Whether the job lives, as the platform has it whatever the kind says. `None` where the kind asks the platform
+    /// itself, with nobody in between.
+    fn lives(&self, _: &JobRef) -> Option<bool> {
+        None
+    }
 }
 
 /// Every rule as a test of its own, each on a platform of its own; or those that are named, where a kind keeps the rest
@@ -90,7 +99,14 @@ pub(crate) async fn until_gone(kind: &(impl Dispatcher + ?Sized), job: &JobRef) 
         .await;
 }
 
-async fn running<P: Platform>(platform: &P, act: Act) -> JobRef {
+/// Waits until the job is gone, and not by the kind's word alone.
+pub(crate) async fn until_dead<P: Platform>(platform: &P, kind: &P::Kind, job: &JobRef) {
+    until_gone(kind, job).await;
+    assert_ne!(platform.lives(job), Some(true), "what is said to be gone lives");
+}
+
+/// Starts a job, and waits until it runs and is seen.
+pub(crate) async fn running<P: Platform>(platform: &P, act: Act) -> JobRef {
     let job = new_job();
     let started = platform.dispatcher().start(&platform.launch(job.clone(), act)).await.unwrap();
     assert_eq!(matches!(started, Started::Now(_)), P::TELLS_FIRST, "{started:?}");
@@ -99,6 +115,7 @@ async fn running<P: Platform>(platform: &P, act: Act) -> JobRef {
     let kind = platform.dispatcher();
     if !matches!(act, Act::Writes) {
         until("the job is seen", async || kind.observe(&job).await == Observation::Alive).await;
+        assert_ne!(platform.lives(&job), Some(false), "what is seen to live is not there");
     }
     job
 }
@@ -121,9 +138,9 @@ pub(crate) async fn a_second_start_finds_the_first_dead_or_alive(platform: &impl
     let again = platform.launch(job.clone(), Act::UntilAsked);
     assert!(matches!(kind.start(&again).await.unwrap(), Started::Already(_)));
     kind.stop(&job, StopMode::Kill).await.unwrap();
-    until_gone(&*kind, &job).await;
+    until_dead(platform, &*kind, &job).await;
     assert!(matches!(kind.start(&again).await.unwrap(), Started::Already(_)));
-    until_gone(&*kind, &job).await;
+    until_dead(platform, &*kind, &job).await;
     assert_eq!(platform.noted(&job, "started"), 1);
 }
 
@@ -143,7 +160,7 @@ pub(crate) async fn of_many_starts_at_once_one_runs<P: Platform>(platform: &P) {
     assert_eq!(now, usize::from(P::TELLS_FIRST));
     until("the job runs", async || platform.noted(&job, "started") > 0).await;
     kind.stop(&job, StopMode::Kill).await.unwrap();
-    until_gone(&*kind, &job).await;
+    until_dead(platform, &*kind, &job).await;
     assert_eq!(platform.noted(&job, "started"), 1);
 }
 
@@ -159,18 +176,18 @@ pub(crate) async fn a_job_is_asked_once_and_lives_until_it_ends(platform: &impl 
     assert_eq!(platform.noted(&job, "asked"), 1);
     assert_eq!(kind.observe(&job).await, Observation::Alive);
     kind.stop(&job, StopMode::Kill).await.unwrap();
-    until_gone(&*kind, &job).await;
+    until_dead(platform, &*kind, &job).await;
 
     let job = running(platform, Act::UntilAsked).await;
     kind.stop(&job, StopMode::Graceful).await.unwrap();
-    until_gone(&*kind, &job).await;
+    until_dead(platform, &*kind, &job).await;
     assert_eq!(platform.noted(&job, "asked"), 1);
 }
 
 pub(crate) async fn what_a_dead_job_wrote_is_there_until_it_is_forgotten(platform: &impl Platform) {
     let kind = platform.dispatcher();
     let job = running(platform, Act::Writes).await;
-    until_gone(&*kind, &job).await;
+    until_dead(platform, &*kind, &job).await;
     for stream in [TailStream::Log, TailStream::Events] {
         for (offset, rest) in [(0, "012345678\n"), (7, "78\n"), (10, ""), (99, "")] {
             assert_eq!(kind.tail(&job, stream, offset).await.unwrap(), rest.as_bytes());
@@ -187,6 +204,22 @@ pub(crate) async fn a_living_job_is_not_forgotten<P: Platform>(platform: &P) {
     let job = running(platform, Act::UntilAsked).await;
     assert_eq!(kind.forget(&job).await, P::OF_LIVING);
     assert_eq!(kind.observe(&job).await, Observation::Alive);
-    kind.stop(&job, StopMode::Kill).await.unwrap();
-    until_gone(&*kind, &job).await;
+    match P::OF_LIVING {
+        Remains::Nothing => it_may_end_and_is_asked_to_then(platform, &job).await,
+        Remains::Job => {
+            kind.stop(&job, StopMode::Kill).await.unwrap();
+            until_dead(platform, &*kind, &job).await;
+        }
+    }
+}
+
+/// Nobody comes back for the job but its agent. That gives it time to end by itself, and then asks it to.
+async fn it_may_end_and_is_asked_to_then<P: Platform>(platform: &P, job: &JobRef) {
+    let kind = platform.dispatcher();
+    tokio::time::sleep(PEACE).await;
+    assert_eq!(kind.observe(job).await, Observation::Alive);
+    assert_ne!(platform.lives(job), Some(false), "it was killed");
+    assert_eq!(platform.noted(job, "asked"), 0);
+    until_dead(platform, &*kind, job).await;
+    assert_eq!(platform.noted(job, "asked"), 1);
 }

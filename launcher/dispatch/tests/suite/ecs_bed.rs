@@ -80,7 +80,7 @@ impl Account {
         change(&mut state);
         let config = folder.path().join("state.json");
         std::fs::write(&config, state.to_string()).unwrap();
-        let (program, addresses) = start(&config);
+        let (program, addresses) = start(&["strict.ecs", "--believe"], &config);
         let clock = Arc::<Ahead>::default();
         let platform = platform(folder.path(), &addresses, &clock, Arc::new(NoPace));
         let runner = RunnerUuid(Uuid::now_v7());
@@ -304,11 +304,14 @@ fn state(behaviour: &Value) -> Value {
     json!({ "aws": { "accounts": { ACCOUNT: account }, "ecs": behaviour } })
 }
 
-fn start(config: &Path) -> (Child, HashMap<String, String>) {
+/// A module of `tests` with its arguments, and where its servers are.
+pub(crate) fn start(module: &[&str], config: &Path) -> (Child, HashMap<String, String>) {
     let missing = "CANYON_TEST_AWS_PYTHON is not set; run ./scripts/setup aws-tools";
     let python = std::env::var("CANYON_TEST_AWS_PYTHON").unwrap_or_else(|_| panic!("{missing}"));
     let mut program = Command::new(python)
-        .args(["-m", "strict.ecs", "--believe", "--config"])
+        .args(["-B", "-m"])
+        .args(module)
+        .arg("--config")
         .arg(config)
         .current_dir(tests_folder())
         .stdin(Stdio::piped())
@@ -322,7 +325,7 @@ fn start(config: &Path) -> (Child, HashMap<String, String>) {
             None => return (program, addresses),
         };
     }
-    panic!("strict.ecs ended: {:?}", program.wait());
+    panic!("{module:?} ended: {:?}", program.wait());
 }
 
 fn platform(

@@ -3,6 +3,7 @@
 use crate::bed::{Facts, issuer_of_canyon};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::spawn;
@@ -95,6 +96,10 @@ pub(crate) async fn issuer(facts: &Facts) -> SocketAddr {
             let _ = client.write_all(answer.as_bytes());
         }
     });
-    std::fs::write(facts.get("ISSUER_TARGET_FILE"), address.to_string()).unwrap();
+    // At once: another test may do the same meanwhile, and neither must find half of it.
+    let target = Path::new(facts.get("ISSUER_TARGET_FILE"));
+    let new = target.with_extension(address.port().to_string());
+    std::fs::write(&new, address.to_string()).unwrap();
+    std::fs::rename(&new, target).unwrap();
     address
 }

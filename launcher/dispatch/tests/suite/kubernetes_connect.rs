@@ -228,7 +228,7 @@ async fn a_client_certificate_is_enough_and_a_proxy_is_used() {
 }
 
 /// Gives `user` what Canyon's account may do.
-async fn bind(bed: &Bed, user: &str) {
+pub(crate) async fn bind(bed: &Bed, user: &str) {
     let subject = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user });
     let change = Patch::Merge(json!({ "subjects": [subject] }));
     bed.api::<RoleBinding>().patch("canyon", &PatchParams::default(), &change).await.unwrap();

@@ -19,19 +19,19 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 /// What a pod of the namespace's account `canyon` has in its folder.
-fn account_folder(token: &str) -> TempDir {
+pub(crate) fn account_folder(token: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("token"), token).unwrap();
     std::fs::copy(Facts::of_cluster().get("CA_FILE"), folder.path().join("ca.crt")).unwrap();
     folder
 }
 
-fn in_cluster(folder: &Path) -> ClusterSource {
+pub(crate) fn in_cluster(folder: &Path) -> ClusterSource {
     let server = Facts::of_cluster().get("SERVER").to_owned();
     ClusterSource::InCluster { server, folder: folder.to_owned() }
 }
 
-fn defaults() -> JobDefaults {
+pub(crate) fn defaults() -> JobDefaults {
     JobDefaults { image: Some(ACT_IMAGE.to_owned()), ..JobDefaults::default() }
 }
 
@@ -42,7 +42,11 @@ fn configuration(bed: &Bed) -> Value {
     json!({ "type": "kubernetes-agent", "job": job })
 }
 
-fn kind_of(bed: &Bed, source: ClusterSource, defaults: JobDefaults) -> Arc<dyn Dispatcher> {
+pub(crate) fn kind_of(
+    bed: &Bed,
+    source: ClusterSource,
+    defaults: JobDefaults,
+) -> Arc<dyn Dispatcher> {
     let platform = Arc::new(KubernetesPlatform::in_place(source, defaults));
     platform.dispatcher(&bed.target(configuration(bed)))
 }

@@ -17,6 +17,9 @@ mod docker_bed;
 mod docker_engine;
 #[cfg(all(feature = "docker", feature = "kubernetes"))]
 mod docker_registry;
+// What starts its servers is ECS's.
+#[cfg(all(feature = "ecs", feature = "kubernetes"))]
+mod eks_bed;
 #[cfg(feature = "kubernetes")]
 mod forwarder;
 // It runs its containers on the cluster's node.
@@ -32,6 +35,8 @@ mod ecs_lists;
 mod kubernetes;
 #[cfg(feature = "kubernetes")]
 mod kubernetes_connect;
+#[cfg(all(feature = "ecs", feature = "kubernetes"))]
+mod kubernetes_eks;
 #[cfg(feature = "kubernetes")]
 mod kubernetes_in_place;
 #[cfg(feature = "kubernetes")]

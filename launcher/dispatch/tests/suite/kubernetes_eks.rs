@@ -1,0 +1,68 @@
+//! An agent that finds its cluster at EKS, and comes to it as the role that it has.
+
+use crate::bed::Bed;
+use crate::behaviour::{new_job, until, until_gone};
+use crate::eks_bed::{AGENT, BLIND, CLUSTER, Eks, STRANGER};
+use crate::kubernetes::acting;
+use crate::kubernetes_in_place::{account_folder, defaults, in_cluster, kind_of};
+use canyon_dispatch::kubernetes::KubernetesPlatform;
+use canyon_dispatch::{Dispatcher, Remains, Started, StopMode, Then};
+use canyon_domain::deadline::Observation;
+use canyon_domain::failure::FailureClass;
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::ListParams;
+
+/// Waits until the API server has heard of the right; that is all that may be missing.
+async fn until_bound(kind: &dyn Dispatcher) {
+    until("the right is there", async || match kind.jobs().await {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(error.to_string().contains(" is forbidden: "), "{error}");
+            false
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_with_an_access_entry_starts_a_job_sees_it_and_ends_it() {
+    let bed = Bed::new().await;
+    let eks = Eks::before(&bed).await;
+    let source = eks.cluster(CLUSTER, AGENT).await;
+    let kind = kind_of(&bed, source.clone(), defaults());
+    until_bound(&*kind).await;
+    let launch = acting(&bed, new_job(), "until-asked");
+    assert_eq!(kind.start(&launch).await.unwrap(), Started::Now(None));
+    assert_eq!(kind.start(&launch).await.unwrap(), Started::Already(None));
+    until("it runs", async || kind.observe(&launch.job).await == Observation::Alive).await;
+    kind.stop(&launch.job, StopMode::Kill).await.unwrap();
+    until_gone(&*kind, &launch.job).await;
+    assert_eq!(kind.forget(&launch.job).await, Remains::Nothing);
+
+    // It is the cluster that an agent in one of its pods is in.
+    let folder = account_folder(&bed.token);
+    let place = async |source| KubernetesPlatform::in_place(source, defaults()).place().await;
+    let by_pod = place(in_cluster(folder.path())).await.unwrap();
+    assert_eq!(place(source).await.unwrap(), by_pod);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_lacks_the_entry_the_right_to_look_or_the_cluster_is_told_which_and_starts_nothing() {
+    let bed = Bed::new().await;
+    let eks = Eks::before(&bed).await;
+    until_bound(&*kind_of(&bed, eks.cluster(CLUSTER, AGENT).await, defaults())).await;
+    for (name, role, words) in [
+        (CLUSTER, STRANGER, ["401 Unauthorized", "an access entry for exactly this role"]),
+        (CLUSTER, BLIND, ["cannot be described: AccessDeniedException", "eks:DescribeCluster"]),
+        ("another", AGENT, ["the agent's EKS cluster `another` in eu-central-1", "does not exist"]),
+    ] {
+        let kind = kind_of(&bed, eks.cluster(name, role).await, defaults());
+        let error = kind.start(&acting(&bed, new_job(), "writes")).await.unwrap_err();
+        assert_eq!((error.failure.class, error.then), (FailureClass::Config, Then::End), "{error}");
+        for word in words {
+            assert!(error.to_string().contains(word), "`{word}` is not in: {error}");
+        }
+    }
+    let jobs = bed.api::<Job>().list(&ListParams::default()).await.unwrap().items;
+    assert!(jobs.is_empty(), "{jobs:?}");
+}
