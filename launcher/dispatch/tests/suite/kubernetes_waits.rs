@@ -7,7 +7,7 @@ use canyon_dispatch::{Dispatcher, JobRef, StopMode};
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota, ServiceAccount};
-use kube::api::{DeleteParams, EvictParams, ListParams};
+use kube::api::{DeleteParams, EvictParams, ListParams, PostParams};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +98,21 @@ async fn a_service_account_that_is_missing_is_named() {
     assert!(failure.message.contains(r#"serviceaccount "canyon-runner" not found"#), "{failure:?}");
 }
 
+/// A quota that was made a moment ago may let a pod pass still.
+async fn no_pod_is_taken(bed: &Bed) -> bool {
+    let security = json!({
+        "allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": { "drop": ["ALL"] },
+        "seccompProfile": { "type": "RuntimeDefault" },
+    });
+    let pod = json!({
+        "metadata": { "name": "probe" },
+        "spec": { "containers": [{ "name": "probe", "image": "probe", "securityContext": security }] },
+    });
+    let tried = PostParams { dry_run: true, ..PostParams::default() };
+    let answer = bed.api::<Pod>().create(&tried, &serde_json::from_value(pod).unwrap()).await;
+    answer.is_err_and(|error| error.to_string().contains("exceeded quota"))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_quota_is_waited_for() {
     let bed = Bed::new().await;
@@ -105,6 +120,7 @@ async fn a_full_quota_is_waited_for() {
         "metadata": { "name": "none" }, "spec": { "hard": { "pods": "0" } },
     }))
     .await;
+    until("the API server counts", async || no_pod_is_taken(&bed).await).await;
     let (kind, job) = start(&bed, "writes", json!({})).await;
     waits_for(&*kind, &job, "exceeded quota").await;
     kind.stop(&job, StopMode::Graceful).await.unwrap();
