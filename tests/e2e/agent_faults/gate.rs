@@ -80,6 +80,8 @@ struct Shared {
     cut: AtomicBool,
     recorded: Mutex<Vec<Recorded>>,
     trap: Mutex<Option<Trap>>,
+    /// Deployments that no trap is set for any more.
+    past: Mutex<Vec<String>>,
 }
 
 /// The way of an agent to Canyon.
@@ -125,6 +127,7 @@ impl Gate {
             cut: AtomicBool::new(false),
             recorded: Mutex::default(),
             trap: Mutex::default(),
+            past: Mutex::default(),
         });
         let router = Router::new().fallback(pass_on).with_state(shared.clone());
         // Ends with the test's runtime.
@@ -137,6 +140,11 @@ impl Gate {
         let (caught, waiting) = oneshot::channel();
         *self.shared.trap.lock().unwrap() = Some(Trap { step, side, caught });
         Waiting(waiting)
+    }
+
+    /// A word about this deployment that comes late is none of the steps that a test waits for.
+    pub(crate) fn is_past(&self, id: &str) {
+        self.shared.past.lock().unwrap().push(id.to_owned());
     }
 
     /// Nothing passes from now on, or everything again.
@@ -167,7 +175,8 @@ impl Shared {
         answer: Option<&Value>,
     ) -> Option<oneshot::Receiver<bool>> {
         let mut trap = self.trap.lock().unwrap();
-        let is_meant = |trap: &Trap| trap.side == side && asked.is(trap.step, answer);
+        let past = self.past.lock().unwrap();
+        let is_meant = |trap: &Trap| trap.side == side && asked.is(trap.step, answer, &past);
         if !trap.as_ref().is_some_and(is_meant) {
             return None;
         }
@@ -186,10 +195,11 @@ struct Asked {
 }
 
 impl Asked {
-    fn is(&self, step: Step, answer: Option<&Value>) -> bool {
+    fn is(&self, step: Step, answer: Option<&Value>, past: &[String]) -> bool {
         let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let is_past = |item: &Value| past.iter().any(|id| item["job"]["deployment"] == **id);
         let has = |list: &Value, wanted: &dyn Fn(&Value) -> bool| {
-            list.as_array().is_some_and(|items| items.iter().any(wanted))
+            list.as_array().is_some_and(|items| items.iter().any(|it| !is_past(it) && wanted(it)))
         };
         let on = |end: &str| self.path.ends_with(end);
         let reports =

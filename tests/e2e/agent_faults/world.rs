@@ -156,7 +156,8 @@ impl World {
             let left: Vec<_> = agent.jobs().into_iter().filter(|job| job.starts_with(id)).collect();
             let working = agent.working_for(id);
             if left.is_empty() && working.is_empty() {
-                return;
+                // That it has cleared the job away, the agent says after it has.
+                return self.gate.is_past(id);
             }
             let late = Instant::now() > deadline;
             let logs = || format!("{}\n{}", agent.log(), self.site.server.log());
