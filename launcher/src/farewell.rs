@@ -1,12 +1,12 @@
 //! After the end of a deployment: it is told, what its job left is cleared away, and what nobody waits
 //! for is ended.
 
+use crate::strays::Strays;
 use crate::tend::Why;
 use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::{Dispatcher, JobRef, Remains};
 use canyon_domain::deployment::{Deployment, Status};
 use canyon_store::deployment_lists::Due;
-use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const STAY_LOOKS: u32 = 60;
 /// Between two of them.
 pub const STAY_PAUSE: Duration = Duration::from_secs(5);
 /// How long after an end somebody comes back for a job that still lives. Its stop was tried before.
-const COME_BACK: Duration = Duration::from_mins(15);
+pub(crate) const COME_BACK: Duration = Duration::from_mins(15);
 
 /// Until somebody comes back for an end that could not be told, or whose job lingers.
 const AGAIN: Duration = Duration::from_mins(3);
@@ -90,19 +90,6 @@ impl Launcher {
         self.prove_end(due, deployment, &site).await
     }
 
-    /// Whose jobs are strays by now, if that is to be seen: those of deployments that had ended by then.
-    fn strays_until(&self, deployment: &Deployment, why: Why) -> Option<Timestamp> {
-        let now = self.clock.now();
-        match why {
-            // A job that has delivered its result a moment ago is no stray, and ends by itself. But where nobody
-            // comes back, what a process did not clear away before its own end is found at a later one.
-            Why::Ended => Some(now - COME_BACK),
-            Why::Due | Why::Told | Why::JobGone => {
-                (deployment.status != Status::Succeeded).then_some(now)
-            }
-        }
-    }
-
     async fn forget(
         &self,
         due: Due,
@@ -114,8 +101,8 @@ impl Launcher {
         self.prove_end(due, deployment, &site).await?;
         // Without it, nobody could clear away what is left.
         let Ok(dispatcher) = site.dispatcher else { return Ok(Left::Nothing) };
-        if let Some(until) = self.strays_until(deployment, why) {
-            self.end_strays(due.org, &deployment.runner, &dispatcher, until).await?;
+        if let Some(which) = strays(deployment, why) {
+            self.end_strays(due.org, &deployment.runner, &dispatcher, which).await?;
         }
         let mut left = if why == Why::Told { FAREWELL } else { Duration::ZERO };
         loop {
@@ -127,6 +114,18 @@ impl Launcher {
             }
             tokio::time::sleep(FAREWELL_PAUSE).await;
             left = left.saturating_sub(FAREWELL_PAUSE);
+        }
+    }
+}
+
+/// What to look for after this end, if anything.
+fn strays(deployment: &Deployment, why: Why) -> Option<Strays> {
+    match why {
+        // Its own job has delivered a result a moment ago. But where nobody comes back, what a process did not clear
+        // away before its own end is found at a later one.
+        Why::Ended => Some(Strays::OfLongEnded),
+        Why::Due | Why::Told | Why::JobGone => {
+            (deployment.status != Status::Succeeded).then_some(Strays::OfEnded)
         }
     }
 }

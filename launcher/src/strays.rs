@@ -3,6 +3,7 @@
 //! A start whose answer was lost, after which Canyon ended the attempt by a deadline, may have made a
 //! job all the same, minutes later. Its runner can claim nothing; but it costs money until it ends.
 
+use crate::farewell::COME_BACK;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{Dispatcher, JobRef, StopMode};
 use canyon_domain::deployment::Deployment;
@@ -18,18 +19,28 @@ const PAUSE: Duration = Duration::from_mins(10);
 /// For the end of those that are found. What is left is ended after the next look.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// When each runner's jobs were last looked through.
+/// The jobs of which deployments are strays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Strays {
+    /// Of all that have ended.
+    OfEnded,
+    /// Of those that ended a while ago: by themselves they would have ended by now.
+    OfLongEnded,
+}
+
+/// When each runner's jobs were last looked through, for either. The look that every end asks for must not stand in the
+/// way of the one that few ask for.
 #[derive(Debug, Default)]
-pub struct LastLooks(Mutex<HashMap<(OrgUuid, RunnerId), Timestamp>>);
+pub struct LastLooks(Mutex<HashMap<(OrgUuid, RunnerId, Strays), Timestamp>>);
 
 impl LastLooks {
     /// Whether it is time again; if so, it has been looked now.
-    fn begin(&self, runner: (OrgUuid, RunnerId), now: Timestamp) -> bool {
+    fn begin(&self, look: (OrgUuid, RunnerId, Strays), now: Timestamp) -> bool {
         let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = looks.get(&runner).copied().unwrap_or(Timestamp::MIN);
+        let last = looks.get(&look).copied().unwrap_or(Timestamp::MIN);
         let begins = now >= last.checked_add(PAUSE).unwrap_or(Timestamp::MAX);
         if begins {
-            looks.insert(runner, now);
+            looks.insert(look, now);
         }
         begins
     }
@@ -37,17 +48,22 @@ impl LastLooks {
 
 impl Launcher {
     /// Ends the jobs that the runner's platform still has for attempts that are over. Called after an
-    /// end that may have left one. Those of deployments that have ended since `until` end by themselves.
+    /// end that may have left one.
     pub(crate) async fn end_strays(
         &self,
         org: OrgUuid,
         runner: &RunnerId,
         dispatcher: &Arc<dyn Dispatcher>,
-        until: Timestamp,
+        which: Strays,
     ) -> Result<(), LaunchError> {
-        if !self.last_looks.begin((org, runner.clone()), self.clock.now()) {
+        let now = self.clock.now();
+        if !self.last_looks.begin((org, runner.clone(), which), now) {
             return Ok(());
         }
+        let until = match which {
+            Strays::OfEnded => now,
+            Strays::OfLongEnded => now - COME_BACK,
+        };
         let jobs = match dispatcher.jobs().await {
             Ok(jobs) => jobs,
             Err(error) => {

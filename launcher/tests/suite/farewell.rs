@@ -111,6 +111,12 @@ async fn what_nobody_cleared_away_goes_after_a_later_end_and_what_has_just_ended
         tasks.join_all().await;
         assert_eq!(platform.count("stop"), stops, "after {minutes} more minutes");
     }
+    // What Canyon itself ends may have left a stray, which is looked for at once.
+    let looks = platform.count("jobs");
+    *platform.refuses.lock().unwrap() = true;
+    let refused = world.accept(org).await;
+    world.tend(refused).await;
+    assert_eq!(platform.count("jobs"), looks + 1);
 }
 
 #[tokio::test]

@@ -146,7 +146,8 @@ fn refused(message: impl Into<String>) -> DispatchError {
     DispatchError::refused(FailureClass::Config, message)
 }
 
-/// Nothing was asked of the cluster yet. An agent that has no role anywhere has none the next time either.
+/// Nothing was asked of the cluster yet. An agent that has no role anywhere has none the next time either; a metadata
+/// service that cannot be reached at the agent's very first try looks the same (aws-config).
 fn without_credentials(error: &FederationError) -> DispatchError {
     match error {
         FederationError::Refused(_) => DispatchError::refused(error.class(), error.to_string()),
