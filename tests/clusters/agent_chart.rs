@@ -294,6 +294,17 @@ fn a_monitor_for_prometheus_is_made_where_it_is_asked_for() {
     for part in ["release: monitoring\n", "{ port: health, path: /metrics }"] {
         assert!(monitor.contains(part), "{monitor}");
     }
+    // An upgrade with the values of a chart that had none yet.
+    assert!(!template("x", &["podMonitor=null"]).done().contains(kind));
+}
+
+#[test]
+fn a_namespace_that_the_chart_makes_for_the_key_stays_with_it() {
+    let made = template("x", &["createNamespace=true"]).done();
+    let is_wanted =
+        |document: &&str| document.contains("kind: Namespace") && document.contains("name: \"x\"");
+    let namespace = made.split("\n---\n").find(is_wanted).unwrap();
+    assert!(namespace.contains("helm.sh/resource-policy: keep"), "{namespace}");
 }
 
 #[test]
