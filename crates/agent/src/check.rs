@@ -20,7 +20,7 @@ pub async fn check(settings: &Settings, definition: Option<&Path>) -> Exit {
     for warning in &settings.warnings {
         report.ok(Step::Settings, format!("but: {warning}"));
     }
-    match line::http_client(settings.ca_file.as_ref()) {
+    match line::http_client(settings.authorities.as_ref()) {
         Ok(http) => {
             network::check(settings, &http, &mut report).await;
             line_steps::check(settings, http, &mut report).await;

@@ -66,7 +66,7 @@ pub async fn run(settings: Settings, stop: Stop) -> Exit {
 }
 
 fn line_client(settings: &Settings) -> Result<reqwest::Client, Exit> {
-    line::http_client(settings.ca_file.as_ref()).map_err(Exit::Settings)
+    line::http_client(settings.authorities.as_ref()).map_err(Exit::Settings)
 }
 
 /// The same with a kind and a proof of the caller's.

@@ -55,7 +55,7 @@ pub struct Settings {
     /// Where its health is served.
     pub listen_health: Option<Listen>,
     /// Certificate authorities to trust besides the system's.
-    pub ca_file: Option<Authorities>,
+    pub authorities: Option<Authorities>,
     /// The program of local jobs.
     pub runner_program: Option<PathBuf>,
     /// What its operator should know.
@@ -234,7 +234,7 @@ impl Settings {
         let single = reader.truth("single").unwrap_or_default();
         let run_untagged_jobs = reader.truth("run_untagged_jobs");
         let listen_health = reader.parsed("listen_health", Listen::FORM);
-        let ca_file = authorities::read(layer, reader.faults);
+        let authorities = authorities::read(layer, reader.faults);
         let runner_program = layer.0.get("runner_program").map(|given| PathBuf::from(&given.value));
         let settings = (|| {
             Some(Self {
@@ -253,7 +253,7 @@ impl Settings {
                 single,
                 reserved: false,
                 listen_health,
-                ca_file,
+                authorities,
                 runner_program,
             })
         })();

@@ -78,11 +78,6 @@ impl BlobPrefix {
         Self(org.to_string().into())
     }
 
-    /// All that a deployment left.
-    pub fn deployment(org: OrgUuid, deployment: DeploymentId) -> Self {
-        Self(folder(org, deployment).into())
-    }
-
     /// The chunks of one stream of a deployment.
     pub fn chunks(org: OrgUuid, deployment: DeploymentId, stream: Stream) -> Self {
         let stream = stream.as_str();

@@ -51,7 +51,7 @@ impl LocalKind {
             KindError(format!("CANYON_AGENT_STATE_DIR: `{folder}` cannot be made: {error}"))
         })?;
         let mut passed_on = BTreeMap::new();
-        if let Some(given) = &settings.ca_file {
+        if let Some(given) = &settings.authorities {
             let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
             let file = authorities::with(given, &settings.state_dir, &variable)?;
             passed_on.insert("SSL_CERT_FILE".into(), file.into());

@@ -321,7 +321,7 @@ fn settings(url: &str) -> Settings {
         single: false,
         reserved: false,
         listen_health: None,
-        ca_file: None,
+        authorities: None,
         runner_program: None,
         warnings: Vec::new(),
     }

@@ -63,7 +63,7 @@ impl Here {
         let settings = self.settings(client.url());
         let kind = LocalKind::new(&settings).map_err(|error| CliError::usage(error.to_string()))?;
         let kind: Arc<dyn Kind> = Arc::new(kind.serving(self.kind, own_credentials()));
-        let http = line::http_client(settings.ca_file.as_ref()).map_err(CliError::usage)?;
+        let http = line::http_client(settings.authorities.as_ref()).map_err(CliError::usage)?;
         let (sign_in, clock) = (self.sign_in(&key), Arc::default());
         let line = Line::new(http.clone(), client.url(), &self.org, &self.name, sign_in, clock);
         self.ask(&line, &*kind).await?;
@@ -126,7 +126,7 @@ impl Here {
             single: false,
             reserved: true,
             listen_health: None,
-            ca_file: variable("CANYON_CA_FILE").map(|file| Authorities::File(file.into())),
+            authorities: variable("CANYON_CA_FILE").map(|file| Authorities::File(file.into())),
             runner_program: Some(self.program.clone()),
             warnings: Vec::new(),
         }
