@@ -173,15 +173,12 @@ async fn canyons_own_token_is_enough_where_the_cluster_trusts_its_issuer() {
     let subject = format!("org:{}:runner:{}", bed.target(configuration.clone()).org, bed.runner);
     let user = format!("{}{subject}", facts.get("OIDC_USERNAME_PREFIX"));
     let kind = bed.dispatcher(configuration.clone());
-    let error = loop {
-        // The API server may just have begun to read the issuer's keys.
-        let error = kind.jobs().await.unwrap_err();
-        if !error.to_string().contains("401") {
-            break error;
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    };
-    is_config(&error, &format!("User \"{user}\" cannot list"));
+    let refusal = async || kind.jobs().await.unwrap_err();
+    // The API server may just have begun to read the issuer's keys. What it says holds ids too: a number alone may be
+    // a part of one.
+    until("the token is known", async || !refusal().await.to_string().contains("401 Unauthorized"))
+        .await;
+    is_config(&refusal().await, &format!("User \"{user}\" cannot list"));
     bind(&bed, &user).await;
     until("the right is there", async || kind.jobs().await.is_ok()).await;
     let other = json!({ "oidc": { "audience": "another" } });

@@ -89,7 +89,10 @@ async fn a_token_that_was_replaced_is_read_again_at_once() {
     let folder = account_folder("of-nobody");
     let kind = kind_of(&bed, in_cluster(folder.path()), defaults());
     let said = kind.jobs().await.unwrap_err().to_string();
-    assert!(said.contains("401") && said.contains("token of its service account"), "{said}");
+    assert!(
+        said.contains("401 Unauthorized") && said.contains("token of its service account"),
+        "{said}"
+    );
     std::fs::write(folder.path().join("token"), &bed.token).unwrap();
     kind.jobs().await.unwrap();
     std::fs::write(folder.path().join("token"), "of-nobody").unwrap();
@@ -146,7 +149,7 @@ async fn a_kubeconfig_is_used_by_its_context_and_may_name_a_program() {
         let source = ClusterSource::KubeConfig { path: path.clone(), context };
         kind_of(&bed, source, defaults()).jobs().await.unwrap_err().to_string()
     };
-    assert!(said(None).await.contains("401"), "the current context is another user's");
+    assert!(said(None).await.contains("401 Unauthorized"), "the current context is another user's");
     let missing = said(Some("third")).await;
     assert!(missing.contains("`third`") && missing.contains("good"), "{missing}");
 
@@ -207,7 +210,7 @@ async fn a_cluster_has_one_id_whoever_asks_with_the_same_rights() {
     assert!(first.starts_with("kubernetes:") && first != uid, "{first}");
     let stranger = account_folder("of-nobody");
     let said = place(in_cluster(stranger.path())).await.unwrap_err();
-    assert!(said.to_string().contains("401"), "{said}");
+    assert!(said.to_string().contains("401 Unauthorized"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -161,14 +161,8 @@ async fn what_a_killed_leader_left_may_save_its_state_before_the_job_is_gone() {
     local.has(&job, "child").await;
     local.has(&job, "provider").await;
     kill(local.leader(&job));
-    loop {
-        // The job first: what it says must hold for what comes after.
-        let observation = local.kind.observe(&job).await;
-        if matches!(observation, Observation::Gone(_)) {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    // The job first: what it says must hold for what comes after.
+    until_gone(&*local.kind, &job).await;
     assert_eq!(local.noted(&job, "saved"), 1);
     assert_eq!(local.noted(&job, "asked"), 1);
     assert_eq!(local.noted(&job, "provider-asked"), 0);
