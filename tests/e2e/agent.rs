@@ -228,12 +228,12 @@ async fn a_cancel_reaches_the_job_by_way_of_its_agent() {
 async fn a_job_that_ignores_the_request_to_stop_is_killed_by_its_agent_in_time() {
     let folder = tempfile::tempdir().unwrap();
     let deaf = folder.path().join("canyon-runner");
-    programs::script(&deaf, "trap '' TERM INT\nexec sleep 300\n");
+    let noted = folder.path().join("deaf");
+    programs::script(&deaf, &programs::deaf(&noted));
     let far = Far::started_with(&["--runner-program", deaf.to_str().unwrap()]).await;
     let id = far.site.accept(&request(ENV, Some(module::inline(module::THIRTY)))).await;
     far.until("it runs the job", |found| found["session"]["running"] == 1).await;
-    // A moment for the script to set its trap.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    programs::until_deaf(&noted).await;
     let begun = Instant::now();
     far.site.client.cancel(&id).await.unwrap();
     let ended = far.site.end(&id).await;

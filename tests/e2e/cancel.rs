@@ -126,13 +126,12 @@ async fn a_cancel_survives_the_death_of_the_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runner_that_ignores_the_request_to_stop_is_killed_in_time() {
     let folder = tempfile::tempdir().unwrap();
-    programs::with_runner(folder.path(), "trap '' TERM INT\nexec sleep 300\n");
+    let noted = folder.path().join("deaf");
+    programs::with_runner(folder.path(), &programs::deaf(&noted));
     let server = Server::start_with(folder.path(), programs::search_path(None)).await;
     let site = Site::on(server, &json!({ "timeouts": { "stop_seconds": 5 } })).await;
     let id = site.accept(&request(ENV, Some(inline(THIRTY)))).await;
-    site.until(&id, "the launch", |now| now.status == "launching").await;
-    // A moment for the script to set its trap.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    programs::until_deaf(&noted).await;
     let begun = Instant::now();
     site.client.cancel(&id).await.unwrap();
     assert_cancelled(&site.end(&id).await);
@@ -144,8 +143,10 @@ async fn a_runner_that_ignores_the_request_to_stop_is_killed_in_time() {
 async fn an_opentofu_that_ignores_the_request_to_stop_is_killed_in_time() {
     let folder = tempfile::tempdir().unwrap();
     let tofu = programs::given("CANYON_TEST_TOFU");
+    let noted = folder.path().join("deaf");
     let deaf = format!(
-        "case $1 in apply) trap '' TERM INT; exec sleep 300 ;; esac\nexec '{}' \"$@\"\n",
+        "case $1 in apply) {} ;; esac\nexec '{}' \"$@\"\n",
+        programs::deaf(&noted),
         tofu.display()
     );
     programs::script(&folder.path().join("tofu"), &deaf);
@@ -155,7 +156,7 @@ async fn an_opentofu_that_ignores_the_request_to_stop_is_killed_in_time() {
     let id = site.accept(&request(ENV, Some(inline(THIRTY)))).await;
     let applies = |now: &Deployment| now.attempts.last().is_some_and(|it| it.phase == "apply");
     site.until(&id, "the apply", applies).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    programs::until_deaf(&noted).await;
     let begun = Instant::now();
     site.client.cancel(&id).await.unwrap();
     assert_cancelled(&site.end(&id).await);

@@ -197,7 +197,7 @@ async fn a_killed_opentofu_ends_the_deployment_and_its_orphans_are_named() {
     let site = Site::new().await;
     let path = site.server.path("ledger");
     for round in 1..=5 {
-        let module = || module::ledger(&path, COUNT, "0.4", round);
+        let module = || module::ledger(&path, COUNT, "1.5", round);
         let id = site.accept(&request(ENV, Some(module()))).await;
         let pid = runner_of(&site, &id).await;
         until_begun(&path, round).await;

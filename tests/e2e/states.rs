@@ -179,7 +179,7 @@ async fn a_state_that_cannot_be_written_at_the_end_is_not_passed_over() {
     let mut storage = Storage::s3().await;
     let site = site(&storage).await;
     let path = site.server.path("ledger");
-    let module = || module::ledger(&path, COUNT, "1", 1);
+    let module = || module::ledger(&path, COUNT, "4", 1);
     let id = site.accept(&request(ENV, Some(module()))).await;
     until_begun(&path, 1).await;
     let Parts::S3 { minio, .. } = &mut storage.parts else { unreachable!() };

@@ -39,7 +39,8 @@ async fn watch_idle(far: &Far) -> usize {
     let of_api: usize =
         asked.iter().filter(|((function, _), _)| *function == "api").map(|(_, count)| count).sum();
     let polls = asked[&("api", "dynamodb:PutItem")];
-    assert!(of_api <= 6 * polls, "each time it asks costs {of_api} / {polls}: {asked:?}");
+    // Up to five of one whose record came before the watch began.
+    assert!(of_api <= 6 * polls + 5, "each time it asks costs {of_api} / {polls}: {asked:?}");
     // Lambda looks at the stream all the time, in the role's name and for nothing.
     let is_woken = |(function, action): &(&str, &str)| {
         *function == "launcher" && *action != "dynamodb:GetRecords"

@@ -49,7 +49,7 @@ async fn a_killed_job_is_noticed_at_once() {
     kill(pid);
     let ended = site.end(&id).await;
     // Without the hint it counts as silent a minute after its last sign of life.
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(45), "{:?}", began.elapsed());
     assert_eq!(failure(&ended).0, FailureClass::Lost);
     assert_succeeded(&site.deploy(inline("")).await);
 }

@@ -23,13 +23,13 @@ use std::time::{Duration, Instant};
 const ORPHANS: &str = r#"
 resource "terraform_data" "leaves_orphans" {
   provisioner "local-exec" {
-    command = "for i in 1 2 3 4 5; do (sh -c 'sleep 0.5; cut -d\" \" -f4 /proc/$$/stat >> /work/parents' >/dev/null 2>&1 &); done"
+    command = "for i in 1 2 3 4 5; do (sh -c 'sleep 2; cut -d\" \" -f4 /proc/$$/stat >> /work/parents' >/dev/null 2>&1 &); done"
   }
 }
 resource "terraform_data" "counts" {
   depends_on = [terraform_data.leaves_orphans]
   provisioner "local-exec" {
-    command = "until [ \"$(wc -l < /work/parents)\" = 5 ]; do sleep 0.1; done; sleep 0.5; echo parents $(sort -u /work/parents), zombies $(grep -lE '^State:.Z' /proc/[0-9]*/status | wc -l)"
+    command = "until [ \"$(wc -l < /work/parents)\" = 5 ]; do sleep 0.1; done; for i in $(seq 100); do grep -qE '^State:.Z' /proc/[0-9]*/status || break; sleep 0.1; done; echo parents $(sort -u /work/parents), zombies $(grep -lE '^State:.Z' /proc/[0-9]*/status | wc -l)"
   }
 }
 "#;

@@ -102,10 +102,10 @@ async fn a_request_that_waits_may_outlive_the_minute_of_its_token() {
     give_runner(&api, &key).await;
     assert_eq!(show(&api, &key, "a").await.0, 201);
     let token = key.token(&api, "berlin");
-    let body = json!({ "running": 0, "wait_seconds": 2 });
+    let body = json!({ "running": 0, "wait_seconds": 5 });
     let waits = api.call_as(&token, Method::POST, "/agents/berlin/sessions/1/poll", Some(&body));
     let passes = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         api.clock.advance(Duration::from_mins(3));
     };
     let (answer, ()) = tokio::join!(waits, passes);

@@ -46,7 +46,7 @@ async fn a_deployment_is_accepted_read_listed_and_awaited() {
     assert_eq!(faults(&api.get(&format!("{wait}1")).await), ["timeout_in_seconds"]);
     assert_eq!(api.get(&format!("{wait}2")).await.0, 408);
     let job = Job::of(&api, id).await;
-    let (wait, ended) = (format!("{wait}25"), Duration::from_secs(5));
+    let (wait, ended) = (format!("{wait}25"), Duration::from_secs(20));
     let (waited, ()) = tokio::join!(tokio::time::timeout(ended, api.get(&wait)), job.succeed(&api));
     let (status, waited) = waited.unwrap();
     assert_eq!((status, &waited["status"]), (200, &json!("succeeded")));

@@ -162,7 +162,7 @@ async fn a_reader_who_waits_is_woken_by_the_next_piece() {
         job.report(&api, "init", json!([piece(0, b"news")])).await
     });
     assert_eq!((reported.0, read.0.as_slice()), (200, b"news".as_slice()));
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
 #[tokio::test]

@@ -12,12 +12,17 @@ use http::StatusCode;
 use std::fs;
 use std::future::Future;
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A debug machine that also compiles needs a moment; what does not come up must not hang.
 const START: Duration = Duration::from_mins(1);
+/// Below those that the system gives to whoever asks for any (`ip_local_port_range`, from 32768 on): nobody takes one
+/// before a slow program has.
+const PORTS: Range<u16> = 25_000..30_000;
 
 /// A running program with a folder of its own, which goes after it.
 #[derive(Debug)]
@@ -103,9 +108,15 @@ fn program(variable: &str) -> PathBuf {
     path
 }
 
-/// A port that was free a moment ago.
+/// A free port, which no other part of this process was given.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    address.unwrap_or_else(|error| panic!("no free port: {error}")).port()
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    let mut ports = std::iter::repeat_with(|| {
+        let tried = TRIED.fetch_add(1, Ordering::Relaxed);
+        let place = (std::process::id() + tried) % u32::try_from(PORTS.len()).unwrap_or(1);
+        PORTS.start + u16::try_from(place).unwrap_or_default()
+    });
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let port = ports.by_ref().take(PORTS.len()).find(is_free);
+    port.unwrap_or_else(|| panic!("no port of {PORTS:?} is free"))
 }

@@ -224,5 +224,5 @@ async fn an_agent_that_takes_its_leave_gives_back_what_it_was_offered_at_once() 
     world.assert_done_once(&id, 1, 3).await;
     let took = since.elapsed();
     println!("what was offered to the leaving agent had ended {took:?} after its leave");
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(took < Duration::from_secs(25), "{took:?}");
 }

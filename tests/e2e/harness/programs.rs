@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// How what is secret begins: Canyon's tokens of each kind (`canyon_identity::bearer`), and what a key or an issuer has
-/// signed.
-const SECRETS: [&str; 6] = ["cya_", "cyc_", "cyj_", "cyr_", "cyw_", "eyJ"];
+/// signed: a JWT's second part begins so, and nothing random in a log has the dot.
+const SECRETS: [&str; 6] = ["cya_", "cyc_", "cyj_", "cyr_", "cyw_", ".eyJ"];
 
 /// The path in `variable`, which `scripts/test` sets.
 pub(crate) fn given(variable: &str) -> PathBuf {
@@ -60,6 +61,20 @@ pub(crate) fn with_runner(folder: &Path, text: &str) {
         fs::copy(built().join("canyon"), &canyon).unwrap();
     }
     script(&folder.join("canyon-runner"), text);
+}
+
+/// A script that ignores every request to stop, and makes the file `noted` once it does.
+pub(crate) fn deaf(noted: &Path) -> String {
+    format!("trap '' TERM INT; : >'{}'; exec sleep 300", noted.display())
+}
+
+/// Waits until what [`deaf`] gave ignores requests.
+pub(crate) async fn until_deaf(noted: &Path) {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while !noted.exists() {
+        assert!(Instant::now() < deadline, "no script has made {}", noted.display());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Nothing secret stands in what a program has said, from its first line to its last.

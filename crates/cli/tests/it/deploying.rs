@@ -171,7 +171,7 @@ fn waiting_server() -> CannedServer {
 fn watching_ends_at_the_timeout_and_says_why_it_waits() {
     let folder = tempfile::tempdir().unwrap();
     let server = waiting_server();
-    let call = "deploy shop dev --destroy --timeout 1";
+    let call = "deploy shop dev --destroy --timeout 3";
     insta::assert_snapshot!(Invocation::new(folder.path(), call).at(&server).run());
 }
 

@@ -54,7 +54,7 @@ async fn trap() -> (u16, Arc<AtomicUsize>) {
 async fn fetch(fetcher: &Fetcher, url: &str) -> Result<KeySet, FetchError> {
     let started = Instant::now();
     let got = fetcher.fetch(&IssuerUrl::new(url).unwrap()).await;
-    assert!(started.elapsed() < Duration::from_secs(5), "{url} took {:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(15), "{url} took {:?}", started.elapsed());
     got
 }
 

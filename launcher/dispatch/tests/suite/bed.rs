@@ -1,5 +1,6 @@
 //! A namespace of the real cluster that `scripts/cluster up` has started, and what a runner has there.
 
+use crate::behaviour::until;
 use crate::notes::Notes;
 use canyon_dispatch::kubernetes::{KubernetesPlatform, LocalClusters};
 use canyon_dispatch::{Dispatcher, Platform as _, Target};
@@ -98,6 +99,9 @@ impl Bed {
         // Without its account, no pod comes.
         let account = json!({ "metadata": { "name": ACCOUNT } });
         bed.create::<ServiceAccount>(account).await;
+        // The API server hears of a binding a moment after it has made it.
+        let may = async || bed.dispatcher(bed.configuration()).jobs().await.is_ok();
+        until("the rights are there", may).await;
         bed
     }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use tempfile::TempDir;
 
 /// An engine beside that of the cluster, on its containerd.
@@ -18,6 +19,9 @@ struct Engine {
     port: u16,
     daemon: Option<Child>,
 }
+
+/// How many were made: each has a range of addresses of its own.
+static ENGINES: AtomicU8 = AtomicU8::new(0);
 
 /// Certificates for an engine and for those that it lets in.
 const CERTIFICATES: &str = r#"
@@ -49,9 +53,9 @@ impl Engine {
         std::fs::write(folder.path().join("extensions"), extensions).unwrap();
         std::fs::write(folder.path().join("docker.json"), "{}").unwrap();
         shell(CERTIFICATES, &[folder.path().to_str().unwrap()]);
-        // Ports are unique on the machine for now, and so is what is made of this one.
+        // Ports are unique on the machine for now, and so is the name that is made of this one.
         let bridge = format!("cny{port}");
-        let range = format!("10.{}.{}.1/24", 192 + port / 4096, port / 16 % 256);
+        let range = format!("10.192.{}.1/24", ENGINES.fetch_add(1, Ordering::Relaxed));
         let script = "ip link add $1 type bridge && ip address add $2 dev $1 && ip link set $1 up";
         shell(script, &[&bridge, &range]);
         let mut engine = Self { folder, bridge, port, daemon: None };

@@ -313,7 +313,7 @@ async fn a_definition_that_somebody_removed_is_registered_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_throttled_start_may_be_made_again() {
-    let account = Account::new(&json!({ "run_task_rate": [1, 1] }));
+    let account = Account::new(&json!({ "run_task_rate": [1, 0.001] }));
     let kind = account.dispatcher();
     kind.start(&simple(&new_job())).await.unwrap();
     let error = kind.start(&simple(&new_job())).await.unwrap_err();

@@ -141,7 +141,7 @@ async fn a_target_gets_the_text_that_its_transformer_makes() {
 async fn a_target_that_cannot_be_reached_is_tried_again_and_its_queue_gets_the_rest() {
     let inbox = Arc::new(Inbox::default());
     let targets = json!([{"arn": "arn:f", "dlq": "arn:dead", "retry_policy":
-        {"MaximumRetryAttempts": 3, "MaximumEventAgeInSeconds": 600}}]);
+        {"MaximumRetryAttempts": 3, "MaximumEventAgeInSeconds": 86_400}}]);
     let bus = start(
         &json!([rule("r", json!({"pattern": {"source": ["s"]}, "targets": targets}))]),
         &inbox,

@@ -183,7 +183,7 @@ async fn it_waits_no_longer_than_it_may_and_the_function_goes_on() {
         config.integration_timeout = Duration::from_millis(300);
     })
     .await;
-    let response = order(&api, json!({ "sleep": 1_000 })).await;
+    let response = order(&api, json!({ "sleep": 4_000 })).await;
     assert_eq!(message(response).await, (503, json!("Service Unavailable")));
     assert!(puppet.function.reports().is_empty());
     let done = || puppet.function.reports().len() == 1;

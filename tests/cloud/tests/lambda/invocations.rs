@@ -111,7 +111,7 @@ async fn it_is_killed_at_its_timeout() {
     let began = Instant::now();
     let error = puppet.play(json!({ "sleep": 60_000 })).await.unwrap_err();
     assert_eq!(error.to_string(), "Task timed out after 0.70 seconds");
-    assert!((700..3_000).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+    assert!((700..30_000).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
     assert!(!lives(before), "the process lives on");
     assert_ne!(puppet.pid().await, before);
 }
