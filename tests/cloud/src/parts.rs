@@ -108,15 +108,15 @@ fn program(variable: &str) -> PathBuf {
     path
 }
 
-/// A free port, which no other part of this process was given.
+/// A free port, which no other part of this process was given, nor of one beside it.
 fn free_port() -> u16 {
     static TRIED: AtomicU32 = AtomicU32::new(0);
-    let mut ports = std::iter::repeat_with(|| {
-        let tried = TRIED.fetch_add(1, Ordering::Relaxed);
-        let place = (std::process::id() + tried) % u32::try_from(PORTS.len()).unwrap_or(1);
-        PORTS.start + u16::try_from(place).unwrap_or_default()
+    // Processes that begin together have near numbers.
+    let first = std::process::id().wrapping_mul(97);
+    let ports = (0..PORTS.len()).map(|_| {
+        let place = first.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed)) as usize;
+        PORTS.start + u16::try_from(place % PORTS.len()).unwrap_or_default()
     });
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    let port = ports.by_ref().take(PORTS.len()).find(is_free);
-    port.unwrap_or_else(|| panic!("no port of {PORTS:?} is free"))
+    ports.into_iter().find(is_free).unwrap_or_else(|| panic!("no port of {PORTS:?} is free"))
 }
