@@ -217,6 +217,13 @@ pub fn choose(agents: &[Agent], kind: RunnerType, now: Timestamp) -> Option<&Age
     agents.iter().filter(|agent| agent.has_room(kind, now)).min_by_key(|agent| agent.turn())
 }
 
+/// Those of `agents` that are at work, with room or without, by whose turn it is.
+pub fn in_turn(agents: &[Agent], kind: RunnerType, now: Timestamp) -> Vec<&Agent> {
+    let mut at_work: Vec<_> = agents.iter().filter(|agent| agent.is_at_work(kind, now)).collect();
+    at_work.sort_by_key(|agent| agent.turn());
+    at_work
+}
+
 /// Why a job waits for one of `agents`, which all may serve its runner. `target` is whom the runner asks for.
 pub fn why_waiting(
     agents: &[Agent],

@@ -10,7 +10,7 @@ use canyon_dispatch::{
     DispatchError, Dispatcher, JobRef, Launch, Remains, Started, Steps, StopMode, TailStream,
     Target,
 };
-use canyon_domain::agent::Agent;
+use canyon_domain::agent::{Agent, in_turn};
 use canyon_domain::agent_job::{AgentJob, JobOrder, Tail, Wish};
 use canyon_domain::causes::Causes;
 use canyon_domain::deadline::Observation;
@@ -31,6 +31,8 @@ const MAX_TRIES: u32 = 20;
 /// How long a piece of a job's output is waited for.
 const TAIL_WAIT: Duration = Duration::from_secs(10);
 const TAIL_PAUSE: Duration = Duration::from_millis(200);
+/// How many agents are woken for a job that nobody seems to have room for: in vain, where all are busy.
+const SOME: usize = 4;
 
 /// The jobs of one runner.
 pub(super) struct AgentDispatcher {
@@ -73,6 +75,15 @@ impl AgentDispatcher {
         let offered = job.offer.as_ref().map(|offer| &offer.agent);
         if let Some(agent) = job.taken.as_ref().map(|taken| &taken.agent).or(offered) {
             self.hint(agent);
+        }
+    }
+
+    /// Nobody seems to have room. What is known of agents may be a second old, and what each was offered counts until
+    /// it is heard, so one of them may have it by now: it looks for itself.
+    fn hint_some(&self, agents: &[Agent]) {
+        let kind = self.target.definition.runner_type();
+        for agent in in_turn(agents, kind, self.now()).into_iter().take(SOME) {
+            self.hint(&agent.id);
         }
     }
 
@@ -132,6 +143,9 @@ impl AgentDispatcher {
         arrange(&mut job, &self.platform.offers, &agents, None, now);
         if table.create_agent_job(org, &job, now).await? == Created::Yes {
             self.hint_owner(&job);
+            if job.offer.is_none() {
+                self.hint_some(&agents);
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! and what is cleared away.
 
 use crate::world::{Moved, World, record};
-use canyon_dispatch::{Dispatcher, JobRef, Platform, Remains, Steps, Target};
+use canyon_dispatch::{Dispatcher, JobRef, Launch, Platform, Remains, Steps, Target};
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, Wish};
 use canyon_domain::deadline::Observation;
@@ -12,7 +12,8 @@ use canyon_domain::runner_check::{StepReport, StepResult};
 use canyon_domain::seam::Clock;
 use canyon_launcher::agents::platforms;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -22,13 +23,15 @@ struct Far {
     world: World,
     org: OrgUuid,
     runner: RunnerUuid,
+    /// Whom there was said to that there may be work.
+    hinted: Arc<Mutex<Vec<AgentId>>>,
 }
 
 impl Far {
     async fn new() -> Self {
         let world = World::new().await;
         let (org, _) = world.organization("acme").await;
-        Self { world, org, runner: RunnerUuid(Uuid::now_v7()) }
+        Self { world, org, runner: RunnerUuid(Uuid::now_v7()), hinted: Arc::default() }
     }
 
     fn clock(&self) -> &Moved {
@@ -37,7 +40,9 @@ impl Far {
 
     fn platform(&self) -> Arc<dyn Platform> {
         let clock: Arc<dyn Clock> = Arc::new(self.clock().clone());
-        let hint = Arc::new(|_: OrgUuid, _: &AgentId| {});
+        let hinted = self.hinted.clone();
+        let hint =
+            Arc::new(move |_: OrgUuid, agent: &AgentId| hinted.lock().unwrap().push(agent.clone()));
         let platforms = platforms(&self.world.table, &clock, hint, None, None);
         platforms[&RunnerType::DockerAgent].clone()
     }
@@ -94,6 +99,19 @@ impl Far {
         let session = agent.session.as_mut().unwrap();
         (session.number, session.opened_at) = (agent.sessions, self.clock().now());
         self.polls(agent).await;
+    }
+
+    /// An attempt that is to be launched.
+    async fn launch(&self) -> Launch {
+        let due = self.world.accept(self.org).await;
+        self.world.tend(due).await;
+        Launch {
+            job: JobRef { deployment: due.id, attempt: 1, handle: None },
+            environment: BTreeMap::new(),
+            project: "shop".parse().unwrap(),
+            env: "dev".parse().unwrap(),
+            launched_at: self.clock().now(),
+        }
     }
 
     /// A job with these further fields.
@@ -256,6 +274,21 @@ async fn a_burst_of_jobs_goes_evenly_to_agents_that_have_not_spoken_since() {
     let waits = dispatcher.observe(&far.job(json!({})).await).await;
     let Observation::Queued(reason) = waits else { panic!("{waits:?}") };
     assert!(reason.ends_with("all 3 that are connected are busy"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_job_that_nobody_seems_to_have_room_for_wakes_whoever_may_have_it_by_now() {
+    let far = Far::new().await;
+    let berlin = far.agent("berlin").await;
+    let dispatcher = far.dispatcher(&named("berlin"));
+    // It runs four at once, and is not heard meanwhile.
+    for count in 1..=5 {
+        let launch = far.launch().await;
+        dispatcher.start(&launch).await.unwrap();
+        assert_eq!(*far.hinted.lock().unwrap(), vec![berlin.id.clone(); count]);
+        let offer = far.stored(&launch.job).await.unwrap().offer;
+        assert_eq!(offer.is_some(), count < 5, "{offer:?}");
+    }
 }
 
 #[tokio::test]
