@@ -113,10 +113,10 @@ fn free_port() -> u16 {
     static TRIED: AtomicU32 = AtomicU32::new(0);
     // Processes that begin together have near numbers.
     let first = std::process::id().wrapping_mul(97);
-    let ports = (0..PORTS.len()).map(|_| {
+    let mut ports = (0..PORTS.len()).map(|_| {
         let place = first.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed)) as usize;
         PORTS.start + u16::try_from(place % PORTS.len()).unwrap_or_default()
     });
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    ports.into_iter().find(is_free).unwrap_or_else(|| panic!("no port of {PORTS:?} is free"))
+    ports.find(is_free).unwrap_or_else(|| panic!("no port of {PORTS:?} is free"))
 }

@@ -10,9 +10,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How what is secret begins: tokens of Canyon, claim codes, tokens of jobs, and the second part of what a key or an
-/// issuer has signed.
-const SECRETS: [&str; 4] = ["cya_", "cyc_", "cyj_", ".eyJ"];
+/// How what is secret begins: tokens of Canyon, claim codes, tokens of jobs, and what a key or an issuer has signed.
+const SECRETS: [&str; 4] = ["cya_", "cyc_", "cyj_", "eyJ"];
 
 /// How an agent is started.
 #[derive(Clone, Debug)]

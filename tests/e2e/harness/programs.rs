@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How what is secret begins: Canyon's tokens of each kind (`canyon_identity::bearer`), and what a key or an issuer has
-/// signed: a JWT's second part begins so, and nothing random in a log has the dot.
-const SECRETS: [&str; 6] = ["cya_", "cyc_", "cyj_", "cyr_", "cyw_", ".eyJ"];
+/// signed.
+const SECRETS: [&str; 6] = ["cya_", "cyc_", "cyj_", "cyr_", "cyw_", "eyJ"];
 
 /// The path in `variable`, which `scripts/test` sets.
 pub(crate) fn given(variable: &str) -> PathBuf {
