@@ -14,12 +14,15 @@ mod concurrency_limits;
 pub mod deploy;
 pub mod deploy_requests;
 mod env_types;
+mod environment_states;
 pub(crate) mod environments;
 pub(crate) mod event_sources;
 mod held_jobs;
 mod job_hints;
 pub mod job_tokens;
 mod modules;
+mod new_agents;
+mod opening_refusals;
 mod organizations;
 mod polled_jobs;
 mod projects;
@@ -106,6 +109,7 @@ impl App {
             action: action.to_owned(),
             subject,
             by_right: by.right().to_owned(),
+            details: Vec::new(),
         }
     }
 }

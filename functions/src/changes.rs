@@ -2,10 +2,17 @@
 //!
 //! A request that waits (for an end, for the next line of a log) looks at the table, and looks
 //! again after each hint or a pause. On a laptop every committed write is a hint; on Lambda, where
-//! another function may have written, only the pause is left. A hint carries nothing, so a lost one
-//! costs a moment and never an answer.
+//! another function may have written, only the pause is left. A hint may be lost, which costs a moment and never an
+//! answer. Requests that wait for a deployment are woken by its own writes alone, where these are told by name.
 
+use crate::waits::{BRIEF, Wait, Waits};
+use crate::watched::{Topic, Watched};
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::principal::Principal;
 use canyon_store::deployment_lists::Due;
+use canyon_store::{StoreError, Table};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -16,6 +23,10 @@ pub struct Changes {
     sender: watch::Sender<u64>,
     pause: Duration,
     ends: Option<mpsc::Sender<Due>>,
+    watched: Watched,
+    /// Every write of a deployment is told by name.
+    tells_deployments: bool,
+    waits: Waits,
 }
 
 /// The most ends that wait for whoever clears away after them.
@@ -24,10 +35,34 @@ const MAX_ENDS: usize = 1_000;
 /// Between two looks, however many hints come: a busy table must not be read in a tight loop.
 const BREATH: Duration = Duration::from_millis(15);
 
+/// Between two looks of a request that waits for a deployment whose writes are told by name.
+const SELDOM: Duration = Duration::from_secs(10);
+
+/// The most requests that wait, unless it is said.
+const MOST_WAITS: usize = 1_000;
+
+/// Waiting for a deployment, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct DeploymentWait {
+    topic: Arc<Topic>,
+    hints: watch::Receiver<u64>,
+    pause: Duration,
+    is_hinted: bool,
+    /// `None` if too many others wait.
+    place: Option<Wait>,
+}
+
 impl Changes {
     /// Hints, with a look at least every `pause`.
     pub fn new(pause: Duration) -> Self {
-        Self { sender: watch::Sender::new(0), pause, ends: None }
+        Self {
+            sender: watch::Sender::new(0),
+            pause,
+            ends: None,
+            watched: Watched::default(),
+            tells_deployments: false,
+            waits: Waits::new(MOST_WAITS),
+        }
     }
 
     /// The same, and where it tells of each deployment that has ended. Without it nobody is told, as on
@@ -35,6 +70,18 @@ impl Changes {
     pub fn telling_ends(self) -> (Self, mpsc::Receiver<Due>) {
         let (ends, told) = mpsc::channel(MAX_ENDS);
         (Self { ends: Some(ends), ..self }, told)
+    }
+
+    /// The same where every write request goes through [`Self::written`], because no other process writes.
+    #[must_use]
+    pub fn telling_deployments(self) -> Self {
+        Self { tells_deployments: true, ..self }
+    }
+
+    /// The same with at most so many requests that wait at once, half of them of one caller. Others are answered early.
+    #[must_use]
+    pub fn with_most_waits(self, most: usize) -> Self {
+        Self { waits: Waits::new(most), ..self }
     }
 
     /// Says that the end of a deployment was written, which happens once. Where too many wait already it is
@@ -53,9 +100,35 @@ impl Changes {
         self.sender.send_modify(|count| *count = count.wrapping_add(1));
     }
 
+    /// Says what was written: a request to the table, which was carried out.
+    pub fn written(&self, request: &[u8]) {
+        self.hint();
+        self.watched.written(request);
+    }
+
+    /// Says that something of a deployment was written that is not in the table.
+    pub(crate) fn hint_of(&self, id: DeploymentId) {
+        self.hint();
+        self.watched.changed(id);
+    }
+
     /// Whoever wants to be told of each hint itself, such as the launcher.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.sender.subscribe()
+    }
+
+    /// Waits for a deployment on behalf of a caller.
+    pub(crate) fn wait_for(
+        &self,
+        by: &Principal,
+        org: OrgUuid,
+        id: DeploymentId,
+    ) -> DeploymentWait {
+        let topic = self.watched.topic(org, id);
+        let (is_hinted, place) = (self.tells_deployments, self.waits.begin(by.id));
+        let hints = topic.subscribe();
+        let pause = if is_hinted { SELDOM } else { self.pause };
+        DeploymentWait { topic, hints, pause, is_hinted, place }
     }
 
     /// Calls `look` until it finds something, or until `longest` has passed; then once more at the
@@ -64,30 +137,73 @@ impl Changes {
     /// # Errors
     ///
     /// Whatever `look` fails with.
-    pub async fn until<T, E, F>(
+    pub(crate) async fn until<T, E, F>(
         &self,
+        by: &Principal,
         longest: Duration,
-        mut look: impl FnMut() -> F,
+        look: impl FnMut() -> F,
     ) -> Result<Option<T>, E>
     where
         F: Future<Output = Result<Option<T>, E>>,
     {
-        let end = Instant::now() + longest;
-        let mut hints = self.subscribe();
-        loop {
-            hints.mark_unchanged();
-            if let Some(found) = look().await? {
-                return Ok(Some(found));
-            }
-            let now = Instant::now();
-            if now >= end {
-                return Ok(None);
-            }
-            let next_look = (now + self.pause).min(end);
-            // The sender lives as long as `self`: waiting ends by a hint or by the time.
-            let _ = tokio::time::timeout_at(next_look, hints.changed()).await;
-            tokio::time::sleep(BREATH.min(end.saturating_duration_since(Instant::now()))).await;
+        let place = self.waits.begin(by.id);
+        let longest = bounded(longest, place.as_ref());
+        until(self.subscribe(), self.pause, longest, look).await
+    }
+}
+
+impl DeploymentWait {
+    /// The deployment as it is now.
+    pub(crate) async fn deployment(
+        &self,
+        table: &Table,
+    ) -> Result<Option<Arc<Deployment>>, StoreError> {
+        self.topic.deployment(table, self.is_hinted).await
+    }
+
+    /// As [`Changes::until`].
+    pub(crate) async fn until<T, E, F>(
+        &self,
+        longest: Duration,
+        look: impl FnMut() -> F,
+    ) -> Result<Option<T>, E>
+    where
+        F: Future<Output = Result<Option<T>, E>>,
+    {
+        let longest = bounded(longest, self.place.as_ref());
+        until(self.hints.clone(), self.pause, longest, look).await
+    }
+}
+
+/// The time of a wait that has found no place is short.
+fn bounded(longest: Duration, place: Option<&Wait>) -> Duration {
+    if place.is_some() { longest } else { longest.min(BRIEF) }
+}
+
+async fn until<T, E, F>(
+    mut hints: watch::Receiver<u64>,
+    pause: Duration,
+    longest: Duration,
+    mut look: impl FnMut() -> F,
+) -> Result<Option<T>, E>
+where
+    F: Future<Output = Result<Option<T>, E>>,
+{
+    let end = Instant::now() + longest;
+    loop {
+        hints.mark_unchanged();
+        // On the heap for as long as it looks: what only waits keeps little.
+        if let Some(found) = Box::pin(look()).await? {
+            return Ok(Some(found));
         }
+        let now = Instant::now();
+        if now >= end {
+            return Ok(None);
+        }
+        let next_look = (now + pause).min(end);
+        // The sender lives as long as the topic or `Changes`: waiting ends by a hint or by the time.
+        let _ = tokio::time::timeout_at(next_look, hints.changed()).await;
+        tokio::time::sleep(BREATH.min(end.saturating_duration_since(Instant::now()))).await;
     }
 }
 
@@ -110,9 +226,10 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(1)).await;
             hinting.hint();
         });
-        assert_eq!(changes.until(Duration::from_secs(20), look).await, Ok(Some(())));
+        let (seconds, pause) = (Duration::from_secs(20), changes.pause);
+        assert_eq!(until(changes.subscribe(), pause, seconds, look).await, Ok(Some(())));
         let never = async || Ok::<Option<()>, ()>(None);
-        assert_eq!(changes.until(Duration::from_secs(20), never).await, Ok(None));
+        assert_eq!(until(changes.subscribe(), pause, seconds, never).await, Ok(None));
     }
 
     #[tokio::test]

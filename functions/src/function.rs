@@ -1,6 +1,7 @@
 //! The API and the bus as Lambda functions.
 
 pub mod path;
+pub mod source;
 
 use crate::App;
 use crate::app::agent_desk::AgentDesk;
@@ -77,7 +78,7 @@ pub fn http_settings(settings: &Settings) -> Result<HttpSettings, SettingError> 
     };
     let origins: Result<_, String> = settings.cors_origins.iter().map(origin).collect();
     let fault = |reason| SettingError::new("CANYON_CORS_ORIGINS", reason);
-    Ok(HttpSettings { allowed_origins: origins.map_err(fault)? })
+    Ok(HttpSettings { allowed_origins: origins.map_err(fault)?, on_lambda: true })
 }
 
 /// The function `events`.

@@ -23,6 +23,7 @@ mod job_tokens;
 pub(crate) mod order;
 mod organizations;
 mod paging;
+mod progress;
 mod projects;
 mod refusals;
 mod remote_runners;
@@ -34,6 +35,7 @@ mod runner_rules;
 mod runners;
 mod runs;
 mod service_accounts;
+pub mod source;
 mod state_locks;
 mod token_exchange;
 mod tokens;
@@ -119,6 +121,8 @@ pub fn document() -> utoipa::openapi::OpenApi {
 pub struct HttpSettings {
     /// The pages that may call the API from a browser.
     pub allowed_origins: Vec<Origin>,
+    /// Whether the answers go through Lambda, which takes at most 6 MB.
+    pub on_lambda: bool,
 }
 
 /// The API of `app`, for whatever serves HTTP.
@@ -128,10 +132,11 @@ pub fn router(app: App, settings: &HttpSettings) -> Router {
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method)
         .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::map_request(progress::watched))
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
             ApiError::internal().into_response()
         }))
-        .layer(middleware::map_response(answer_size::bounded))
+        .layer(middleware::map_response_with_state(settings.on_lambda, answer_size::bounded))
         .layer(compression::layer());
     // A layer sees a request before those above it.
     let router = match cors::layer(&settings.allowed_origins) {

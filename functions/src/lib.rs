@@ -9,5 +9,7 @@ pub mod changes;
 #[cfg(feature = "lambda")]
 pub mod function;
 pub mod http;
+mod waits;
+mod watched;
 
 pub use app::App;

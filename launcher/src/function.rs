@@ -86,8 +86,13 @@ pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
 /// Jobs as processes beside the function: for tests and development.
 #[cfg(feature = "local-jobs")]
 fn local_jobs() -> Result<Option<Arc<dyn Platform>>, SettingError> {
-    use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
+    use canyon_dispatch::local::{
+        LocalDispatcher, LocalSettings, inherited_environment, protect_this_process,
+    };
     let Some(jobs) = std::env::var_os("CANYON_LOCAL_JOBS") else { return Ok(None) };
+    protect_this_process().map_err(|_| {
+        SettingError::new("CANYON_LOCAL_JOBS", "this process cannot be kept from its jobs")
+    })?;
     let runner = std::env::var_os("CANYON_RUNNER_PROGRAM").ok_or_else(|| {
         SettingError::new("CANYON_RUNNER_PROGRAM", "CANYON_LOCAL_JOBS needs it: the program to run")
     })?;

@@ -30,8 +30,9 @@ impl Launcher {
         mut deployment: Deployment,
         site: &Site,
     ) -> Result<Done, LaunchError> {
-        let now = self.clock.now();
         let found = self.table.environment(due.org, &deployment.project, &deployment.env).await?;
+        // After the turn was read: the attempt that had it ended before this one begins, also in the record.
+        let now = self.clock.now();
         let Some(mut environment) = found.filter(|found| found.uuid == deployment.env_uuid) else {
             let failure = Failure::new(FailureClass::Config, "its environment was deleted");
             lifecycle::give_up(&mut deployment, Outcome::Failed(failure), now);
@@ -43,6 +44,13 @@ impl Launcher {
         };
         if let Some(reason) = &site.closed_for_now {
             deadline::held_back(&mut deployment, reason.clone(), now + HELD_CHECK);
+            return self.save(due, deployment).await;
+        }
+        if let Some((storage, former)) = &site.state
+            && let Err(misplaced) = environment.place_state(&deployment, storage, former)
+        {
+            let failure = Failure::new(FailureClass::Config, misplaced.to_string());
+            lifecycle::give_up(&mut deployment, Outcome::Failed(failure), now);
             return self.save(due, deployment).await;
         }
         let places = match self.places(due.org, &deployment, site).await? {

@@ -7,6 +7,7 @@ use canyon_domain::attempt::Attempt;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerId};
 use canyon_domain::runner::{RunnerDefinition, RunnerType, Timeouts, timeouts::TimeoutSettings};
+use canyon_domain::state_storage::StateStorage;
 use canyon_store::deployment_lists::Due;
 use canyon_store::runners::RunnerRecord;
 use secrecy::SecretString;
@@ -21,6 +22,8 @@ pub(crate) struct Site {
     pub(crate) no_start: Option<String>,
     /// Why nothing is launched there for now.
     pub(crate) closed_for_now: Option<String>,
+    /// Where it keeps state, and where it kept it before, if its definition can be read.
+    pub(crate) state: Option<(StateStorage, Vec<StateStorage>)>,
     /// The version of the runner, if it is there.
     pub(crate) version: Option<u64>,
 }
@@ -46,6 +49,7 @@ impl Site {
             dispatcher: Err(reason),
             no_start: None,
             closed_for_now: None,
+            state: None,
             version: None,
         }
     }
@@ -95,10 +99,11 @@ impl Launcher {
         };
         let timeouts = definition.timeouts();
         let version = Some(runner.version);
+        let state = Some((definition.state_storage.clone(), runner.former_storages.clone()));
         let closed_for_now = runner.disabled.then(|| format!("runner `{id}` is disabled"));
         let Some(platform) = self.platforms.get(&definition.runner_type()) else {
             let dispatcher = Err(self.cannot_launch(definition.runner_type()));
-            return Ok(Site { timeouts, dispatcher, no_start, closed_for_now, version });
+            return Ok(Site { timeouts, dispatcher, no_start, closed_for_now, state, version });
         };
         let definition = match self.with_secrets(org, &runner, definition).await? {
             Ok(definition) => definition,
@@ -108,6 +113,7 @@ impl Launcher {
                     dispatcher: Err(reason),
                     no_start,
                     closed_for_now,
+                    state,
                     version,
                 });
             }
@@ -122,7 +128,7 @@ impl Launcher {
             Some(_) => platform.watcher(&target),
         };
         let dispatcher: Result<Arc<dyn Dispatcher>, _> = Ok(Arc::new(Bounded(dispatcher)));
-        Ok(Site { timeouts, dispatcher, no_start, closed_for_now, version })
+        Ok(Site { timeouts, dispatcher, no_start, closed_for_now, state, version })
     }
 
     async fn with_secrets(

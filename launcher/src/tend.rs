@@ -116,6 +116,8 @@ impl Launcher {
         }
     }
 
+    /// Writes that the job is being stopped, and why, before the platform is asked to: the runner may report at once,
+    /// and is told. If this process dies in between, the next look asks the platform.
     async fn stop(
         &self,
         due: Due,
@@ -123,13 +125,20 @@ impl Launcher {
         site: &Site,
         how: StopMode,
     ) -> Result<Done, LaunchError> {
+        let is_known = deployment.open_attempt().is_some_and(|attempt| attempt.stop.is_some());
+        deadline::stopping(&mut deployment, self.clock.now());
+        if !is_known {
+            if let Done::Again = self.save(due, deployment.clone()).await? {
+                return Ok(Done::Again);
+            }
+            deployment.version += 1;
+        }
         if let (Ok(dispatcher), Some(job)) = (&site.dispatcher, last_job(&deployment))
             && let Err(error) = dispatcher.stop(&job, how).await
         {
             // It is asked again at the next look; the last deadline ends even what cannot be told.
             tracing::warn!(%error, deployment = %due.id, "cannot stop the job");
         }
-        deadline::stopping(&mut deployment, self.clock.now());
         self.observe(due, deployment, site).await
     }
 
@@ -241,6 +250,7 @@ mod tests {
             dispatcher: Err(String::new()),
             no_start: None,
             closed_for_now: None,
+            state: None,
             version: Some(version),
         };
         let (before, after) = (site(3), site(4));

@@ -13,7 +13,7 @@ use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgId, PrincipalId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
-use canyon_domain::job::{Bundle, LogLevel, Module};
+use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::runner::RunnerType;
 use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_domain::turn::Turns;
@@ -51,6 +51,7 @@ fn record() -> AuditRecord {
         action: "test.change".to_owned(),
         subject: "projects/shop".to_owned(),
         by_right: "admin".to_owned(),
+        details: Vec::new(),
     }
 }
 
@@ -61,6 +62,7 @@ async fn organization(table: &Table, account: &Account) {
         id: "testing".parse().unwrap(),
         uuid: Uuid::now_v7(),
         display_name: DisplayName::from_id("testing"),
+        deletion_protection: None,
         created_at: now,
     };
     let project = Project {
@@ -78,6 +80,7 @@ async fn organization(table: &Table, account: &Account) {
         definition: target.definition.to_value().to_string(),
         sealed_secrets: None,
         disabled: false,
+        former_storages: Vec::new(),
         created_at: now,
         updated_at: now,
         version: 1,
@@ -106,6 +109,8 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         turns: Turns::default(),
         applied: None,
         applied_before: None,
+        state: None,
+        deletion_protection: None,
         removed_by: None,
         version: 1,
     };
@@ -121,6 +126,8 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         rollback_to: None,
         priority: canyon_domain::deployment::Priority::Normal,
         agent: None,
+        accept_state: false,
+        max_deletions: None,
         created_at: now,
         created_by: PrincipalId(Uuid::from_u128(9)),
         status: Status::Queued,
@@ -129,6 +136,8 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         attempts: Vec::new(),
         cancel: None,
         counts: None,
+        state: None,
+        refused_deletions: None,
         kept: Kept::default(),
         completed_at: None,
         version: 1,
@@ -136,7 +145,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
     let module = Module {
         source: "inline".parse().unwrap(),
         source_code: Some(String::new()),
-        inputs: serde_json::Map::new(),
+        inputs: Inputs::new(),
     };
     let bundle = Bundle {
         module,

@@ -280,5 +280,6 @@ fn audit(action: &str, subject: String) -> AuditRecord {
         action: action.to_owned(),
         subject,
         by_right: "canyon".to_owned(),
+        details: Vec::new(),
     }
 }

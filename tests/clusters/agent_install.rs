@@ -49,8 +49,11 @@ impl Install {
         let deployment = client.deployment(id).await.unwrap();
         assert_succeeded(&deployment);
         let outputs = client.outputs(id).await.unwrap();
-        assert_eq!(outputs["services"].value, Some(json!(30)));
-        assert_eq!(outputs["first_words"].value, Some(json!("Hello from Canyon, service 0")));
+        assert_eq!(outputs["services"].value, Some(json!(30).into()));
+        assert_eq!(
+            outputs["first_words"].value,
+            Some(json!("Hello from Canyon, service 0").into())
+        );
         deployment
     }
 

@@ -8,7 +8,7 @@ use crate::harness::helm::run;
 use crate::harness::module::{THIRTY, inline};
 use crate::harness::programs;
 use crate::harness::server::{Server, Variables};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -163,17 +163,19 @@ fn curl(place: &[&str], arguments: &[&str]) -> bool {
 }
 
 /// The real program behind the wall. It ends with this value.
-struct Agent {
+pub(crate) struct Agent {
     process: Child,
     folder: TempDir,
 }
 
 impl Agent {
-    fn start(wall: &Wall, server: &Server, token: &str) -> Self {
+    /// `within` is what a command line begins with whose program is behind the wall.
+    pub(crate) fn start(within: &[&str], server: &Server, token: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = File::create(folder.path().join("log")).unwrap();
-        let process = Command::new("ip")
-            .args(["netns", "exec", &wall.name, "setpriv", "--pdeathsig", "KILL", "--"])
+        let process = Command::new("env")
+            .args(within)
+            .args(["setpriv", "--pdeathsig", "KILL", "--"])
             .arg(programs::given("CANYON_TEST_BIN_DIR").join("canyon-agent"))
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
@@ -210,12 +212,14 @@ impl Drop for Agent {
 }
 
 /// A Canyon whose only runner has its jobs launched by agents, and an agent's token.
-async fn canyon(account: &Account) -> (Server, String) {
+pub(crate) async fn canyon(account: &Account, environment: &Value) -> (Server, String) {
+    let mut variables = json!(account.bucket_variables());
+    variables.as_object_mut().unwrap().extend(environment.as_object().unwrap().clone());
     let server = Server::start_with(Variables::default()).await;
     let client = server.client();
     let definition = json!({
         "id": RUNNER,
-        "runner_configuration": { "type": "docker-agent", "job": { "environment": account.bucket_variables() } },
+        "runner_configuration": { "type": "docker-agent", "job": { "environment": variables } },
         "state_storage_configuration": account.definition()["state_storage_configuration"],
     });
     client.create(&["runners"], &definition).await.unwrap();
@@ -233,7 +237,7 @@ async fn canyon(account: &Account) -> (Server, String) {
 async fn an_agent_that_nothing_reaches_and_that_reaches_canyon_alone_deploys() {
     // States are in a bucket that the jobs reach; the agent does not.
     let account = Account::start().await;
-    let (server, token) = canyon(&account).await;
+    let (server, token) = canyon(&account, &json!({})).await;
     let (wall, url) = (Wall::new(), server.url());
     // The second is Canyon's own address, by another port.
     let bucket = account.bucket_variables()["AWS_ENDPOINT_URL_S3"].clone();
@@ -248,7 +252,7 @@ async fn an_agent_that_nothing_reaches_and_that_reaches_canyon_alone_deploys() {
     for place in &elsewhere {
         assert!(!wall.reaches(place), "to nowhere else: {place}");
     }
-    let _agent = Agent::start(&wall, &server, &token);
+    let _agent = Agent::start(&wall.within(), &server, &token);
     wall.agent_is_ready().await;
     for way in wall.ways_in() {
         assert!(!curl(&[], &[&way]), "nothing reaches the agent: {way}");
@@ -260,7 +264,7 @@ async fn an_agent_that_nothing_reaches_and_that_reaches_canyon_alone_deploys() {
     let deployment = end(&client, &id).await;
     assert_succeeded(&deployment);
     let outputs = client.outputs(&id).await.unwrap();
-    assert_eq!(outputs["count"].value, Some(json!(30)));
+    assert_eq!(outputs["count"].value, Some(json!(30).into()));
     let agent = client.get(&["agents", RUNNER]).await.unwrap();
     assert_eq!(agent["session"]["serves"], json!(["docker-agent"]), "{agent:#}");
 

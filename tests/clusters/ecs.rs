@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-fn docker(arguments: &[&str]) -> String {
+pub(crate) fn docker(arguments: &[&str]) -> String {
     let output = Command::new("timeout")
         .args(["30", "docker", "--host", bed().get("DOCKER_HOST")])
         .args(arguments)
@@ -26,7 +26,7 @@ fn docker(arguments: &[&str]) -> String {
 }
 
 /// The one task of a deployment, and the name of its container.
-async fn task(site: &Site, id: &str) -> (Value, String) {
+pub(crate) async fn task(site: &Site, id: &str) -> (Value, String) {
     let mut tasks = site.place.account().tasks(id).await;
     assert_eq!(tasks.len(), 1, "one attempt has one task: {tasks:#?}");
     let task = tasks.remove(0);
@@ -70,8 +70,8 @@ async fn an_environment_comes_and_goes_in_tasks_of_ecs() {
     let id = first.id.to_string();
     assert_eq!(counts(&first), (30, 0, 0));
     let outputs = site.client.outputs(&id).await.unwrap();
-    assert_eq!(outputs["first"].value, Some(json!("hello 0")));
-    assert_eq!(outputs["count"].value, Some(json!(30)));
+    assert_eq!(outputs["first"].value, Some(json!("hello 0").into()));
+    assert_eq!(outputs["count"].value, Some(json!(30).into()));
     let log = site.log(&id).await;
     assert!(log.contains("tofu apply"), "its log came: {log}");
     let task = is_gone(&site, &id).await;

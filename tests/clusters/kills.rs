@@ -88,15 +88,20 @@ fn processes_of(pod: &str) -> Vec<Process> {
     processes::all().into_iter().filter(is_in).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_runner_that_is_killed_during_the_apply_ends_the_deployment_once_and_frees_the_lock() {
-    let site = Site::new(Kind::Oidc).await;
-    let id = accept_slow(&site).await;
-    let pod = site.pod(&id, "that runs", has_begun).await;
+/// `kill -9` of the runner in the pod of a deployment.
+pub(crate) async fn kill_runner(site: &Site, id: &str) {
+    let pod = site.pod(id, "that runs", has_begun).await;
     let found = processes_of(pod["metadata"]["uid"].as_str().unwrap());
     let runner = found.iter().find(|process| process.name == "canyon-runner");
     let runner = runner.unwrap_or_else(|| panic!("no runner among {found:?}"));
     processes::signal(runner.pid, Signal::KILL);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runner_that_is_killed_during_the_apply_ends_the_deployment_once_and_frees_the_lock() {
+    let site = Site::new(Kind::Oidc).await;
+    let id = accept_slow(&site).await;
+    kill_runner(&site, &id).await;
     let ended = site.end(&id).await;
     assert_eq!(ended.status, "failed", "{ended:#?}");
     assert_eq!(ended.attempts.len(), 1, "what began to apply is not repeated: {ended:#?}");

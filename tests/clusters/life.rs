@@ -35,8 +35,8 @@ async fn comes_and_goes(kind: Kind) {
     assert_eq!(first.attempts.len(), 1, "{first:#?}");
     assert_eq!(counts(&first), (30, 0, 0));
     let outputs = site.client.outputs(&id).await.unwrap();
-    assert_eq!(outputs["first"].value, Some(json!("hello 0")));
-    assert_eq!(outputs["count"].value, Some(json!(30)));
+    assert_eq!(outputs["first"].value, Some(json!("hello 0").into()));
+    assert_eq!(outputs["count"].value, Some(json!(30).into()));
     let log = site.log(&id).await;
     assert!(log.contains("tofu apply"), "its log came: {log}");
 

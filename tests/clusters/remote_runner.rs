@@ -91,7 +91,7 @@ async fn a_loop_around_kubectl_deploys_cancels_and_clears_away() {
     let ended = site.end(&id).await;
     assert_succeeded(&ended);
     assert_eq!((ended.runner_id.as_str(), ended.attempts.len()), (RUNNER, 1));
-    assert_eq!(site.client.outputs(&id).await.unwrap()["count"].value, Some(json!(30)));
+    assert_eq!(site.client.outputs(&id).await.unwrap()["count"].value, Some(json!(30).into()));
     site.is_cleared(&id).await;
 
     let id = accept_slow(&site).await;

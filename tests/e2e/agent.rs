@@ -67,7 +67,10 @@ fn start(site: &Site, more: &[&str]) -> Child {
     let log = fs::OpenOptions::new().create(true).append(true).open(site.server.path("agent.log"));
     let log = log.unwrap();
     Command::new("setpriv")
-        .args(["--pdeathsig", "KILL", "--"])
+        .args(["--pdeathsig", "KILL"])
+        .args(programs::of_a_user())
+        .arg("--")
+        .args(programs::WITH_A_DESCRIPTOR)
         .arg(programs::built().join("canyon-agent"))
         .args(more)
         .env_clear()
@@ -282,14 +285,20 @@ async fn of_two_processes_with_one_name_the_older_leaves_its_jobs_to_the_newer()
     let mut far = Far::new().await;
     let id = far.begin(1, "5").await;
     let newer = start(&far.site, &[]);
-    // The older one is the site's still, which ends it if it does not end by itself.
-    let status = far.end().await;
-    far.agent = newer;
-    assert_eq!(status.code(), Some(75));
+    let mut older = std::mem::replace(&mut far.agent, newer);
+    far.until("the newer one speaks", |found| found["session"]["number"] == 2).await;
     let ended = far.site.end(&id).await;
     assert_succeeded(&ended);
     assert_eq!(ended.attempts.len(), 1);
     ledger::assert_once(&far.site.server.path("ledger"), 1, 1);
+    let deadline = Instant::now() + LIMIT;
+    while !far.log().contains("This process stands by") {
+        assert!(Instant::now() < deadline, "{}", far.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(older.try_wait().unwrap().is_none(), "it waits for the end of the newer one");
+    older.kill().unwrap();
+    older.wait().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

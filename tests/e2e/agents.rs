@@ -89,6 +89,7 @@ fn opening(instance: &str, concurrency: u32) -> OpenSession {
         run_untagged_jobs: None,
         runner: Some("far".parse().unwrap()),
         reserved: false,
+        standby: false,
         concurrency,
         public_key: None,
         found: vec![],
@@ -111,9 +112,8 @@ fn launch(site: &Site, taken: &TakenJob) -> Running {
         .env("PATH", programs::search_path(None))
         .env("HOME", &folder)
         .envs(&taken.environment)
-        // There is no such store: OpenTofu says so, and that is the end of the run.
-        .env("AWS_ACCESS_KEY_ID", "none")
-        .env("AWS_SECRET_ACCESS_KEY", "none")
+        // There are no credentials for the store: OpenTofu reports that, and the run ends.
+        .env("AWS_EC2_METADATA_DISABLED", "true")
         .env("AWS_REGION", "eu-central-1")
         .env("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
         .env("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")

@@ -69,7 +69,7 @@ fn jobs_of_cli(site: &Site) -> PathBuf {
     site.server.path(".local/state/canyon/deployments")
 }
 
-fn module(site: &Site, name: &str, text: &str) -> String {
+pub(crate) fn module(site: &Site, name: &str, text: &str) -> String {
     let folder = site.server.path(name);
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("main.tf"), text).unwrap();
@@ -77,9 +77,12 @@ fn module(site: &Site, name: &str, text: &str) -> String {
 }
 
 /// `canyon deploy --local` in the folder of the test.
-fn start(site: &Site, env: &str, module: &str) -> Running {
+pub(crate) fn start(site: &Site, env: &str, module: &str) -> Running {
     let child = Command::new("setpriv")
-        .args(["--pdeathsig", "KILL", "--"])
+        .args(["--pdeathsig", "KILL"])
+        .args(programs::of_a_user())
+        .arg("--")
+        .args(programs::WITH_A_DESCRIPTOR)
         .arg(programs::built().join("canyon"))
         .args(["deploy", PROJECT, env, "--local", "--module", module])
         .current_dir(site.server.path("."))
@@ -98,7 +101,7 @@ fn start(site: &Site, env: &str, module: &str) -> Running {
     Running::new(child, jobs_of_cli(site))
 }
 
-async fn end(mut here: Running) -> (Option<i32>, String) {
+pub(crate) async fn end(mut here: Running) -> (Option<i32>, String) {
     let (status, mut said) = (here.ended(LIMIT).await, String::new());
     here.child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     here.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();

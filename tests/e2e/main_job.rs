@@ -21,8 +21,8 @@ async fn thirty_resources_come_and_go(executable: &str) {
     assert_eq!(first.metrics.num_tf_resources, Some(30));
     assert_eq!(site.state(ENV).await.len(), 30, "the state is where the storage says");
     let outputs = site.client.outputs(&first.id.to_string()).await.unwrap();
-    assert_eq!(outputs["first"].value, Some(json!("hello 0")));
-    assert_eq!(outputs["count"].value, Some(json!(30)));
+    assert_eq!(outputs["first"].value, Some(json!("hello 0").into()));
+    assert_eq!(outputs["count"].value, Some(json!(30).into()));
     assert!(site.log(&first.id.to_string()).await.contains(&format!("{executable} apply")));
 
     let again = site.deploy(module()).await;
@@ -43,7 +43,7 @@ async fn thirty_resources_come_and_go(executable: &str) {
     let second = site.deploy(changed).await;
     assert_eq!(counts(&second), (0, 30, 0));
     let outputs = site.client.outputs(&second.id.to_string()).await.unwrap();
-    assert_eq!(outputs["first"].value, Some(json!("good day 0")));
+    assert_eq!(outputs["first"].value, Some(json!("good day 0").into()));
 
     let back = DeploymentCreateBody {
         mode: RequestedMode::Rollback,
@@ -54,7 +54,7 @@ async fn thirty_resources_come_and_go(executable: &str) {
     assert_succeeded(&back);
     assert_eq!(counts(&back), (0, 30, 0));
     let outputs = site.client.outputs(&back.id.to_string()).await.unwrap();
-    assert_eq!(outputs["first"].value, Some(json!("hello 0")));
+    assert_eq!(outputs["first"].value, Some(json!("hello 0").into()));
 
     let destroyed = site.run(&destruction(ENV)).await;
     assert_succeeded(&destroyed);

@@ -123,7 +123,7 @@ async fn deploy_ends_with_the_documented_exit_codes() {
     let stranger = site.server.canyon_with(&["list", "runners"], "", &token);
     assert_eq!(stranger.code, 4, "{stranger:?}");
 
-    let destroyed = site.server.canyon(&["deploy", PROJECT, ENV, "--destroy"]);
+    let destroyed = site.server.canyon(&["deploy", PROJECT, ENV, "--destroy", "--yes"]);
     assert_eq!(destroyed.code, 0, "{destroyed:?}");
     assert_eq!(site.state(ENV).await, Vec::<String>::new());
 }

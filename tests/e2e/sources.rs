@@ -3,6 +3,8 @@
 use crate::harness::deployments::{counts, failure, request};
 use crate::harness::module::{THIRTY, from, with};
 use crate::harness::site::{ENV, Site};
+use canyon_api::archive::MAX_ARCHIVE;
+use canyon_cloud::chance::Chance;
 use canyon_domain::failure::FailureClass;
 use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
@@ -47,12 +49,42 @@ async fn an_uploaded_archive_deploys_from_one_of_its_folders() {
     let ended = site.deploy(module).await;
     assert_eq!(counts(&ended), (30, 0, 0));
     let outputs = site.client.outputs(&ended.id.to_string()).await.unwrap();
-    assert_eq!(outputs["first"].value, Some(json!("ahoy 0")));
+    assert_eq!(outputs["first"].value, Some(json!("ahoy 0").into()));
 
     let ended = site.run(&request(ENV, Some(from(&format!("sha256:{digest}"))))).await;
     let (class, message) = failure(&ended);
     assert_eq!(class, FailureClass::User);
     assert!(message.contains("has no *.tf"), "{message}");
+}
+
+/// A module as large as Canyon takes: noise, which does not pack.
+fn large(marker: &str) -> (String, Vec<u8>) {
+    let mut noise = vec![0; MAX_ARCHIVE - 64 * 1024];
+    let chance = Chance::new(7);
+    for bytes in noise.chunks_exact_mut(8) {
+        bytes.copy_from_slice(&chance.next().to_le_bytes());
+    }
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::none()));
+    let code = format!("output \"is\" {{ value = \"{marker}\" }}\n");
+    for (name, bytes) in [("main.tf", code.as_bytes()), ("noise.bin", &noise)] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, name, bytes).unwrap();
+    }
+    let bytes = tar.into_inner().unwrap().finish().unwrap();
+    assert!(bytes.len() <= MAX_ARCHIVE && bytes.len() > MAX_ARCHIVE - 64 * 1024, "{}", bytes.len());
+    (hex::encode(Sha256::digest(&bytes)), bytes)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_module_of_64_mib_is_deployed() {
+    let site = Site::new().await;
+    let (digest, bytes) = large("large");
+    site.client.put_archive(&digest, bytes.into()).await.unwrap();
+    let ended = site.deploy(from(&format!("sha256:{digest}"))).await;
+    let outputs = site.client.outputs(&ended.id.to_string()).await.unwrap();
+    assert_eq!(outputs["is"].value, Some(json!("large").into()));
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> String {
@@ -100,7 +132,7 @@ async fn a_repository_deploys_at_a_branch_a_tag_and_a_commit() {
     ] {
         let ended = site.deploy(from(&source(&reference))).await;
         let outputs = site.client.outputs(&ended.id.to_string()).await.unwrap();
-        assert_eq!(outputs["is"].value, Some(json!(expected)), "{reference}");
+        assert_eq!(outputs["is"].value, Some(json!(expected).into()), "{reference}");
     }
     let ended = site.run(&request(ENV, Some(from(&source("?ref=v9"))))).await;
     let (class, message) = failure(&ended);

@@ -59,7 +59,7 @@ async fn sensitive_outputs_are_withheld_or_encrypted() {
     let outputs = site.client.outputs(&id).await.unwrap();
     assert!(outputs["password"].sensitive);
     assert_eq!(outputs["password"].value, None);
-    assert_eq!(outputs["name"].value, Some(json!("public")));
+    assert_eq!(outputs["name"].value, Some(json!("public").into()));
     assert_eq!(site.client.encrypted_outputs(&id).await.unwrap_err().status(), Some(404));
     assert!(!site.log(&id).await.contains(SECRET));
 

@@ -140,7 +140,7 @@ async fn the_functions_run_a_deployment_in_a_pod() {
     assert_succeeded(&ended);
     assert_eq!(counts(&ended), (30, 0, 0));
     let outputs = site.client.outputs(&ended.id.to_string()).await.unwrap();
-    assert_eq!(outputs["first"].value, Some(json!("hello 0")));
+    assert_eq!(outputs["first"].value, Some(json!("hello 0").into()));
     assert!(site.log(&ended.id.to_string()).await.contains("tofu apply"), "its log came");
     let denied = site.server.cloud().front.denied();
     assert!(denied.is_empty(), "{denied:#?}");

@@ -20,8 +20,16 @@ mod doctor;
 #[path = "../e2e/duplicates.rs"]
 mod duplicates;
 mod faults;
+#[path = "../e2e/hostile_network.rs"]
+mod hostile_network;
+#[path = "../e2e/http_edges.rs"]
+mod http_edges;
+#[path = "../e2e/kept_state.rs"]
+mod kept_state;
 #[path = "../e2e/kills.rs"]
 mod kills;
+#[path = "../e2e/lost_reports.rs"]
+mod lost_reports;
 #[path = "../e2e/main_job.rs"]
 mod main_job;
 #[path = "../e2e/order.rs"]

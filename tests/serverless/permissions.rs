@@ -1,15 +1,15 @@
 //! Each function's role grants what its function does, and nothing more. The front asks the template's
 //! policies before each call; here everything that a function can do is done once.
 
-use crate::agent;
 use crate::bus::{self, SOON};
-use crate::harness::deployments::{assert_succeeded, destruction, request};
+use crate::harness::deployments::{LIMIT, assert_succeeded, destruction, request};
 use crate::harness::module::{THIRTY, from, inline};
 use crate::harness::programs;
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, Site};
 use crate::hints;
 use crate::sources::archive;
+use crate::{agent, companion};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use canyon_api::deployment::{Deployment, DeploymentCreateBody, DeploymentQuery};
@@ -59,11 +59,20 @@ fn idle(sites: &[&Site]) -> BTreeMap<&'static str, Vec<String>> {
 async fn a_role_grants_what_its_function_does_and_nothing_more() {
     let expected: BTreeMap<_, Vec<_>> =
         FUNCTIONS.map(|function| (function, BY_LAMBDA.map(str::to_owned).to_vec())).into();
-    let (one, two, three, far) =
-        tokio::join!(api_first(), launcher_first(), sweep_alone(), agent::deployed());
+    // Each is a whole installation: two at a time are enough for a small machine.
+    let (one, two) = tokio::join!(api_first(), launcher_first());
+    let (three, far) = tokio::join!(sweep_alone(), agent::deployed());
+    // The launcher deletes an order that no agent has taken.
+    let (site, module) = (&far.site, inline(THIRTY));
+    let disabled = json!({ "disabled": true });
+    site.client.update(&["agents", companion::NAME], &disabled).await.unwrap();
+    let waits = site.accept(&request(ENV, Some(module))).await;
+    site.until(&waits, "an order", |one| one.status == "launching").await;
+    site.client.cancel(&waits).await.unwrap();
+    assert_eq!(site.end(&waits).await.status, "cancelled");
     let sites = [&one, &two, &three, &far.site];
     // What follows an end is under way for a moment.
-    let deadline = Instant::now() + SOON;
+    let deadline = Instant::now() + LIMIT;
     while idle(&sites) != expected && Instant::now() < deadline {
         sleep(Duration::from_millis(100)).await;
     }

@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 use crate::job::{self, JobLoop, Place};
+use crate::job_api_url::job_api_url;
 use crate::kinds::{self, Kind};
 use crate::line::Line;
 use crate::reporter::Reporter;
@@ -16,6 +17,7 @@ use canyon_domain::agent_job::{JobOrder, Wish};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::{OrgId, OrgUuid};
 use canyon_domain::runner::RunnerDefinition;
+use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,6 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
+/// Where a job reaches Canyon.
+const API_URL: &str = "CANYON_API_URL";
 /// Requests for output that one job may have waiting.
 const TAILS: usize = 4;
 
@@ -47,6 +51,8 @@ pub(crate) struct Desk {
     pub(crate) has_taken: bool,
     /// Jobs of which the last answer wanted something, and of which this process knows nothing.
     pub(crate) unknown: Vec<JobKey>,
+    /// Another process speaks for the agent, and this one waits until that one is gone.
+    pub(crate) stands_by: bool,
 }
 
 /// One job.
@@ -121,8 +127,11 @@ impl Desk {
         };
         let mut environment: std::collections::BTreeMap<_, _> =
             environment.into_iter().map(|(name, value)| (name, value.into())).collect();
-        if let Some(url) = &self.settings.dispatcher.api_url {
-            environment.insert("CANYON_API_URL".to_owned(), url.clone().into());
+        let setting = self.settings.dispatcher.api_url.as_deref();
+        let advertised = environment.get(API_URL).map(|url: &SecretString| url.expose_secret());
+        if let Some(url) = job_api_url(setting, advertised, &self.settings.api_url) {
+            let url = url.to_owned().into();
+            environment.insert(API_URL.to_owned(), url);
         }
         let launch = Launch {
             job: kinds::reference(&key, None),

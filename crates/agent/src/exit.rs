@@ -5,7 +5,7 @@
 //! | 0 | it was asked to end, or has done the one job of `--single` |
 //! | 1 | something on this machine does not work; a step of `check` failed; `health` found the agent dead, or not ready |
 //! | 2 | a flag that does not exist, or one without its value |
-//! | 75 | a newer session of the same agent has taken over (`EX_TEMPFAIL` of sysexits.h) |
+//! | 75 | a newer session of the same agent has taken over, and this process does not stand by (`EX_TEMPFAIL` of sysexits.h) |
 //! | 77 | Canyon refuses this agent (`EX_NOPERM`) |
 //! | 78 | a setting is missing or wrong (`EX_CONFIG`) |
 

@@ -12,6 +12,7 @@ mod desk;
 pub mod exit;
 pub mod health;
 mod job;
+mod job_api_url;
 pub mod kinds;
 pub mod line;
 pub mod logging;
@@ -114,6 +115,7 @@ pub async fn run_as(
         in_doubt: InDoubt::default(),
         has_taken: false,
         unknown: Vec::new(),
+        stands_by: false,
     };
     desk.run().await
 }
@@ -151,6 +153,10 @@ impl Desk {
             let since = Instant::now();
             match self.work(session).await {
                 Next::Exit(exit) => return exit,
+                Next::StandBy(reason) => {
+                    self.stand_by(&reason);
+                    backoff.reset();
+                }
                 Next::Reopen => {
                     self.session.send_replace(None);
                     if since.elapsed() > STEADY {

@@ -24,6 +24,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
 /// The most that is read of an answer, in bytes. A hundred jobs with their pod templates fit.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
+/// Header with the id of the request, which every answer of Canyon's has.
+const REQUEST_ID: &str = "x-request-id";
 /// The clock was that wrong that what it signed may have been refused for it.
 const WRONG_CLOCK: Duration = Duration::from_secs(5);
 
@@ -49,6 +51,8 @@ pub enum LineError {
         message: String,
         /// When it may be asked again.
         pause: Option<Duration>,
+        /// Canyon knows processes that stand by for the one that superseded them.
+        standby: bool,
     },
     /// Something on the way is busy or in repair, and said when to come again.
     #[error("{url} answered with status {status}, and not with Canyon's words")]
@@ -91,6 +95,11 @@ impl LineError {
     /// A newer session of this agent speaks for it.
     pub fn is_superseded(&self) -> bool {
         self.status() == Some(409) && self.has_code("session_superseded")
+    }
+
+    /// A newer session speaks for the agent, and this process may wait until that one is gone.
+    pub fn may_stand_by(&self) -> bool {
+        self.is_superseded() && matches!(self, Self::Refused { standby: true, .. })
     }
 
     /// Nobody has adopted this agent yet.
@@ -254,6 +263,11 @@ impl Line {
             let response = request.send().await.map_err(|error| unreachable(&self.url, error))?;
             let off = heard(&self.clock, response.headers());
             if response.status().is_success() {
+                // An empty object would be a good answer to most of this, and anything may give one.
+                if !response.headers().contains_key(REQUEST_ID) {
+                    let reason = "it does not name the request".to_owned();
+                    return Err(LineError::Unreadable { url: self.url.clone(), reason });
+                }
                 return read(&self.url, response).await;
             }
             let refusal = refusal(&self.url, response).await;
@@ -322,7 +336,7 @@ async fn refusal(url: &str, response: Response) -> LineError {
     let status = response.status().as_u16();
     let pause = retry_after::pause(response.headers());
     let text = read(url, response).await.unwrap_or_default();
-    let Ok(body) = serde_json::from_slice::<ErrorBody>(&text) else {
+    let Some(body) = ErrorBody::of_answer(status, &text) else {
         // A proxy, a firewall or a maintenance page: what it refuses, Canyon may not. When to come again, it may say.
         let url = url.to_owned();
         if let Some(pause) = pause {
@@ -333,7 +347,8 @@ async fn refusal(url: &str, response: Response) -> LineError {
     };
     let code =
         body.details.get("code").and_then(|code| code.as_str()).unwrap_or_default().to_owned();
-    LineError::Refused { status, code, message: body.message, pause }
+    let standby = body.details.get("standby").and_then(serde_json::Value::as_bool).unwrap_or(false);
+    LineError::Refused { status, code, message: body.message, pause, standby }
 }
 
 #[cfg(test)]

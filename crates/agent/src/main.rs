@@ -22,6 +22,12 @@ fn main() -> ExitCode {
 }
 
 fn serve() -> Exit {
+    // Before the settings, which may hold the agent's token: jobs of an earlier agent may run already.
+    if let Err(error) = canyon_dispatch::local::protect_this_process() {
+        return Exit::Broken(format!(
+            "cannot keep its key from the modules of local jobs: {error}"
+        ));
+    }
     let matches = arguments::command().get_matches();
     let mut faults = Faults::default();
     let layer = arguments::layers(&matches, &mut faults);

@@ -3,6 +3,7 @@
 use crate::backoff::{Backoff, LONGEST_PAUSE, jittered};
 use crate::desk::Desk;
 use crate::exit::Exit;
+use crate::line::LineError;
 use canyon_api::agent::{JobKey, OpenSession, PROTOCOL, SessionOpened};
 use canyon_domain::agent::Adoption;
 use canyon_domain::agent_job::MAX_FOUND;
@@ -10,6 +11,8 @@ use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_identity::system::System;
 use std::time::Duration;
 
+/// Between two openings of a process that stands by.
+const STANDBY: Duration = Duration::from_secs(10);
 /// Between two questions whether somebody has adopted the agent, unless Canyon says otherwise.
 const ADOPTION: Duration = Duration::from_secs(2);
 
@@ -19,7 +22,7 @@ impl Desk {
         let mut backoff = Backoff::default();
         let mut told = false;
         // Drawn once: so an opening whose answer was lost may be repeated.
-        let instance = System.id(System.now()).to_string();
+        let mut instance = System.id(System.now()).to_string();
         loop {
             self.status.turned();
             let pause = match self.ask_for_session(&instance).await {
@@ -27,6 +30,7 @@ impl Desk {
                     for warning in &opened.warnings {
                         tracing::warn!("{warning}");
                     }
+                    self.stands_by = false;
                     return Ok(opened);
                 }
                 Ok(opened) => {
@@ -51,6 +55,13 @@ impl Desk {
                     self.status.trouble(&reason);
                     backoff.pause_of(pause)
                 }
+                Err(Refusal::AnotherLives(reason)) => {
+                    self.stand_by(&reason);
+                    backoff.reset();
+                    // The session of the opening that was refused may be over for good.
+                    instance = System.id(System.now()).to_string();
+                    jittered(STANDBY)
+                }
                 Err(Refusal::Lasting(exit)) => return Err(exit),
             };
             tokio::select! {
@@ -58,6 +69,31 @@ impl Desk {
                 () = self.stop.asked(1) => return Err(Exit::Done),
             }
         }
+    }
+
+    /// Another process speaks for the agent: this one leaves the jobs alone, and asks for a session until that one is
+    /// gone. So nothing has to start it again, and two processes of one name do not take turns.
+    pub(crate) fn stand_by(&mut self, reason: &str) {
+        if !self.stands_by {
+            tracing::warn!(
+                "{reason}. This process stands by, and goes on when the other one is gone"
+            );
+        }
+        self.stands_by = true;
+        self.session.send_replace(None);
+        self.in_doubt.keep(|_| false);
+        let jobs: Vec<_> = self.jobs.keys().copied().collect();
+        for job in jobs {
+            self.drop_job(&job);
+        }
+        self.reap();
+        self.status.heard(None);
+        self.status.trouble(reason);
+    }
+
+    /// Whether it may wait for the end of the process that superseded it. One that is for one job has nothing to wait for.
+    pub(crate) fn may_stand_by(&self, error: &LineError) -> bool {
+        error.may_stand_by() && !self.settings.single && !self.settings.reserved
     }
 
     fn say_pending(&self) {
@@ -85,11 +121,15 @@ impl Desk {
             runner: self.settings.runner.clone(),
             run_untagged_jobs: self.settings.run_untagged_jobs,
             reserved: self.settings.reserved,
+            standby: self.stands_by,
             concurrency: self.concurrency(),
             public_key: self.line.public_key(),
             found,
         };
         self.line.open(&body).await.map_err(|error| {
+            if self.may_stand_by(&error) {
+                return Refusal::AnotherLives(error.to_string());
+            }
             if error.is_superseded() {
                 return Refusal::Lasting(Exit::Superseded(error.to_string()));
             }
@@ -123,6 +163,8 @@ fn to_name(mut found: Vec<JobKey>, is_in_hand: impl Fn(&JobKey) -> bool) -> Vec<
 enum Refusal {
     /// It may go better later, after the pause that is asked for if there is one.
     Passing(String, Option<Duration>),
+    /// Another process speaks for the agent.
+    AnotherLives(String),
     /// The process ends.
     Lasting(Exit),
 }

@@ -25,6 +25,8 @@ pub(crate) enum Next {
     Exit(Exit),
     /// Another session.
     Reopen,
+    /// Another session, once the process that has superseded this one is gone.
+    StandBy(String),
 }
 
 /// What ended a wait for work.
@@ -186,6 +188,9 @@ impl Desk {
 
     /// What follows an error; nothing for those that pass.
     pub(crate) fn not_answered(&self, error: &LineError) -> Option<Next> {
+        if self.may_stand_by(error) {
+            return Some(Next::StandBy(error.to_string()));
+        }
         if error.is_superseded() {
             return Some(Next::Exit(Exit::Superseded(error.to_string())));
         }

@@ -4,15 +4,18 @@
 //! with [`TakeJobs`], and only then starts it; what becomes of it, it says with [`Reports`]. The
 //! session's number is in each path: a newer session of the same agent refuses the older (409).
 
+mod view;
+
+pub use view::{AdoptQuery, AgentQuery, AgentUpdateBody, AgentView, SessionView};
+
 use canyon_domain::agent::Adoption;
 use canyon_domain::agent_job::{JobOrder, Wish};
 use canyon_domain::deadline::Observation;
 use canyon_domain::ids::{DeploymentId, RunnerId, RunnerUuid};
 use canyon_domain::runner::RunnerType;
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// The version of the protocol that this library speaks.
@@ -39,109 +42,6 @@ pub struct KeyClaims {
     pub exp: i64,
     /// Differs from token to token.
     pub jti: Uuid,
-}
-
-/// An agent, as people see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct AgentView {
-    /// Its name.
-    pub id: String,
-    /// `pending`, `adopted` or `rejected`.
-    #[schema(value_type = String)]
-    pub state: Adoption,
-    /// `offline`, `idle`, `busy` or `draining`.
-    #[schema(example = "idle")]
-    pub availability: String,
-    /// What it is chosen by.
-    pub labels: BTreeMap<String, String>,
-    /// The runner that it serves; without one, those that name it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runner_id: Option<String>,
-    /// Whether it takes the jobs of runners that name no agents.
-    pub run_untagged_jobs: bool,
-    /// Whether it gets no further work because somebody said so.
-    pub disabled: bool,
-    /// Whether it launches only deployments that name it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub reserved: bool,
-    /// SHA-256 of its public key, in hexadecimal, to compare with what it printed at its start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fingerprint: Option<String>,
-    /// Its token or service account, where it signs in by one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub principal: Option<String>,
-    /// When it was first heard of.
-    #[schema(value_type = String, format = DateTime)]
-    pub created_at: Timestamp,
-    /// Its newest session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session: Option<SessionView>,
-}
-
-/// One life of an agent's process, as people see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct SessionView {
-    /// Its number.
-    pub number: u64,
-    /// When it began.
-    #[schema(value_type = String, format = DateTime)]
-    pub opened_at: Timestamp,
-    /// When it was last heard.
-    #[schema(value_type = String, format = DateTime)]
-    pub last_seen: Timestamp,
-    /// Version of the program.
-    pub version: String,
-    /// Version of the protocol.
-    pub protocol: u32,
-    /// The types of runners whose jobs it launches.
-    pub serves: Vec<String>,
-    /// Where its jobs run.
-    pub place: String,
-    /// How many jobs it runs at once.
-    pub concurrency: u32,
-    /// How many it runs.
-    pub running: u32,
-    /// What last went wrong, in its own words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<String>,
-    /// What its operator should know, such as that its version is old.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
-}
-
-/// Which agents to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct AgentQuery {
-    /// Only those that are `pending`, `adopted` or `rejected`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
-    pub state: Option<Adoption>,
-}
-
-/// By what an agent is adopted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct AdoptQuery {
-    /// SHA-256 of the key that was compared with what the agent printed at its start, in hexadecimal. An agent that
-    /// shows another key by now is not adopted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fingerprint: Option<String>,
-}
-
-/// A change to an agent. What is absent stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AgentUpdateBody {
-    /// Whether it gets no further work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disabled: Option<bool>,
-    /// Its labels, all of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub labels: Option<BTreeMap<String, String>>,
-    /// Whether it takes the jobs of runners that name no agents.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_untagged_jobs: Option<bool>,
 }
 
 /// An agent begins.
@@ -177,6 +77,11 @@ pub struct OpenSession {
     /// How many jobs it runs at once.
     #[schema(minimum = 1, maximum = 10_000)]
     pub concurrency: u32,
+    /// It was superseded by another process of its name, and is to speak for the agent only once that one is gone. Until
+    /// then the opening is refused (409, `session_superseded`). A process sends it only if the refusal that superseded
+    /// it had the detail `standby`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub standby: bool,
     /// Its public key, PEM, if it signs in by that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]

@@ -13,6 +13,9 @@ pub const MAX_ARCHIVE: usize = 64 * 1024 * 1024;
 /// 6 MB, and bytes become a third more in it, since they are written in base64.
 pub const MAX_DIRECT: usize = 4 * 1024 * 1024;
 
+/// As what a run's module is answered. (The published contract names it so.)
+pub const GZIP: &str = "application/x-gzip";
+
 /// A request to upload an archive past the API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

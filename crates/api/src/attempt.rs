@@ -18,6 +18,21 @@ use utoipa::ToSchema;
 /// every path.
 pub const DEPLOYMENT_TOKEN: &str = "x-deployment-token";
 
+/// Header of a claim: the newest format of jobs that the runner understands
+/// ([`canyon_domain::job::FORMAT`]). Without it, 1. It is a header because the body takes no field that an earlier
+/// Canyon does not know.
+pub const JOB_FORMAT: &str = "canyon-job-format";
+
+/// Header of the answer to a result: of which attempt Canyon has taken it, as [`result_of`] writes
+/// it. The body stays empty (204), as published.
+pub const RESULT_OF: &str = "canyon-result-of";
+
+/// The value of [`RESULT_OF`]: the deployment's id and the attempt's number, such as
+/// `0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000/1`.
+pub fn result_of(deployment: impl std::fmt::Display, number: u32) -> String {
+    format!("{deployment}/{number}")
+}
+
 /// A runner claims its attempt. The claim code goes into `Authorization: Bearer`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +80,9 @@ pub struct ReportBody {
     /// How far the run has come.
     #[schema(value_type = String)]
     pub phase: Phase,
+    /// With the phase `apply`: the plan leaves resources behind that no state will list.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forgets: bool,
     /// What was written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,
@@ -103,10 +121,14 @@ impl Stream {
 }
 
 /// The answer to a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReportAnswer {
     /// Whether the run shall stop: save the state, free the lock, send a result.
     pub stop: bool,
+    /// With `stop`: why. The class is `cancelled`, or `timeout` if a deadline has passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub stop_reason: Option<Failure>,
     /// Where each stream goes on now.
     pub offsets: Offsets,
 }
@@ -174,6 +196,13 @@ pub struct DeploymentResultsUpdateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
     pub metadata: Option<Value>,
+    /// The phase in which the run ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub phase: Option<Phase>,
+    /// The run has announced that it applies, and did not begin: nothing was changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untouched: bool,
     /// The class of the failure; `user` without it. `cancelled` when the run stopped on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -184,10 +213,45 @@ pub struct DeploymentResultsUpdateBody {
     /// Resources that may exist although the state does not know them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<Orphan>,
+    /// What the run saw of its state at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateReportBody>,
+    /// How many resources the plan would have deleted or replaced, when that ended the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_deletions: Option<u32>,
     /// The last pieces of the streams.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,
 }
+
+/// What a run saw of its state at its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StateReportBody {
+    /// The state's lineage.
+    #[schema(min_length = 1, max_length = 128)]
+    pub lineage: String,
+    /// Its serial.
+    pub serial: u64,
+    /// Managed resource instances in it.
+    pub resources: u32,
+    /// SHA-256 of all their addresses, in their order, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Whether the run has moved it here from the former storage.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub moved: bool,
+    /// Whether the run has begun to apply, and there may be something that the state does not list: its apply was
+    /// killed, the state could not be written, or a destroy run left something behind (`lifecycle { destroy = false }`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
+    /// The addresses of the resources, at most [`MAX_ADDRESSES`] of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
+}
+
+/// The most addresses of resources that a [`StateReportBody`] names.
+pub const MAX_ADDRESSES: usize = 500;
 
 /// Whether a run succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -203,8 +267,9 @@ pub enum ResultStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TfResourceCounts {
-    /// In the state when it ended.
-    pub num_resources: u32,
+    /// In the state when it ended; absent if the state could not be read then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub num_resources: Option<u32>,
     /// Created.
     pub num_resources_added: u32,
     /// Destroyed.

@@ -24,4 +24,7 @@ pub struct AuditRecord {
     /// By what right.
     #[schema(example = "admin")]
     pub by_right: String,
+    /// What else was kept, such as the resources that were left behind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
 }

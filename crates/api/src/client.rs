@@ -12,14 +12,19 @@ mod runs;
 pub use deployments::LogPart;
 pub use error::ClientError;
 
+use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::{Method, RequestBuilder, Response};
+use reqwest::header::HeaderMap;
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use std::time::Duration;
 
 /// Longer than the longest long poll (25 s) and the network's hiccups, shorter than for ever.
 const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Header with the id of the request, which every answer of Canyon's has.
+const REQUEST_ID: &str = "x-request-id";
 
 /// What a path segment may hold as it is (RFC 3986, unreserved).
 const SEGMENT: &AsciiSet =
@@ -78,9 +83,14 @@ impl Client {
         self.http.request(method, url).bearer_auth(self.token.expose_secret())
     }
 
-    async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+    /// The whole answer, if it is a success.
+    async fn send(&self, request: RequestBuilder) -> Result<Answer, ClientError> {
         let response = self.ask(request).await?;
-        if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
+        if response.status().is_success() {
+            Answer::read(&self.url, response).await
+        } else {
+            Err(self.refusal(response).await)
+        }
     }
 
     /// Whatever is answered, be it a refusal.
@@ -89,8 +99,27 @@ impl Client {
     }
 
     async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
-        let response = self.send(request).await?;
-        response.json().await.map_err(|source| ClientError::unreadable(&self.url, source))
+        self.parsed(&self.send(request).await?)
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, ClientError> {
+        serde_json::from_slice(&answer.body).map_err(|error| answer.foreign(&self.url, error))
+    }
+
+    /// A request that Canyon answers with nothing but a status.
+    async fn done(&self, request: RequestBuilder) -> Result<(), ClientError> {
+        self.acknowledged(&self.send(request).await?)
+    }
+
+    /// An answer without a body is Canyon's if it has Canyon's status and names the request.
+    fn acknowledged(&self, answer: &Answer) -> Result<(), ClientError> {
+        if answer.status != StatusCode::NO_CONTENT {
+            return Err(answer.foreign(&self.url, "Canyon answers this with 204"));
+        }
+        if answer.header(REQUEST_ID).is_none() {
+            return Err(answer.foreign(&self.url, "no id of the request"));
+        }
+        Ok(())
     }
 
     async fn write<T: DeserializeOwned>(
@@ -101,10 +130,37 @@ impl Client {
     ) -> Result<T, ClientError> {
         self.read(self.request(method, segments).json(body)).await
     }
+
+    /// What an answer that is no success says.
+    async fn refusal(&self, response: Response) -> ClientError {
+        match Answer::read(&self.url, response).await {
+            Ok(answer) => ClientError::refused(&self.url, answer.status.as_u16(), &answer.body),
+            Err(error) => error,
+        }
+    }
 }
 
-async fn refusal(response: Response) -> ClientError {
-    let status = response.status().as_u16();
-    let text = response.text().await.unwrap_or_default();
-    ClientError::refused(status, &text)
+/// An answer, read to its end.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Answer {
+    async fn read(host: &str, response: Response) -> Result<Self, ClientError> {
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body =
+            response.bytes().await.map_err(|source| ClientError::broken_off(host, source))?;
+        Ok(Self { status, headers, body })
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// It is a success, and not one of Canyon's.
+    fn foreign(&self, url: &str, reason: impl std::fmt::Display) -> ClientError {
+        ClientError::foreign(url, self.status.as_u16(), reason.to_string())
+    }
 }

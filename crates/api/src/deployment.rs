@@ -2,10 +2,11 @@
 
 use canyon_domain::deployment::Priority;
 use canyon_domain::failure::Failure;
-use canyon_domain::job::{LogLevel, Module};
+use canyon_domain::job::{Inputs, LogLevel, Module};
+use canyon_domain::json::Json;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -60,6 +61,15 @@ pub struct DeploymentCreateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "info")]
     pub runner_log_level: Option<LogLevel>,
+    /// Take whatever state lies in the runner's storage, although it is not the one that the last run
+    /// left. Only an administrator may say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_state: bool,
+    /// End the run before its apply if its plan deletes or replaces more resources than this. The
+    /// environment's `deletion_protection` may allow fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295i64, example = 0)]
+    pub max_deletions: Option<u32>,
 }
 
 /// A module and the values of its variables.
@@ -72,7 +82,7 @@ pub struct ModuleBody {
     pub source_code: Option<String>,
     /// Values of its variables, by name.
     #[schema(value_type = Option<Object>)]
-    pub inputs: Map<String, Value>,
+    pub inputs: Inputs,
 }
 
 /// What is asked for.
@@ -123,6 +133,10 @@ pub struct Deployment {
     pub status_message: String,
     /// Numbers about the run.
     pub metrics: DeploymentMetrics,
+    /// How many resources the plan would have deleted or replaced, when that was more than allowed and
+    /// ended the run before its apply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_deletions: Option<u32>,
     /// The runner that serves it.
     pub runner_id: String,
     /// Always empty workloads; the module says what to deploy.
@@ -239,14 +253,14 @@ pub struct DeploymentEncryptedOutputs {
 pub struct Output {
     /// Whether the module declares it sensitive; then it has no value here.
     pub sensitive: bool,
-    /// Its value: anything that JSON can say.
+    /// Its value: anything that JSON can say. Absent too if Canyon could not keep it; the log says why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
-    pub value: Option<Value>,
+    pub value: Option<Json>,
     /// Its type, as OpenTofu writes it: a word such as `"number"`, or a list for what has parts.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "type")]
     #[schema(value_type = Option<Value>)]
-    pub kind: Option<Value>,
+    pub kind: Option<Json>,
 }
 
 /// A resource that a run had begun to create when it died: it may exist without the state knowing.

@@ -1,5 +1,7 @@
 //! Environment types.
 
+use crate::environment::DeletionProtection;
+use canyon_domain::change::Change;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -15,6 +17,9 @@ pub struct EnvironmentType {
     pub uuid: Uuid,
     /// What people call it.
     pub display_name: String,
+    /// What a new environment of this type begins with; absent for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_protection: Option<DeletionProtection>,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
@@ -31,13 +36,22 @@ pub struct EnvironmentTypeCreateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 2, max_length = 60)]
     pub display_name: Option<String>,
+    /// What a new environment of this type begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_protection: Option<DeletionProtection>,
 }
 
-/// A request to change an environment type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// A request to change an environment type. What is not given stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentTypeUpdateBody {
     /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 2, max_length = 60)]
-    pub display_name: String,
+    pub display_name: Option<String>,
+    /// What a new environment of this type begins with; `null` for no limit. Those that are there stay
+    /// as they are.
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
+    #[schema(value_type = Option<DeletionProtection>)]
+    pub deletion_protection: Change<DeletionProtection>,
 }

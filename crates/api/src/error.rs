@@ -19,3 +19,44 @@ pub struct ErrorBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
+
+impl ErrorBody {
+    /// The code of a refusal with this status.
+    pub fn code_of(status: u16) -> String {
+        format!("API-{status}")
+    }
+
+    /// Canyon's own refusal with `status`, or `None` if this answer is not Canyon's.
+    ///
+    /// A status alone proves nothing: gateways, proxies and sign-in pages answer 401, 403, 404, 409
+    /// and 413 too, some of them in JSON (API Gateway: `{"message":"Not Found"}`). Only Canyon's
+    /// code names the status again.
+    pub fn of_answer(status: u16, answer: &[u8]) -> Option<Self> {
+        let body: Self = serde_json::from_slice(answer).ok()?;
+        (body.error == Self::code_of(status)).then_some(body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_with_canyons_code_for_its_status_is_canyons() {
+        let canyons = br#"{"error": "API-409", "message": "the attempt is over"}"#;
+        assert_eq!(ErrorBody::of_answer(409, canyons).unwrap().message, "the attempt is over");
+        assert_eq!(ErrorBody::of_answer(404, canyons), None, "something changed its status");
+        for foreign in [
+            "",
+            "<html>Conflict</html>",
+            r#"{"message": "Not Found"}"#,
+            r#"{"message": "Service Unavailable"}"#,
+            r#"{"error": "Conflict", "message": "no", "status": 409}"#,
+            r#"{"error": "409", "message": "no"}"#,
+            r#"{"error": "API-409"}"#,
+            r#"[{"error": "API-409", "message": "no"}]"#,
+        ] {
+            assert_eq!(ErrorBody::of_answer(409, foreign.as_bytes()), None, "{foreign}");
+        }
+    }
+}

@@ -114,8 +114,12 @@ pub struct RunnerUpdateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub runner_configuration: Option<Value>,
-    /// Where state lives.
+    /// Where state lives. While linked environments have resources in their state, another place is
+    /// taken only with `migrate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub state_storage_configuration: Option<Value>,
+    /// Have the next run of each linked environment move its state to the new storage.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub migrate: bool,
 }

@@ -4,7 +4,7 @@
 //! meaning from the next character, as in `labels.example\.com/team`. A list grows by one when the
 //! position after its last item is set.
 
-use crate::yaml;
+use crate::yaml::{self, Tree};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -41,8 +41,8 @@ pub(crate) struct Assignment {
 const CONFIGURATIONS: [&str; 4] =
     ["runner_configuration", "state_storage_configuration", "job", "agents"];
 
-/// What is true or false at the top of a request.
-const TRUTHS: [&str; 2] = ["disabled", "run_untagged_jobs"];
+/// What is typed already at the top of a request: true, false, or `null` for "no limit".
+const TYPED: [&str; 4] = ["disabled", "run_untagged_jobs", "migrate", "deletion_protection"];
 
 impl Assignment {
     /// Takes `path=value` apart.
@@ -75,7 +75,7 @@ impl Assignment {
             Some(Step::Index(_)) | None => "",
         };
         let is_inside = CONFIGURATIONS.contains(&root) && self.path.len() > 1;
-        let value = if is_inside || TRUTHS.contains(&root) {
+        let value = if is_inside || TYPED.contains(&root) {
             typed(&self.text)
         } else if CONFIGURATIONS.contains(&root) {
             structured(&self.text)
@@ -123,9 +123,9 @@ pub(crate) fn typed(text: &str) -> Result<Value, String> {
 /// # Errors
 ///
 /// Why it only looks like one.
-pub(crate) fn structured(text: &str) -> Result<Value, String> {
+pub(crate) fn structured<T: Tree>(text: &str) -> Result<T, String> {
     if !text.starts_with(['[', '{', '"', '\'']) {
-        return Ok(Value::String(text.to_owned()));
+        return Ok(T::text(text.to_owned()));
     }
     yaml::parse(text, "value").map_err(|error| {
         format!("{} (column {}); put text that begins so in quotes", error.reason, error.column)

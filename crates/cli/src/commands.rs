@@ -26,6 +26,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::settings::{SettingFlags, Settings};
 use canyon_api::client::Client;
+use canyon_domain::json::Json;
 use serde::Serialize;
 use serde_json::Value;
 use std::io;
@@ -89,6 +90,12 @@ fn client(settings: Settings, output: Output) -> Result<Client, CliError> {
         output.notice("warning: the token goes over the network unencrypted; use https");
     }
     settings.client()
+}
+
+/// An answer with outputs, to be shown with every digit of their numbers.
+pub(crate) fn exact(answer: &impl Serialize) -> Result<Json, CliError> {
+    let text = serde_json::to_string(answer).map_err(io::Error::other)?;
+    Ok(Json::parse(&text).map_err(io::Error::other)?)
 }
 
 /// An answer as plain JSON, to be shown.

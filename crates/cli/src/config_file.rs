@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use crate::yaml;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -33,7 +33,7 @@ impl ConfigFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(CliError::file("read", path, error)),
         };
-        let value = yaml::parse(&text, &path.display().to_string())?;
+        let value: Value = yaml::parse(&text, &path.display().to_string())?;
         let member = |name: &str| value.get(name).and_then(|text| text.as_str()).map(str::to_owned);
         Ok(Self { url: member("url"), org: member("org"), token: member("token").map(Into::into) })
     }

@@ -4,6 +4,7 @@ use crate::assignment::AssignmentError;
 use crate::exit::Exit;
 use crate::yaml::YamlError;
 use canyon_api::client::ClientError;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Why a command failed. [`crate::hint`] knows what to do about it.
@@ -61,6 +62,20 @@ pub(crate) enum CliError {
         /// Class and message.
         failure: Option<(String, String)>,
     },
+    /// Its plan deletes or replaces more than a limit allows.
+    #[error("{message}")]
+    TooManyDeletions {
+        /// How many, and whose limit it is.
+        message: String,
+        /// How to raise the limit.
+        hint: String,
+    },
+    /// A question was not answered with `yes`.
+    #[error("not confirmed; nothing was changed")]
+    NotConfirmed,
+    /// Ctrl-C at a question.
+    #[error("interrupted; nothing was changed")]
+    Interrupted,
     /// `--timeout` passed before the end.
     #[error("deployment {id} did not end within {seconds} s; it goes on")]
     TimedOut {
@@ -124,29 +139,50 @@ impl CliError {
             Self::NotFound { refusal: source, .. }
             | Self::Client(source)
             | Self::LostSight { source, .. } => of_client(source),
-            Self::Deployment { .. } | Self::TimedOut { .. } => Exit::DeploymentFailed,
-            Self::Detached { .. } => Exit::Interrupted,
+            Self::Deployment { .. }
+            | Self::TooManyDeletions { .. }
+            | Self::NotConfirmed
+            | Self::TimedOut { .. } => Exit::DeploymentFailed,
+            Self::Detached { .. } | Self::Interrupted => Exit::Interrupted,
             #[cfg(feature = "local")]
             Self::Local(_) => Exit::Server,
             Self::Runtime(_) | Self::Output(_) => Exit::Server,
         }
     }
 
-    /// The faulty fields that a refusal lists, as lines.
-    pub(crate) fn fields(&self) -> Vec<String> {
+    /// What a refusal lists, as lines: the faulty fields, and the environments that stand in the way.
+    pub(crate) fn details(&self) -> Vec<String> {
         let (Self::Client(ClientError::Refused { body, .. })
         | Self::NotFound { refusal: ClientError::Refused { body, .. }, .. }) = self
         else {
             return Vec::new();
         };
-        let fields = body.details.get("fields").and_then(|fields| fields.as_array());
-        let line = |field: &serde_json::Value| {
-            let text = |name: &str| field.get(name).and_then(|value| value.as_str());
-            let path = text("path").filter(|path| !matches!(*path, "" | ".")).unwrap_or("the body");
-            text("reason").map(|reason| format!("{path}: {reason}"))
+        let list = |name: &str| {
+            let list = body.details.get(name).and_then(Value::as_array);
+            list.map(Vec::as_slice).unwrap_or_default()
         };
-        fields.into_iter().flatten().filter_map(line).collect()
+        let environments: Vec<String> =
+            list("environments").iter().filter_map(environment_line).collect();
+        let more = environments.len().saturating_sub(MAX_ENVIRONMENTS);
+        let mut lines: Vec<String> = list("fields").iter().filter_map(field_line).collect();
+        lines.extend(environments.into_iter().take(MAX_ENVIRONMENTS));
+        lines.extend((more > 0).then(|| format!("and {more} more")));
+        lines
     }
+}
+
+/// More of them do not help to find out what stands in the way.
+const MAX_ENVIRONMENTS: usize = 20;
+
+fn field_line(field: &Value) -> Option<String> {
+    let text = |name: &str| field.get(name).and_then(Value::as_str);
+    let path = text("path").filter(|path| !matches!(*path, "" | ".")).unwrap_or("the body");
+    text("reason").map(|reason| format!("{path}: {reason}"))
+}
+
+fn environment_line(environment: &Value) -> Option<String> {
+    let text = |name: &str| environment.get(name).and_then(Value::as_str);
+    Some(format!("environment {}/{}", text("project_id")?, text("id")?))
 }
 
 impl From<AssignmentError> for CliError {

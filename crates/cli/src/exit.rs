@@ -8,8 +8,8 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// It did what was asked.
     Ok = 0,
-    /// The deployment failed or was cancelled, or did not end within `--timeout`; or `doctor` found
-    /// something that does not work.
+    /// The deployment failed or was cancelled, or did not end within `--timeout`; a question was not
+    /// answered with `yes`; or `doctor` found something that does not work.
     DeploymentFailed = 1,
     /// Wrong flags, settings or files; nothing was sent.
     Usage = 2,
@@ -19,7 +19,7 @@ pub(crate) enum Exit {
     Refused = 4,
     /// Canyon failed (status 5xx).
     Server = 5,
-    /// Ctrl-C while waiting.
+    /// Ctrl-C while waiting, or at a question.
     Interrupted = 130,
 }
 
@@ -34,8 +34,9 @@ pub(crate) const HELP: &str = "\
 Exit codes:
     0  done
     1  the deployment failed, was cancelled, or did not end within --timeout;
+       a question was not answered with `yes`;
        doctor found something that does not work
-    2  wrong flags, settings or files; nothing was sent
+    2  wrong flags, settings or files, or --yes is missing; nothing was sent
     3  cannot reach Canyon
     4  Canyon refused (4xx)
     5  Canyon failed (5xx), or `canyon local` could not start

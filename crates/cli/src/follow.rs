@@ -5,6 +5,7 @@
 //! watcher.
 
 use crate::error::CliError;
+use crate::patience::{Patience, wait_out};
 use crate::progress::Progress;
 use crate::progress_bar::Display;
 use canyon_api::attempt::Stream;
@@ -19,8 +20,6 @@ use tokio::time::{Instant, sleep};
 
 /// The server answers a long poll after this at the latest.
 const POLL_SECONDS: u32 = 25;
-/// How long a lost connection is waited out: longer than a server takes to come back.
-const PATIENCE: Duration = Duration::from_mins(2);
 /// Between two looks at the status.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -105,6 +104,8 @@ impl Watch<'_> {
                 }
                 Update::Ended(deployment) => {
                     self.last_events().await;
+                    let news = self.progress.end();
+                    self.display.show(&self.progress, news);
                     return Ok(*deployment);
                 }
                 Update::Lost(source) => {
@@ -147,7 +148,9 @@ impl Watch<'_> {
             }
         }
         while !self.complete {
-            match self.client.log_part(self.id, Stream::Events, self.offset, 0).await {
+            let (client, offset) = (self.client, self.offset);
+            let asked = async || client.log_part(self.id, Stream::Events, offset, 0).await;
+            match wait_out(asked).await {
                 Ok(part) if !part.bytes.is_empty() => self.events(&part),
                 Ok(_) | Err(_) => return,
             }
@@ -218,23 +221,5 @@ async fn poll_status(client: Client, id: String, updates: Sender<Update>) {
 async fn pause_if_early(asked: Instant) {
     if asked.elapsed() < LOOK {
         sleep(LOOK).await;
-    }
-}
-
-/// How long nothing has answered.
-#[derive(Default)]
-struct Patience {
-    since: Option<Instant>,
-}
-
-impl Patience {
-    /// Waits a little, or gives the error back when it is final or has lasted too long.
-    async fn after(&mut self, error: ClientError) -> Option<ClientError> {
-        let since = *self.since.get_or_insert_with(Instant::now);
-        if !error.is_retryable() || since.elapsed() > PATIENCE {
-            return Some(error);
-        }
-        sleep(LOOK).await;
-        None
     }
 }

@@ -8,10 +8,11 @@ mod joining;
 mod own_agent;
 
 pub(crate) use interrupts::Interrupts;
+pub(crate) use own_agent::OwnAgent;
 
 use crate::error::CliError;
 use crate::settings::variable;
-use canyon_agent::kinds::local::{has_executable, runner_program};
+use canyon_agent::kinds::local::{has_executable, protect_this_process, runner_program};
 use canyon_api::client::Client;
 use canyon_domain::ids::{AgentId, OrgId, RunnerId};
 use canyon_domain::runner::RunnerType;
@@ -31,12 +32,19 @@ pub(crate) struct Here {
 }
 
 impl Here {
-    /// Looks whether this machine can run what is deployed to the environment.
+    /// Protects this process, which has the caller's token, from the modules that run beside it, and looks whether this
+    /// machine can run what is deployed to the environment.
     pub(crate) async fn prepare(
         client: &Client,
         project: &str,
         env: &str,
     ) -> Result<Self, CliError> {
+        // Before the first answer of Canyon: jobs of another agent of this user may run already.
+        protect_this_process().map_err(|error| {
+            CliError::usage(format!(
+                "the kernel does not keep your token from the modules of local jobs: {error}"
+            ))
+        })?;
         let environment = client.get(&["projects", project, "envs", env]).await?;
         let runner = text(&environment, "/runner_id");
         let definition = client.get(&["runners", &runner]).await?;

@@ -7,6 +7,7 @@ use canyon_api::client::ClientError;
 pub(crate) fn hint(error: &CliError) -> Option<String> {
     match error {
         CliError::Usage { hint, .. } => hint.clone(),
+        CliError::TooManyDeletions { hint, .. } => Some(hint.clone()),
         CliError::MissingSetting { what } => Some(format!(
             "after `canyon local`, run `. ~/.local/share/canyon/env`; else run `canyon login`, or \
              set {} ({what})",
@@ -21,6 +22,8 @@ pub(crate) fn hint(error: &CliError) -> Option<String> {
         CliError::Yaml(_)
         | CliError::Assignment(_)
         | CliError::File { .. }
+        | CliError::NotConfirmed
+        | CliError::Interrupted
         | CliError::Runtime(_)
         | CliError::Output(_) => None,
         #[cfg(feature = "local")]
@@ -40,6 +43,10 @@ fn of_client(error: &ClientError) -> Option<String> {
     let text = match (error, error.status()) {
         (ClientError::Unreachable { .. }, _) => {
             "start Canyon on this machine with `canyon local`, or correct CANYON_API_URL"
+        }
+        (ClientError::Foreign { .. }, _) => {
+            "correct CANYON_API_URL; or find the proxy or gateway on the way that answers in Canyon's \
+             place"
         }
         (_, Some(401)) => {
             "the token is wrong or has expired; run `canyon login`, or source the `env` file of \

@@ -3,6 +3,9 @@
 use crate::archive;
 use crate::body::read_stdin;
 use crate::error::CliError;
+use crate::output::Output;
+use crate::patience::insist;
+use bytes::Bytes;
 use canyon_api::client::Client;
 use canyon_domain::job::MAX_SOURCE_CODE;
 use canyon_domain::module_source::ModuleSource;
@@ -16,7 +19,11 @@ pub(crate) struct Source {
 }
 
 /// Makes `given` available to Canyon; a folder is packed and, unless it is there, uploaded.
-pub(crate) async fn resolve(given: &str, client: &Client) -> Result<Source, CliError> {
+pub(crate) async fn resolve(
+    given: &str,
+    client: &Client,
+    output: Output,
+) -> Result<Source, CliError> {
     if given == "-" {
         return inline(read_stdin()?);
     }
@@ -30,8 +37,11 @@ pub(crate) async fn resolve(given: &str, client: &Client) -> Result<Source, CliE
         .map_err(|error| CliError::usage(with_cause("--module", &error)))?;
     let suffix = subdirectory.map_or_else(String::new, |below| format!("//{below}"));
     let source = parse(&format!("sha256:{}{suffix}", archive.digest))?;
-    if !client.has_archive(&archive.digest).await? {
-        client.put_archive(&archive.digest, archive.bytes.into()).await?;
+    let (digest, bytes) = (&archive.digest, Bytes::from(archive.bytes));
+    let is_there = async || client.has_archive(digest).await;
+    if !insist(output, "asking again", is_there).await? {
+        let upload = async || client.put_archive(digest, bytes.clone()).await;
+        insist(output, "uploading again", upload).await?;
     }
     Ok(Source { source, source_code: None })
 }

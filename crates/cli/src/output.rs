@@ -2,6 +2,7 @@
 
 use crate::error::CliError;
 use crate::{hint, table, yaml};
+use canyon_domain::json::Json;
 use clap::ValueEnum;
 use serde_json::Value;
 use std::error::Error;
@@ -56,6 +57,15 @@ impl Output {
         self.text(&format!("{json}\n"))
     }
 
+    /// A value as YAML, or as JSON, with every digit of its numbers.
+    pub(crate) fn exact(self, value: &Json) -> Result<(), CliError> {
+        if self.format == Format::Yaml {
+            return self.text(&yaml::write_exact(value).map_err(io::Error::other)?);
+        }
+        let json = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
+        self.text(&format!("{json}\n"))
+    }
+
     /// Text as it is.
     pub(crate) fn text(self, text: &str) -> Result<(), CliError> {
         self.bytes(text.as_bytes())
@@ -76,11 +86,20 @@ impl Output {
         let _ = writeln!(io::stderr().lock(), "{}", table::printable(text));
     }
 
+    /// Says what is asked, on stderr; the answer is typed behind it.
+    #[expect(clippy::unused_self, reason = "all writing goes through one value")]
+    pub(crate) fn question(self, text: &str) {
+        let mut stderr = io::stderr().lock();
+        // A question that cannot be shown is not answered with `yes`.
+        let _ = write!(stderr, "{} ", table::printable(text));
+        let _ = stderr.flush();
+    }
+
     /// Says what went wrong, why, and what to do next, on stderr.
     pub(crate) fn error(self, error: &CliError) {
         self.notice(&format!("error: {error}"));
-        for field in error.fields() {
-            self.notice(&format!("  {field}"));
+        for detail in error.details() {
+            self.notice(&format!("  {detail}"));
         }
         // Between the message and the root there are only layers of libraries.
         let mut root = error.source();

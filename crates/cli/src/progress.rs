@@ -4,6 +4,7 @@
 //! The lines are documented at <https://opentofu.org/docs/internals/machine-readable-ui/>. Unknown
 //! ones are skipped: each version adds some.
 
+use crate::json_lines::JsonLines;
 use canyon_api::deployment::Deployment;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +22,6 @@ pub(crate) enum News {
     Diagnostic(String),
 }
 
-/// Longest line that is kept; a longer one is skipped.
-const MAX_LINE: usize = 1 << 20;
-
 /// How far a deployment is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
@@ -33,7 +31,10 @@ pub(crate) struct Progress {
     total: Option<u32>,
     done: u32,
     running: BTreeSet<String>,
-    rest: Vec<u8>,
+    lines: JsonLines,
+    /// What the plan will do, not yet told: OpenTofu sums up a failed plan too, as one without changes or
+    /// with some of them, and its errors follow.
+    plan: Option<String>,
 }
 
 impl Progress {
@@ -55,24 +56,22 @@ impl Progress {
 
     /// Takes in what the server says.
     pub(crate) fn see(&mut self, deployment: &Deployment) -> Vec<News> {
-        self.enter(stage_of(deployment)).into_iter().collect()
+        let applies = deployment.attempts.last().is_some_and(|attempt| attempt.phase == "apply");
+        let plan = self.plan.take_if(|_| applies).map(News::Planned);
+        plan.into_iter().chain(self.enter(stage_of(deployment))).collect()
+    }
+
+    /// The deployment has ended, and every event was taken in: no error followed its plan.
+    pub(crate) fn end(&mut self) -> Vec<News> {
+        self.plan.take().map(News::Planned).into_iter().collect()
     }
 
     /// Takes in the next bytes of the stream of events.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<News> {
-        self.rest.extend(bytes);
         let mut news = Vec::new();
-        let mut begin = 0;
-        while let Some(length) = self.rest[begin..].iter().position(|byte| *byte == b'\n') {
-            let line = serde_json::from_slice(&self.rest[begin..begin + length]);
-            begin += length + 1;
-            if let Ok(event) = line {
-                news.extend(self.event(&event));
-            }
-        }
-        self.rest.drain(..begin);
-        if self.rest.len() > MAX_LINE {
-            self.rest.clear();
+        for event in self.lines.feed(bytes) {
+            news.extend(self.judge_plan(&event));
+            news.extend(self.event(&event));
         }
         news
     }
@@ -83,6 +82,19 @@ impl Progress {
         }
         self.stage.clone_from(&stage);
         Some(News::Stage(stage))
+    }
+
+    /// An error after a plan means that there is none; the next process, that there is.
+    fn judge_plan(&mut self, event: &Value) -> Option<News> {
+        match event["type"].as_str()? {
+            "version" | "apply_start" => self.plan.take().map(News::Planned),
+            "diagnostic" if event["diagnostic"]["severity"] == "error" && self.plan.is_some() => {
+                (self.plan, self.total) = (None, None);
+                self.planned.clear();
+                None
+            }
+            _ => None,
+        }
     }
 
     fn event(&mut self, event: &Value) -> Option<News> {
@@ -96,7 +108,10 @@ impl Progress {
                 }
                 None
             }
-            "change_summary" => self.summary(&event["changes"]),
+            "change_summary" => {
+                self.summary(&event["changes"]);
+                None
+            }
             "apply_start" => {
                 self.running.insert(address("hook")?);
                 None
@@ -113,12 +128,12 @@ impl Progress {
                 let of = total.map_or_else(String::new, |total| format!("/{total}"));
                 Some(News::Resource(format!("{address}: {done} ({count}{of})")))
             }
-            "diagnostic" => Some(diagnostic(&event["diagnostic"])),
+            "diagnostic" => diagnostic(&event["diagnostic"]),
             _ => None,
         }
     }
 
-    fn summary(&mut self, changes: &Value) -> Option<News> {
+    fn summary(&mut self, changes: &Value) -> Option<()> {
         let count = |name: &str| changes[name].as_u64().and_then(|n| u32::try_from(n).ok());
         let (add, change, remove) = (count("add")?, count("change")?, count("remove")?);
         if changes["operation"] != "plan" {
@@ -127,11 +142,12 @@ impl Progress {
         // Another attempt may plan again; what it says then counts.
         self.total = Some(add.saturating_add(change).saturating_add(remove));
         self.done = 0;
-        Some(News::Planned(if self.total == Some(0) {
+        self.plan = Some(if self.total == Some(0) {
             "plan: no changes".to_owned()
         } else {
             format!("plan: {add} to add, {change} to change, {remove} to destroy")
-        }))
+        });
+        Some(())
     }
 }
 
@@ -180,8 +196,10 @@ fn done_word(action: &str) -> &'static str {
     }
 }
 
-fn diagnostic(diagnostic: &Value) -> News {
+/// `None` for one of an encrypted run, of which only the severity is told.
+fn diagnostic(diagnostic: &Value) -> Option<News> {
     let text = |name: &str| diagnostic[name].as_str().map(str::trim).unwrap_or_default();
+    diagnostic.get("summary")?;
     let severity = if text("severity") == "warning" { "warning" } else { "error" };
     let range = &diagnostic["range"];
     let place = match (range["filename"].as_str(), range["start"]["line"].as_u64()) {
@@ -190,7 +208,7 @@ fn diagnostic(diagnostic: &Value) -> News {
     };
     let detail = text("detail");
     let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
-    News::Diagnostic(format!("OpenTofu {severity}{place}: {}{detail}", text("summary")))
+    Some(News::Diagnostic(format!("OpenTofu {severity}{place}: {}{detail}", text("summary"))))
 }
 
 #[cfg(test)]

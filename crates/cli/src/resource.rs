@@ -45,9 +45,7 @@ impl Kind {
             Self::Runner => &["id", "type", "state", "disabled", "description", "updated_at"],
             Self::RunnerRule => &["id", "runner_id", "project_id", "env_type_id"],
             Self::Project => &["id", "display_name", "status", "created_at"],
-            Self::Environment => {
-                &["project_id", "id", "env_type_id", "runner_id", "status", "display_name"]
-            }
+            Self::Environment => &ENVIRONMENT_COLUMNS,
             Self::EnvironmentType => &["id", "display_name", "created_at"],
             Self::EventSource => &["id", "account", "source", "rule", "project", "role"],
             Self::ServiceAccount => &["id", "role", "runner_id", "description", "updated_at"],
@@ -58,6 +56,10 @@ impl Kind {
         }
     }
 }
+
+/// Last what may be long.
+const ENVIRONMENT_COLUMNS: [&str; 7] =
+    ["project_id", "id", "env_type_id", "runner_id", "status", "resources", "display_name"];
 
 /// Last what may be long.
 const AGENT_COLUMNS: [&str; 10] = [
@@ -89,6 +91,14 @@ impl Resource {
 
     pub(crate) fn environment(project: String, id: String) -> Self {
         Self { kind: Kind::Environment, project: Some(project), id }
+    }
+
+    /// Its id, behind the project that it is in.
+    pub(crate) fn full_name(&self) -> String {
+        match &self.project {
+            Some(project) => format!("{project}/{}", self.id),
+            None => self.id.clone(),
+        }
     }
 
     /// Where the list is that it stands in.

@@ -1,40 +1,54 @@
 //! What is said when a deployment has ended.
 
+use crate::commands::exact;
 use crate::error::CliError;
 use crate::output::{Format, Output};
+use crate::patience::wait_out;
 use crate::table;
 use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, Orphan, Output as ModuleOutput};
-use serde_json::{Value, json};
+use canyon_domain::json::Json;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Says how `deployment` ended; an error if it did not succeed.
+/// Says how `deployment` ended; an error if it did not succeed. `refusal` is a better one than what the
+/// deployment says, if there is one.
 pub(crate) async fn say(
     client: &Client,
     deployment: Deployment,
+    refusal: Option<CliError>,
     output: Output,
 ) -> Result<(), CliError> {
     let id = deployment.id.to_string();
     let succeeded = deployment.status == "succeeded";
     let outputs = if succeeded && !deployment.plan_only && deployment.mode != "destroy" {
-        or_empty(client.outputs(&id).await)?
+        or_empty(wait_out(async || client.outputs(&id).await).await)?
     } else {
         BTreeMap::new()
     };
     let orphans = if deployment.metrics.num_tf_resources_orphaned.unwrap_or_default() > 0 {
-        or_empty(client.orphans(&id).await)?
+        or_empty(wait_out(async || client.orphans(&id).await).await)?
     } else {
         Vec::new()
     };
     match output.format {
         Format::Table => output.text(&text(&deployment, &outputs))?,
-        Format::Yaml | Format::Json => output
-            .value(&json!({"deployment": deployment, "outputs": outputs, "orphans": orphans}))?,
+        Format::Yaml | Format::Json => {
+            let (deployment, outputs, orphans) = (&deployment, &outputs, &orphans);
+            output.exact(&exact(&Summary { deployment, outputs, orphans })?)?;
+        }
     }
     for orphan in &orphans {
         output.notice(&warning(orphan));
     }
-    if succeeded { Ok(()) } else { Err(failure(deployment)) }
+    if succeeded { Ok(()) } else { Err(refusal.unwrap_or_else(|| failure(deployment))) }
+}
+
+#[derive(Serialize)]
+struct Summary<'s> {
+    deployment: &'s Deployment,
+    outputs: &'s BTreeMap<String, ModuleOutput>,
+    orphans: &'s [Orphan],
 }
 
 fn or_empty<T: Default>(answer: Result<T, canyon_api::client::ClientError>) -> Result<T, CliError> {
@@ -45,23 +59,12 @@ fn or_empty<T: Default>(answer: Result<T, canyon_api::client::ClientError>) -> R
 }
 
 fn text(deployment: &Deployment, outputs: &BTreeMap<String, ModuleOutput>) -> String {
-    let metrics = &deployment.metrics;
-    let count = |count: Option<u32>| count.unwrap_or_default();
     let mut rows = vec![
         vec!["deployment".to_owned(), deployment.id.to_string()],
         vec!["status".to_owned(), deployment.status.clone()],
     ];
     if !deployment.plan_only {
-        rows.push(vec![
-            "resources".to_owned(),
-            format!(
-                "{} added, {} changed, {} destroyed; {} now",
-                count(metrics.num_tf_resources_added),
-                count(metrics.num_tf_resources_changed),
-                count(metrics.num_tf_resources_removed),
-                count(metrics.num_tf_resources),
-            ),
-        ]);
+        rows.push(vec!["resources".to_owned(), resources(deployment)]);
     }
     let mut text = table::align(&rows);
     if !outputs.is_empty() {
@@ -69,6 +72,28 @@ fn text(deployment: &Deployment, outputs: &BTreeMap<String, ModuleOutput>) -> St
         text.push_str(&output_lines(outputs));
     }
     text
+}
+
+/// What became of the resources. What is not known is not told as 0.
+fn resources(deployment: &Deployment) -> String {
+    let metrics = &deployment.metrics;
+    let applied = deployment.attempts.iter().any(|attempt| attempt.phase == "apply");
+    let (Some(added), Some(changed), Some(removed)) = (
+        metrics.num_tf_resources_added,
+        metrics.num_tf_resources_changed,
+        metrics.num_tf_resources_removed,
+    ) else {
+        return if applied || deployment.attempts.is_empty() && deployment.status == "succeeded" {
+            "unknown: the run did not report what it changed".to_owned()
+        } else {
+            "unchanged: the deployment ended before its apply; their number is unknown".to_owned()
+        };
+    };
+    let now = match metrics.num_tf_resources {
+        Some(count) => format!("{count} now"),
+        None => "their number now is unknown".to_owned(),
+    };
+    format!("{added} added, {changed} changed, {removed} destroyed; {now}")
 }
 
 /// `  name = value`, a line each.
@@ -85,8 +110,9 @@ pub(crate) fn output_lines(outputs: &BTreeMap<String, ModuleOutput>) -> String {
 
 fn shown(output: &ModuleOutput) -> String {
     match &output.value {
-        None => "(sensitive)".to_owned(),
-        Some(Value::String(text)) => table::printable(text),
+        None if output.sensitive => "(sensitive)".to_owned(),
+        None => "(not kept; see the log)".to_owned(),
+        Some(Json::String(text)) => table::printable(text),
         Some(other) => table::printable(&other.to_string()),
     }
 }

@@ -4,15 +4,17 @@ use crate::assignment::structured;
 use crate::body::read_file;
 use crate::error::CliError;
 use crate::yaml;
-use serde_json::{Map, Value};
+use canyon_domain::job::Inputs;
+use canyon_domain::json::{InvalidJson, Json};
+use serde::de::IgnoredAny;
 use std::path::{Path, PathBuf};
 
 /// All values by name; a later one outranks an earlier one.
 ///
 /// A `--var` is text, which OpenTofu turns into the number or truth value that the variable is
 /// declared to be. One that begins with `[`, `{` or a quote is a list, an object or a quotation.
-pub(crate) fn values(files: &[PathBuf], given: &[String]) -> Result<Map<String, Value>, CliError> {
-    let mut values = Map::new();
+pub(crate) fn values(files: &[PathBuf], given: &[String]) -> Result<Inputs, CliError> {
+    let mut values = Inputs::new();
     for file in files {
         values.extend(read(file)?);
     }
@@ -27,16 +29,11 @@ pub(crate) fn values(files: &[PathBuf], given: &[String]) -> Result<Map<String, 
     Ok(values)
 }
 
-fn read(file: &Path) -> Result<Map<String, Value>, CliError> {
+fn read(file: &Path) -> Result<Inputs, CliError> {
     let shown = file.display();
     let value = match file.extension().and_then(|extension| extension.to_str()) {
-        Some("json") => serde_json::from_str(&read_file(file)?).map_err(|error| {
-            CliError::usage(format!(
-                "--var-file `{shown}`, line {}, column {}: not JSON",
-                error.line(),
-                error.column()
-            ))
-        })?,
+        Some("json") => json(&read_file(file)?)
+            .map_err(|reason| CliError::usage(format!("--var-file `{shown}`{reason}")))?,
         Some("yaml" | "yml") => yaml::parse(&read_file(file)?, &shown.to_string())?,
         _ => {
             return Err(CliError::usage_with_hint(
@@ -46,11 +43,21 @@ fn read(file: &Path) -> Result<Map<String, Value>, CliError> {
         }
     };
     match value {
-        Value::Object(values) => Ok(values),
+        Json::Object(values) => Ok(values),
         _ => {
             Err(CliError::usage(format!("--var-file `{shown}`: it must hold `name: value` pairs")))
         }
     }
+}
+
+fn json(text: &str) -> Result<Json, String> {
+    Json::parse(text).map_err(|error| match error {
+        InvalidJson::Depth => format!(": {error}"),
+        InvalidJson::Syntax => match serde_json::from_str::<IgnoredAny>(text) {
+            Err(at) => format!(", line {}, column {}: {error}", at.line(), at.column()),
+            Ok(_) => format!(": {error}"),
+        },
+    })
 }
 
 #[cfg(test)]
@@ -68,7 +75,25 @@ mod tests {
         let given = ["c=3".to_owned(), "d=[1, x]".to_owned(), "e=a=b".to_owned()];
         let values = values(&[json, yaml], &given).unwrap();
         let expected = json!({"a": 1, "b": 2, "c": "3", "d": [1, "x"], "e": "a=b"});
-        assert_eq!(Value::Object(values), expected);
+        assert_eq!(Json::Object(values), expected.into());
+    }
+
+    #[test]
+    fn every_digit_of_a_number_is_kept() {
+        const FRACTION: &str = "0.1000000000000000055511151231257827021181583404541015625";
+        let folder = tempfile::tempdir().unwrap();
+        let (json, yaml) = (folder.path().join("a.tfvars.json"), folder.path().join("b.yaml"));
+        let numbers = format!("[9007199254740993, 18446744073709551617, 1e400, {FRACTION}]");
+        std::fs::write(&json, format!("{{\"a\": {numbers}}}")).unwrap();
+        std::fs::write(&yaml, format!("b: {numbers}\nc: [+7, .5, -1., 007.5, 0x10]\n")).unwrap();
+        let given = [format!("d={numbers}"), "e=18446744073709551617".to_owned()];
+        let values = values(&[json, yaml], &given).unwrap();
+        let written = numbers.replace(", ", ",");
+        for name in ["a", "b", "d"] {
+            assert_eq!(values[name].to_string(), written, "{name}");
+        }
+        assert_eq!(values["c"].to_string(), "[7,0.5,-1.0,7.5,16]");
+        assert_eq!(values["e"], "18446744073709551617".into());
     }
 
     #[test]

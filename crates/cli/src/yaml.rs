@@ -6,11 +6,14 @@
 //! scalars follow the core schema of YAML 1.2 (10.3.2), in which `no` and `on` are text.
 
 mod scalar;
+mod tree;
 
 pub(crate) use scalar::typed;
+pub(crate) use tree::Tree;
 
+use canyon_domain::json::Json;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::HashMap;
 
 /// Deepest nesting; the server has the same limit for JSON.
@@ -37,7 +40,7 @@ pub(crate) struct YamlError {
 /// # Errors
 ///
 /// [`YamlError`] when the text is not YAML, or YAML that is refused.
-pub(crate) fn parse(text: &str, origin: &str) -> Result<Value, YamlError> {
+pub(crate) fn parse<T: Tree>(text: &str, origin: &str) -> Result<T, YamlError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader { parser: Parser::new_from_str(text) };
     reader.document().map_err(|fault| YamlError {
@@ -57,6 +60,26 @@ pub(crate) fn write(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
     // Long texts stay on one line: an address that is folded cannot be copied.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     serde_saphyr::to_string_with_options(value, options)
+}
+
+/// Writes `value` with every digit of its numbers.
+///
+/// # Errors
+///
+/// As [`write`].
+pub(crate) fn write_exact(value: &Json) -> Result<String, serde_saphyr::ser::Error> {
+    let text = value.to_string();
+    // A word that stands nowhere else, in place of each number that the writer cannot write.
+    let mut word = "number-x".to_owned();
+    while text.contains(&word) {
+        word.push('x');
+    }
+    let (value, numbers) = tree::without_long_numbers(value, &word);
+    let mut written = write(&value)?;
+    for (index, number) in numbers.iter().enumerate() {
+        written = written.replacen(&format!("{word}-{index}-"), number, 1);
+    }
+    Ok(written)
 }
 
 struct Fault {
@@ -94,7 +117,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn document(&mut self) -> Result<Value, Fault> {
+    fn document<T: Tree>(&mut self) -> Result<T, Fault> {
         let mut value = None;
         loop {
             let (event, span) = self.next()?;
@@ -102,7 +125,7 @@ impl<'t> Reader<'t> {
                 Event::DocumentStart(_) if value.is_some() => {
                     return Err(Fault::new(span.start, "a second document; give one per file"));
                 }
-                Event::StreamEnd => return Ok(value.unwrap_or(Value::Null)),
+                Event::StreamEnd => return Ok(value.unwrap_or_else(T::null)),
                 Event::StreamStart
                 | Event::DocumentStart(_)
                 | Event::DocumentEnd
@@ -112,7 +135,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Value, Fault> {
+    fn node<T: Tree>(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<T, Fault> {
         let at = span.start;
         let refused = match &event {
             Event::Alias(_) => Some(ALIAS),
@@ -136,30 +159,30 @@ impl<'t> Reader<'t> {
             Event::Scalar(text, ScalarStyle::Plain, ..) => {
                 scalar::typed(&text).map_err(|reason| Fault::new(at, reason))
             }
-            Event::Scalar(text, ..) => Ok(Value::String(text.into_owned())),
+            Event::Scalar(text, ..) => Ok(T::text(text.into_owned())),
             Event::SequenceStart(..) => self.sequence(depth),
             Event::MappingStart(..) => self.mapping(depth),
             other => Err(Fault::new(at, format!("unexpected {other:?}"))),
         }
     }
 
-    fn sequence(&mut self, depth: usize) -> Result<Value, Fault> {
+    fn sequence<T: Tree>(&mut self, depth: usize) -> Result<T, Fault> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
-                (Event::SequenceEnd, _) => return Ok(Value::Array(items)),
+                (Event::SequenceEnd, _) => return Ok(T::list(items)),
                 (event, span) => items.push(self.node(event, span, depth + 1)?),
             }
         }
     }
 
-    fn mapping(&mut self, depth: usize) -> Result<Value, Fault> {
-        let mut members = Map::new();
+    fn mapping<T: Tree>(&mut self, depth: usize) -> Result<T, Fault> {
+        let mut members = Vec::new();
         let mut lines = HashMap::new();
         loop {
             let (event, span) = self.next()?;
             if event == Event::MappingEnd {
-                return Ok(Value::Object(members));
+                return Ok(T::object(members));
             }
             let at = span.start;
             let key = key(event, at)?;
@@ -168,7 +191,7 @@ impl<'t> Reader<'t> {
                 return Err(Fault::new(at, reason));
             }
             let (event, span) = self.next()?;
-            members.insert(key, self.node(event, span, depth + 1)?);
+            members.push((key, self.node(event, span, depth + 1)?));
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Agents: the companion processes that launch jobs where Canyon itself cannot reach.
 //!
 //! An agent only ever connects outward. It opens a session, and in it asks for work, says what it
-//! takes, and reports what became of it. The session's number is its fence: whoever opened a newer
+//! takes, and reports what became of it. The session's number is its fence: the process that spoke in a newer
 //! one speaks for the agent, and an older process of the same name is refused.
 
+mod candidate;
 mod session;
 
+pub use candidate::{Candidate, Description};
 pub use session::{LEASE, Opening, Process, Session};
 
 use crate::ids::{AgentId, PrincipalId, RunnerId};
@@ -107,8 +109,17 @@ pub struct Agent {
     pub reserved: bool,
     /// When it was first heard of.
     pub created_at: Timestamp,
-    /// Its sessions so far: the number of the newest.
+    /// The network address that it first asked from, if nothing vouched for it then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_from: Option<String>,
+    /// The number of the session that speaks for it, the newest one in which a request came.
     pub sessions: u64,
+    /// The highest number that was drawn for a session, if a higher one than that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub numbers_drawn: u64,
+    /// Sessions that were opened since, and in which no request has come.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<Candidate>,
     /// The newest session, which has ended if [`Session::closed_at`] says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,
@@ -174,6 +185,11 @@ impl Agent {
         let load = u64::from(session.running) * 1000 / u64::from(session.concurrency.max(1));
         Some((load, session.offered_at, &self.id))
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What to tell the operator of an agent whose program is two minor versions older than the server's, or more.

@@ -1,7 +1,8 @@
 //! An attempt: one launch of a deployment, and the runner that claimed it.
 
 use crate::concurrency::Place;
-use crate::failure::{Failure, Phase};
+use crate::deadline::MAX_SILENCE;
+use crate::failure::{Failure, FailureClass, Phase};
 use crate::runner::Timeouts;
 use crate::state_lock::MetLock;
 use jiff::Timestamp;
@@ -40,10 +41,13 @@ pub struct Attempt {
     /// How far it came.
     #[serde(default = "launch", skip_serializing_if = "is_launch")]
     pub phase: Phase,
+    /// What its runner has said of its apply.
+    #[serde(default, skip_serializing_if = "ApplyNote::is_none")]
+    pub apply: ApplyNote,
     /// The platform has hinted that its job is gone: whoever is the next to look asks the platform.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspected: bool,
-    /// Nobody has taken its job up yet: the time to start has not begun.
+    /// No agent has taken its job up yet: the time to start has not begun.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub queued: bool,
     /// When its job was taken up, after it had been queued. The time to start began then.
@@ -67,6 +71,26 @@ pub struct Attempt {
     /// The lock on the state that was last in its way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<MetLock>,
+}
+
+/// What a runner says of an apply that it has announced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApplyNote {
+    /// Nothing in particular.
+    #[default]
+    None,
+    /// The plan leaves resources behind that no state will list.
+    Forgets,
+    /// Nothing was begun of it.
+    NotBegun,
+}
+
+impl ApplyNote {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
 }
 
 fn launch() -> Phase {
@@ -140,7 +164,7 @@ impl Limits {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// A number that the runner drew for itself, so that it may repeat a claim whose answer was
-    /// lost, and nobody else may.
+    /// lost, and no other runner may.
     pub claimant: String,
     /// When it won.
     pub at: Timestamp,
@@ -149,7 +173,7 @@ pub struct Claim {
     /// The last sign of life that was written.
     pub heartbeat_at: Timestamp,
     /// The name of the host that it runs on (a pod's name, a container's id), as OpenTofu writes it
-    /// into the locks that it makes. The runner says it, and nobody has verified it.
+    /// into the locks that it makes. The runner says it; Canyon has not verified it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// Bytes that earlier attempts had written to the log and to the events.
@@ -170,13 +194,49 @@ pub struct Stop {
     pub asked_at: Timestamp,
 }
 
+impl Stop {
+    /// Why `of` is stopped, for its runner, its log and its end: class and words.
+    pub fn told(&self, of: &Attempt) -> Failure {
+        let message = match self.reason {
+            StopReason::Cancel => {
+                let message = "the deployment was cancelled on request";
+                return Failure::new(FailureClass::Cancelled, message);
+            }
+            StopReason::QueueDeadline => {
+                "no agent took the job up within the runner's `timeouts.queue_seconds`".to_owned()
+            }
+            StopReason::StartDeadline => format!(
+                "no runner reported within `timeouts.start_seconds` ({})",
+                of.limits.start().as_secs()
+            ),
+            StopReason::RunDeadline => format!(
+                "the run took longer than `timeouts.run_seconds` ({}) and was stopped",
+                of.limits.run().as_secs()
+            ),
+            StopReason::TotalDeadline => {
+                "the deployment took longer than `timeouts.total_seconds` and was stopped"
+                    .to_owned()
+            }
+            StopReason::Silence => {
+                format!("the runner was silent for {} s and was stopped", MAX_SILENCE.as_secs())
+            }
+        };
+        // What it waited for all that time.
+        let message = match &of.waiting {
+            Some(reason) if of.claim.is_none() => format!("{message}: {reason}"),
+            Some(_) | None => message,
+        };
+        Failure::new(FailureClass::Timeout, message)
+    }
+}
+
 /// Why a job is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// Somebody cancelled the deployment.
+    /// A user cancelled the deployment.
     Cancel,
-    /// Nobody took the job up in time.
+    /// No agent took the job up in time.
     QueueDeadline,
     /// No runner claimed the attempt in time.
     StartDeadline,
@@ -206,6 +266,6 @@ pub enum Outcome {
     Succeeded,
     /// It did not.
     Failed(Failure),
-    /// It was stopped because somebody asked.
+    /// It was stopped because a user asked.
     Cancelled,
 }

@@ -22,6 +22,9 @@ pub struct AuditRecord {
     pub subject: String,
     /// By what right: the role of the caller, or `attempt` for a runner, or `canyon`.
     pub by_right: String,
+    /// What else is worth keeping, such as the resources that were left behind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
 }
 
 impl AuditRecord {
@@ -35,6 +38,7 @@ impl AuditRecord {
             action: format!("deployment.{}", deployment.status),
             subject: deployment.path(),
             by_right: by_right.to_owned(),
+            details: Vec::new(),
         }
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! How it moves from state to state is in [`crate::lifecycle`].
 
-use crate::attempt::Attempt;
+use crate::attempt::{ApplyNote, Attempt};
+use crate::environment_state::StateReport;
+use crate::failure::Phase;
 use crate::ids::{AgentId, DeploymentId, EnvId, EnvUuid, PrincipalId, ProjectId, RunnerId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -135,8 +137,9 @@ impl std::fmt::Display for Status {
 /// How many resources the run had to do with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceCounts {
-    /// In the state when it ended.
-    pub total: u32,
+    /// In the state when it ended; absent if the state could not be read then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u32>,
     /// Created.
     pub added: u32,
     /// Changed in place.
@@ -184,6 +187,12 @@ pub struct Deployment {
     /// The one agent that is to launch it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
+    /// An administrator said to take whatever state lies in the runner's storage.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_state: bool,
+    /// The most resources that its plan may delete or replace; the environment may allow fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_deletions: Option<u32>,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// Who asked for it.
@@ -205,6 +214,13 @@ pub struct Deployment {
     /// What the run did, when it has said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<ResourceCounts>,
+    /// What the run saw of its state at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateReport>,
+    /// How many resources the plan would have deleted or replaced, when that was more than allowed and
+    /// ended the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_deletions: Option<u32>,
     /// Whether outputs are stored: in clear, encrypted to the caller's key, or both.
     #[serde(default, skip_serializing_if = "Kept::is_nothing")]
     pub kept: Kept,
@@ -255,5 +271,13 @@ impl Deployment {
     /// Whether it can change what its state holds.
     pub fn changes_state(&self) -> bool {
         !self.plan_only
+    }
+
+    /// Whether an attempt of it has begun to change something.
+    pub fn began_to_apply(&self) -> bool {
+        let has_begun = |attempt: &Attempt| {
+            attempt.phase >= Phase::Apply && attempt.apply != ApplyNote::NotBegun
+        };
+        self.attempts.iter().any(has_begun)
     }
 }

@@ -1,7 +1,7 @@
 //! Why an attempt did not succeed, and whether trying again may help.
 //!
 //! The class says who must act: the platform (`capacity`), the platform team (`image_pull`,
-//! `config`), the author of the module (`user`), or nobody (`spot`).
+//! `config`), the author of the module (`user`), or no person: Canyon tries again (`spot`, `unreachable`).
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -26,9 +26,12 @@ pub enum FailureClass {
     Spot,
     /// A deadline of the runner's `timeouts` passed.
     Timeout,
+    /// A service that the run needs did not answer: a registry, a git host, the state storage. Its
+    /// name did not resolve, the connection failed, or it answered 429 or 5xx.
+    Unreachable,
     /// The module or its inputs are at fault: OpenTofu said no.
     User,
-    /// Somebody cancelled the deployment.
+    /// A user cancelled the deployment.
     Cancelled,
     /// The job vanished without a result.
     Lost,
@@ -36,7 +39,7 @@ pub enum FailureClass {
 
 impl FailureClass {
     /// Every class, for tables in documents and tests.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Capacity,
         Self::Throttled,
         Self::ImagePull,
@@ -45,6 +48,7 @@ impl FailureClass {
         Self::Evicted,
         Self::Spot,
         Self::Timeout,
+        Self::Unreachable,
         Self::User,
         Self::Cancelled,
         Self::Lost,
@@ -61,6 +65,7 @@ impl FailureClass {
             Self::Evicted => "evicted",
             Self::Spot => "spot",
             Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
             Self::User => "user",
             Self::Cancelled => "cancelled",
             Self::Lost => "lost",
@@ -94,13 +99,25 @@ impl Failure {
 /// deployment, which has a limit.
 pub const MAX_WORDS: usize = 2_000;
 
-/// The text, cut after [`MAX_WORDS`].
-pub fn shortened(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(MAX_WORDS) {
-        text.truncate(end);
-        text.push_str(" ...");
+/// What stands for the part of a text that was left out.
+const CUT: &str = " ... ";
+
+/// The text, with at most [`MAX_WORDS`] characters.
+pub fn shortened(text: String) -> String {
+    if text.len() <= MAX_WORDS { text } else { shortened_to(&text, MAX_WORDS) }
+}
+
+/// The text with at most `most` characters. The middle is left out: programs put what they did first,
+/// and the cause of a failure last.
+pub fn shortened_to(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
     }
-    text
+    let kept = most.saturating_sub(CUT.len());
+    let tail = kept / 2;
+    let head = text.chars().take(kept - tail);
+    head.chain(CUT.chars()).chain(text.chars().skip(count - tail)).collect()
 }
 
 /// How far an attempt had come when it ended. Later is greater.
@@ -141,7 +158,7 @@ pub fn retry_after(class: FailureClass, reached: Phase, attempts: u32) -> Option
         return None;
     }
     let first = match class {
-        C::Capacity => Duration::from_secs(10),
+        C::Capacity | C::Unreachable => Duration::from_secs(10),
         C::Throttled => Duration::from_secs(5),
         C::Evicted | C::Spot | C::Lost => Duration::from_secs(1),
         C::ImagePull | C::Config | C::Oom | C::Timeout | C::User | C::Cancelled => return None,
@@ -156,9 +173,12 @@ mod tests {
 
     #[test]
     fn a_platforms_words_are_cut_before_they_fill_the_deployment() {
-        let long = "é".repeat(1024 * 1024);
+        let long = format!("pulling {} denied", "é".repeat(1024 * 1024));
         let failure = Failure::new(FailureClass::Config, long);
-        assert_eq!(failure.message.chars().count(), MAX_WORDS + " ...".len());
+        assert_eq!(failure.message.chars().count(), MAX_WORDS);
+        let ends =
+            (failure.message.starts_with("pulling é"), failure.message.ends_with("é denied"));
+        assert_eq!(ends, (true, true), "the beginning and the cause are kept");
         let whole = "é".repeat(MAX_WORDS);
         assert_eq!(Failure::new(FailureClass::Config, whole.clone()).message, whole);
     }
@@ -171,8 +191,8 @@ mod tests {
     }
 
     #[test]
-    fn only_failures_of_the_platform_are_tried_again_and_not_for_ever() {
-        let again = ["capacity", "throttled", "evicted", "spot", "lost"];
+    fn only_failures_that_may_pass_are_tried_again_and_not_for_ever() {
+        let again = ["capacity", "throttled", "evicted", "spot", "unreachable", "lost"];
         for class in FailureClass::ALL {
             let expected = again.contains(&class.as_str());
             assert_eq!(retry_after(class, Phase::Plan, 1).is_some(), expected, "{class}");

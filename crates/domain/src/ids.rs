@@ -141,8 +141,8 @@ text_id!(
 text_id!(
     /// A project, or a path of groups that ends in one: `payments/eu/api`.
     ProjectId, "project id", MAX_PROJECT_LENGTH, is_project_path,
-    "use lower case letters, digits and single hyphens, starting with a letter; `/` separates groups, \
-     and nothing in a group is called `envs`"
+    "use lower case letters, digits and single hyphens, starting with a letter, at least 2 characters; `/` \
+     separates groups, and nothing in a group is called `envs`"
 );
 text_id!(
     /// An environment, unique within its project.

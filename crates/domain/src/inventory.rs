@@ -1,13 +1,16 @@
 //! What an organization has: its environment types, projects, environments, runners and rules.
 
-use crate::deployment::{Deployment, Mode, Status};
+use crate::backend::{backend_file, state_location};
+use crate::deployment::{Deployment, Mode};
 use crate::display_name::DisplayName;
-use crate::failure::Phase;
+use crate::environment_state::{Doubt, EnvironmentState, Misplaced};
 use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, PrincipalId, ProjectId, RuleId,
     RunnerId,
 };
+use crate::job::{FormerPlace, StateTask};
 use crate::runner_rules::{Place, Scope};
+use crate::state_storage::StateStorage;
 use crate::turn::Turns;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -35,8 +38,18 @@ pub struct EnvironmentType {
     pub uuid: Uuid,
     /// What people call it.
     pub display_name: DisplayName,
+    /// What a new environment of this type begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_protection: Option<DeletionProtection>,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+/// Ends each run of an environment whose plan deletes or replaces more resources than this allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeletionProtection {
+    /// How many a run may delete or replace.
+    pub max_deletions: u32,
 }
 
 /// A project.
@@ -86,7 +99,7 @@ pub struct Environment {
     /// The status in words, where it says more than its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
-    /// The runner. It stays, whatever happens to the rules, until somebody refreshes it.
+    /// The runner. It stays, whatever happens to the rules, until a user refreshes it.
     pub runner_id: RunnerId,
     /// When it was made.
     pub created_at: Timestamp,
@@ -101,20 +114,17 @@ pub struct Environment {
     /// The one before, as long as [`Self::applied`] may still end without having changed anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_before: Option<DeploymentId>,
+    /// Where its state lies, and what the last run left there; nothing before the first run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<EnvironmentState>,
+    /// How much a run may delete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_protection: Option<DeletionProtection>,
     /// The destroy run that ends with the environment's removal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_by: Option<DeploymentId>,
     /// Grows with every write; each write is on condition that it has not changed.
     pub version: u64,
-}
-
-/// What becomes of an environment when a deployment in it has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AfterEnd {
-    /// It goes on; with the deployment whose turn comes now, if one waited.
-    Stay(Box<Environment>, Option<DeploymentId>),
-    /// That was its destroy run, and it succeeded: it goes.
-    Remove,
 }
 
 impl Environment {
@@ -126,43 +136,93 @@ impl Environment {
         }
     }
 
-    /// Forgets a deployment that ended before its apply began. A module that does not even plan
-    /// cannot destroy what an earlier one has made.
-    fn settle_applied(&mut self, deployment: &Deployment) {
-        if self.applied != Some(deployment.id) {
-            return;
+    /// Notes where `deployment`, which is being launched, works on the state: its runner keeps state in
+    /// `storage`, and may move states there from those in `former`.
+    ///
+    /// # Errors
+    ///
+    /// [`Misplaced`] when the environment's state lies elsewhere: the deployment must not run.
+    pub fn place_state(
+        &mut self,
+        deployment: &Deployment,
+        storage: &StateStorage,
+        former: &[StateStorage],
+    ) -> Result<(), Misplaced> {
+        let mut recorded = self.recorded_state(storage);
+        if let Some(state) = &mut recorded {
+            if deployment.state.is_some() {
+                // An earlier attempt has reported, and may have moved it; the next one reports for itself.
+                state.settle(deployment);
+            }
+            let earlier = self.applied.is_some_and(|applied| applied != deployment.id);
+            if earlier && state.facts.is_none() && !state.vacant {
+                state.doubt = state.doubt.or(Some(Doubt::Unrecorded));
+            }
         }
-        let before = self.applied_before.take();
-        let began = deployment.attempts.iter().any(|attempt| attempt.phase >= Phase::Apply);
-        if deployment.status != Status::Succeeded && !began {
-            self.applied = before;
-        }
+        self.state = EnvironmentState::at_launch(recorded, deployment, storage, former)?;
+        Ok(())
     }
 
-    /// What becomes of it now that `deployment` has ended.
-    pub fn after_end(&self, deployment: &Deployment) -> AfterEnd {
-        let mut after = self.clone();
-        let next = after.turns.leave(deployment.id);
-        if self.removed_by == Some(deployment.id) {
-            if deployment.status == Status::Succeeded && after.turns.is_idle() {
-                return AfterEnd::Remove;
+    /// The storage that `deployment`, which has the turn, works with, and what its job does about the
+    /// state there. `storage` is that of its runner, for what was launched without a record.
+    pub fn state_for_job<'a>(
+        &'a self,
+        deployment: &Deployment,
+        storage: &'a StateStorage,
+    ) -> (&'a StateStorage, StateTask) {
+        let place = |storage| state_location(storage, self.uuid);
+        let recorded = self.state.as_ref();
+        let change = recorded.and_then(|state| state.change.as_ref());
+        let moved = recorded.filter(|_| change.is_some_and(|change| !change.accept));
+        let works_in = match (change, recorded) {
+            (Some(change), _) => &change.to,
+            (None, Some(state)) => &state.storage,
+            (None, None) => storage,
+        };
+        let expected = recorded.and_then(|state| state.facts.clone());
+        let task = StateTask {
+            place: place(works_in),
+            expected: expected.filter(|_| !deployment.accept_state),
+            uncertain: recorded.is_some_and(|state| state.doubt.is_some())
+                && !deployment.accept_state,
+            must_exist: recorded.is_some_and(|state| matches!(state.doubt, Some(Doubt::Unseen(_))))
+                && !deployment.accept_state,
+            vacant: recorded.is_some_and(|state| state.vacant && state.doubt.is_none())
+                && !deployment.accept_state,
+            accepted: deployment.accept_state,
+            move_from: moved.map(|state| FormerPlace {
+                place: place(&state.storage),
+                backend: backend_file(&state.storage, self.uuid),
+            }),
+        };
+        (works_in, task)
+    }
+
+    /// How many resources a run may delete, if there is a limit: the one that was asked for, and no more
+    /// than the environment allows.
+    pub fn allowed_deletions(&self, asked: Option<u32>) -> Option<u32> {
+        let allowed = self.deletion_protection.map(|protection| protection.max_deletions);
+        [asked, allowed].into_iter().flatten().min()
+    }
+
+    /// What is known of its state, when the linked runner keeps state in `storage`. Environments that
+    /// were last deployed by an earlier version of Canyon have no record: their state is there.
+    pub fn recorded_state(&self, storage: &StateStorage) -> Option<EnvironmentState> {
+        let unrecorded = || EnvironmentState::unrecorded(storage.clone());
+        self.state.clone().or_else(|| self.applied.map(|_| unrecorded()))
+    }
+
+    /// Whether resources may be in its state, so that deleting it, or losing its state, would abandon
+    /// them.
+    pub fn may_hold_resources(&self) -> bool {
+        match &self.state {
+            // Until a first run has reported, what began to apply may have made something.
+            Some(state) if state.facts.is_none() => {
+                state.doubt.is_some() || (self.applied.is_some() && !state.vacant)
             }
-            after.removed_by = None;
-            after.status = EnvironmentStatus::DeleteFailed;
-            after.status_message = Some(format!(
-                "the destroy run {} ended as {}: {}",
-                deployment.id, deployment.status, deployment.message
-            ));
+            Some(state) => state.may_hold_resources(),
+            None => self.applied.is_some(),
         }
-        after.settle_applied(deployment);
-        if deployment.mode == Mode::Destroy
-            && deployment.changes_state()
-            && deployment.status == Status::Succeeded
-        {
-            after.applied = None;
-        }
-        after.version += 1;
-        AfterEnd::Stay(Box::new(after), next)
     }
 
     /// What rules are matched against.
@@ -182,67 +242,4 @@ pub struct RunnerRule {
     pub scope: Scope,
     /// When it was made.
     pub created_at: Timestamp,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    const ID: &str = "00000000-0000-7000-8000-000000000001";
-
-    fn environment() -> Environment {
-        let value = json!({
-            "id": "dev", "uuid": ID, "project_id": "shop", "project_uuid": ID,
-            "env_type_id": "development", "display_name": "Development", "status": "active",
-            "runner_id": "laptop", "created_at": "2026-01-01T00:00:00Z",
-            "updated_at": "2026-01-01T00:00:00Z", "version": 1,
-        });
-        serde_json::from_value(value).unwrap()
-    }
-
-    fn deployment(number: u128, mode: &str, status: &str, phase: &str) -> Deployment {
-        let attempt = json!({
-            "number": 1, "fence": 1, "launched_at": "2026-01-01T00:00:00Z",
-            "limits": { "start": 300, "run": 3_600, "stop": 30 }, "claim_hash": "h", "phase": phase,
-        });
-        let value = json!({
-            "id": Uuid::from_u128(number), "project": "shop", "env": "dev", "env_uuid": ID,
-            "runner": "laptop", "mode": mode, "plan_only": false, "status": status,
-            "created_at": "2026-01-01T00:00:00Z", "created_by": ID, "attempts": [attempt],
-            "message": "", "kept": Value::Object(serde_json::Map::new()), "version": 1,
-        });
-        serde_json::from_value(value).unwrap()
-    }
-
-    fn run(environment: &mut Environment, deployment: &Deployment) -> Option<u128> {
-        environment.launching(deployment);
-        // A second attempt is launched too.
-        environment.launching(deployment);
-        let AfterEnd::Stay(after, _) = environment.after_end(deployment) else {
-            panic!("it is not being deleted");
-        };
-        *environment = *after;
-        environment.applied.map(|id| id.0.as_u128())
-    }
-
-    #[test]
-    fn a_destroy_undoes_the_last_deployment_that_began_to_apply() {
-        let mut environment = environment();
-        for (number, mode, status, phase, applied) in [
-            (1, "deploy", "failed", "plan", None),
-            (2, "deploy", "succeeded", "apply", Some(2)),
-            (3, "deploy", "failed", "init", Some(2)),
-            (4, "deploy", "cancelled", "plan", Some(2)),
-            // Nothing was to be changed, so the module says the same.
-            (5, "deploy", "succeeded", "plan", Some(5)),
-            (6, "rollback", "failed", "apply", Some(6)),
-            (7, "destroy", "failed", "apply", Some(6)),
-            (8, "destroy", "succeeded", "apply", None),
-            (9, "deploy", "failed", "plan", None),
-        ] {
-            let deployment = deployment(number, mode, status, phase);
-            assert_eq!(run(&mut environment, &deployment), applied, "after {number}");
-        }
-    }
 }

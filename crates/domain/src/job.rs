@@ -1,11 +1,15 @@
 //! What a job is to do: the part of a deployment that only its runner needs.
 
 use crate::deployment::Mode;
+use crate::environment_state::StateFacts;
 use crate::ids::{DeploymentId, EnvId, EnvUuid, ProjectId};
 use crate::job_identity::JobIdentity;
+use crate::json::Json;
 use crate::module_source::ModuleSource;
+use crate::secret_variables::SecretVariables;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// What was asked for, as it was asked for. It lies in the blob store from the acceptance on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +27,9 @@ pub struct Bundle {
     pub log_level: LogLevel,
 }
 
+/// Values of a module's variables, by name.
+pub type Inputs = BTreeMap<String, Json>;
+
 /// A module and the values of its variables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,8 +40,8 @@ pub struct Module {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_code: Option<String>,
     /// Values of its variables, by name.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub inputs: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: Inputs,
 }
 
 /// How much a runner says in its own log.
@@ -80,11 +87,73 @@ pub struct Job {
     /// Variables to set for it.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub environment: std::collections::BTreeMap<String, String>,
+    /// Which variables of the runner's own environment hold secrets.
+    #[serde(default, skip_serializing_if = "SecretVariables::is_empty")]
+    pub secret_variables: SecretVariables,
+    /// What it must find in the state storage.
+    #[serde(default)]
+    pub state: StateTask,
+    /// The most resources that the plan may delete or replace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_deletions: Option<u32>,
     /// Whom it is at the clouds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<JobIdentity>,
     /// Seconds that it may take to stop.
     pub stop_seconds: u32,
+}
+
+/// The newest format of a [`Job`] that this version writes and understands. Format 2 compares and moves states and
+/// limits deletions; before it, programs of earlier versions would run such a job and leave that out.
+pub const FORMAT: u32 = 2;
+
+impl Job {
+    /// The oldest format of jobs that a program must understand to do all that this one asks for.
+    pub fn least_format(&self) -> u32 {
+        // Where the state may have been moved or lost, a program that does not compare would begin a second one.
+        let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
+        let is_guarded = move_from.is_some() || *uncertain || *vacant || *accepted;
+        if is_guarded || self.max_deletions.is_some() { FORMAT } else { 1 }
+    }
+}
+
+/// What a job does about its state before the plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "programs of other versions read each by its name"
+)]
+pub struct StateTask {
+    /// Where the state lies, for messages.
+    #[serde(default)]
+    pub place: String,
+    /// What the last run left there. Anything else ends the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<StateFacts>,
+    /// A run has begun to apply since, and has not reported what it left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncertain: bool,
+    /// There is one, though nothing more is known of it: a run that succeeded has written it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub must_exist: bool,
+    /// A state with resources is not the environment's: it has none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub vacant: bool,
+    /// An administrator said to take whatever lies there, unless it was moved away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accepted: bool,
+    /// The state must be moved here first, from another storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub move_from: Option<FormerPlace>,
+}
+
+/// Where a state has to be moved from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormerPlace {
+    /// For messages.
+    pub place: String,
+    /// The content of `backend.tf.json` for it.
+    pub backend: Value,
 }
 
 /// The program that runs modules.
@@ -137,7 +206,7 @@ impl Module {
             (ModuleSource::Inline, Some(_)) | (_, None) => {}
         }
         if let Some((name, _)) =
-            self.inputs.iter().find(|(_, value)| depth(value) > MAX_INPUT_DEPTH)
+            self.inputs.iter().find(|(_, value)| value.depth() > MAX_INPUT_DEPTH)
         {
             return refuse(
                 &format!("inputs[{:?}]", name.chars().take(60).collect::<String>()),
@@ -160,15 +229,6 @@ impl Module {
 /// levels (`serde_json`).
 const MAX_INPUT_DEPTH: usize = 64;
 
-fn depth(value: &Value) -> usize {
-    let below = match value {
-        Value::Array(items) => items.iter().map(depth).max(),
-        Value::Object(members) => members.values().map(depth).max(),
-        _ => return 0,
-    };
-    1 + below.unwrap_or(0)
-}
-
 fn is_variable_name(name: &str) -> bool {
     name.len() <= 200
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -179,8 +239,10 @@ fn is_variable_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    const ID: &str = "00000000-0000-7000-8000-000000000001";
+
     fn module(source: &str, code: Option<&str>, input: &str) -> Module {
-        let inputs = Map::from_iter([(input.to_owned(), Value::Null)]);
+        let inputs = Inputs::from([(input.to_owned(), Json::Null)]);
         Module { source: source.parse().unwrap(), source_code: code.map(str::to_owned), inputs }
     }
 
@@ -196,8 +258,32 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_guards_a_state_or_limits_deletions_needs_a_program_that_knows_these() {
+        let job = |extra: Value| {
+            let mut job = serde_json::json!({
+                "deployment_id": ID, "attempt": 1, "fence": 1, "project_id": "shop", "env_id": "dev",
+                "env_uuid": ID, "mode": "deploy", "plan_only": false,
+                "bundle": { "module": { "source": "inline" } }, "backend": {}, "executable": "any",
+                "stop_seconds": 30,
+            });
+            job.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            serde_json::from_value::<Job>(job).unwrap().least_format()
+        };
+        let state = |task: Value| job(serde_json::json!({ "state": task }));
+        let expected = serde_json::json!({ "lineage": "a", "serial": 7, "resources": 3 });
+        assert_eq!(job(serde_json::json!({})), 1);
+        assert_eq!(state(serde_json::json!({ "expected": expected })), 1);
+        assert_eq!(state(serde_json::json!({ "uncertain": true })), FORMAT);
+        assert_eq!(state(serde_json::json!({ "vacant": true })), FORMAT);
+        assert_eq!(state(serde_json::json!({ "accepted": true })), FORMAT);
+        let former = serde_json::json!({ "place": "/old", "backend": {} });
+        assert_eq!(state(serde_json::json!({ "move_from": former })), FORMAT);
+        assert_eq!(job(serde_json::json!({ "max_deletions": 0 })), FORMAT);
+    }
+
+    #[test]
     fn an_input_is_not_deeper_than_readers_of_json_go() {
-        let nested = |levels| (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+        let nested = |levels| (0..levels).fold(Json::Null, |inner, _| Json::Array(vec![inner]));
         let check = |levels| {
             let mut module = module("inline", Some(""), "a");
             module.inputs.insert("a".to_owned(), nested(levels));

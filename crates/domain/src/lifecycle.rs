@@ -8,9 +8,10 @@
 //! end has a [`Deployment::due_at`]: [`crate::deadline`] says what its owner, the launcher, does
 //! then.
 
-use crate::attempt::{Attempt, Claim, Ended, Limits, Outcome, SecretHash, Stop, StopReason};
-use crate::deadline::MAX_SILENCE;
-use crate::deployment::{CancelRequest, Deployment, Status};
+use crate::attempt::{
+    ApplyNote, Attempt, Claim, Ended, Limits, Outcome, SecretHash, Stop, StopReason,
+};
+use crate::deployment::{CancelRequest, Deployment, Kept, Status};
 use crate::failure::{Failure, FailureClass, Phase, retry_after};
 use crate::ids::PrincipalId;
 use jiff::Timestamp;
@@ -25,18 +26,24 @@ pub const TOKEN_LIFE: Duration = Duration::from_mins(10);
 /// After a launch whose outcome was not recorded, the same start is repeated this much later.
 pub const START_AGAIN: Duration = Duration::from_secs(10);
 
+/// How long after its first claim a runner gets the same answer again. A runner repeats a claim for two
+/// minutes, and its last request may take another one; later it is no repeat, but a stolen code.
+pub const CLAIM_REPEATS: Duration = Duration::from_mins(3);
+
 /// The runner that claims an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimant<'a> {
     /// The number that it drew for itself.
     pub drawn: &'a str,
-    /// The name of the machine, pod or task that it runs in. Nobody has verified it.
+    /// The name of the machine, pod or task that it runs in, as it says; Canyon has not verified it.
     pub host: Option<&'a str>,
+    /// The newest format of jobs that it understands ([`crate::job::FORMAT`]).
+    pub job_format: u32,
 }
 
 impl<'a> From<&'a str> for Claimant<'a> {
     fn from(drawn: &'a str) -> Self {
-        Self { drawn, host: None }
+        Self { drawn, host: None, job_format: crate::job::FORMAT }
     }
 }
 
@@ -101,6 +108,7 @@ pub fn launch(
         handle: None,
         claim: None,
         phase: Phase::Launch,
+        apply: ApplyNote::None,
         suspected: false,
         queued: false,
         taken_up_at: None,
@@ -113,6 +121,9 @@ pub fn launch(
     });
     deployment.status = Status::Launching;
     deployment.message.clear();
+    // What an earlier attempt reported is not what this one does.
+    (deployment.counts, deployment.state, deployment.refused_deletions) = (None, None, None);
+    deployment.kept = Kept::default();
     deployment.due_at = Some(now + START_AGAIN);
     Ok(())
 }
@@ -127,8 +138,12 @@ pub fn started(deployment: &mut Deployment, number: u32, handle: String) -> Resu
     Ok(())
 }
 
-/// A runner claims the attempt. It may repeat its own claim, whose answer was lost; then it gets a
-/// new token. `streams_from` says where the log and the events of earlier attempts end.
+/// A runner claims the attempt. `streams_from` says where the log and the events of earlier attempts
+/// end. Returns whether that must be written.
+///
+/// The same runner may claim again: its answer was lost, or the network has doubled its request, be
+/// it long after the run has begun. That changes nothing and revokes nothing, so it gets the token
+/// that it has. `token_hash` must therefore follow from the attempt and the claimant.
 ///
 /// # Errors
 ///
@@ -141,7 +156,7 @@ pub fn claim<'a>(
     token_hash: SecretHash,
     streams_from: (u64, u64),
     now: Timestamp,
-) -> Result<(), Refused> {
+) -> Result<bool, Refused> {
     let claimant = claimant.into();
     // The code first: whoever guesses one learns nothing, not even whether there is such an attempt.
     let given = deployment.attempts.iter().find(|attempt| attempt.number == number);
@@ -152,32 +167,33 @@ pub fn claim<'a>(
         return Err(Refused::Superseded);
     }
     let attempt = open(deployment, number)?;
-    match &attempt.claim {
-        Some(winner) if winner.claimant != claimant.drawn => return Err(Refused::ClaimedByAnother),
-        Some(winner) if now.duration_since(winner.at) > LEASE.try_into().unwrap_or_default() => {
-            return Err(Refused::Superseded);
-        }
-        Some(_) | None => {}
+    if let Some(winner) = &attempt.claim {
+        let is_same = winner.claimant == claimant.drawn && winner.token_hash == token_hash;
+        return if !is_same {
+            Err(Refused::ClaimedByAnother)
+        } else if now.duration_since(winner.at).unsigned_abs() > CLAIM_REPEATS {
+            Err(Refused::Superseded)
+        } else {
+            Ok(false)
+        };
     }
-    // A repeated claim is the first one still: its time was told, and limits the run.
-    let at = attempt.claim.as_ref().map_or(now, |first| first.at);
     attempt.claim = Some(Claim {
         claimant: claimant.drawn.to_owned(),
-        at,
+        at: now,
         token_hash,
         heartbeat_at: now,
         host: claimant.host.map(str::to_owned),
         streams_from,
     });
     attempt.phase = attempt.phase.max(Phase::Fetch);
-    let due_at = (now + LEASE).min(attempt.limits.run_until(at));
+    let due_at = (now + LEASE).min(attempt.limits.run_until(now));
     deployment.status = Status::Running;
     // The look that the launch had set is soon enough. Moving it is paid for twice, in the index,
     // and many runs are over before it comes.
     if deployment.due_at.is_none_or(|due| due <= now) {
         deployment.due_at = Some(due_at);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// The platform has said that the job of attempt `number`, which is over, is gone. Returns whether
@@ -210,6 +226,8 @@ pub fn report(
     let Some(claim) = attempt.claim.as_mut() else { return Err(Refused::Superseded) };
     let silent = now.duration_since(claim.heartbeat_at).unsigned_abs();
     let begins_apply = phase == Phase::Apply && attempt.phase < Phase::Apply;
+    // The answer to this tells the runner to stop, so it does not begin.
+    let phase = if begins_apply && stopping { attempt.phase } else { phase };
     if silent < LEASE / 4 && !begins_apply {
         return Ok(false);
     }
@@ -221,6 +239,32 @@ pub fn report(
         deployment.due_at = Some(due_at);
     }
     Ok(true)
+}
+
+/// The runner says something of its apply. Returns whether that must be written.
+///
+/// # Errors
+///
+/// [`Refused::Superseded`] if the attempt is over.
+pub fn note_apply(
+    deployment: &mut Deployment,
+    number: u32,
+    note: ApplyNote,
+) -> Result<bool, Refused> {
+    let attempt = open(deployment, number)?;
+    Ok(std::mem::replace(&mut attempt.apply, note) != note)
+}
+
+/// The runner's result says in which phase the run ended. Signs of life are written seldom, so the last
+/// one written may name an earlier phase. A phase never goes back.
+///
+/// # Errors
+///
+/// [`Refused::Superseded`] if the attempt is over.
+pub fn reached(deployment: &mut Deployment, number: u32, phase: Phase) -> Result<(), Refused> {
+    let attempt = open(deployment, number)?;
+    attempt.phase = attempt.phase.max(phase);
+    Ok(())
 }
 
 /// The attempt is over: the runner said so, or the launcher has proved it. Ends the deployment, or
@@ -302,32 +346,14 @@ pub fn judged(attempt: &Attempt, outcome: Outcome) -> Outcome {
 
 /// With what an attempt ends that was stopped.
 pub(crate) fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
-    let message = match stop.reason {
-        StopReason::Cancel => return Outcome::Cancelled,
-        StopReason::QueueDeadline => {
-            "nobody took the job up within the runner's `timeouts.queue_seconds`".to_owned()
-        }
-        StopReason::StartDeadline => format!(
-            "no runner reported within `timeouts.start_seconds` ({})",
-            attempt.limits.start().as_secs()
-        ),
-        StopReason::RunDeadline => format!(
-            "the run took longer than `timeouts.run_seconds` ({}) and was stopped",
-            attempt.limits.run().as_secs()
-        ),
-        StopReason::TotalDeadline => {
-            "the deployment took longer than `timeouts.total_seconds` and was stopped".to_owned()
-        }
-        StopReason::Silence => {
-            format!("the runner was silent for {} s and was stopped", MAX_SILENCE.as_secs())
-        }
-    };
-    // What it waited for all that time.
-    let message = match &attempt.waiting {
-        Some(reason) if attempt.claim.is_none() => format!("{message}: {reason}"),
-        Some(_) | None => message,
-    };
-    Outcome::Failed(Failure::new(FailureClass::Timeout, message))
+    match stop.reason {
+        StopReason::Cancel => Outcome::Cancelled,
+        StopReason::QueueDeadline
+        | StopReason::StartDeadline
+        | StopReason::RunDeadline
+        | StopReason::TotalDeadline
+        | StopReason::Silence => Outcome::Failed(stop.told(attempt)),
+    }
 }
 
 /// Brings the deployment to its end.

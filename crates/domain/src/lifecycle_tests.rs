@@ -43,6 +43,8 @@ fn queued() -> Deployment {
         rollback_to: None,
         priority: crate::deployment::Priority::Normal,
         agent: None,
+        accept_state: false,
+        max_deletions: None,
         created_at: at(0),
         created_by: somebody(),
         status: Status::Queued,
@@ -51,6 +53,8 @@ fn queued() -> Deployment {
         attempts: Vec::new(),
         cancel: None,
         counts: None,
+        state: None,
+        refused_deletions: None,
         kept: Kept::default(),
         completed_at: None,
         version: 1,
@@ -82,26 +86,26 @@ fn failed(class: FailureClass) -> Outcome {
 }
 
 #[test]
-fn one_runner_wins_the_claim_and_may_repeat_it() {
+fn one_runner_wins_the_claim_and_repeating_it_changes_nothing() {
     let mut deployment = launched();
     let code = hash("code");
-    let wrong = claim(&mut deployment, 1, &hash("guess"), "me", hash("t0"), (0, 0), at(2));
+    let wrong = claim(&mut deployment, 1, &hash("guess"), "me", hash("mine"), (0, 0), at(2));
     assert_eq!(wrong, Err(Refused::WrongCode));
-    claim(&mut deployment, 1, &code, "me", hash("t1"), (0, 0), at(2)).unwrap();
-    let second = claim(&mut deployment, 1, &code, "you", hash("t2"), (0, 0), at(2));
+    assert_eq!(claim(&mut deployment, 1, &code, "me", hash("mine"), (4, 2), at(2)), Ok(true));
+    let second = claim(&mut deployment, 1, &code, "you", hash("yours"), (0, 0), at(2));
     assert_eq!(second, Err(Refused::ClaimedByAnother));
-    claim(&mut deployment, 1, &code, "me", hash("t3"), (0, 0), at(3)).unwrap();
-    let claimed = deployment.open_attempt().unwrap().claim.as_ref().unwrap();
-    assert_eq!(
-        (&claimed.token_hash, claimed.at),
-        (&hash("t3"), at(2)),
-        "it is the first one still"
-    );
+    report(&mut deployment, 1, Phase::Apply, at(40)).unwrap();
+    let running = deployment.clone();
+    // The network brings the same claim again, while its runner applies.
+    for second in [3, 41, 180] {
+        let again = claim(&mut deployment, 1, &code, "me", hash("mine"), (9, 9), at(second));
+        assert_eq!((again, &deployment), (Ok(false), &running), "at {second}");
+    }
+    let other_token = claim(&mut deployment, 1, &code, "me", hash("other"), (0, 0), at(41));
+    assert_eq!(other_token, Err(Refused::ClaimedByAnother), "it would be good for nothing");
     // Much later it is not a repeat whose answer was lost, but a stolen code.
-    assert_eq!(
-        claim(&mut deployment, 1, &code, "me", hash("t4"), (0, 0), at(900)),
-        Err(Refused::Superseded)
-    );
+    let late = claim(&mut deployment, 1, &code, "me", hash("mine"), (0, 0), at(900));
+    assert_eq!((late, deployment), (Err(Refused::Superseded), running));
 }
 
 #[test]

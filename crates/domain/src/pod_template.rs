@@ -37,8 +37,8 @@ pub const CONTAINER_ALIAS: &str = "main";
 pub const RESERVED_PREFIX: &str = "canyon-";
 /// Where pods find their API token and the cluster's certificate.
 pub const API_TOKEN_DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// Where a pod finds its token for Canyon itself.
-pub const PLACE_TOKEN_DIRECTORY: &str = "/var/run/secrets/canyon";
+/// Kept for Canyon's own secrets: nothing is mounted there.
+pub const CANYON_SECRETS_DIRECTORY: &str = "/var/run/secrets/canyon";
 /// The runner's working folder.
 pub const WORK_DIRECTORY: &str = "/canyon";
 

@@ -126,6 +126,27 @@ impl RunnerDefinition {
         self.configuration.runner_type()
     }
 
+    /// Which cluster holds the states of its environments, if their storage is in the cluster of the
+    /// job: what names a cluster in the definition, without how Canyon gets there.
+    pub fn state_cluster(&self) -> Option<Value> {
+        const NAMES: [&str; 7] = [
+            "cluster_data",
+            "name",
+            "project_id",
+            "location",
+            "region",
+            "resource_group",
+            "subscription_id",
+        ];
+        let cluster = plain(&self.configuration).get_mut("cluster")?.take();
+        let Value::Object(mut members) = cluster else { return None };
+        members.retain(|name, _| NAMES.contains(&name.as_str()));
+        if let Some(Value::Object(data)) = members.get_mut("cluster_data") {
+            data.retain(|name, _| name == "server");
+        }
+        (self.storage_type() == StorageType::Kubernetes).then_some(Value::Object(members))
+    }
+
     /// The type of its state storage.
     pub fn storage_type(&self) -> StorageType {
         self.state_storage.storage_type()

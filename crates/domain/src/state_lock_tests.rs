@@ -28,6 +28,8 @@ fn queued(id: u128, environment: u128) -> Deployment {
         rollback_to: None,
         priority: crate::deployment::Priority::Normal,
         agent: None,
+        accept_state: false,
+        max_deletions: None,
         created_at: at(0),
         created_by: PrincipalId(Uuid::from_u128(9)),
         status: Status::Queued,
@@ -36,6 +38,8 @@ fn queued(id: u128, environment: u128) -> Deployment {
         attempts: Vec::new(),
         cancel: None,
         counts: None,
+        state: None,
+        refused_deletions: None,
         kept: Kept::default(),
         completed_at: None,
         version: 1,
@@ -47,7 +51,7 @@ fn run(deployment: &mut Deployment, host: &str, from: i64) -> u32 {
     let code = SecretHash("code".to_owned());
     lifecycle::launch(deployment, 1, code.clone(), LIMITS, at(from)).unwrap();
     let number = deployment.attempts.last().unwrap().number;
-    let claimant = Claimant { drawn: "me", host: Some(host) };
+    let claimant = Claimant { host: Some(host), ..Claimant::from("me") };
     let token = SecretHash("token".to_owned());
     lifecycle::claim(deployment, number, &code, claimant, token, (0, 0), at(from)).unwrap();
     number

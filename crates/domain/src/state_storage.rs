@@ -12,7 +12,7 @@ use crate::{
         word::{listed, word_enum},
     },
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 word_enum! {
@@ -33,7 +33,7 @@ word_enum! {
 
 /// `state_storage_configuration`. Credentials are never part of it: jobs take them from their own
 /// identity or from environment variables.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum StateStorage {
     /// Secrets in the cluster that the job runs in.
@@ -48,7 +48,7 @@ pub enum StateStorage {
         /// Name of the bucket.
         bucket: String,
         /// Path that the state objects lie under.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         path_prefix: Option<String>,
     },
     /// A Google Cloud Storage bucket.
@@ -57,21 +57,21 @@ pub enum StateStorage {
         /// Name of the bucket.
         bucket: String,
         /// Path that the state objects lie under.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         path_prefix: Option<String>,
     },
     /// An Azure storage container.
     #[serde(rename = "azurerm")]
     Azurerm {
         /// Resource group of the storage account.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         resource_group_name: Option<String>,
         /// Name of the storage account.
         storage_account_name: String,
         /// Name of the container.
         container_name: String,
         /// Path that the state blobs lie under.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         path_prefix: Option<String>,
     },
     /// A directory on the machine that the job runs on.

@@ -92,11 +92,9 @@ pub fn api_token(entropy: &dyn Entropy) -> SecretString {
     format!("{API}{}", URL_SAFE_NO_PAD.encode(random)).into()
 }
 
-/// A new token for the runner of an attempt.
-pub fn job_token(attempt: AttemptRef, entropy: &dyn Entropy) -> SecretString {
-    let mut random = [0; 32];
-    entropy.fill(&mut random);
-    attempt_secret(JOB, attempt, &random)
+/// The token of the runner that won the claim, from 32 bytes that only the control plane can make.
+pub(crate) fn job_token(attempt: AttemptRef, secret: &[u8; 32]) -> SecretString {
+    attempt_secret(JOB, attempt, secret)
 }
 
 /// The claim code of an attempt, from 32 bytes that only the control plane can make.
@@ -153,7 +151,7 @@ mod tests {
             deployment: DeploymentId(Uuid::from_u128(2)),
             number: 3,
         };
-        let token = job_token(attempt, &System);
+        let token = job_token(attempt, &[7; 32]);
         let text = token.expose_secret();
         assert_eq!(parse(text), Some(Presented::Job(attempt, hash(text))));
         let code = claim_code(attempt, &[7; 32]);

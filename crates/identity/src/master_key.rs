@@ -1,4 +1,5 @@
-//! The one symmetric key of an installation: it seals secrets at rest, and makes claim codes.
+//! The one symmetric key of an installation: it seals secrets at rest, and makes claim codes
+//! and the tokens of attempts.
 
 use crate::bearer::{self, AttemptRef};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -17,6 +18,7 @@ pub const KEY_LENGTH: usize = 32;
 pub struct MasterKey {
     seal: LessSafeKey,
     claims: hmac::Key,
+    jobs: hmac::Key,
     reads: hmac::Key,
     watches: hmac::Key,
 }
@@ -58,15 +60,23 @@ impl MasterKey {
         };
         let seal = UnboundKey::new(&AES_256_GCM, &derive(b"seal")?).map_err(|_| InvalidKey)?;
         let claims = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"claim")?);
+        let jobs = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"job")?);
         let reads = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"read")?);
         let watches = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"watch")?);
-        Ok(Self { seal: LessSafeKey::new(seal), claims, reads, watches })
+        Ok(Self { seal: LessSafeKey::new(seal), claims, jobs, reads, watches })
     }
 
     /// The claim code of an attempt. The same attempt and fence give the same code, so a launch
     /// whose outcome is unknown is repeated with the same bytes, and the code is stored nowhere.
     pub fn claim_code(&self, attempt: AttemptRef, fence: u64) -> SecretString {
         bearer::claim_code(attempt, &tag(&self.claims, attempt, fence))
+    }
+
+    /// The token of the runner `claimant` that won the claim of an attempt. The same claimant gets the
+    /// same token however often its claim arrives, so that a repeated claim revokes nothing.
+    pub fn job_token(&self, attempt: AttemptRef, fence: u64, claimant: &str) -> SecretString {
+        let text = format!("{}.{claimant}", text_of(attempt, fence));
+        bearer::job_token(attempt, &sign(&self.jobs, &text))
     }
 
     /// What the module of an attempt reads Canyon with. It follows from attempt and fence too.
@@ -119,7 +129,14 @@ impl MasterKey {
 }
 
 fn tag(key: &hmac::Key, attempt: AttemptRef, fence: u64) -> [u8; 32] {
-    let text = format!("{}.{}.{}.{fence}", attempt.org, attempt.deployment, attempt.number);
+    sign(key, &text_of(attempt, fence))
+}
+
+fn text_of(attempt: AttemptRef, fence: u64) -> String {
+    format!("{}.{}.{}.{fence}", attempt.org, attempt.deployment, attempt.number)
+}
+
+fn sign(key: &hmac::Key, text: &str) -> [u8; 32] {
     let mut secret = [0; 32];
     secret.copy_from_slice(hmac::sign(key, text.as_bytes()).as_ref());
     secret
@@ -148,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_code_is_the_same_for_the_same_attempt_and_fence_only() {
+    fn a_claim_code_and_a_token_are_the_same_for_the_same_attempt_fence_and_claimant_only() {
         let attempt = |number| AttemptRef {
             org: OrgUuid(Uuid::from_u128(1)),
             deployment: DeploymentId(Uuid::from_u128(2)),
@@ -160,6 +177,19 @@ mod tests {
         assert_eq!(code(1, 1, 5), code(1, 1, 5));
         for other in [code(1, 2, 5), code(1, 1, 6), code(2, 1, 5)] {
             assert_ne!(code(1, 1, 5), other);
+        }
+        let token = |k: u8, number, fence, claimant: &str| {
+            key(k).job_token(attempt(number), fence, claimant).expose_secret().to_owned()
+        };
+        assert_eq!(token(1, 1, 5, "me"), token(1, 1, 5, "me"));
+        let others = [
+            token(1, 1, 5, "you"),
+            token(1, 2, 5, "me"),
+            token(1, 1, 6, "me"),
+            token(2, 1, 5, "me"),
+        ];
+        for other in others {
+            assert_ne!(token(1, 1, 5, "me"), other);
         }
         // Neither is to be had from the other.
         let read = key(1).read_token(attempt(1), 5).expose_secret().to_owned();

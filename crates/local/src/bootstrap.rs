@@ -56,6 +56,7 @@ pub(crate) async fn organization(app: &App, url: &str, path: &Path) -> Result<()
         action: action.to_owned(),
         subject,
         by_right: "canyon".to_owned(),
+        details: Vec::new(),
     };
     if known.is_none() {
         let organization =

@@ -8,6 +8,7 @@
 mod bootstrap;
 mod environment_file;
 mod launching;
+mod listener;
 
 use canyon_functions::App;
 use canyon_functions::app::agent_desk::AgentDesk;
@@ -68,6 +69,9 @@ pub struct Ready {
 /// Why it did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
+    /// The kernel does not keep the master key from the modules of local jobs.
+    #[error("the kernel does not keep Canyon's keys from the modules of local jobs")]
+    Unprotected(#[source] std::io::Error),
     /// The table or the blobs cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -126,14 +130,19 @@ pub enum LocalError {
 ///
 /// [`LocalError`] says what to change.
 pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<(), LocalError> {
+    canyon_dispatch::local::protect_this_process().map_err(LocalError::Unprotected)?;
     log_to_stderr();
     // Whatever is written, by SQLite too, is for its owner alone.
     rustix::process::umask(Mode::from_raw_mode(0o077));
+    let limits = listener::Limits::of_descriptors(listener::descriptors::raise());
     let runner = launching::runner_program().ok_or(LocalError::NoRunner)?;
     let data_dir = absolute(&settings.data_dir)?;
-    let (changes, ends) = Changes::new(Duration::from_secs(1)).telling_ends();
+    // A wait holds a connection. Some are left for requests that are answered at once.
+    let changes = Changes::new(Duration::from_secs(1)).telling_deployments();
+    let (changes, ends) = changes.with_most_waits(limits.connections / 4 * 3).telling_ends();
     let hints = changes.clone();
-    let embedded = Embedded::open(&data_dir.join("canyon.db"), Arc::new(move || hints.hint()))?;
+    let on_write = Arc::new(move |request: &[u8]| hints.written(request));
+    let embedded = Embedded::open_telling(&data_dir.join("canyon.db"), on_write)?;
     let table = Table::new(embedded.client(), "canyon");
     table.ensure().await?;
     let listener = TcpListener::bind(settings.listen)
@@ -173,26 +182,19 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         data_dir,
     };
     let mut launching = tokio::spawn(launching::run(app.clone(), ends, embedded, place));
-    let server =
-        axum::serve(listener, canyon_functions::http::router(app, &HttpSettings::default()));
+    let router = canyon_functions::http::router(app, &HttpSettings::default());
     // Registered once, before anyone is told to connect: a signal that comes now must be heard.
     let signals = end_signals();
-    let (ending, mut ended) = watch::channel(());
-    let drain = async move {
-        // Dropping the sender is the message.
-        let _ = ended.changed().await;
-    };
-    let server = tokio::spawn(server.with_graceful_shutdown(drain).into_future());
+    let (ending, ended) = watch::channel(());
+    let server = tokio::spawn(listener::serve(listener, router, limits, ended));
     on_ready(&Ready { url, environment_file });
     let asked = launching::until_asked(asked_to_end(signals), &mut launching).await;
     drop(ending);
     launching.abort();
     asked?;
-    match tokio::time::timeout(DRAIN, server).await {
-        Ok(Ok(result)) => result.map_err(LocalError::Serve),
-        // Long polls are cut: their callers ask again.
-        Ok(Err(_)) | Err(_) => Ok(()),
-    }
+    // Long polls are cut after a moment: their callers ask again.
+    let _ = tokio::time::timeout(DRAIN, server).await;
+    Ok(())
 }
 
 /// What is logged without `CANYON_LOG`: not each request.

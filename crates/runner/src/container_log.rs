@@ -6,7 +6,6 @@
 
 use crate::{event::Event, event::begun, mask::Mask, tail::Tail, workspace, workspace::Workspace};
 use canyon_domain::container_log::{Encoder, note};
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -74,10 +73,8 @@ impl ContainerLog {
 }
 
 /// Nothing but lines of the documented form may be on the output, which standard error is merged into.
-/// And nobody but this process: programs of the module run as the same user, and could open it below
-/// `/proc`, as they could this process's memory (`PR_SET_DUMPABLE`).
+/// No program of the module can write there: see [`crate::protection`].
 pub fn take_over_output() {
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     std::panic::set_hook(Box::new(|panic| say(&format!("canyon-runner: {panic}"))));
 }
 

@@ -1,7 +1,11 @@
 //! The environments of the programs that the runner starts.
 //!
-//! Both begin empty. A variable of the runner's own environment goes on only if it is known to be
-//! meant for the program: the claim code is in that environment too.
+//! OpenTofu, and with it the module, gets every variable that the job was started with, but for Canyon's
+//! own. The kind of compute has made that environment for the job: it consists of what the runner's
+//! definition names, of what the image sets, and of what the platform adds. A job of type `local` has what
+//! its dispatcher passes on (`canyon_dispatch::local`), and the definition's variables come with the claim.
+//!
+//! git fetches the module, and gets a fixed list: a variable of git's own could change what it does.
 
 use crate::registry_token;
 use crate::{identity, identity::files::Files, settings::Settings, workspace::Workspace};
@@ -10,34 +14,67 @@ use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
 use secrecy::{ExposeSecret as _, SecretString};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// For every program.
-const COMMON: [&str; 12] = [
+/// What git gets of the job's environment.
+const FOR_GIT: [&str; 14] = [
     "PATH",
     "HOME",
     "LANG",
     "HTTPS_PROXY",
     "HTTP_PROXY",
+    "ALL_PROXY",
     "NO_PROXY",
     "https_proxy",
     "http_proxy",
+    "all_proxy",
     "no_proxy",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "SSH_AUTH_SOCK",
 ];
 
-/// For OpenTofu: its own files, and the identity that the platform gave the job.
-const FOR_TOFU: [&str; 2] = ["TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_DIR"];
-const FOR_TOFU_PREFIXES: [&str; 6] =
-    ["AWS_", "ARM_", "AZURE_", "GOOGLE_", "KUBERNETES_", "TF_VAR_"];
+/// What the runner sets for every module itself.
+const BY_RUNNER: [&str; 5] =
+    ["TMPDIR", "TF_DATA_DIR", "TF_IN_AUTOMATION", "TF_INPUT", "CHECKPOINT_DISABLE"];
+
+/// Begins the names of Canyon's own variables. No definition may set one.
+const CANYONS: &str = "CANYON_";
 
 type Variables = Vec<(OsString, OsString)>;
 
-fn inherited(settings: &Settings, wanted: impl Fn(&str) -> bool) -> Variables {
-    let inherited = settings.inherited.iter();
-    inherited.filter(|(name, _)| name.to_str().is_some_and(&wanted)).cloned().collect()
+/// What of `variables` the module gets, and the names of those that it does not get although they were
+/// set for the job. A variable that repeats the claim code, as a pod template's `$(CANYON_CLAIM_CODE)`
+/// would, is one of them.
+pub fn for_module(
+    variables: &[(OsString, OsString)],
+    claim_code: &str,
+) -> (Variables, Vec<String>) {
+    let (mut passed, mut left_out) = (Variables::new(), Vec::new());
+    for (name, value) in variables {
+        let text = name.to_string_lossy();
+        if text.starts_with(CANYONS) {
+            continue;
+        }
+        if may_be_set(&text) && !contains(value, claim_code) {
+            passed.push((name.clone(), value.clone()));
+        } else {
+            left_out.push(text.into_owned());
+        }
+    }
+    (passed, left_out)
+}
+
+/// The names of variables that were set for `job` and do not reach the module.
+pub fn left_out<'a>(settings: &'a Settings, job: &'a Job) -> impl Iterator<Item = &'a str> {
+    let of_definition = job.environment.keys().map(String::as_str);
+    let set_to_no_end = of_definition.filter(|name| !may_be_set(name) || BY_RUNNER.contains(name));
+    settings.left_out.iter().map(String::as_str).chain(set_to_no_end)
+}
+
+fn contains(value: &OsStr, part: &str) -> bool {
+    value.as_bytes().windows(part.len().max(1)).any(|window| window == part.as_bytes())
 }
 
 /// The environment of OpenTofu or Terraform in `phase`.
@@ -49,12 +86,7 @@ pub fn of_tofu(
     phase: TokenPhase,
 ) -> Variables {
     let own_token = registry_token::variable(&settings.api_url);
-    let mut variables = inherited(settings, |name| {
-        COMMON.contains(&name)
-            || own_token.as_deref() == Some(name)
-            || FOR_TOFU.contains(&name)
-            || FOR_TOFU_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-    });
+    let mut variables = settings.inherited.clone();
     // OpenTofu warns on its standard output of a file that is not there, which spoils its JSON.
     variables.retain(|(name, value)| name != "TF_CLI_CONFIG_FILE" || Path::new(value).exists());
     // Ours come last: of two of a name, the last one counts.
@@ -98,15 +130,19 @@ fn groups(project: &ProjectId) -> &str {
     project.as_str().rsplit_once('/').map_or("", |(groups, _)| groups)
 }
 
-/// `TF_CLI_ARGS` could add options such as `-lock=false` to every command.
+/// `TF_CLI_ARGS` could add options such as `-lock=false` to every command, and another workspace has
+/// another state than the one that Canyon knows.
 fn may_be_set(name: &str) -> bool {
-    !name.starts_with("TF_CLI_ARGS") && !name.starts_with("CANYON_")
+    !name.starts_with("TF_CLI_ARGS") && name != "TF_WORKSPACE" && !name.starts_with(CANYONS)
 }
 
 /// The environment of git, which reads no configuration but ours, asks nobody, and speaks `scheme`
 /// alone.
 pub fn of_git(settings: &Settings, scheme: &str) -> Variables {
-    let mut variables = inherited(settings, |name| COMMON.contains(&name));
+    let is_for_git = |name: &OsStr| name.to_str().is_some_and(|name| FOR_GIT.contains(&name));
+    let inherited = settings.inherited.iter();
+    let mut variables: Variables =
+        inherited.filter(|(name, _)| is_for_git(name)).cloned().collect();
     let ours = [
         ("GIT_ALLOW_PROTOCOL", scheme),
         ("GIT_CONFIG_NOSYSTEM", "1"),
@@ -126,4 +162,34 @@ pub fn of_git(settings: &Settings, scheme: &str) -> Variables {
     ];
     variables.extend(ours.map(|(name, value)| (name.into(), value.into())));
     variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_reaches_the_module_but_what_is_canyons_own_or_turns_the_run_against_it() {
+        let variables = [
+            ("CANYON_CLAIM_CODE", "cyc_1"),
+            ("COPY", "code: cyc_1."),
+            ("DATABASE_URL", "postgres://db"),
+            ("GIT_SSL_NO_VERIFY", "1"),
+            ("TF_CLI_ARGS_apply", "-lock=false"),
+            ("TF_TOKEN_registry_example_com", "t"),
+            ("TF_WORKSPACE", "other"),
+            ("XDG_CACHE_HOME", "/work/cache"),
+        ];
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        let (passed, left_out) = for_module(&variables, "cyc_1");
+        let names: Vec<_> = passed.iter().map(|(name, _)| name.to_str().unwrap()).collect();
+        let expected = [
+            "DATABASE_URL",
+            "GIT_SSL_NO_VERIFY",
+            "TF_TOKEN_registry_example_com",
+            "XDG_CACHE_HOME",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(left_out, ["COPY", "TF_CLI_ARGS_apply", "TF_WORKSPACE"]);
+    }
 }

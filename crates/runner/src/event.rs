@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// One line.
@@ -89,16 +90,22 @@ pub enum Operation {
 }
 
 /// An output, with its value once it is known.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+///
+/// Type and value are texts of JSON: an output that cannot be kept must not cost the line, and with it
+/// all others.
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct OutputEvent {
+    /// In a plan: `create`, `update`, `delete` or `noop`.
+    #[serde(default)]
+    pub action: String,
     /// Whether the value is withheld.
     #[serde(default)]
     pub sensitive: bool,
     /// The type, as OpenTofu writes it.
     #[serde(rename = "type")]
-    pub kind: Option<Value>,
+    pub kind: Option<Box<RawValue>>,
     /// The value.
-    pub value: Option<Value>,
+    pub value: Option<Box<RawValue>>,
 }
 
 /// A warning or an error.
@@ -167,6 +174,13 @@ pub fn reduced(event: &Event) -> Option<Value> {
             })
         }
         "change_summary" => Some(serde_json::json!({"type": event.kind, "changes": event.changes})),
+        // A failed plan has a sum too: that it failed, its errors alone tell.
+        "diagnostic" => event.diagnostic.as_ref().map(|found| {
+            let severity = &found.severity;
+            serde_json::json!({
+                "type": event.kind, "@level": severity, "diagnostic": {"severity": severity},
+            })
+        }),
         _ => None,
     }
 }

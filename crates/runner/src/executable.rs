@@ -45,7 +45,7 @@ mod tests {
             ("PATH", path),
         ];
         let settings = settings.map(|(name, value)| (name.into(), value.into())).to_vec();
-        let settings = Settings::read(settings).unwrap();
+        let settings = Settings::read(&settings).unwrap();
         let install = |name: &str, mode| {
             std::fs::write(folder.path().join(name), "").unwrap();
             let permissions = std::fs::Permissions::from_mode(mode);

@@ -19,7 +19,7 @@ fn replay(lines: &str, applying: bool) -> (Facts, String) {
 
 fn counts(facts: &Facts) -> (u32, u32, u32, u32) {
     let changed = facts.changed();
-    (facts.total(), changed.add, changed.change, changed.remove)
+    (facts.total().unwrap(), changed.add, changed.change, changed.remove)
 }
 
 #[test]
@@ -57,8 +57,9 @@ fn a_killed_run_names_every_creation_that_it_began() {
 #[test]
 fn values_come_with_the_apply_and_never_the_sensitive_ones() {
     let (facts, log) = replay(include_str!("../tests/fixtures/apply.jsonl"), true);
-    assert_eq!(facts.outputs["word"].value, Some("one".into()));
-    assert_eq!((facts.outputs["secret"].sensitive, &facts.outputs["secret"].value), (true, &None));
+    let value = |name: &str| facts.outputs[name].value.as_ref().map(|value| value.get());
+    assert_eq!(value("word"), Some("\"one\""));
+    assert_eq!((facts.outputs["secret"].sensitive, value("secret")), (true, None));
     assert!(!log.contains("hush"));
     let (plan, _) = replay(include_str!("../tests/fixtures/no_changes.jsonl"), false);
     assert!(plan.outputs.values().all(|output| output.kind.is_none()), "then `output` is asked");
@@ -105,4 +106,46 @@ fn init_knows_when_it_is_about_the_state_storage() {
     ] {
         assert_eq!(replay(&lines(messages), false).0.in_backend, expected, "{messages:?}");
     }
+}
+
+#[test]
+fn the_state_is_counted_without_data_and_without_what_is_about_to_go() {
+    let state = r#"{"version": 4, "resources": [
+        {"mode": "managed", "instances": [{"index_key": 0, "attributes": {"n": 1e400}}, {}]},
+        {"mode": "managed", "instances": [{"status": "tainted"}, {"deposed": "0a1b2c3d"}]},
+        {"mode": "data", "instances": [{}]}]}"#;
+    for (state, expected) in [
+        (state, Some(StateSize::Counted(3))),
+        (r#"{"version": 4, "resources": []}"#, Some(StateSize::Counted(0))),
+        ("\n", Some(StateSize::Counted(0))),
+        ("{}", None),
+        ("no state", None),
+    ] {
+        assert_eq!(StateSize::of(state.as_bytes()), expected, "{state}");
+    }
+}
+
+#[test]
+fn a_provider_that_died_and_a_replacement_that_leaves_something_behind_are_noticed() {
+    let died = r#"{"type":"diagnostic","diagnostic":{"severity":"error","summary":"Plugin did not respond"}}"#;
+    let refused = died.replace("Plugin did not respond", "creating topic: AccessDenied");
+    assert!(replay(died, true).0.cut_off);
+    assert!(!replay(&refused, true).0.cut_off);
+    let twice = r#"{"@message":"Two interrupts received. Exiting immediately.","type":"log"}"#;
+    assert!(replay(twice, true).0.cut_off);
+    let unwritten = died.replace("Plugin did not respond", "Failed to save state");
+    assert!(replay(&unwritten, true).0.state_unwritten && !replay(died, true).0.state_unwritten);
+
+    // As OpenTofu 1.12 says it of `lifecycle { destroy = false }`.
+    let plan = r#"{"type":"refresh_complete","hook":{"resource":{"addr":"x.a"}}}
+{"@message":"x.a: Plan to noop","type":"planned_change","change":{"resource":{"addr":"x.a"},"action":"noop","reason":"cannot_update"}}
+{"type":"change_summary","changes":{"add":1,"change":0,"import":0,"remove":0,"forget":1,"operation":"plan"}}
+{"type":"outputs","outputs":{"canyon_state_moved_to":{"action":"delete"},"word":{"action":"create"}}}"#;
+    let apply = r#"{"type":"change_summary","changes":{"add":1,"change":0,"import":0,"remove":0,"forget":0,"operation":"apply"}}"#;
+    let deletes = r#"{"type":"change_summary","changes":{"remove":4,"operation":"plan"}}"#;
+    assert_eq!(replay(&format!("{deletes}\n{plan}"), false).0.planned.unwrap().remove, 4);
+    let (facts, log) = replay(&format!("{plan}\n{apply}"), false);
+    assert!(log.contains("x.a: Plan to create it anew, and to leave the old one behind"), "{log}");
+    assert_eq!(facts.total(), Some(1));
+    assert!(facts.declares("word") && !facts.declares("canyon_state_moved_to"));
 }

@@ -6,9 +6,10 @@
 pub mod environment;
 pub mod files;
 
-use crate::{backoff::Backoff, mask::Mask, session::Line, stop::Stop, stop::Wish};
+use crate::{backoff::Backoff, log::Log, mask::Mask, session::Line, stop::Stop, stop::Wish};
 use canyon_api::client::ClientError;
 use canyon_api::job_token::{IssueTokenBody, IssuedToken};
+use canyon_domain::causes::Causes;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job_identity::{JobIdentity, TokenPhase};
 use files::Files;
@@ -75,15 +76,20 @@ impl Identity {
     }
 
     /// Writes the files of `phase`, and keeps them fresh from here on. A Canyon that does not answer is
-    /// asked for minutes.
+    /// asked for minutes, and the log says so.
     ///
     /// # Errors
     ///
     /// A [`Failure`] when there is a token that Canyon does not give, or the run is to stop.
-    pub async fn enter(&mut self, phase: TokenPhase, stop: &Stop) -> Result<(), Failure> {
+    pub async fn enter(
+        &mut self,
+        phase: TokenPhase,
+        stop: &Stop,
+        log: &mut Log,
+    ) -> Result<(), Failure> {
         let shared = Arc::clone(&self.shared);
         let deadline = Instant::now() + PATIENCE;
-        let mut backoff = Backoff::default();
+        let (mut backoff, mut said) = (Backoff::default(), None);
         let mut state = shared.state.lock().await;
         state.phase = Some(phase);
         state.due.clear();
@@ -92,6 +98,12 @@ impl Identity {
             while let Err(trouble) = shared.renew(&mut state, audience, phase).await {
                 if stop.wish() != Wish::Run || !trouble.passes() || Instant::now() >= deadline {
                     return Err(trouble.into_failure(audience));
+                }
+                let text = trouble.into_failure(audience).message;
+                if said.as_ref() != Some(&text) {
+                    log.warn(&format!("{text}; asking again for {} s", PATIENCE.as_secs()));
+                    log.flush();
+                    said = Some(text);
                 }
                 tokio::select! {
                     () = sleep(backoff.pause()) => {}
@@ -124,10 +136,13 @@ impl Trouble {
     fn into_failure(self, audience: &str) -> Failure {
         match self {
             Self::Disk(error) => unwritable(&error),
-            Self::Canyon(error) => Failure::new(
-                if error.is_retryable() { FailureClass::Lost } else { FailureClass::Config },
-                format!("the job has no token for `{audience}`: {error}"),
-            ),
+            Self::Canyon(error) => {
+                // What Canyon's own log explains, another attempt does not help.
+                let passes = error.is_retryable() && !error.is_failure_of_canyon();
+                let class = if passes { FailureClass::Lost } else { FailureClass::Config };
+                let causes = Causes(&error);
+                Failure::new(class, format!("the job has no token for `{audience}`: {causes}"))
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 //! One process serves one attempt of one deployment: it claims the attempt ([`session`]), fetches
 //! the module ([`source`]), writes what OpenTofu needs beside it ([`workspace`]), runs `init`,
 //! `plan` and `apply` ([`run`], [`tofu`]), ships what they say while they say it ([`shipper`]) and
-//! delivers the result ([`result`]). It keeps nothing in memory that is on disk, and survives a
+//! delivers the result ([`result`]). Before all that it hides itself from the programs of the module
+//! ([`protection`]). It keeps nothing in memory that is on disk, and survives a
 //! control plane that goes away and comes back.
 //!
 //! The names of the files in the job's folder are in [`workspace`]: the launcher of local jobs
@@ -23,22 +24,28 @@ pub mod mask;
 pub mod neighbours;
 pub mod oom;
 pub mod orphans;
+pub mod outage;
 pub mod outputs;
+pub mod protection;
 pub mod reaper;
 pub mod registry_token;
 pub mod render;
 pub mod result;
 pub mod run;
 pub mod seal;
+pub mod secret_values;
 pub mod session;
 pub mod settings;
 pub mod shipper;
 pub mod source;
+pub mod state_file;
 pub mod stop;
 pub mod streams;
 pub mod tail;
 pub mod tofu;
 pub mod transcript;
+pub mod unreachable;
+pub mod url_credentials;
 pub mod verdict;
 pub mod workspace;
 

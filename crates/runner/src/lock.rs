@@ -5,7 +5,7 @@
 
 use crate::event::Diagnostic;
 use crate::neighbours;
-use crate::session::{Line, is_over};
+use crate::session::Line;
 use crate::stop::{Stop, Wish};
 use crate::{backoff::Backoff, log::Log, tofu::Tofu, workspace::Workspace};
 use canyon_api::attempt::{JudgeLockBody, LockVerdict};
@@ -23,8 +23,12 @@ const PROOF_TIME: Duration = Duration::from_mins(5);
 /// Between two tries of a command that does not wait for a lock by itself.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The lock that an error of OpenTofu tells of, if it does.
+/// The lock that an error of OpenTofu tells of, if it does. An error about a resource repeats what its provider or its
+/// provisioner said, and that may be of the lock of another state.
 pub fn in_error(error: &Diagnostic) -> Option<JudgeLockBody> {
+    if error.address.is_some() {
+        return None;
+    }
     // Some commands tell it in the summary alone.
     let texts = [&error.detail, &error.summary];
     let info = texts.iter().find_map(|text| text.split_once("Lock Info:"))?.1;
@@ -107,7 +111,7 @@ impl Locks {
                         return Ok(());
                     }
                 },
-                Err(error) if is_over(&error) || !error.is_retryable() => {
+                Err(error) if !error.is_retryable() => {
                     (format!("cannot ask about it: {error}"), FailureClass::User, Duration::ZERO)
                 }
                 Err(error) => (error.to_string(), FailureClass::Timeout, PROOF_TIME),
@@ -224,5 +228,10 @@ mod tests {
             assert_eq!(in_error(&error("locked", &detail(id, "root@x", created))), None);
         }
         assert_eq!(in_error(&error("Error acquiring the state lock", "it is locked")), None);
+        let nested = Diagnostic {
+            address: Some("terraform_data.nested".to_owned()),
+            ..error("local-exec provisioner error", &text)
+        };
+        assert_eq!(in_error(&nested), None, "a provisioner has met a lock of its own");
     }
 }

@@ -51,11 +51,11 @@ impl Log {
 
     /// What OpenTofu said: one or more lines.
     pub fn line(&mut self, text: &str) {
-        let start = self.waiting.len();
-        escape_into(&mut self.waiting, text);
+        // Before the escapes, which would hide a secret with control characters from the mask; and again after them,
+        // which may have made a secret of other text.
+        let escaped = escaped(&self.mask.text(text));
+        self.waiting.push_str(&self.mask.text(&escaped));
         self.waiting.push('\n');
-        let masked = self.mask.text(&self.waiting[start..]);
-        self.waiting.replace_range(start.., &masked);
         if self.waiting.len() >= PIECE {
             self.flush();
         }
@@ -80,6 +80,11 @@ impl Log {
         }
     }
 
+    /// `text` without known secrets, for what leaves beside the log.
+    pub fn masked(&self, text: &str) -> String {
+        self.mask.text(text)
+    }
+
     /// Why the log is not whole, if it is not.
     pub fn broken(&self) -> Option<&io::Error> {
         self.broken.as_ref()
@@ -87,7 +92,8 @@ impl Log {
 }
 
 /// Control characters would let a module's output forge lines or move a reader's cursor.
-fn escape_into(target: &mut String, text: &str) {
+fn escaped(text: &str) -> String {
+    let mut target = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\n' | '\t' => target.push(c),
@@ -98,6 +104,7 @@ fn escape_into(target: &mut String, text: &str) {
             c => target.push(c),
         }
     }
+    target
 }
 
 #[cfg(test)]
@@ -109,13 +116,18 @@ mod tests {
     #[test]
     fn the_log_escapes_control_characters_and_masks_secrets() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let mask = Mask::new(["hush-hush"], &BTreeMap::new());
+        let secrets = ["hush-hush", "bell\u{7}-\u{1b}-rung", "as\\x07escaped"];
+        let mask = Mask::new(secrets, &BTreeMap::new());
         let mut log = Log::new(file.reopen().unwrap(), mask, None, LogLevel::Info);
         log.step("fetch hush-hush");
         log.line("\x1b[31mred\r\n\ttab \u{7}");
+        log.line("a bell\u{7}-\u{1b}-rung b\u{7}");
+        log.line("as\u{7}escaped");
         log.flush();
         let text = std::fs::read_to_string(file.path()).unwrap();
-        assert_eq!(text, "==> fetch *********\n\\x1b[31mred\\x0d\n\ttab \\x07\n");
+        let lines =
+            ["==> fetch *********", "\\x1b[31mred\\x0d", "\ttab \\x07", "a ************ b\\x07"];
+        assert_eq!(text, format!("{}\n*************\n", lines.join("\n")));
     }
 
     #[test]

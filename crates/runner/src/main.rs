@@ -1,16 +1,24 @@
 //! Reads the settings once, serves one attempt, exits with a code of [`canyon_runner::exit`].
 
 use canyon_runner::{
-    container_log, exit::Exit, settings, settings::Settings, workspace::Workspace,
+    container_log, exit::Exit, protection, settings, settings::Settings, workspace::Workspace,
 };
+use secrecy::SecretString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Before anything else: nothing of this process is readable for others from here on.
+    let claim_code = protection::begin();
     let in_container = settings::is_in_container();
     if in_container {
         container_log::take_over_output();
     }
-    let exit = serve();
+    let exit = match claim_code {
+        Ok(claim_code) => serve(claim_code),
+        Err(error) => Exit::undelivered(format!(
+            "cannot keep its secrets from the programs of the module: {error}"
+        )),
+    };
     if let Some(message) = exit.message() {
         if in_container {
             container_log::say(&format!("canyon-runner: {message}"));
@@ -24,8 +32,8 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-fn serve() -> Exit {
-    let settings = match Settings::from_environment() {
+fn serve(claim_code: Option<SecretString>) -> Exit {
+    let settings = match Settings::from_environment(claim_code) {
         Ok(settings) => settings,
         Err(error) => return Exit::Settings(error.to_string()),
     };

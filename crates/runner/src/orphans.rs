@@ -2,26 +2,37 @@
 
 use crate::{facts::Facts, tofu::Tofu, transcript::Transcript};
 use canyon_api::deployment::Orphan;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// Where OpenTofu leaves a state that it could not write to its storage.
 const ERRORED_STATE: &str = "errored.tfstate";
 
+/// What became of a state that OpenTofu could not write.
+#[derive(Clone, Debug)]
+pub struct Pushed {
+    /// Whether it is in its storage now.
+    pub is_there: bool,
+    /// In words.
+    pub said: String,
+}
+
 /// Pushes a state that OpenTofu could not write. Returns what became of it, if there was one.
-pub async fn push_errored_state(tofu: &Tofu, transcript: &mut Transcript) -> Option<String> {
+pub async fn push_errored_state(tofu: &Tofu, transcript: &mut Transcript) -> Option<Pushed> {
     if !tofu.has_file(ERRORED_STATE) {
         return None;
     }
     transcript.log.step("pushing errored.tfstate to the state storage");
-    let said = if tofu.ask(&["state", "push", ERRORED_STATE]).await.is_some() {
+    let is_there = tofu.ask(&["state", "push", ERRORED_STATE]).await.is_some();
+    let said = if is_there {
         "the state could not be written at first; it was pushed afterwards".to_owned()
     } else {
         "the state could not be written, nor pushed afterwards: what was created is not in it"
             .to_owned()
     };
     transcript.log.warn(&said);
-    Some(said)
+    Some(Pushed { is_there, said })
 }
 
 /// The resources whose creation had begun and that the state does not know. If nobody can read the
@@ -32,10 +43,10 @@ pub async fn find(tofu: &Tofu, facts: &Facts) -> Vec<Orphan> {
     }
     // Reads without the lock, which the killed process may have left.
     let state = tofu.ask(&["show", "-json", "-no-color"]).await;
-    let state: Option<Value> = state.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let state: Option<State> = state.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let mut known = BTreeMap::new();
-    if let Some(state) = &state {
-        collect(&state["values"]["root_module"], &mut known);
+    if let Some(values) = state.as_ref().and_then(|state| state.values.as_ref()) {
+        collect(&values.root_module, &mut known);
     }
     let missing = facts.creations.iter().filter(|(address, id)| {
         let was = facts.replaced.get(*address).and_then(Option::as_deref);
@@ -44,23 +55,53 @@ pub async fn find(tofu: &Tofu, facts: &Facts) -> Vec<Orphan> {
     missing.map(|(address, id)| Orphan { address: address.clone(), id: id.clone() }).collect()
 }
 
+/// As much of `show -json` as is looked at. Attributes are texts of JSON: one that cannot be read, as a
+/// number of 400 digits, must not make all resources orphans.
+#[derive(Deserialize)]
+struct State {
+    values: Option<Values>,
+}
+
+#[derive(Deserialize)]
+struct Values {
+    #[serde(default)]
+    root_module: Module,
+}
+
+#[derive(Default, Deserialize)]
+struct Module {
+    #[serde(default)]
+    resources: Vec<Resource>,
+    #[serde(default)]
+    child_modules: Vec<Module>,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    address: String,
+    #[serde(default)]
+    values: Attributes,
+}
+
+type Attributes = BTreeMap<String, Box<RawValue>>;
+
 /// Address to attributes, of a module and those in it.
-fn collect<'a>(module: &'a Value, known: &mut BTreeMap<&'a str, &'a Value>) {
-    for resource in module["resources"].as_array().into_iter().flatten() {
-        if let Some(address) = resource["address"].as_str() {
-            known.insert(address, &resource["values"]);
-        }
+fn collect<'a>(module: &'a Module, known: &mut BTreeMap<&'a str, &'a Attributes>) {
+    for resource in &module.resources {
+        known.insert(&resource.address, &resource.values);
     }
-    for child in module["child_modules"].as_array().into_iter().flatten() {
+    for child in &module.child_modules {
         collect(child, known);
     }
 }
 
 /// Whether the resource that the state has at an address is the created one, and not the one that it
 /// replaced. Which attribute is the id depends on the resource, so any may be.
-fn is_it(values: &Value, id: Option<&str>, was: Option<&str>) -> bool {
-    let has =
-        |id: &str| values.as_object().is_some_and(|all| all.values().any(|value| value == id));
+fn is_it(values: &Attributes, id: Option<&str>, was: Option<&str>) -> bool {
+    let is = |value: &RawValue, id: &str| {
+        serde_json::from_str::<String>(value.get()).is_ok_and(|value| value == id)
+    };
+    let has = |id: &str| values.values().any(|value| is(value, id));
     match (id, was) {
         (Some(id), _) => has(id),
         (None, Some(was)) => !has(was),
@@ -71,14 +112,15 @@ fn is_it(values: &Value, id: Option<&str>, was: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn the_state_knows_a_resource_by_its_address_and_not_by_its_predecessor() {
-        let state = json!({
-            "resources": [{"address": "a.a[0]", "values": {"id": "new"}}],
-            "child_modules": [{"resources": [{"address": "module.m.a.b", "values": {"id": "old"}}]}],
-        });
+        let state = r#"{"values": {"root_module": {
+            "resources": [{"address": "a.a[0]", "values": {"id": "new", "n": 1e400, "o": null}}],
+            "child_modules": [{"resources": [{"address": "module.m.a.b", "values": {"id": "old"}}]}]
+        }}}"#;
+        let state: State = serde_json::from_str(state).unwrap();
+        let state = state.values.unwrap().root_module;
         let mut known = BTreeMap::new();
         collect(&state, &mut known);
         for (address, id, was, expected) in [

@@ -1,13 +1,21 @@
 //! The module's outputs.
 //!
 //! Mostly they are in the `-json` stream already. OpenTofu is asked for them only when it has not
-//! said them: the plan of an unchanged environment has no values, and no stream has sensitive ones.
+//! said them: the plan of an unchanged environment has no values, no stream has sensitive ones, and
+//! that a stream names none may mean that its line was lost.
+//!
+//! Each output is read by itself. One that cannot be kept is named in the log and has no value; the
+//! others are kept.
 
-use crate::{facts::Facts, seal::Seal, tofu::Tofu};
+use crate::{event::OutputEvent, facts::Facts, log::Log, seal::Seal, tofu::Tofu};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use canyon_api::deployment::Output;
-use serde_json::{Map, Value};
+use canyon_domain::json::{InvalidJson, Json};
 use std::collections::BTreeMap;
+
+/// The most bytes of all values and their types together. The API takes 2 MiB for a result, with the last pieces of
+/// the log and with the values a second time where they are encrypted.
+const MOST: usize = 512 * 1024;
 
 /// The outputs as they are delivered.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,37 +26,113 @@ pub struct Outputs {
     pub encrypted: Option<String>,
 }
 
-/// The outputs at the end of a run, encrypted too if there is a `seal`. `None` when OpenTofu does
-/// not tell them.
-pub async fn read(tofu: &Tofu, facts: &Facts, seal: Option<&Seal>) -> Option<Outputs> {
+/// Why an output has no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Dropped {
+    #[error("{0}")]
+    Invalid(#[from] InvalidJson),
+    #[error("all outputs together have more than {} KiB", MOST / 1024)]
+    Size,
+}
+
+/// The outputs at the end of a run, encrypted too if there is a `seal`. Says in `log` what is missing.
+pub async fn read(tofu: &Tofu, facts: &Facts, seal: Option<&Seal>, log: &mut Log) -> Outputs {
     let said = &facts.outputs;
-    let has_values = said.values().all(|output| output.kind.is_some());
+    // No output at all may mean that the line with them was lost, as on a disk that was full for a moment.
+    let has_values = !said.is_empty() && said.values().all(|output| output.kind.is_some());
     let has_sensitive = said.values().any(|output| output.sensitive);
-    let all: BTreeMap<String, Output> = if has_values && !(has_sensitive && seal.is_some()) {
-        let output = |(name, output): (&String, &crate::event::OutputEvent)| {
-            let (kind, value) = (output.kind.clone(), output.value.clone());
-            (name.clone(), Output { sensitive: output.sensitive, value, kind })
-        };
-        said.iter().map(output).collect()
+    let all = if has_values && !(has_sensitive && seal.is_some()) {
+        Some(said.clone())
     } else {
-        serde_json::from_slice(&tofu.ask(&["output", "-json", "-no-color"]).await?).ok()?
+        let answer = tofu.ask(&["output", "-json", "-no-color"]).await;
+        answer.and_then(|answer| serde_json::from_slice(&answer).ok())
     };
-    let encrypted = match seal {
-        Some(seal) => Some(encrypt(&all, seal)?),
-        None => None,
+    let Some(all) = all else {
+        log.warn("the outputs cannot be read; they are not in the result");
+        return Outputs::default();
     };
+    let (all, dropped) = kept(&all);
+    for (name, why) in dropped {
+        log.warn(&format!("the value of the output `{name}` is not in the result: {why}"));
+    }
+    let encrypted = seal.and_then(|seal| {
+        let file = encrypt(&all, seal);
+        if file.is_none() {
+            log.warn("the outputs could not be encrypted; only those in clear are in the result");
+        }
+        file
+    });
     let withhold = |(name, output): (String, Output)| {
         let value = output.value.filter(|_| !output.sensitive);
         (name, Output { value, ..output })
     };
-    Some(Outputs { plain: all.into_iter().map(withhold).collect(), encrypted })
+    Outputs { plain: all.into_iter().map(withhold).collect(), encrypted }
+}
+
+/// The outputs whose values can be kept, the smallest first; and the others, without values.
+fn kept(
+    said: &BTreeMap<String, OutputEvent>,
+) -> (BTreeMap<String, Output>, Vec<(&String, Dropped)>) {
+    let size = |output: &OutputEvent| -> usize {
+        [&output.value, &output.kind].into_iter().flatten().map(|text| text.get().len()).sum()
+    };
+    let mut by_size: Vec<_> = said.iter().collect();
+    by_size.sort_by_key(|(_, output)| size(output));
+    let (mut all, mut dropped, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
+    for (name, output) in by_size {
+        bytes += size(output);
+        let value = match &output.value {
+            None => Ok(None),
+            Some(_) if bytes > MOST => Err(Dropped::Size),
+            Some(value) => Json::parse(value.get()).map(Some).map_err(Dropped::from),
+        };
+        let value = value.unwrap_or_else(|why| {
+            dropped.push((name, why));
+            None
+        });
+        // A type describes a value: what is too deep or too long for one is not missed.
+        let kind = output.kind.as_ref().filter(|_| bytes <= MOST);
+        let kind = kind.and_then(|kind| Json::parse(kind.get()).ok());
+        all.insert(name.clone(), Output { sensitive: output.sensitive, value, kind });
+    }
+    (all, dropped)
 }
 
 /// A JSON object: name to value.
 fn encrypt(outputs: &BTreeMap<String, Output>, seal: &Seal) -> Option<String> {
-    let values = outputs
-        .iter()
-        .map(|(name, output)| (name.clone(), output.value.clone().unwrap_or_default()));
-    let object = Value::Object(values.collect::<Map<_, _>>());
-    seal.file(object.to_string().as_bytes()).ok().map(|file| STANDARD.encode(file))
+    let values: BTreeMap<_, _> =
+        outputs.iter().map(|(name, output)| (name, output.value.as_ref())).collect();
+    let object = serde_json::to_vec(&values).ok()?;
+    seal.file(&object).ok().map(|file| STANDARD.encode(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_that_cannot_be_kept_costs_no_other() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let large = "x".repeat(MOST - 5);
+        let said = format!(
+            r#"{{"deep": {{"sensitive": false, "type": "string", "value": {deep}}},
+                "large": {{"sensitive": false, "type": "string", "value": "{large}"}},
+                "odd": {{"sensitive": false, "type": {deep}, "value": 1e400}},
+                "wide": {{"sensitive": false, "type": "{large}", "value": [1]}},
+                "word": {{"sensitive": false, "type": "string", "value": "one"}}}}"#
+        );
+        let said = serde_json::from_str(&said).unwrap();
+        let (all, dropped) = kept(&said);
+        let value = |name: &str| all[name].value.as_ref().map(ToString::to_string);
+        assert_eq!(value("word").as_deref(), Some("\"one\""));
+        assert_eq!((value("odd").as_deref(), &all["odd"].kind), (Some("1e400"), &None));
+        assert_eq!((value("deep"), value("large"), value("wide")), (None, None, None));
+        assert_eq!((&all["large"].kind, &all["wide"].kind), (&None, &None), "a type counts too");
+        let told: Vec<_> = dropped.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        insta::assert_snapshot!(told.join("\n"), @r"
+        deep: nested more than 128 levels deep
+        wide: all outputs together have more than 512 KiB
+        large: all outputs together have more than 512 KiB
+        ");
+    }
 }

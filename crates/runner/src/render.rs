@@ -11,12 +11,24 @@ pub fn text(event: &Event, applying: bool) -> Option<String> {
             Some(event.diagnostic.as_ref().map_or_else(|| event.message.clone(), diagnostic))
         }
         "version" | "planned_change" | "resource_drift" if applying => None,
+        "planned_change" => Some(planned_change(event)),
         "outputs" => outputs(event),
         // The provisioner's own words follow on lines of their own.
         "provision_progress" | "log" => Some(event.message.trim().to_owned()),
         // Advice for somebody at a terminal.
         _ if event.message.starts_with("You may now begin working with") => None,
         _ => Some(event.message.trim_end().to_owned()),
+    }
+}
+
+/// OpenTofu 1.12 calls it `noop` when a resource is replaced whose old object is to be left behind.
+fn planned_change(event: &Event) -> String {
+    match event.change.as_ref().filter(|change| change.action == "noop") {
+        Some(change) => format!(
+            "{}: Plan to create it anew, and to leave the old one behind: it lives on, and no state lists it",
+            change.resource.addr
+        ),
+        None => event.message.trim_end().to_owned(),
     }
 }
 
@@ -37,7 +49,7 @@ fn outputs(event: &Event) -> Option<String> {
 fn value(output: &OutputEvent) -> String {
     match &output.value {
         _ if output.sensitive => "<sensitive>".to_owned(),
-        Some(value) => value.to_string(),
+        Some(value) => value.get().to_owned(),
         None => "null".to_owned(),
     }
 }

@@ -3,14 +3,19 @@
 use crate::facts::Facts;
 use crate::outputs::Outputs;
 use crate::session::{Line, is_over};
-use crate::{backoff::Backoff, exit::Exit, shipper::AFTERWARDS};
-use canyon_api::attempt::{DeploymentResultsUpdateBody, ResultStatus, TfResourceCounts};
+use crate::{backoff::Backoff, exit::Exit, log::Log, shipper::AFTERWARDS, stop::Stop, verdict};
+use canyon_api::attempt::{
+    DeploymentResultsUpdateBody, ReportBody, ResultStatus, TfResourceCounts,
+};
 use canyon_api::deployment::Orphan;
-use canyon_domain::failure::Failure;
+use canyon_domain::causes::Causes;
+use canyon_domain::failure::{Failure, FailureClass, Phase, shortened_to};
 use tokio::time::{Instant, sleep};
 
 /// The longest message of a failure, in characters.
 const LONGEST_MESSAGE: usize = 1_000;
+/// How often something that is not Canyon must have found a result too large.
+const SURE: u32 = 3;
 
 /// How a run ended.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +26,11 @@ pub struct Outcome {
     pub outputs: Outputs,
     /// What it may have left behind.
     pub orphans: Vec<Orphan>,
+    /// How many resources the plan would have deleted or replaced, when that ended the run.
+    pub refused_deletions: Option<u32>,
+    /// Whether the failure is a stop. Canyon knows whether a caller cancelled, a deadline passed or
+    /// the platform wanted its node back, and judges it.
+    pub stopped: bool,
 }
 
 impl From<Failure> for Outcome {
@@ -30,10 +40,24 @@ impl From<Failure> for Outcome {
 }
 
 impl Outcome {
-    /// The body to deliver; `facts` when OpenTofu has run.
+    /// As it is logged and delivered: with the reason of a stop, and without secrets.
+    pub async fn told(mut self, stop: &Stop, log: &Log) -> Self {
+        let Some(failure) = &mut self.failure else { return self };
+        if failure.class == FailureClass::Cancelled {
+            *failure = verdict::because(&stop.reason().await, failure);
+            self.stopped = true;
+        }
+        failure.message = log.masked(&failure.message);
+        self
+    }
+
+    /// The body to deliver; `facts` when OpenTofu has planned.
     pub fn into_body(self, facts: Option<&Facts>) -> DeploymentResultsUpdateBody {
-        let failure =
-            self.failure.map(|failure| Failure { message: shorten(&failure.message), ..failure });
+        let stopped = self.stopped;
+        let failure = self.failure.map(|failure| Failure {
+            class: if stopped { FailureClass::Cancelled } else { failure.class },
+            message: shortened_to(&failure.message, LONGEST_MESSAGE),
+        });
         let tf_resource_counts = facts.map(|facts| {
             let changed = facts.changed();
             TfResourceCounts {
@@ -50,23 +74,36 @@ impl Outcome {
             error: None,
             tf_resource_counts,
             metadata: None,
+            phase: None,
+            untouched: false,
             failure,
             plain_outputs: self.outputs.plain,
             orphans: self.orphans,
+            state: None,
+            refused_deletions: self.refused_deletions,
             chunks: Vec::new(),
         }
     }
 }
 
-fn shorten(message: &str) -> String {
-    if message.chars().count() <= LONGEST_MESSAGE {
-        return message.to_owned();
+/// Takes the outputs out of a result, or else the last pieces of its log. Returns whether there was anything.
+fn leave_out(body: &mut DeploymentResultsUpdateBody) -> bool {
+    if body.outputs.is_some() || !body.plain_outputs.is_empty() {
+        body.outputs = None;
+        body.plain_outputs.clear();
+        return true;
     }
-    message.chars().take(LONGEST_MESSAGE - 1).chain(['…']).collect()
+    !std::mem::take(&mut body.chunks).is_empty()
 }
 
-/// Delivers `body`, and tries for [`AFTERWARDS`] when Canyon does not answer.
-pub async fn deliver(line: &Line, body: &DeploymentResultsUpdateBody) -> Exit {
+/// Delivers `body`, and tries for [`AFTERWARDS`] until Canyon itself says that it has taken it. Between
+/// two tries it says that the run lives: an attempt that is silent for minutes is stopped.
+///
+/// Where Canyon, or a proxy before it, finds it too large, what became of the run is delivered without its outputs, and at
+/// last without the end of its log.
+pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
+    let mut body = body;
+    let mut too_large = 0;
     let delivered = match body.status {
         ResultStatus::Success => Exit::Succeeded,
         ResultStatus::Failure => Exit::Failed,
@@ -74,16 +111,29 @@ pub async fn deliver(line: &Line, body: &DeploymentResultsUpdateBody) -> Exit {
     let deadline = Instant::now() + AFTERWARDS;
     let mut backoff = Backoff::default();
     loop {
-        let error = match line.post_result(body).await {
+        let error = match line.post_result(&body).await {
             Ok(()) => return delivered,
             // An earlier try, whose answer was lost, may have ended the attempt.
             Err(error) if is_over(&error) && backoff.is_failing() => return delivered,
             Err(error) if is_over(&error) => return Exit::Over(error.to_string()),
             Err(error) => error,
         };
+        too_large += u32::from(error.is_too_large());
+        // Canyon says so once; of a gateway it may have been a passing fault.
+        let is_sure = error.status().is_some() || too_large >= SURE;
+        if error.is_too_large() && is_sure && leave_out(&mut body) {
+            continue;
+        }
         if !error.is_retryable() || Instant::now() >= deadline {
-            return Exit::undelivered(format!("could not deliver the result: {error}"));
+            let causes = Causes(&error);
+            return Exit::undelivered(format!("could not deliver the result: {causes}"));
         }
         sleep(backoff.pause()).await;
+        // The phase of an attempt never goes back, so the first one says nothing about it. A refusal
+        // shows that an earlier try has ended the attempt.
+        let alive = ReportBody { phase: Phase::Fetch, forgets: false, chunks: Vec::new() };
+        if line.report(&alive).await.is_err_and(|error| is_over(&error)) {
+            return delivered;
+        }
     }
 }

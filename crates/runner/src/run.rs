@@ -1,18 +1,24 @@
 //! The run: fetch, init, plan, apply, result.
 
+mod locked;
+mod migration;
+mod state;
+
 use crate::{
-    container_log::ContainerLog, environment, executable, exit::Exit, identity::Identity,
-    identity::files::Files, lock, lock::Bench, lock::Locks, log::Log, mask::Mask, oom, orphans,
-    outputs, result, result::Outcome, seal::Seal, session::Line, session::Session,
-    settings::Settings, shipper::Progress, shipper::Shipper, source, stop::Stop, stop::Wish,
-    streams::Streams, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict, verdict::Command,
-    workspace, workspace::Workspace,
+    container_log::ContainerLog, environment, executable, exit::Exit, facts::Facts,
+    facts::StateSize, identity::Identity, identity::files::Files, log::Log, mask::Mask, oom,
+    orphans, outputs, result, result::Outcome, seal::Seal, secret_values, session::Line,
+    session::Session, settings::Settings, shipper::Progress, shipper::Shipper, source, stop::Stop,
+    stop::Wish, streams::Streams, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict,
+    verdict::Command, workspace, workspace::Workspace,
 };
 use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
+use locked::LOCK_TIMEOUT;
 use secrecy::{ExposeSecret, SecretString};
+use state::StateKnown;
 use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
@@ -20,9 +26,6 @@ use tokio::time::Instant;
 
 /// Exit code of `plan -detailed-exitcode` when there is something to change.
 const CHANGES: i32 = 2;
-/// Stands for how long OpenTofu waits for a lock.
-const LOCK_TIMEOUT: &str = "-lock-timeout";
-
 /// Everything that one run needs.
 struct Run {
     job: Job,
@@ -36,8 +39,21 @@ struct Run {
     seal: Option<Seal>,
     container_log: Option<ContainerLog>,
     identity: Option<Identity>,
+    state: StateKnown,
+    applying: Applying,
     /// Processes killed for want of memory before this run.
     oom_kills: u64,
+}
+
+/// How far a run has come with its apply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Applying {
+    #[default]
+    No,
+    /// Canyon may know of it.
+    Announced,
+    /// OpenTofu was started.
+    Begun,
 }
 
 /// Serves a claimed attempt to its end.
@@ -46,12 +62,13 @@ pub async fn serve(session: Session, settings: Settings, workspace: Workspace, s
     let (mut run, shipper) = match Run::begin(session, settings, workspace, stop.clone()) {
         Ok(begun) => begun,
         Err(failure) => {
-            return result::deliver(&line, &Outcome::from(failure).into_body(None)).await;
+            return result::deliver(&line, Outcome::from(failure).into_body(None)).await;
         }
     };
     run.transcript.log.flush();
     let shipping = tokio::spawn(shipper.run());
     let (outcome, tofu_ran) = run.execute(&line).await;
+    let outcome = outcome.told(&run.stop, &run.transcript.log).await;
     run.close(&outcome);
     run.progress.end();
     let chunks = shipping.await.unwrap_or_default();
@@ -60,7 +77,10 @@ pub async fn serve(session: Session, settings: Settings, workspace: Workspace, s
     } else {
         let mut body = outcome.into_body(tofu_ran.then_some(&run.transcript.facts));
         body.chunks = chunks;
-        result::deliver(&line, &body).await
+        body.state = run.state_report();
+        body.phase = Some(run.progress.phase());
+        body.untouched = run.applying == Applying::Announced;
+        result::deliver(&line, body).await
     };
     if let Some(container_log) = run.container_log {
         container_log.end();
@@ -82,8 +102,10 @@ impl Run {
         let seal =
             recipient("encrypted_outputs_recipient", &job.bundle.encrypted_outputs_recipient)?;
         let log_seal = recipient("encrypted_logs_recipient", &job.bundle.encrypted_logs_recipient)?;
-        let secrets = [Some(&token), Some(&settings.claim_code), read_token.as_ref()];
-        let secrets = secrets.into_iter().flatten().map(ExposeSecret::expose_secret);
+        let own = [Some(&token), Some(&settings.claim_code), read_token.as_ref()];
+        let own = own.into_iter().flatten().map(ExposeSecret::expose_secret);
+        let given = secret_values::of(&settings.inherited, &job.secret_variables);
+        let secrets = own.chain(given.iter().map(String::as_str));
         let mask = Mask::new(secrets, &job.environment);
         let sealed = log_seal.is_some();
         let open = || -> io::Result<_> {
@@ -99,8 +121,8 @@ impl Run {
                 let files = Files::new(workspace.identity());
                 Identity::new(of, files, line.clone(), mask.clone())
             });
-            let log =
-                Log::new(workspace.append(workspace::LOG)?, mask, log_seal, job.bundle.log_level);
+            let log = workspace.append(workspace::LOG)?;
+            let log = Log::new(log, mask.clone(), log_seal, job.bundle.log_level);
             let reduced = sealed.then(|| workspace.append(workspace::EVENTS)).transpose()?;
             Ok((streams, Transcript::new(log, reduced), container_log, identity))
         };
@@ -109,6 +131,10 @@ impl Run {
         transcript
             .log
             .step(&format!("attempt {} fetches {}", job.attempt, job.bundle.module.source));
+        for name in environment::left_out(&settings, &job) {
+            let text = format!("`{name}` of the job's environment does not reach the module");
+            transcript.log.warn(&text);
+        }
         let (shipper, progress) = Shipper::new(line, streams, stop.clone(), report_every);
         let oom_kills = oom::kills();
         let run = Self {
@@ -122,6 +148,8 @@ impl Run {
             seal,
             container_log,
             identity,
+            state: StateKnown::default(),
+            applying: Applying::default(),
             oom_kills,
         };
         Ok((run, shipper))
@@ -138,11 +166,19 @@ impl Run {
             Err(failure) => return (failure.into(), false),
         };
         if planned && !self.job.plan_only {
-            if let Err(outcome) = self.apply(&mut tofu, line).await {
+            if let Err(outcome) = self.refuse_deletions() {
                 return (outcome, true);
             }
-        } else if !planned {
-            self.transcript.log.step("no changes");
+            let applied = self.apply(&mut tofu, line).await;
+            self.look_at_state(&tofu, self.progress.phase() == Phase::Apply).await;
+            if let Err(outcome) = applied {
+                return (outcome, true);
+            }
+        } else {
+            if !planned {
+                self.transcript.log.step("no changes");
+            }
+            self.look_at_state(&tofu, false).await;
         }
         (self.finish(&tofu, planned && self.job.plan_only).await, true)
     }
@@ -150,7 +186,8 @@ impl Run {
     async fn fetch(&mut self, line: &Line) -> Result<Tofu, Failure> {
         let begun = Instant::now();
         let folder = self.workspace.source();
-        let fetching = source::fetch(&self.job.bundle.module, &folder, line, &self.settings);
+        let (module, log) = (&self.job.bundle.module, &mut self.transcript.log);
+        let fetching = source::fetch(module, &folder, line, &self.settings, log);
         let module = tokio::select! {
             fetched = fetching => fetched?,
             () = self.stop.reached(Wish::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),
@@ -184,7 +221,8 @@ impl Run {
     /// From here on the job is at the clouds who it is in `phase`.
     async fn identify(&mut self, tofu: &mut Tofu, phase: TokenPhase) -> Result<(), Failure> {
         let Some(identity) = &mut self.identity else { return Ok(()) };
-        if let Err(failure) = identity.enter(phase, &self.stop).await {
+        let log = &mut self.transcript.log;
+        if let Err(failure) = identity.enter(phase, &self.stop, log).await {
             let stopped = self.stop.wish() != Wish::Run;
             return Err(if stopped { verdict::cancelled(Phase::Plan, false) } else { failure });
         }
@@ -192,16 +230,25 @@ impl Run {
         Ok(())
     }
 
-    /// Returns whether there is something to change.
-    async fn init_and_plan(&mut self, tofu: &mut Tofu, line: &Line) -> Result<bool, Failure> {
+    async fn init(&mut self, tofu: &mut Tofu, line: &Line) -> Result<(), Failure> {
         const INIT: [&str; 5] = ["init", "-input=false", "-no-color", "-reconfigure", "-json"];
-        self.identify(tofu, TokenPhase::Plan).await?;
         let mut ended = self.step_past_locks(tofu, line, Phase::Init, &INIT).await?;
         if ended == Ended::Exited(1) && self.transcript.refused_an_option() {
             // Before OpenTofu 1.8 and Terraform 1.9, `init` spoke to people alone.
             ended = self.step(tofu, Phase::Init, &INIT[..4]).await?;
         }
-        self.expect(tofu, Phase::Init, ended, &[0])?;
+        self.expect(tofu, Phase::Init, ended, &[0])
+    }
+
+    /// Returns whether there is something to change.
+    async fn init_and_plan(&mut self, tofu: &mut Tofu, line: &Line) -> Result<bool, Failure> {
+        self.identify(tofu, TokenPhase::Plan).await?;
+        if self.job.state.move_from.is_some() {
+            self.move_state(tofu, line).await?;
+        } else {
+            self.init(tofu, line).await?;
+            self.check_state(tofu).await?;
+        }
         let plan_file = self.workspace.path(workspace::PLAN);
         let out = format!("-out={}", plan_file.display());
         let inputs = format!("-var-file={}", workspace::INPUTS);
@@ -213,56 +260,44 @@ impl Run {
         }
         let ended = self.step_past_locks(tofu, line, Phase::Plan, &plan).await?;
         self.expect(tofu, Phase::Plan, ended, &[0, CHANGES])?;
-        Ok(ended == Ended::Exited(CHANGES))
+        let has_changes = ended == Ended::Exited(CHANGES);
+        self.check_plan(tofu, has_changes)?;
+        Ok(has_changes)
     }
 
     async fn apply(&mut self, tofu: &mut Tofu, line: &Line) -> Result<(), Outcome> {
         // From here on the world may change, so Canyon must know before.
-        if !self.progress.ask(Phase::Apply, &self.stop).await {
+        self.applying = Applying::Announced;
+        let forgets = self.transcript.facts.planned.is_some_and(|planned| planned.forget > 0);
+        if !self.progress.ask_to_apply(forgets, &self.stop).await {
+            self.progress.enter(Phase::Plan);
             return Err(verdict::cancelled(Phase::Plan, false).into());
         }
         self.identify(tofu, TokenPhase::Apply).await?;
         let plan_file = self.workspace.path(workspace::PLAN).display().to_string();
         let arguments = ["apply", "-json", "-input=false", LOCK_TIMEOUT, &plan_file];
         let ended = self.step_past_locks(tofu, line, Phase::Apply, &arguments).await?;
-        let saved = orphans::push_errored_state(tofu, &mut self.transcript).await;
-        let Err(mut failure) = self.expect(tofu, Phase::Apply, ended, &[0]) else { return Ok(()) };
-        if let Some(saved) = saved {
-            failure.message = format!("{}; {saved}", failure.message);
+        if ended != Ended::NotStarted {
+            self.applying = Applying::Begun;
         }
-        let orphans = match ended {
-            Ended::Killed(_) => orphans::find(tofu, &self.transcript.facts).await,
-            Ended::Exited(_) | Ended::NotStarted => Vec::new(),
+        let pushed = orphans::push_errored_state(tofu, &mut self.transcript).await;
+        let Facts { cut_off, state_unwritten, .. } = self.transcript.facts;
+        let is_lost = pushed.as_ref().map_or(state_unwritten, |pushed| !pushed.is_there);
+        let in_doubt = is_lost || cut_off || ended.is_crash();
+        self.state.incomplete = if self.job.mode == Mode::Destroy {
+            // It creates nothing; what it is told to leave behind (`lifecycle.destroy`), it forgets.
+            forgets
+        } else {
+            in_doubt
         };
-        Err(Outcome { orphans, ..failure.into() })
-    }
-
-    /// One process of OpenTofu, again after each lock that was in its way. It has done nothing then.
-    async fn step_past_locks(
-        &mut self,
-        tofu: &mut Tofu,
-        line: &Line,
-        phase: Phase,
-        arguments: &[&str],
-    ) -> Result<Ended, Failure> {
-        let mut locks = Locks::default();
-        loop {
-            let timeout = locks.timeout();
-            let mut arguments = arguments.to_vec();
-            arguments.iter_mut().filter(|it| **it == LOCK_TIMEOUT).for_each(|it| *it = timeout);
-            let ended = self.step(tofu, phase, &arguments).await?;
-            let error = self.transcript.facts.error.as_ref();
-            let lock = error.filter(|_| ended == Ended::Exited(1)).and_then(lock::in_error);
-            let Some(lock) = lock else { return Ok(ended) };
-            let bench = Bench {
-                line,
-                tofu,
-                workspace: &self.workspace,
-                environment: self.job.env_uuid,
-                stop: &self.stop,
-            };
-            locks.pass(&lock, bench, &mut self.transcript.log).await?;
+        let Err(mut failure) = self.expect(tofu, Phase::Apply, ended, &[0]) else { return Ok(()) };
+        self.transcript.facts.state = StateSize::read(tofu).await;
+        if let Some(pushed) = pushed {
+            failure.message = format!("{}; {}", failure.message, pushed.said);
         }
+        let orphans =
+            if in_doubt { orphans::find(tofu, &self.transcript.facts).await } else { Vec::new() };
+        Err(Outcome { orphans, ..failure.into() })
     }
 
     /// One process of OpenTofu.
@@ -288,6 +323,9 @@ impl Run {
         if let Some(trouble) = self.identity.as_ref().and_then(Identity::trouble) {
             self.transcript.log.warn(&format!("{trouble}; the last one may have ended"));
         }
+        if let Some(outage) = self.progress.outage() {
+            self.transcript.log.warn(&outage);
+        }
         self.done(&format!("{command} ended"), begun);
         Ok(ended)
     }
@@ -299,7 +337,7 @@ impl Run {
             Ended::Exited(code) if good.contains(&code) => Ok(()),
             Ended::NotStarted => Err(verdict::cancelled(phase, false)),
             Ended::Exited(_) | Ended::Killed(_) if self.stop.wish() != Wish::Run => {
-                Err(verdict::cancelled(phase, matches!(ended, Ended::Killed(_))))
+                Err(verdict::cancelled(phase, ended.is_crash() || self.transcript.facts.cut_off))
             }
             Ended::Exited(code) => Err(verdict::refused(&command, code, &self.transcript)),
             Ended::Killed(signal) => {
@@ -315,12 +353,8 @@ impl Run {
         if only_planned {
             return Outcome::default();
         }
-        let seal = self.seal.as_ref();
-        let outputs =
-            outputs::read(tofu, &self.transcript.facts, seal).await.unwrap_or_else(|| {
-                self.transcript.log.warn("the outputs cannot be read; they are not in the result");
-                outputs::Outputs::default()
-            });
+        let Transcript { facts, log, .. } = &mut self.transcript;
+        let outputs = outputs::read(tofu, facts, self.seal.as_ref(), log).await;
         Outcome { outputs, ..Outcome::default() }
     }
 

@@ -76,31 +76,23 @@ impl Line {
     ///
     /// As [`Client::post_result`].
     pub async fn post_result(&self, body: &DeploymentResultsUpdateBody) -> Result<(), ClientError> {
-        self.client.post_result(&self.deployment, body).await
+        self.client.post_result(&self.deployment, self.attempt, body).await
     }
 
-    /// The module, as a gzipped tar.
+    /// The module, as a gzipped tar. It is asked for once, and not verified.
     ///
     /// # Errors
     ///
-    /// The last error, when repeating did not help for as long as a claim may take.
+    /// As [`Client::bundle`].
     pub async fn bundle(&self) -> Result<impl AsRef<[u8]> + Send + use<>, ClientError> {
-        let deadline = Instant::now() + CLAIM_TIME;
-        let mut backoff = Backoff::default();
-        loop {
-            match self.client.bundle(&self.deployment).await {
-                Err(error) if error.is_retryable() && Instant::now() < deadline => {
-                    tokio::time::sleep(backoff.pause()).await;
-                }
-                answer => return answer,
-            }
-        }
+        self.client.bundle(&self.deployment).await
     }
 }
 
-/// Whether an error says that the attempt is over, or was never ours.
+/// Whether Canyon itself says that the attempt is over, or was never this runner's. A gateway that
+/// answers with the same status says nothing about the attempt.
 pub fn is_over(error: &ClientError) -> bool {
-    matches!(error.status(), Some(401 | 403 | 404 | 409))
+    matches!(error.status(), Some(401 | 403 | 404 | 409)) && !error.is_retryable()
 }
 
 /// What the machine calls itself: in a pod or a task, the name of that.

@@ -1,6 +1,7 @@
 //! What the job was started with.
 
-use secrecy::SecretString;
+use crate::environment;
+use secrecy::{ExposeSecret as _, SecretString};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use url::Url;
@@ -17,7 +18,7 @@ const ATTEMPT: &str = "CANYON_ATTEMPT";
 /// `1` in a container: what the run says goes to standard output too.
 const LOG_TO_STDOUT: &str = "CANYON_LOG_TO_STDOUT";
 /// The code that is good for one claim.
-const CLAIM_CODE: &str = "CANYON_CLAIM_CODE";
+pub(crate) const CLAIM_CODE: &str = "CANYON_CLAIM_CODE";
 
 /// The settings, checked.
 #[derive(Clone, Debug)]
@@ -36,8 +37,11 @@ pub struct Settings {
     pub log_to_stdout: bool,
     /// Where `tofu`, `terraform` and `git` are looked for.
     pub search_path: OsString,
-    /// The rest of the environment, of which OpenTofu gets a part; see [`crate::environment`].
+    /// What the platform and the runner's definition set for the job, without what is Canyon's own;
+    /// see [`crate::environment`].
     pub inherited: Vec<(OsString, OsString)>,
+    /// The names of variables that were set for the job and do not reach the module.
+    pub left_out: Vec<String>,
 }
 
 /// A setting that is missing or wrong. Its value is not repeated.
@@ -49,13 +53,18 @@ pub struct InvalidSetting {
 }
 
 impl Settings {
-    /// Reads the process environment.
+    /// Reads the process environment, and the claim code that [`crate::protection`] has taken out of it.
     ///
     /// # Errors
     ///
     /// [`InvalidSetting`] names the first variable that is missing or wrong.
-    pub fn from_environment() -> Result<Self, InvalidSetting> {
-        Self::read(std::env::vars_os().collect())
+    pub fn from_environment(claim_code: Option<SecretString>) -> Result<Self, InvalidSetting> {
+        let mut variables: Vec<_> = std::env::vars_os().collect();
+        if let Some(code) = claim_code {
+            variables.retain(|(name, _)| name != CLAIM_CODE);
+            variables.push((CLAIM_CODE.into(), code.expose_secret().into()));
+        }
+        Self::read(&variables)
     }
 
     /// Reads `variables`.
@@ -63,7 +72,7 @@ impl Settings {
     /// # Errors
     ///
     /// As [`Settings::from_environment`].
-    pub fn read(variables: Vec<(OsString, OsString)>) -> Result<Self, InvalidSetting> {
+    pub fn read(variables: &[(OsString, OsString)]) -> Result<Self, InvalidSetting> {
         let text = |name: &'static str| {
             variables
                 .iter()
@@ -81,6 +90,8 @@ impl Settings {
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .ok_or_else(wrong(API_URL, "is not an http or https address"))?;
+        let claim_code = text(CLAIM_CODE)?.to_owned();
+        let (inherited, left_out) = environment::for_module(variables, &claim_code);
         let attempt = text(ATTEMPT)?.parse().ok().filter(|number| *number > 0);
         Ok(Self {
             api_url: api_url.to_owned(),
@@ -89,10 +100,11 @@ impl Settings {
                 .parse()
                 .map_err(|_| wrong(DEPLOYMENT_ID, "is not a uuid")())?,
             attempt: attempt.ok_or_else(wrong(ATTEMPT, "is not a number from 1"))?,
-            claim_code: text(CLAIM_CODE)?.to_owned().into(),
+            claim_code: claim_code.into(),
             log_to_stdout: text(LOG_TO_STDOUT).is_ok_and(|value| value == "1"),
             search_path: text("PATH")?.into(),
-            inherited: variables,
+            inherited,
+            left_out,
         })
     }
 
@@ -131,7 +143,7 @@ mod tests {
 
     #[test]
     fn each_bad_setting_is_named_and_its_value_is_not() {
-        assert!(Settings::read(good()).is_ok());
+        assert!(Settings::read(&good()).is_ok());
         let cases = [
             (API_URL, "ftp://x"),
             (API_URL, "localhost"),
@@ -149,13 +161,13 @@ mod tests {
                     *text = value.into();
                 }
             }
-            let error = Settings::read(variables).unwrap_err().to_string();
+            let error = Settings::read(&variables).unwrap_err().to_string();
             assert!(error.starts_with(name), "{name}={value}: {error}");
             assert!(value.len() < 2 || !error.contains(value), "{error}");
         }
         for (missing, _) in good() {
-            let variables = good().into_iter().filter(|(key, _)| *key != missing).collect();
-            let error = Settings::read(variables).unwrap_err().to_string();
+            let variables: Vec<_> = good().into_iter().filter(|(key, _)| *key != missing).collect();
+            let error = Settings::read(&variables).unwrap_err().to_string();
             assert!(error.starts_with(missing.to_str().unwrap()), "{error}");
         }
     }

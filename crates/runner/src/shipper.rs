@@ -1,8 +1,10 @@
 //! Ships what is written, and hears whether the run shall stop.
 //!
-//! It runs beside OpenTofu and never holds it up. When Canyon does not answer, it tries again for as
-//! long as the run lasts, and [`AFTERWARDS`] longer.
+//! It runs beside OpenTofu and never holds it up. When Canyon does not answer, or something else does
+//! in its place, it tries again for as long as the run lasts, and [`AFTERWARDS`] longer. Only Canyon's
+//! own refusal stops the run.
 
+use crate::outage::{Outage, Outages};
 use crate::{
     backoff::Backoff, session::Line, session::is_over, stop::Stop, stop::Wish, streams::Streams,
 };
@@ -17,26 +19,36 @@ pub const AFTERWARDS: Duration = Duration::from_mins(10);
 /// The pause between two reports while there is something to ship.
 const BATCH: Duration = Duration::from_millis(300);
 
+/// How far a run has come. A later phase is more, and of an apply to know that it leaves something behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Step {
+    phase: Phase,
+    forgets: bool,
+}
+
 /// How far the run has come, and how far Canyon knows.
 #[derive(Debug)]
 pub struct Progress {
-    phase: watch::Sender<Phase>,
-    accepted: watch::Receiver<Option<Phase>>,
+    step: watch::Sender<Step>,
+    accepted: watch::Receiver<Option<Step>>,
     ended: watch::Sender<bool>,
+    outages: Outages,
 }
 
 impl Progress {
     /// The run is in `phase` now.
     pub fn enter(&self, phase: Phase) {
-        self.phase.send_replace(phase);
+        self.step.send_replace(Step { phase, forgets: false });
     }
 
-    /// The run wants to enter `phase`. Returns once Canyon has accepted that, or the run is to stop.
-    pub async fn ask(&self, phase: Phase, stop: &Stop) -> bool {
-        self.enter(phase);
+    /// The run wants to apply, by a plan that leaves resources behind if it `forgets`. Returns once Canyon has accepted
+    /// that, or the run is to stop.
+    pub async fn ask_to_apply(&self, forgets: bool, stop: &Stop) -> bool {
+        let wanted = Step { phase: Phase::Apply, forgets };
+        self.step.send_replace(wanted);
         let mut accepted = self.accepted.clone();
         tokio::select! {
-            known = accepted.wait_for(|known| *known >= Some(phase)) => known.is_ok() && stop.wish() == Wish::Run,
+            known = accepted.wait_for(|known| *known >= Some(wanted)) => known.is_ok() && stop.wish() == Wish::Run,
             () = stop.reached(Wish::Stop) => false,
         }
     }
@@ -46,9 +58,14 @@ impl Progress {
         self.ended.send_replace(true);
     }
 
+    /// For how long reports did not arrive, said once.
+    pub fn outage(&self) -> Option<String> {
+        self.outages.take()
+    }
+
     /// The phase that was entered last.
     pub fn phase(&self) -> Phase {
-        *self.phase.borrow()
+        self.step.borrow().phase
     }
 }
 
@@ -59,9 +76,10 @@ pub struct Shipper {
     streams: Streams,
     stop: Stop,
     report_every: Duration,
-    phase: watch::Receiver<Phase>,
-    accepted: watch::Sender<Option<Phase>>,
+    step: watch::Receiver<Step>,
+    accepted: watch::Sender<Option<Step>>,
     ended: watch::Receiver<bool>,
+    outages: Outages,
 }
 
 impl Shipper {
@@ -72,12 +90,20 @@ impl Shipper {
         stop: Stop,
         report_every: Duration,
     ) -> (Self, Progress) {
-        let (phase_sender, phase) = watch::channel(Phase::Fetch);
+        let (sender, reached) = watch::channel(Step { phase: Phase::Fetch, forgets: false });
         let (accepted, accepted_receiver) = watch::channel(None);
         let (ended_sender, ended) = watch::channel(false);
-        let progress =
-            Progress { phase: phase_sender, accepted: accepted_receiver, ended: ended_sender };
-        (Self { line, streams, stop, report_every, phase, accepted, ended }, progress)
+        let outages = Outages::default();
+        let progress = Progress {
+            step: sender,
+            accepted: accepted_receiver,
+            ended: ended_sender,
+            outages: outages.clone(),
+        };
+        (
+            Self { line, streams, stop, report_every, step: reached, accepted, ended, outages },
+            progress,
+        )
     }
 
     /// Ships until the run has ended and what is left fits into its result. Returns that.
@@ -85,9 +111,10 @@ impl Shipper {
         let mut backoff = Backoff::default();
         let mut reported: Option<Instant> = None;
         let mut give_up: Option<Instant> = None;
+        let mut outage = Outage::default();
         loop {
             let ended = *self.ended.borrow_and_update();
-            let phase = *self.phase.borrow_and_update();
+            let step = *self.step.borrow_and_update();
             // A file that cannot be read now is tried again; the result tells of a broken log.
             let chunks = self.streams.next(ended).unwrap_or_default();
             if ended {
@@ -98,16 +125,21 @@ impl Shipper {
             }
             let silent = reported.is_none_or(|at| at.elapsed() >= self.report_every);
             // Only the begin of an apply is waited for.
-            let awaited = phase == Phase::Apply && *self.accepted.borrow() < Some(phase);
-            if !chunks.is_empty() || silent || awaited {
-                match self.line.report(&ReportBody { phase, chunks }).await {
+            let awaited = step.phase == Phase::Apply && *self.accepted.borrow() < Some(step);
+            let wish = self.stop.wish();
+            if !chunks.is_empty() || silent || awaited || self.stop.needs_reason() {
+                match self
+                    .line
+                    .report(&ReportBody { phase: step.phase, forgets: step.forgets, chunks })
+                    .await
+                {
                     Ok(answer) => {
                         backoff.reset();
+                        outage.ends(&self.outages);
                         reported = Some(Instant::now());
-                        self.accepted.send_replace(Some(phase));
-                        if answer.stop {
-                            self.stop.turn(Wish::Stop);
-                        }
+                        // What is told to stop has not been accepted.
+                        self.stop.answered(wish, answer.stop, answer.stop_reason);
+                        self.accepted.send_replace(Some(step));
                         if self.streams.confirm(answer.offsets) && ended {
                             continue;
                         }
@@ -116,7 +148,11 @@ impl Shipper {
                         self.stop.turn(Wish::Leave);
                         return Vec::new();
                     }
-                    Err(_) => {
+                    Err(error) => {
+                        if error.is_too_large() {
+                            self.streams.shrink();
+                        }
+                        outage.lasts(&error);
                         sleep(backoff.pause()).await;
                         continue;
                     }
@@ -129,11 +165,12 @@ impl Shipper {
     /// Until there may be something to ship. An end that came after `ended` was read, as during a
     /// report, is not waited out.
     async fn pause(&mut self, ended: bool) {
-        let begins_apply = self.phase.wait_for(|phase| *phase == Phase::Apply);
-        let waits = *self.accepted.borrow() < Some(Phase::Apply);
+        let accepted = *self.accepted.borrow();
+        let awaited = |step: &Step| step.phase == Phase::Apply && accepted < Some(*step);
+        let begins_apply = self.step.wait_for(awaited);
         tokio::select! {
             () = sleep(BATCH) => {}
-            _ = begins_apply, if waits => {}
+            _ = begins_apply => {}
             _ = self.ended.changed(), if !ended => {}
         }
     }

@@ -4,11 +4,13 @@
 //! point outside the source's folder.
 
 pub mod archive;
+pub mod bundle;
 pub mod git;
+mod git_failure;
 pub mod inline;
 pub mod links;
 
-use crate::{session::Line, settings::Settings};
+use crate::{log::Log, session::Line, settings::Settings};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::Module;
 use canyon_domain::module_source::ModuleSource;
@@ -24,6 +26,9 @@ pub enum SourceError {
     /// Whoever runs the runner must act.
     #[error("{0}")]
     Unusable(String),
+    /// What stands between the job and its source must act, or time: another attempt may succeed.
+    #[error("{0}")]
+    Unreachable(String),
     /// The file system said no.
     #[error("cannot {what}: {source}; has the job's disk room?")]
     Disk {
@@ -45,6 +50,7 @@ impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
         let class = match &error {
             SourceError::Refused(_) => FailureClass::User,
+            SourceError::Unreachable(_) => FailureClass::Unreachable,
             SourceError::Unusable(_) | SourceError::Disk { .. } => FailureClass::Config,
         };
         Self::new(class, error.to_string())
@@ -61,6 +67,7 @@ pub async fn fetch(
     folder: &Path,
     line: &Line,
     settings: &Settings,
+    log: &mut Log,
 ) -> Result<PathBuf, SourceError> {
     let subdirectory = match (&module.source, &module.source_code) {
         (ModuleSource::Inline, Some(code)) => {
@@ -68,11 +75,11 @@ pub async fn fetch(
             None
         }
         (ModuleSource::Inline, None) => {
-            unpack(line, folder, None).await?;
+            unpack(line, folder, None, log).await?;
             None
         }
         (ModuleSource::Archive { digest, subdirectory }, _) => {
-            unpack(line, folder, Some(digest.as_str().to_owned())).await?;
+            unpack(line, folder, Some(digest.as_str()), log).await?;
             subdirectory.as_deref()
         }
         (ModuleSource::Git(source), _) => {
@@ -84,17 +91,16 @@ pub async fn fetch(
     enter(folder, subdirectory)
 }
 
-async fn unpack(line: &Line, folder: &Path, digest: Option<String>) -> Result<(), SourceError> {
-    let bytes = line
-        .bundle()
-        .await
-        .map_err(|error| SourceError::Unusable(format!("cannot fetch the module: {error}")))?;
+async fn unpack(
+    line: &Line,
+    folder: &Path,
+    digest: Option<&str>,
+    log: &mut Log,
+) -> Result<(), SourceError> {
+    let bytes = bundle::fetch(async || line.bundle().await, digest, log).await?;
     let folder = folder.to_owned();
     // On a thread of its own: reports must go on meanwhile.
     let unpacking = tokio::task::spawn_blocking(move || {
-        if let Some(digest) = digest {
-            archive::check_digest(bytes.as_ref(), &digest)?;
-        }
         archive::unpack(bytes.as_ref(), &folder, archive::Limits::default())
     });
     unpacking

@@ -11,6 +11,8 @@ use std::os::unix::fs::FileExt;
 
 /// The most bytes in one chunk; the API takes no more.
 pub const CHUNK: u64 = 128 * 1024;
+/// The fewest: a proxy that takes no more than this takes no reports.
+const LEAST_CHUNK: u64 = 8 * 1024;
 /// The most chunks of each stream in one report.
 const CHUNKS: usize = 2;
 
@@ -19,6 +21,8 @@ const CHUNKS: usize = 2;
 pub struct Streams {
     log: StreamFile,
     events: StreamFile,
+    /// The most bytes in one chunk now, and the most chunks.
+    limit: (u64, usize),
 }
 
 /// A file that is shipped while it grows.
@@ -49,6 +53,7 @@ impl Streams {
         Ok(Self {
             log: open(Stream::Log, workspace::LOG, base.log, Mask::default())?,
             events: open(Stream::Events, workspace::EVENTS, base.events, mask)?,
+            limit: (CHUNK, CHUNKS),
         })
     }
 
@@ -61,8 +66,9 @@ impl Streams {
         let mut chunks = Vec::new();
         for file in [&self.log, &self.events] {
             let mut position = file.shipped;
-            for _ in 0..CHUNKS {
-                let bytes = file.read(position, ended)?;
+            let (chunk, chunks_of_each) = self.limit;
+            for _ in 0..chunks_of_each {
+                let bytes = file.read(position, chunk, ended)?;
                 if bytes.is_empty() {
                     break;
                 }
@@ -80,8 +86,15 @@ impl Streams {
     ///
     /// As the file system says.
     pub fn are_nearly_shipped(&self) -> io::Result<bool> {
-        let most = CHUNK * CHUNKS as u64;
+        let (chunk, chunks) = self.limit;
+        let most = chunk * chunks as u64;
         Ok(self.log.left()? <= most && self.events.left()? <= most)
+    }
+
+    /// From here on a report is half as large: something on the way takes less than Canyon.
+    pub fn shrink(&mut self) {
+        let (chunk, _) = self.limit;
+        self.limit = ((chunk / 2).max(LEAST_CHUNK), 1);
     }
 
     /// The server has everything before `offsets`. Returns whether that is more than before.
@@ -105,9 +118,9 @@ impl StreamFile {
 
     /// Up to one chunk from `position`, masked. To find a secret that the cut goes through, it reads
     /// a little more on both sides; at the growing end it stops behind a whole line.
-    fn read(&self, position: u64, ended: bool) -> io::Result<Vec<u8>> {
+    fn read(&self, position: u64, chunk: u64, ended: bool) -> io::Result<Vec<u8>> {
         let length = self.file.metadata()?.len();
-        let end = length.min(position + CHUNK);
+        let end = length.min(position + chunk);
         if end <= position {
             return Ok(Vec::new());
         }
@@ -120,7 +133,7 @@ impl StreamFile {
         self.mask.apply(&mut bytes);
         bytes.truncate(usize::try_from(end - from).unwrap_or_default());
         bytes.drain(..usize::try_from(position - from).unwrap_or_default());
-        if grows && (bytes.len() as u64) < CHUNK {
+        if grows && (bytes.len() as u64) < chunk {
             let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             bytes.truncate(whole);
         }

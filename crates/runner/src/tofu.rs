@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::process::{Child, Command};
@@ -35,6 +35,18 @@ pub enum Ended {
     Killed(i32),
     /// It was never started: the run is to stop.
     NotStarted,
+}
+
+impl Ended {
+    /// Whether it may have ended before it wrote its state: killed, or by a panic, after which it exits with 11
+    /// (`internal/logging/panic.go`). An apply that fails exits with 1.
+    pub fn is_crash(self) -> bool {
+        match self {
+            Self::Exited(code) => !matches!(code, 0 | 1),
+            Self::Killed(_) => true,
+            Self::NotStarted => false,
+        }
+    }
 }
 
 impl From<ExitStatus> for Ended {
@@ -178,8 +190,37 @@ impl Tofu {
         output.status.success().then_some(output.stdout)
     }
 
+    /// Runs a command whose answer is its standard output, and kills it unless it ends in time.
+    ///
+    /// # Errors
+    ///
+    /// What it wrote to standard error, without the frame that OpenTofu draws around it.
+    pub async fn answer(&self, arguments: &[&str], within: Duration) -> Result<Vec<u8>, String> {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let child = command.spawn().map_err(|error| error.to_string())?;
+        let _own = Own::child(child.id());
+        let output = timeout(within, child.wait_with_output()).await;
+        let output =
+            output.map_err(|_| format!("i/o timeout: no end within {} s", within.as_secs()))?;
+        let output = output.map_err(|error| error.to_string())?;
+        if output.status.success() { Ok(output.stdout) } else { Err(unframed(&output.stderr)) }
+    }
+
+    /// The module's folder.
+    pub fn module(&self) -> &Path {
+        &self.module
+    }
+
     /// Whether the module's folder has a file `name`.
     pub fn has_file(&self, name: &str) -> bool {
         self.module.join(name).is_file()
     }
+}
+
+/// OpenTofu's words to people, without the box that it draws beside them.
+fn unframed(words: &[u8]) -> String {
+    let words = String::from_utf8_lossy(words);
+    let lines = words.lines().map(|line| line.trim_start_matches(['│', '╷', '╵']).trim());
+    lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }

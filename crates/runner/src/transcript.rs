@@ -70,7 +70,8 @@ impl Transcript {
         if self.last_words.len() == LAST_WORDS {
             self.last_words.pop_front();
         }
-        self.last_words.push_back(line.chars().take(300).collect());
+        // A cut through a secret would leave a part of it that no mask knows.
+        self.last_words.push_back(self.log.masked(line).chars().take(300).collect());
     }
 
     /// Whether OpenTofu does not know one of our options.

@@ -1,6 +1,6 @@
 //! What a bad end of OpenTofu means: whose failure it is, in words.
 
-use crate::{render, transcript::Transcript};
+use crate::{render, transcript::Transcript, unreachable};
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use std::fmt;
 
@@ -41,18 +41,31 @@ pub fn refused(command: &Command, code: i32, transcript: &Transcript) -> Failure
     let facts = &transcript.facts;
     let sealed = transcript.is_sealed();
     let Some(error) = &facts.error else {
-        let words = transcript.last_words().filter(|_| !sealed).unwrap_or("see the log");
-        let message = format!("{command} exited with code {code}: {words}");
-        return Failure::new(FailureClass::User, message);
+        let words = transcript.last_words();
+        let told = words.filter(|_| !sealed).unwrap_or("see the log");
+        let message = format!("{command} exited with code {code}: {told}");
+        let outage = command.phase == Phase::Init && words.is_some_and(unreachable::is_told_in);
+        let class = if outage { FailureClass::Unreachable } else { FailureClass::User };
+        return Failure::new(class, message);
     };
     let in_storage = (command.phase == Phase::Init && facts.in_backend)
         || STORAGE_ERRORS.iter().any(|summary| error.summary.contains(summary));
+    let outage = unreachable::is_told_in(&format!("{}: {}", error.summary, error.detail));
     let message = render::failure_message(error, !sealed);
-    if in_storage {
-        Failure::new(FailureClass::Config, format!("the state storage does not work: {message}"))
-    } else {
-        Failure::new(FailureClass::User, message)
-    }
+    let (class, message) = match (in_storage, outage) {
+        (true, true) => {
+            (FailureClass::Unreachable, format!("the state storage does not answer: {message}"))
+        }
+        (true, false) => {
+            (FailureClass::Config, format!("the state storage does not work: {message}"))
+        }
+        // What providers say in a plan is theirs; only `init` fetches what others serve.
+        (false, true) if command.phase == Phase::Init => {
+            (FailureClass::Unreachable, format!("{command} did not reach what it needs: {message}"))
+        }
+        (false, _) => (FailureClass::User, message),
+    };
+    Failure::new(class, message)
 }
 
 /// A signal ended it that Canyon had not sent; `for_memory` if the kernel needed its memory.
@@ -67,17 +80,23 @@ pub fn killed(command: &Command, signal: i32, for_memory: bool) -> Failure {
     }
 }
 
-/// The run was to stop, and had come to `phase`; `killed` if it did not stop by itself.
+/// The run was to stop, and had come to `phase`; `killed` if it did not stop by itself. The words say
+/// what the stop did; [`because`] puts the reason before them.
 pub fn cancelled(phase: Phase, killed: bool) -> Failure {
     let message = match phase {
         Phase::Apply if killed => {
-            "stopped on request during the apply, and killed because it took too long; see the \
-             orphans for what the state may not know"
+            "the apply did not stop in time and was killed: see the orphans for what the state may \
+             not know"
         }
-        Phase::Apply => "stopped on request during the apply; what was done is in the state",
+        Phase::Apply => "stopped during the apply: what was done is in the state",
         Phase::Launch | Phase::Fetch | Phase::Init | Phase::Plan => {
-            "stopped on request before anything was changed"
+            "stopped before anything was changed"
         }
     };
     Failure::new(FailureClass::Cancelled, message)
+}
+
+/// The failure of a run that stopped, with the reason for it.
+pub fn because(reason: &Failure, stopped: &Failure) -> Failure {
+    Failure::new(reason.class, format!("{}; {}", reason.message, stopped.message))
 }

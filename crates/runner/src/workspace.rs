@@ -17,7 +17,9 @@
 
 use canyon_api::attempt::Offsets;
 use canyon_domain::failure::{Failure, FailureClass};
-use serde_json::{Map, Value};
+use canyon_domain::job::Inputs;
+use rustix::fs::{OFlags, fcntl_setfl};
+use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -104,14 +106,36 @@ impl Workspace {
         write_new(&self.path(OFFSETS), &serde_json::to_vec(&offsets)?)
     }
 
-    /// Opens `name` to append to it.
+    /// Opens `name` to append to it. A module may have put something else in its place: a link, through
+    /// which OpenTofu would get a file of this process's own, such as its output, or a pipe without a reader.
     ///
     /// # Errors
     ///
     /// As the file system says.
     pub fn append(&self, name: &str) -> io::Result<File> {
-        OpenOptions::new().append(true).create(true).mode(0o600).open(self.path(name))
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600).custom_flags(flags);
+        let file = options.open(self.path(name))?;
+        // The flag is for the opening alone, and not for OpenTofu, which gets the file as its output.
+        fcntl_setfl(&file, OFlags::APPEND)?;
+        Ok(file)
     }
+}
+
+/// Writes another backend into the module's folder, for the steps that follow.
+///
+/// # Errors
+///
+/// A [`Failure`] of class `config` when the file cannot be written.
+pub fn write_backend(module: &Path, backend: &Value) -> Result<(), Failure> {
+    let write = || write_new(&module.join(BACKEND), &serde_json::to_vec(backend)?);
+    write().map_err(|error| unusable(&error))
+}
+
+fn unusable(error: &io::Error) -> Failure {
+    let message = format!("cannot write into the job's folder: {error}; has its disk room?");
+    Failure::new(FailureClass::Config, message)
 }
 
 /// Writes backend and inputs into the module's folder. Returns what was removed from there.
@@ -122,14 +146,9 @@ impl Workspace {
 pub fn write_module_files(
     module: &Path,
     backend: &Value,
-    inputs: &Map<String, Value>,
+    inputs: &Inputs,
 ) -> Result<Vec<&'static str>, Failure> {
-    let unusable = |error: io::Error| {
-        Failure::new(
-            FailureClass::Config,
-            format!("cannot write into the job's folder: {error}; has its disk room?"),
-        )
-    };
+    let unusable = |error: io::Error| unusable(&error);
     let names = file_names(module).map_err(unusable)?;
     check_names(&names)?;
     let mut removed = Vec::new();
@@ -183,7 +202,7 @@ fn check_names(names: &[String]) -> Result<(), Failure> {
 }
 
 /// Writes a file that only its owner may read, and never through a link that lies there.
-fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -201,7 +220,7 @@ mod tests {
         for name in files {
             fs::write(folder.path().join(name), "").unwrap();
         }
-        write_module_files(folder.path(), &json!({}), &Map::new())
+        write_module_files(folder.path(), &json!({}), &Inputs::new())
     }
 
     #[test]
@@ -235,6 +254,20 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_appended_through_what_a_module_puts_in_a_files_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(folder.path().to_owned());
+        workspace.append(EVENTS).unwrap().write_all(b"1").unwrap();
+        workspace.append(EVENTS).unwrap().write_all(b"2").unwrap();
+        assert_eq!(fs::read(workspace.path(EVENTS)).unwrap(), b"12");
+        std::os::unix::fs::symlink("/proc/self/fd/1", workspace.path(LOG)).unwrap();
+        assert!(workspace.append(LOG).is_err());
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, workspace.path(OUTPUT), kind, mode, 0).unwrap();
+        assert!(workspace.append(OUTPUT).is_err(), "it does not wait for a reader");
+    }
+
+    #[test]
     fn the_files_are_not_written_through_links() {
         let folder = tempfile::tempdir().unwrap();
         let outside = tempfile::NamedTempFile::new().unwrap();
@@ -242,7 +275,7 @@ mod tests {
         for name in [INPUTS, "terraform.tfstate"] {
             std::os::unix::fs::symlink(outside.path(), folder.path().join(name)).unwrap();
         }
-        write_module_files(folder.path(), &json!({}), &Map::new()).unwrap();
+        write_module_files(folder.path(), &json!({}), &Inputs::new()).unwrap();
         assert_eq!(fs::read(outside.path()).unwrap(), b"");
         assert!(outside.path().exists());
     }

@@ -57,15 +57,19 @@ impl Repository {
 }
 
 fn settings() -> Settings {
+    settings_with_path(env!("PATH"))
+}
+
+fn settings_with_path(path: &str) -> Settings {
     let variables = [
         ("CANYON_API_URL", "http://127.0.0.1:1"),
         ("CANYON_ORG", "local"),
         ("CANYON_DEPLOYMENT_ID", "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000"),
         ("CANYON_ATTEMPT", "1"),
         ("CANYON_CLAIM_CODE", "code"),
-        ("PATH", env!("PATH")),
+        ("PATH", path),
     ];
-    Settings::read(variables.map(|(name, value)| (name.into(), value.into())).to_vec()).unwrap()
+    Settings::read(&variables.map(|(name, value)| (name.into(), value.into()))).unwrap()
 }
 
 async fn fetch(url: &str, reference: Option<&str>, into: &Path) -> Result<(), SourceError> {
@@ -170,5 +174,37 @@ async fn links_that_leave_a_repository_are_refused() {
         let into = repository.folder.path().join("into");
         let (_, url) = repository.bare();
         assert_eq!(fetch(&url, None, &into).await.is_ok(), good, "{target}");
+    }
+}
+
+/// An `ssh` that says what OpenSSH 9 does, and the real one at a port where nothing listens.
+#[tokio::test]
+async fn the_cause_of_a_failed_ssh_fetch_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let ssh = folder.path().join("ssh");
+    let path = format!("{}:{}", folder.path().display(), env!("PATH"));
+    let into = folder.path().join("into");
+    fs::create_dir(&into).unwrap();
+    let fetched = async |url: &str| {
+        let source = GitSource { url: url.to_owned(), subdirectory: None, reference: None };
+        git::fetch(&source, &into, &settings_with_path(&path)).await.unwrap_err()
+    };
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = fetched(&format!("ssh://git@{address}/x.git")).await;
+    let said = error.to_string();
+    assert!(
+        matches!(error, SourceError::Unreachable(_)) && said.contains("Connection refused"),
+        "{said}"
+    );
+    for (words, hint) in [
+        ("git@127.0.0.1: Permission denied (publickey).", "give the job an ssh key"),
+        ("Host key verification failed.", "~/.ssh/known_hosts"),
+    ] {
+        fs::write(&ssh, format!("#!/bin/sh\necho '{words}' >&2\nexit 255\n")).unwrap();
+        Command::new("chmod").arg("+x").arg(&ssh).status().unwrap();
+        let error = fetched("ssh://git@127.0.0.1/x.git").await;
+        let said = error.to_string();
+        assert!(matches!(error, SourceError::Refused(_)), "{said}");
+        assert!(said.contains(words) && said.contains(hint), "{said}");
     }
 }

@@ -9,7 +9,7 @@
 #[allow(dead_code, reason = "each test program uses its part")]
 mod server;
 
-use canyon_domain::failure::FailureClass;
+use canyon_domain::failure::{FailureClass, Phase};
 use serde_json::{Value, json};
 use server::{CODE, Home, Server, TOKEN, code};
 use std::os::unix::fs::PermissionsExt;
@@ -207,4 +207,18 @@ fn a_token_that_canyon_does_not_give_ends_the_run_by_name() {
         assert!(failure.message.starts_with("the job has no token for `api://"), "{failure:?}");
         assert!(world.seen().is_empty() && plane.tokens.is_empty());
     }
+}
+
+#[test]
+fn a_run_that_announced_its_apply_and_never_began_it_says_so() {
+    let world = World::new();
+    let server = world.server(ONE, &json!({}));
+    server.plane().no_apply_tokens = Some(403);
+    assert_eq!(code(world.home.start(&server)), 1);
+    let plane = server.plane();
+    assert!(plane.phases.contains(&Phase::Apply), "{:?}", plane.phases);
+    assert!(plane.result().untouched, "{:?}", plane.result());
+    let good = world.server(ONE, &json!({}));
+    assert_eq!(code(world.home.start(&good)), 0, "{}", good.plane().log());
+    assert!(!good.plane().result().untouched);
 }

@@ -6,6 +6,7 @@
     reason = "what tests stand on may panic as they do"
 )]
 
+#[allow(dead_code, reason = "each test program uses its part")]
 mod server;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -52,7 +53,12 @@ fn run(home: &Home, source: &str, changes: &Value) -> (i32, Server) {
 fn counts(plane: &Plane) -> (u32, u32, u32, u32) {
     let counts = plane.result().tf_resource_counts.unwrap();
     let removed = counts.num_resources_removed;
-    (counts.num_resources, counts.num_resources_added, counts.num_resources_changed, removed)
+    (
+        counts.num_resources.unwrap(),
+        counts.num_resources_added,
+        counts.num_resources_changed,
+        removed,
+    )
 }
 
 fn signal(runner: &Child, signal: Signal) {
@@ -248,7 +254,8 @@ fn secrets_are_masked_and_the_clean_environment_has_none_of_ours() {
     let all = plane.log() + &plane.events();
     assert_eq!(exit, 0, "{all}");
     assert!(all.contains("DB_PASSWORD=************") && all.contains("REGION=eu-west-1"), "{all}");
-    for hidden in ["pass-word-77", CODE, TOKEN, "TF_CLI_ARGS"] {
+    assert!(all.contains("`TF_CLI_ARGS_apply` of the job's environment does not reach"), "{all}");
+    for hidden in ["pass-word-77", CODE, TOKEN, "-lock=false"] {
         assert!(!all.contains(hidden), "{hidden}");
     }
     for (at, _) in all.match_indices("CANYON_") {

@@ -19,7 +19,7 @@ impl Table {
         self.read("read agent", &keys::agent(org, id)).await
     }
 
-    /// Makes an agent that was not known. Keys: it, audit; on condition that it is not there. 4
+    /// Makes an agent that was not known. Keys: it, audit if there is a record; on condition that it is not there. 4
     /// write units.
     ///
     /// # Errors
@@ -29,11 +29,12 @@ impl Table {
         &self,
         org: OrgUuid,
         agent: &Agent,
-        record: &AuditRecord,
+        record: Option<&AuditRecord>,
     ) -> Result<Created, StoreError> {
         const OPERATION: &str = "create agent";
         let item = to_item(OPERATION, &keys::agent(org, &agent.id), agent)?;
-        let items = vec![put(self, item, Condition::absent()), audit::record(self, org, record)?];
+        let record = record.map(|record| audit::record(self, org, record)).transpose()?;
+        let items = [put(self, item, Condition::absent())].into_iter().chain(record).collect();
         let done = self.transact(OPERATION, agent.id.as_str(), items).await?;
         Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
     }
@@ -93,7 +94,7 @@ impl Table {
         id: &AgentId,
         record: &AuditRecord,
     ) -> Result<Deleted, StoreError> {
-        self.remove_agent(org, id, Condition::present(), record).await
+        self.remove_agent(org, id, Condition::present(), Some(record)).await
     }
 
     /// Forgets an agent on nobody's word: one that was adopted since it was read stays. Keys: it, audit; on condition
@@ -106,7 +107,7 @@ impl Table {
         &self,
         org: OrgUuid,
         agent: &Agent,
-        record: &AuditRecord,
+        record: Option<&AuditRecord>,
     ) -> Result<Deleted, StoreError> {
         self.remove_agent(org, &agent.id, Condition::version(agent.version), record).await
     }
@@ -116,10 +117,11 @@ impl Table {
         org: OrgUuid,
         id: &AgentId,
         condition: Condition,
-        record: &AuditRecord,
+        record: Option<&AuditRecord>,
     ) -> Result<Deleted, StoreError> {
-        let items =
-            vec![delete(self, &keys::agent(org, id), condition), audit::record(self, org, record)?];
+        let record = record.map(|record| audit::record(self, org, record)).transpose()?;
+        let deletion = delete(self, &keys::agent(org, id), condition);
+        let items = [deletion].into_iter().chain(record).collect();
         let done = self.transact("delete agent", id.as_str(), items).await?;
         Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
     }

@@ -57,6 +57,11 @@ impl BlobKey {
         Self(format!("{}/attempts/{attempt}/orphans.json", folder(org, deployment)).into())
     }
 
+    /// The resources in the state that an attempt left: `.../attempts/<n>/resources.json`.
+    pub fn resources(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
+        Self(format!("{}/attempts/{attempt}/resources.json", folder(org, deployment)).into())
+    }
+
     /// The part of a stream that starts at byte `offset`:
     /// `<org>/deployments/<deployment>/<stream>/<offset, 16 digits>`. Padded, so that the order of
     /// keys is the order of bytes. The attempts of a deployment continue one stream.

@@ -9,8 +9,8 @@ use crate::table::{GSI2, PK, WAKE};
 use crate::{StoreError, Table, backoff, keys};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
+use canyon_domain::environment_end::AfterEnd;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
-use canyon_domain::inventory::AfterEnd;
 use jiff::Timestamp;
 use std::time::Duration;
 

@@ -27,6 +27,9 @@ use std::{fmt, path::Path, sync::Arc};
 /// once, for the writer waits for it.
 pub type OnWrite = Arc<dyn Fn() + Send + Sync>;
 
+/// The same, with the request that was carried out: the JSON of DynamoDB's API.
+pub type OnRequest = Arc<dyn Fn(&[u8]) + Send + Sync>;
+
 /// An open database file. Clients keep it open too, so it may be dropped before they are.
 #[derive(Clone)]
 pub struct Embedded {
@@ -42,6 +45,15 @@ impl Embedded {
     /// [`StoreError::InUse`] if another process has it open; [`StoreError::Open`] if it cannot be
     /// created, read, or is no database.
     pub fn open(file: &Path, on_write: OnWrite) -> Result<Self, StoreError> {
+        Self::open_telling(file, Arc::new(move |_| on_write()))
+    }
+
+    /// The same for a caller that is told what was written.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn open_telling(file: &Path, on_write: OnRequest) -> Result<Self, StoreError> {
         let engine = Arc::new(Engine::open(file, on_write)?);
         let client = sdk::client(connector::Connector::new(Arc::clone(&engine)));
         Ok(Self { engine, client })

@@ -6,32 +6,46 @@ use crate::named::{Named as _, named};
 use crate::outcome::{Created, Deleted, Saved};
 use crate::page::{Page, PageRequest, Partition};
 use crate::{StoreError, Table, audit, keys};
+use aws_sdk_dynamodb::types::AttributeValue;
 use canyon_domain::audit::AuditRecord;
+use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvTypeId, OrgUuid, ProjectId};
-use canyon_domain::inventory::{EnvironmentType, Project};
+use canyon_domain::inventory::{DeletionProtection, EnvironmentType, Project};
 
 named!(EnvironmentType, "environment type");
 named!(Project, "project");
 
 impl Table {
-    /// Gives the thing at `key` another display name, on condition that it is there.
-    async fn rename(
+    /// Sets attributes of an item that must be there, or removes those that are given as `None`.
+    async fn change(
         &self,
         operation: &'static str,
         org: OrgUuid,
         key: &Key,
-        name: &DisplayName,
+        changes: Vec<(&'static str, Option<AttributeValue>)>,
         record: &AuditRecord,
     ) -> Result<Saved, StoreError> {
-        let update = aws_sdk_dynamodb::types::Update::builder()
+        let mut update = aws_sdk_dynamodb::types::Update::builder()
             .table_name(self.name())
             .set_key(Some(key_item(key)))
-            .update_expression("SET display_name = :name, updated_at = :at")
             .condition_expression(Condition::present().expression)
-            .expression_attribute_values(":name", text(name.as_str()))
-            .expression_attribute_values(":at", text(record.at.to_string()))
-            .build();
+            .expression_attribute_values(":at", text(record.at.to_string()));
+        let mut set = vec!["updated_at = :at".to_owned()];
+        let mut removed = Vec::new();
+        for (name, value) in changes {
+            match value {
+                Some(value) => {
+                    set.push(format!("{name} = :{name}"));
+                    update = update.expression_attribute_values(format!(":{name}"), value);
+                }
+                None => removed.push(name),
+            }
+        }
+        let set = format!("SET {}", set.join(", "));
+        let removed = removed.join(", ");
+        let expression = if removed.is_empty() { set } else { format!("{set} REMOVE {removed}") };
+        let update = update.update_expression(expression).build();
         let update =
             aws_sdk_dynamodb::types::TransactWriteItem::builder().set_update(update.ok()).build();
         let items = vec![update, audit::record(self, org, record)?];
@@ -79,20 +93,36 @@ impl Table {
         self.list_named(keys::env_types(org), request, |_| true).await
     }
 
-    /// Renames an environment type, if it is there. 4 write units.
+    /// Changes an environment type: its display name, and with what protection new environments begin,
+    /// as far as they are given. 4 write units. [`Saved::Lost`] if there is no such type.
     ///
     /// # Errors
     ///
     /// [`StoreError`] as every write.
-    pub async fn rename_env_type(
+    pub async fn update_env_type(
         &self,
         org: OrgUuid,
         id: &EnvTypeId,
-        name: &DisplayName,
+        name: Option<&DisplayName>,
+        protection: Change<DeletionProtection>,
         record: &AuditRecord,
     ) -> Result<Saved, StoreError> {
-        let key = keys::env_type(org, id);
-        self.rename("update environment type", org, &key, name, record).await
+        const OPERATION: &str = "update environment type";
+        const PROTECTION: &str = "deletion_protection";
+        let mut changes = Vec::new();
+        if let Some(name) = name {
+            changes.push(("display_name", Some(text(name.as_str()))));
+        }
+        match protection {
+            Change::Keep => {}
+            Change::Remove => changes.push((PROTECTION, None)),
+            Change::Set(protection) => {
+                let value = serde_dynamo::to_attribute_value(protection)
+                    .map_err(|source| StoreError::corrupt(OPERATION, id.to_string(), source))?;
+                changes.push((PROTECTION, Some(value)));
+            }
+        }
+        self.change(OPERATION, org, &keys::env_type(org, id), changes, record).await
     }
 
     /// Deletes an environment type that nothing uses. 4 write units.
@@ -178,7 +208,8 @@ impl Table {
         name: &DisplayName,
         record: &AuditRecord,
     ) -> Result<Saved, StoreError> {
-        self.rename("update project", org, &keys::project(org, id), name, record).await
+        let changes = vec![("display_name", Some(text(name.as_str())))];
+        self.change("update project", org, &keys::project(org, id), changes, record).await
     }
 
     /// Deletes a project that nothing uses. 4 write units.

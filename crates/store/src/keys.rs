@@ -63,6 +63,11 @@ pub fn pace(rate: &str) -> Key {
     Key::new(format!("pace#{rate}"), "P")
 }
 
+/// How often something may happen that anyone can cause.
+pub fn allowance(name: &str) -> Key {
+    Key::new(format!("allowance#{name}"), "P")
+}
+
 /// A token in its organization's list.
 pub fn token(of: OrgUuid, id: Uuid) -> Key {
     Key::new(tokens(of), id.to_string())
@@ -270,6 +275,18 @@ pub fn environments_of_project(project: &ProjectId) -> String {
 /// A deployment. One partition each: deployments are what is written most.
 pub fn deployment(of: OrgUuid, id: DeploymentId) -> Key {
     Key::new(format!("{}#dep#{id}", org(of)), "D")
+}
+
+/// The deployments whose keys stand in a request to the table. Other text may look like one: this is good for hints.
+pub fn deployments_in(request: &[u8]) -> impl Iterator<Item = DeploymentId> {
+    const MARK: &[u8] = b"#dep#";
+    let places = request.windows(MARK.len()).enumerate().filter(|(_, part)| *part == MARK);
+    places.filter_map(|(place, _)| {
+        let rest = request.get(place + MARK.len()..)?;
+        let end = rest.iter().position(|byte| !(byte.is_ascii_hexdigit() || *byte == b'-'));
+        let id = rest.get(..end.unwrap_or(rest.len()))?;
+        std::str::from_utf8(id).ok()?.parse().ok()
+    })
 }
 
 /// What a deployment was asked to do.

@@ -53,7 +53,7 @@ fn two_organizations_share_no_key() {
             audit_month(of, Timestamp::UNIX_EPOCH),
         ]
     };
-    let mut all = HashSet::from([wrapped_key().pk, pace("r").pk]);
+    let mut all = HashSet::from([wrapped_key().pk, pace("r").pk, allowance("r").pk]);
     for n in 0..3_u128 {
         for key in keys(OrgUuid(Uuid::from_u128(n))) {
             assert!(all.insert(key.clone()), "{key}");
@@ -84,4 +84,15 @@ fn due_keys_sort_by_time() {
     let at = |ms| due_at(Timestamp::from_millisecond(ms).unwrap());
     assert!(at(999) < at(1_000) && at(1_700_000_000_000) < at(1_700_000_000_001));
     assert!(at(9_000_000_000_000) < due_at(Timestamp::MAX));
+}
+
+#[test]
+fn the_deployments_that_a_request_names_are_found_in_it() {
+    let (of, ids) = (OrgUuid(Uuid::from_u128(7)), [1, 2].map(|n| DeploymentId(Uuid::from_u128(n))));
+    let keys = ids.map(|id| deployment(of, id).pk);
+    let request =
+        format!(r##"{{"a":{{"S":"{}"}},"b":"{}","c":"x#dep#","d":"#dep#0#"}}"##, keys[0], keys[1]);
+    assert_eq!(deployments_in(request.as_bytes()).collect::<Vec<_>>(), ids);
+    assert_eq!(deployments_in(keys[0].as_bytes()).collect::<Vec<_>>(), ids[..1]);
+    assert_eq!(deployments_in(b"#dep").count(), 0);
 }

@@ -7,6 +7,7 @@
 
 pub mod agent_jobs;
 pub mod agents;
+pub mod allowance;
 pub mod audit;
 pub mod backoff;
 mod batch;

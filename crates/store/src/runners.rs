@@ -8,6 +8,7 @@ use crate::{StoreError, Table, audit, keys};
 use aws_sdk_dynamodb::types::AttributeValue;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{OrgUuid, RunnerId, RunnerUuid};
+use canyon_domain::state_storage::StateStorage;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,10 @@ pub struct RunnerRecord {
     /// that run are where they were.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
+    /// Storages that it kept state in before: the next run of an environment whose state lies there may
+    /// move it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former_storages: Vec<StateStorage>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was last changed.
@@ -121,12 +126,15 @@ impl Table {
             Some(_) => ", sealed_secrets = :s",
             None => " REMOVE sealed_secrets",
         };
+        let former: AttributeValue = serde_dynamo::to_attribute_value(&runner.former_storages)
+            .map_err(|source| StoreError::corrupt(OPERATION, runner.id.to_string(), source))?;
         let update = aws_sdk_dynamodb::types::Update::builder()
             .table_name(self.name())
             .set_key(Some(key_item(&keys::runner(org, &runner.id))))
             // `definition` is a reserved word.
             .update_expression(format!(
-                "SET #d = :d, runner_type = :type, updated_at = :at, version = :new{secrets}"
+                "SET #d = :d, runner_type = :type, updated_at = :at, version = :new, \
+                 former_storages = :former{secrets}"
             ))
             .expression_attribute_names("#d", "definition")
             .condition_expression(Condition::version(0).expression)
@@ -134,6 +142,7 @@ impl Table {
             .expression_attribute_values(":new", number(runner.version))
             .expression_attribute_values(":d", text(&runner.definition))
             .expression_attribute_values(":type", text(&runner.runner_type))
+            .expression_attribute_values(":former", former)
             .expression_attribute_values(":at", text(runner.updated_at.to_string()));
         let update = match &runner.sealed_secrets {
             Some(sealed) => update.expression_attribute_values(":s", text(sealed)),

@@ -2,6 +2,7 @@
 
 use super::App;
 use crate::http::error::ApiError;
+use crate::http::source::Source;
 use axum::http::StatusCode;
 use canyon_api::agent::{KEY_AUDIENCE, KEY_TOKEN_LIFE, KeyClaims};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session};
@@ -14,6 +15,8 @@ use std::sync::Arc;
 
 /// How far the clock of an agent may be off, in seconds. It can learn the time from the header `Date`.
 const SKEW: u64 = 60;
+/// How often a session is looked up again when the agent has changed meanwhile.
+const MAX_TRIES: u32 = 10;
 /// Clocks tick within a request.
 const TICK: i64 = 5;
 
@@ -26,6 +29,8 @@ pub(crate) struct AgentCaller {
     pub(crate) agent: AgentId,
     /// When the request came: what is shown must have been good then, however long the request waits.
     pub(crate) at: Timestamp,
+    /// From which network address it came.
+    pub(crate) source: Option<Source>,
     pub(crate) proof: Proof,
 }
 
@@ -52,6 +57,11 @@ impl AgentCaller {
         let claims = claims.ok_or_else(ApiError::unauthorized)?;
         check_claims(&claims, self.agent.as_str(), &self.org_id, self.at.as_second())?;
         Ok(AgentIdentity::Key { public_key: key.to_pem() })
+    }
+
+    /// The name of the network address that it asks from.
+    pub(crate) fn asks_from(&self) -> String {
+        self.source.map_or_else(|| "unknown".to_owned(), |source| source.to_string())
     }
 
     /// The principal of its token.
@@ -110,12 +120,35 @@ pub(crate) fn key_of(agent: &Agent) -> Option<AgentKey> {
 }
 
 impl App {
-    /// The agent as it is now, if the caller is it, may work, and speaks in its newest session.
+    /// The agent as it is now, if the caller is it, may work, and speaks in its newest session. The first request in a
+    /// session that was opened while another one went on supersedes that one.
     pub(crate) async fn agent_in_session(
         &self,
         caller: &AgentCaller,
         number: u64,
     ) -> Result<Agent, ApiError> {
+        for _ in 0..MAX_TRIES {
+            let mut agent = self.proved_agent(caller).await?;
+            let is_open =
+                |session: &&Session| session.number == number && session.closed_at.is_none();
+            if let Some(session) = agent.session.as_ref().filter(is_open) {
+                let Some(opened_at) = session.adopts_jobs else { return Ok(agent) };
+                self.adopt_jobs(caller.org, &agent, opened_at).await?;
+                if let Some(session) = &mut agent.session {
+                    session.adopts_jobs = None;
+                }
+            } else if !agent.confirm(number, self.now()) {
+                return Err(superseded(&agent.id, number));
+            }
+            agent.version += 1;
+            // Whether this write or another one's is there now, the next look decides.
+            self.table.save_agent(caller.org, &agent).await?;
+        }
+        Err(ApiError::contended(&caller.agent))
+    }
+
+    /// The agent as it is now, if the caller is it and may work.
+    pub(super) async fn proved_agent(&self, caller: &AgentCaller) -> Result<Agent, ApiError> {
         self.check_token(caller).await?;
         let Some(agent) = self.table.agent(caller.org, &caller.agent).await? else {
             return Err(unknown(caller));
@@ -131,10 +164,6 @@ impl App {
         }
         if agent.adoption == Adoption::Pending {
             return Err(pending(&agent.id));
-        }
-        let is_newest = |session: &Session| session.number == number && session.closed_at.is_none();
-        if !agent.session.as_ref().is_some_and(is_newest) {
-            return Err(superseded(&agent.id, number));
         }
         Ok(agent)
     }
@@ -210,5 +239,7 @@ fn superseded(id: &AgentId, number: u64) -> ApiError {
         "session {number} of agent `{id}` is over: another process of that name has opened a newer one, or \
          this one has left. Leave its jobs alone, and open a session if this process should go on"
     );
-    ApiError::conflict(message).with_detail("code", "session_superseded")
+    ApiError::conflict(message)
+        .with_detail("code", "session_superseded")
+        .with_detail("standby", true)
 }

@@ -2,10 +2,11 @@
 
 use super::App;
 use super::agent_proofs::{AgentCaller, another, key_of, key_replaced, rejected};
+use super::opening_refusals::{not_as_adopted, opened_before, other_runner, speaks_already};
 use crate::http::error::ApiError;
 use canyon_api::agent::{OLDEST_PROTOCOL, OpenSession, PROTOCOL, SessionOpened};
 use canyon_domain::agent::{
-    Adoption, Agent, AgentIdentity, Opening, Process, TokenScope, old_program,
+    Adoption, Agent, AgentIdentity, Description, Opening, Process, TokenScope, old_program,
 };
 use canyon_domain::ids::{OrgUuid, RunnerId};
 use canyon_domain::principal::Principal;
@@ -23,6 +24,7 @@ const PENDING_PAUSE: u64 = 5_000;
 struct Vouched {
     runner: Option<RunnerId>,
     labels: BTreeMap<String, String>,
+    run_untagged_jobs: Option<bool>,
     /// What its API token is for, if it has one.
     token: Option<TokenScope>,
     /// What that says of its agents.
@@ -30,24 +32,20 @@ struct Vouched {
 }
 
 impl Vouched {
-    /// The agent is what this vouches for from now on.
-    fn adopt(self, agent: &mut Agent, body: &OpenSession) {
-        if agent.adoption == Adoption::Pending {
-            agent.by_runner_key = matches!(agent.identity, AgentIdentity::Key { .. });
-        }
-        agent.adoption = Adoption::Adopted;
-        agent.runner = self.runner;
-        agent.by_token = self.token;
-        if agent.settled_at.is_none() {
-            agent.labels = self.labels;
-            agent.run_untagged_jobs = body.run_untagged_jobs;
+    /// What the agent is once the session that is opened is its own.
+    fn described(self) -> Description {
+        Description {
+            runner: self.runner,
+            by_token: self.token,
+            labels: self.labels,
+            run_untagged_jobs: self.run_untagged_jobs,
         }
     }
 }
 
 impl App {
-    /// An agent begins. Whoever opened the newest session speaks for it; the same process may repeat the
-    /// opening, which counts once.
+    /// An agent begins. If another session of it goes on, the first request in the new one supersedes that
+    /// ([`Agent::confirm`]). The same process may repeat the opening, which counts once.
     pub(crate) async fn open_session(
         &self,
         caller: &AgentCaller,
@@ -75,7 +73,10 @@ impl App {
                 Adoption::Pending if vouched.is_none() => return Ok(pending(body)),
                 Adoption::Pending | Adoption::Adopted => {}
             }
-            let warnings = warnings(&agent, body, vouched.is_none() || agent.settled_at.is_some());
+            if body.standby && agent.live(now).is_some() {
+                return Err(speaks_already(&agent));
+            }
+            let warnings = warnings(&agent, body, vouched.as_ref());
             let begun = self.begin(caller, agent, body, vouched).await?;
             let Some((agent, opening)) = begun else { continue };
             return self.opened(caller, agent, opening, body, warnings).await;
@@ -94,19 +95,29 @@ impl App {
         if let Some(principal) = caller.principal() {
             let runner = bound_runner(principal, body.runner.as_ref())?;
             let token = self.token_of(caller).await?;
-            let mut labels = body.labels.clone();
-            labels.extend(token.labels.clone());
             let scope = TokenScope { runner: principal.runner.clone() };
             let scope = token.grant.is_none().then_some(scope);
             let token_labels = token.labels;
-            return Ok(Some(Vouched { runner, labels, token: scope, token_labels }));
+            // Labels are whom a token is for: what an agent adds to them would make it one for others as well.
+            let is_confined = !token_labels.is_empty();
+            let labels = if is_confined { &token_labels } else { &body.labels }.clone();
+            let is_for_others = !is_confined || runner.is_some();
+            let run_untagged_jobs =
+                if is_for_others { body.run_untagged_jobs } else { Some(false) };
+            let token = scope;
+            return Ok(Some(Vouched { runner, labels, run_untagged_jobs, token, token_labels }));
         }
         let Some(runner) = &body.runner else { return Ok(None) };
         let served = self.served_runners(caller.org, Some(runner)).await?;
         let is_its = served.iter().any(|served| served.key.is_some() && served.key == key);
         let (runner, labels) = (Some(runner.clone()), body.labels.clone());
-        let token_labels = BTreeMap::new();
-        Ok(is_its.then_some(Vouched { runner, labels, token: None, token_labels }))
+        Ok(is_its.then(|| Vouched {
+            runner,
+            labels,
+            run_untagged_jobs: body.run_untagged_jobs,
+            token: None,
+            token_labels: BTreeMap::new(),
+        }))
     }
 
     /// The agent that has the name, if the caller is it. `None` if it made way for the caller, whom nobody knows yet.
@@ -173,7 +184,7 @@ impl App {
     ) -> Result<Option<Agent>, ApiError> {
         let adoption = if vouched.is_some() { Adoption::Adopted } else { Adoption::Pending };
         if adoption == Adoption::Pending {
-            self.make_room_for_pending(caller.org).await?;
+            self.make_room_for_pending(caller).await?;
         }
         let agent = Agent {
             id: caller.agent.clone(),
@@ -188,13 +199,18 @@ impl App {
             disabled: false,
             reserved: body.reserved,
             created_at: now,
+            asked_from: vouched.is_none().then(|| caller.asks_from()),
             sessions: 0,
+            numbers_drawn: 0,
+            candidates: Vec::new(),
             session: None,
             version: 1,
         };
-        let verb = if vouched.is_some() { "agent.join" } else { "agent.ask" };
-        let record = self.record_of_agent(caller, verb);
-        let created = self.table.create_agent(caller.org, &agent, &record).await?;
+        let record = match vouched {
+            Some(_) => Some(self.record_of_agent(caller, "agent.join")),
+            None => self.record_of_stranger(caller.org, "agent.ask", &agent.id, "agent").await?,
+        };
+        let created = self.table.create_agent(caller.org, &agent, record.as_ref()).await?;
         Ok((created == Created::Yes).then_some(agent))
     }
 
@@ -213,15 +229,14 @@ impl App {
         if vouched.is_none() && body.runner != agent.runner {
             return Err(other_runner(&agent));
         }
-        let opening = agent.open(process(body), self.now());
-        match opening {
-            Opening::Superseded => return Err(opened_before(&agent)),
-            Opening::Again => {}
-            Opening::New => {
-                if let Some(vouched) = vouched {
-                    vouched.adopt(&mut agent, body);
-                }
-            }
+        if vouched.is_some() && agent.adoption == Adoption::Pending {
+            agent.by_runner_key = matches!(agent.identity, AgentIdentity::Key { .. });
+            agent.adoption = Adoption::Adopted;
+        }
+        let described = vouched.map(Vouched::described);
+        let opening = agent.open(process(body), described, self.now());
+        if opening == Opening::Superseded {
+            return Err(opened_before(&agent));
         }
         agent.version += 1;
         let saved = self.table.save_agent(caller.org, &agent).await?;
@@ -236,7 +251,20 @@ impl App {
         body: &OpenSession,
         warnings: Vec<String>,
     ) -> Result<SessionOpened, ApiError> {
-        let held = self.held_jobs(caller.org, &agent, opening).await?;
+        let (agent, held) = match opening {
+            // Nothing is written of its jobs until its process proves that it lives.
+            Opening::Candidate(number) => {
+                let now = self.now();
+                let agent = agent.as_confirmed(number, now);
+                let agent = agent.ok_or_else(|| ApiError::contended(&caller.agent))?;
+                let held = self.jobs_to_adopt(caller.org, &agent).await?;
+                (agent, held)
+            }
+            Opening::New | Opening::Again | Opening::Superseded => {
+                let held = self.held_jobs(caller.org, &agent, opening).await?;
+                (agent, held)
+            }
+        };
         let strays = self.strays(caller.org, &agent, &body.found, &held).await?;
         Ok(SessionOpened {
             session: Some(agent.sessions),
@@ -250,18 +278,22 @@ impl App {
         })
     }
 
-    /// An agent takes its leave. What it was offered goes to others at once; what it holds stays its own.
+    /// An agent takes its leave. What it was offered goes to others at once; what it holds stays its own. A process
+    /// that has sent nothing in its session supersedes no other by it.
     pub(crate) async fn close_session(
         &self,
         caller: &AgentCaller,
         number: u64,
     ) -> Result<(), ApiError> {
         for _ in 0..MAX_TRIES {
-            let mut agent = self.agent_in_session(caller, number).await?;
+            let mut agent = self.proved_agent(caller).await?;
             let now = self.now();
-            if let Some(session) = &mut agent.session {
-                session.last_seen = now;
-                session.closed_at = Some(now);
+            if !agent.withdraw(number) {
+                agent = self.agent_in_session(caller, number).await?;
+                if let Some(session) = &mut agent.session {
+                    session.last_seen = now;
+                    session.closed_at = Some(now);
+                }
             }
             agent.version += 1;
             if self.table.save_agent(caller.org, &agent).await? == Saved::Yes {
@@ -323,49 +355,29 @@ fn pending(body: &OpenSession) -> SessionOpened {
     }
 }
 
-fn not_as_adopted(agent: &Agent) -> ApiError {
-    let id = &agent.id;
-    let was =
-        if agent.reserved { "for one deployment alone" } else { "for all work of its runner" };
-    let message =
-        format!("agent `{id}` was taken up {was}, and now says otherwise; give it another name");
-    ApiError::conflict(message).with_detail("code", "another_agent")
-}
-
-fn opened_before(agent: &Agent) -> ApiError {
-    let message = format!(
-        "the session of agent `{}` that this opening began is over: another process of that name has opened a newer \
-         one, or this one has left. A process that begins draws another `instance`",
-        agent.id
-    );
-    ApiError::conflict(message).with_detail("code", "session_superseded")
-}
-
-fn other_runner(agent: &Agent) -> ApiError {
-    let id = &agent.id;
-    let was = match &agent.runner {
-        Some(runner) => format!("as one of runner `{runner}`"),
-        None => "as one of no runner of its own".to_owned(),
-    };
-    let message = format!(
-        "agent `{id}` was adopted {was}; start it as that, or forget it and adopt it again: canyon forget agent {id}"
-    );
-    ApiError::conflict(message).with_detail("code", "another_runner")
-}
-
-fn warnings(agent: &Agent, body: &OpenSession, is_settled: bool) -> Vec<String> {
+fn warnings(agent: &Agent, body: &OpenSession, vouched: Option<&Vouched>) -> Vec<String> {
     let mut warnings: Vec<_> =
         old_program(&body.version, env!("CARGO_PKG_VERSION")).into_iter().collect();
-    let differs = [
-        ("labels", agent.labels != body.labels),
-        ("run_untagged_jobs", agent.run_untagged_jobs != body.run_untagged_jobs),
-    ];
-    for (what, _) in differs.iter().filter(|(_, differs)| is_settled && *differs) {
-        warnings.push(format!(
-            "what the agent says of `{what}` is not what an administrator has seen or set, which counts; to change it: \
-             canyon update agent {}",
-            agent.id
-        ));
+    let by_token = vouched.filter(|_| agent.settled_at.is_none());
+    let (differs, why) = if let Some(vouched) = by_token {
+        // What it leaves to its token is no contradiction.
+        let contradicts =
+            |(name, value): (&String, &String)| vouched.labels.get(name) != Some(value);
+        let labels = body.labels.iter().any(contradicts);
+        let untagged =
+            body.run_untagged_jobs.is_some() && vouched.run_untagged_jobs != body.run_untagged_jobs;
+        let way = "canyon create token --role agent makes another token";
+        ([labels, untagged], format!("what its token says, which counts: {way}"))
+    } else {
+        let labels = agent.labels != body.labels;
+        let untagged = agent.run_untagged_jobs != body.run_untagged_jobs;
+        let way = format!("to change it: canyon update agent {}", agent.id);
+        ([labels, untagged], format!("what an administrator has seen or set, which counts; {way}"))
+    };
+    for (what, _) in
+        ["labels", "run_untagged_jobs"].iter().zip(differs).filter(|(_, differs)| *differs)
+    {
+        warnings.push(format!("what the agent says of `{what}` is not {why}"));
     }
     warnings
 }

@@ -1,4 +1,4 @@
-//! What people do with agents, and how many may wait for it.
+//! What people do with agents.
 
 use super::App;
 use super::agent_proofs::{AgentCaller, Proof, key_of};
@@ -11,20 +11,10 @@ use canyon_domain::principal::Principal;
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::organizations::TokenRecord;
 use canyon_store::outcome::{Deleted, Saved};
-use canyon_store::pace::{Bucket, Turn};
-use jiff::SignedDuration;
-use std::time::Duration;
 use uuid::Uuid;
 
 /// How often a change is tried again when the agent has changed meanwhile: it does so all the time.
 const MAX_TRIES: u32 = 20;
-/// The most agents of an organization that wait to be adopted; beyond that the oldest is forgotten.
-const MAX_PENDING: usize = 100;
-/// How long after its last word a reserved agent that has gone is kept for people to look at.
-const STALE: SignedDuration = SignedDuration::from_hours(1);
-/// New ones that an organization takes up: anybody may ask.
-const NEW_AGENTS: Bucket = Bucket { burst: 1, per_second: 1 };
-
 impl App {
     /// An agent that must be there.
     pub(crate) async fn agent(&self, by: &Principal, id: &AgentId) -> Result<Agent, ApiError> {
@@ -126,7 +116,16 @@ impl App {
     pub(super) async fn make_way(&self, org: OrgUuid, agent: &Agent) -> Result<(), ApiError> {
         let nobody = PrincipalId(Uuid::nil());
         let record = self.own_record("agent.forget", &agent.id, nobody, "canyon");
-        self.table.delete_agent_as_read(org, agent, &record).await?;
+        self.forget_as_read(org, agent, Some(&record)).await
+    }
+
+    pub(super) async fn forget_as_read(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+        record: Option<&AuditRecord>,
+    ) -> Result<(), ApiError> {
+        self.table.delete_agent_as_read(org, agent, record).await?;
         self.agents.hints.hint(org, &agent.id);
         Ok(())
     }
@@ -137,7 +136,13 @@ impl App {
         self.own_record(action, &caller.agent, by, "agent")
     }
 
-    fn own_record(&self, action: &str, id: &AgentId, by: PrincipalId, right: &str) -> AuditRecord {
+    pub(super) fn own_record(
+        &self,
+        action: &str,
+        id: &AgentId,
+        by: PrincipalId,
+        right: &str,
+    ) -> AuditRecord {
         let at = self.now();
         AuditRecord {
             id: self.entropy.id(at),
@@ -146,30 +151,8 @@ impl App {
             action: action.to_owned(),
             subject: subject(id),
             by_right: right.to_owned(),
+            details: Vec::new(),
         }
-    }
-
-    /// Anybody may ask to be adopted, with any key: so few of them may, and not fast.
-    pub(super) async fn make_room_for_pending(&self, org: OrgUuid) -> Result<(), ApiError> {
-        let rate = format!("agents#{org}");
-        let turn = self.table.take_turn(&rate, NEW_AGENTS, self.now(), Duration::ZERO).await?;
-        if let Turn::Later(pause) = turn {
-            let message = "too many new agents ask at once; ask again in a few seconds";
-            return Err(ApiError::too_many(message, pause));
-        }
-        let mut pending = self.table.all_agents(org).await?;
-        // Those that were killed could not ask to be forgotten.
-        let long_ago = self.now() - STALE;
-        for agent in pending.iter().filter(|agent| agent.has_gone_for_good(long_ago)) {
-            self.make_way(org, agent).await?;
-        }
-        pending.retain(|agent| agent.adoption == Adoption::Pending);
-        pending.sort_by_key(|agent| agent.created_at);
-        let surplus = (pending.len() + 1).saturating_sub(MAX_PENDING);
-        for agent in pending.iter().take(surplus) {
-            self.make_way(org, agent).await?;
-        }
-        Ok(())
     }
 
     /// The token by which an agent signs in. Its labels are the agent's, whatever that says itself.

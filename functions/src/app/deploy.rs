@@ -2,12 +2,15 @@
 
 use super::App;
 use crate::http::error::ApiError;
+use axum::http::StatusCode;
+use canyon_domain::backend::state_location;
 use canyon_domain::deadline::QUEUE_CHECK;
 use canyon_domain::deployment::{Deployment, Kept, Mode, Priority, Status};
+use canyon_domain::environment_state::StateFacts;
 use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, PrincipalId, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, Role};
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
 use jiff::SignedDuration;
 
@@ -33,6 +36,10 @@ pub struct Order {
     pub priority: Priority,
     /// The one agent that is to launch it.
     pub agent: Option<AgentId>,
+    /// Take whatever state lies in the runner's storage.
+    pub accept_state: bool,
+    /// The most resources that the plan may delete or replace.
+    pub max_deletions: Option<u32>,
     /// `age` key for outputs.
     pub encrypted_outputs_recipient: Option<String>,
     /// `age` key for logs.
@@ -64,6 +71,19 @@ impl Idempotency {
             expires_at: deployment.created_at + self.life,
         }
     }
+}
+
+/// The state that an environment has, which an accepted one takes the place of.
+fn given_up(environment: &Environment) -> Option<String> {
+    let state = environment.state.as_ref()?;
+    let place = state_location(&state.storage, environment.uuid);
+    Some(match &state.facts {
+        Some(StateFacts { lineage, serial, resources, .. }) => format!(
+            "until then: {resources} resources in the state at {place} (lineage {lineage}, serial {serial}){}",
+            if state.doubt.is_some() { ", and perhaps more" } else { "" }
+        ),
+        None => format!("until then: an unknown number of resources in the state at {place}"),
+    })
 }
 
 impl App {
@@ -122,7 +142,11 @@ impl App {
             let bundle = self.bundle_for(by, order, &environment).await?;
             let (deployment, environment) = self.enqueue(by, order, environment)?;
             let key = idempotency.map(|key| key.record(&deployment));
-            let record = self.record(by, "deployment.create", deployment.path());
+            let mut record = self.record(by, "deployment.create", deployment.path());
+            if order.accept_state {
+                record.details.push("takes whatever state lies in its runner's storage".to_owned());
+                record.details.extend(given_up(&environment));
+            }
             let accepted = self
                 .table
                 .accept_deployment(
@@ -180,6 +204,13 @@ impl App {
                 environment.id
             )));
         }
+        if order.accept_state && by.role < Role::Admin {
+            return Err(ApiError::new(
+                StatusCode::FORBIDDEN,
+                "`accept_state` gives up the state that the environment has; only an administrator may \
+                 say so",
+            ));
+        }
         self.check_chosen_agent(by, order, &environment.runner_id).await?;
         Ok(environment)
     }
@@ -223,6 +254,8 @@ impl App {
             rollback_to: order.rollback_to,
             priority: order.priority,
             agent: order.agent.clone(),
+            accept_state: order.accept_state,
+            max_deletions: order.max_deletions,
             created_at: now,
             created_by: by.id,
             status: Status::Queued,
@@ -231,6 +264,8 @@ impl App {
             attempts: Vec::new(),
             cancel: None,
             counts: None,
+            state: None,
+            refused_deletions: None,
             kept: Kept::default(),
             completed_at: None,
             version: 1,
@@ -259,6 +294,8 @@ impl App {
             rollback_to: None,
             priority: Priority::Normal,
             agent: None,
+            accept_state: false,
+            max_deletions: None,
             encrypted_outputs_recipient: None,
             encrypted_logs_recipient: None,
             log_level: LogLevel::default(),

@@ -2,9 +2,10 @@
 
 use super::App;
 use crate::http::error::ApiError;
+use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::EnvTypeId;
-use canyon_domain::inventory::EnvironmentType;
+use canyon_domain::inventory::{DeletionProtection, EnvironmentType};
 use canyon_domain::principal::Principal;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::runner_rules::RuleFilter;
@@ -19,10 +20,12 @@ impl App {
         by: &Principal,
         id: EnvTypeId,
         display_name: DisplayName,
+        deletion_protection: Option<DeletionProtection>,
     ) -> Result<EnvironmentType, ApiError> {
         let record = self.record(by, "env_type.create", format!("env-types/{id}"));
         let uuid = self.entropy.id(record.at);
-        let env_type = EnvironmentType { id, uuid, display_name, created_at: record.at };
+        let env_type =
+            EnvironmentType { id, uuid, display_name, deletion_protection, created_at: record.at };
         match self.table.create_env_type(by.org, &env_type, &record).await? {
             Created::Yes => Ok(env_type),
             Created::Exists | Created::Missing(_) => Err(ApiError::conflict(format!(
@@ -42,15 +45,16 @@ impl App {
         found.ok_or_else(|| ApiError::not_found("environment type", id))
     }
 
-    /// Gives an environment type another display name.
-    pub(crate) async fn rename_env_type(
+    /// Changes the parts of an environment type that are given.
+    pub(crate) async fn update_env_type(
         &self,
         by: &Principal,
         id: &EnvTypeId,
-        name: &DisplayName,
+        name: Option<&DisplayName>,
+        protection: Change<DeletionProtection>,
     ) -> Result<EnvironmentType, ApiError> {
         let record = self.record(by, "env_type.update", format!("env-types/{id}"));
-        match self.table.rename_env_type(by.org, id, name, &record).await? {
+        match self.table.update_env_type(by.org, id, name, protection, &record).await? {
             Saved::Yes => self.env_type(by, id).await,
             Saved::Lost => Err(ApiError::not_found("environment type", id)),
         }

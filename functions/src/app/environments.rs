@@ -3,9 +3,10 @@
 use super::App;
 use super::env_types::missing_env_type;
 use crate::http::error::ApiError;
+use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
-use canyon_domain::inventory::{Environment, EnvironmentStatus};
+use canyon_domain::inventory::{DeletionProtection, Environment, EnvironmentStatus};
 use canyon_domain::principal::Principal;
 use canyon_domain::runner_rules::{Place, Rule, choose};
 use canyon_domain::turn::Turns;
@@ -28,6 +29,17 @@ pub(crate) struct EnvironmentOrder {
     pub(crate) env_type: EnvTypeId,
     /// What people call it.
     pub(crate) display_name: DisplayName,
+    /// How much a run may delete; that of the type if it is not given.
+    pub(crate) deletion_protection: Option<DeletionProtection>,
+}
+
+/// How an environment is linked to another runner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refresh {
+    /// Only say what would happen.
+    pub(crate) dry_run: bool,
+    /// The next run may move the state to the storage of the new runner.
+    pub(crate) migrate: bool,
 }
 
 /// What a deletion came to.
@@ -46,6 +58,8 @@ pub(crate) struct Refreshed {
     pub(crate) runner: RunnerId,
     /// Whether the link was changed.
     pub(crate) updated: bool,
+    /// Where the next run moves the state, or would.
+    pub(crate) moves_state_to: Option<String>,
 }
 
 impl App {
@@ -57,9 +71,9 @@ impl App {
     ) -> Result<Environment, ApiError> {
         for _ in 0..MAX_TRIES {
             let project = self.project(by, &order.project).await?;
-            if self.table.env_type(by.org, &order.env_type).await?.is_none() {
+            let Some(env_type) = self.table.env_type(by.org, &order.env_type).await? else {
                 return Err(missing_env_type(&order.env_type));
-            }
+            };
             let place = Place { project: project.id, env_type: order.env_type.clone() };
             let runner_id = self.chosen_runner(by, &place).await?;
             let record = self.record(by, "environment.create", path(&order.project, &order.id));
@@ -78,6 +92,8 @@ impl App {
                 turns: Turns::default(),
                 applied: None,
                 applied_before: None,
+                state: None,
+                deletion_protection: order.deletion_protection.or(env_type.deletion_protection),
                 removed_by: None,
                 version: 1,
             };
@@ -122,18 +138,28 @@ impl App {
         found.ok_or_else(|| ApiError::not_found("environment", env))
     }
 
-    /// Gives an environment another display name.
-    pub(crate) async fn rename_environment(
+    /// Changes the parts of an environment that are given.
+    pub(crate) async fn update_environment(
         &self,
         by: &Principal,
         project: &ProjectId,
         env: &EnvId,
-        name: &DisplayName,
+        name: Option<&DisplayName>,
+        protection: Change<DeletionProtection>,
     ) -> Result<Environment, ApiError> {
         for _ in 0..MAX_TRIES {
             let mut environment = self.environment(by, project, env).await?;
-            let record = self.record(by, "environment.update", path(project, env));
-            environment.display_name = name.clone();
+            let mut record = self.record(by, "environment.update", path(project, env));
+            if let Some(name) = name {
+                environment.display_name = name.clone();
+            }
+            if !protection.is_keep() {
+                environment.deletion_protection = match protection {
+                    Change::Set(protection) => Some(protection),
+                    Change::Keep | Change::Remove => None,
+                };
+                record.details.push(protection_in_words(environment.deletion_protection));
+            }
             environment.updated_at = record.at;
             environment.version += 1;
             if self.table.save_environment(by.org, &environment, &record).await? == Saved::Yes {
@@ -145,29 +171,35 @@ impl App {
 
     /// Links an environment to the runner that the rules choose now; with `dry_run` it only says
     /// which. Refused while deployments run or wait: they were accepted for the runner that is
-    /// linked, and the job that runs writes the state that lies there.
+    /// linked, and the job that runs writes the state that lies there. Refused too when the new runner
+    /// keeps state elsewhere, unless the state may be moved.
     pub(crate) async fn refresh_runner(
         &self,
         by: &Principal,
         project: &ProjectId,
         env: &EnvId,
-        dry_run: bool,
+        how: Refresh,
     ) -> Result<Refreshed, ApiError> {
         for _ in 0..MAX_TRIES {
             let mut environment = self.environment(by, project, env).await?;
             let runner = self.chosen_runner(by, &environment.place()).await?;
-            if dry_run || runner == environment.runner_id {
-                return Ok(Refreshed { runner, updated: false });
+            let moves_state_to = self.relink_state(by, &mut environment, &runner, how).await?;
+            let nothing_new = runner == environment.runner_id && moves_state_to.is_none();
+            if how.dry_run || nothing_new {
+                return Ok(Refreshed { runner, updated: false, moves_state_to });
             }
             refuse_if_busy(&environment)?;
-            let record = self.record(by, "environment.refresh_runner", path(project, env));
+            let mut record = self.record(by, "environment.refresh_runner", path(project, env));
+            record
+                .details
+                .extend(moves_state_to.iter().map(|to| format!("state may move to {to}")));
             let former = std::mem::replace(&mut environment.runner_id, runner.clone());
             environment.updated_at = record.at;
             environment.version += 1;
             let saved =
                 self.table.relink_environment(by.org, &environment, &former, &record).await?;
             if saved == Saved::Yes {
-                return Ok(Refreshed { runner, updated: true });
+                return Ok(Refreshed { updated: runner != former, runner, moves_state_to });
             }
         }
         Err(ApiError::contended(env))
@@ -184,19 +216,42 @@ impl App {
     ) -> Result<Removal, ApiError> {
         for _ in 0..MAX_TRIES {
             let environment = self.environment(by, project, env).await?;
-            let is_empty = environment.applied.is_none() && environment.turns.is_idle();
+            let is_empty = !environment.may_hold_resources()
+                && environment.applied.is_none()
+                && environment.turns.is_idle();
+            if !force
+                && environment.applied.is_none()
+                && let Some(unfinished) = environment.unfinished()
+            {
+                return Err(ApiError::conflict(format!(
+                    "deployment {unfinished} to environment `{env}` did not say all that it left, and there is \
+                     nothing that a destroy run could find: look at its log and its orphans, remove what is left, \
+                     and delete the environment with `force=true` (canyon delete environment {project} {env} --force). \
+                     Or deploy once more: a deployment that succeeds as a whole ends that doubt"
+                )));
+            }
             if !force && !is_empty {
                 let destroying = self.request_destroy(by, project, env).await?;
                 return Ok(Removal::Destroying(Box::new(destroying)));
             }
             refuse_if_busy(&environment)?;
-            let record = self.record(by, "environment.delete", path(project, env));
+            let mut record = self.record(by, "environment.delete", path(project, env));
+            if force {
+                record.details = self.left_behind(by, &environment).await?;
+            }
             let deleted = self.table.delete_environment(by.org, &environment, &record).await?;
             if deleted == Deleted::Yes {
                 return Ok(Removal::Gone);
             }
         }
         Err(ApiError::contended(env))
+    }
+}
+
+fn protection_in_words(protection: Option<DeletionProtection>) -> String {
+    match protection {
+        Some(allowed) => format!("a run may delete at most {} resources", allowed.max_deletions),
+        None => "a run may delete any number of resources".to_owned(),
     }
 }
 

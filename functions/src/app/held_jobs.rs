@@ -9,6 +9,7 @@ use canyon_domain::agent_job::AgentJob;
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
 use canyon_store::StoreError;
 use canyon_store::outcome::Saved;
+use jiff::Timestamp;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -32,6 +33,22 @@ pub(super) struct Held {
     pub(super) later: Vec<JobKey>,
 }
 
+impl Held {
+    /// Of these jobs, with the place of each.
+    fn of(jobs: impl Iterator<Item = (usize, AgentJob)>) -> Self {
+        let mut answer = Self::default();
+        for (place, job) in jobs {
+            if place < MAX_TOLD {
+                answer.told.push(held(&job));
+            } else {
+                answer.later.push(key_of(&job));
+            }
+        }
+        answer.later.truncate(MAX_NAMED);
+        answer
+    }
+}
+
 impl App {
     /// The jobs of its place that an agent goes on with in its new session.
     pub(super) async fn held_jobs(
@@ -40,20 +57,43 @@ impl App {
         agent: &Agent,
         opening: Opening,
     ) -> Result<Held, ApiError> {
-        let mut jobs = self.jobs_in_reach(org, agent).await?;
-        let (holders, now) = (self.holders(org, agent, &jobs).await?, self.now());
-        let holder_of = |job: &AgentJob| {
-            job.taken.as_ref().and_then(|taken| holders.get(&taken.agent)).cloned()
+        let is_told = |_: usize, job: &AgentJob| match opening {
+            Opening::New => true,
+            // The answer may be lost: a poll tells what others have left since.
+            Opening::Again | Opening::Candidate(_) | Opening::Superseded => has_taken(agent, job),
         };
-        // So that those that others go on watching are not counted among the first.
-        jobs.retain(|job| {
-            is_own(agent, job) || job.clone().take_over(agent, holder_of(job).as_ref(), now)
-        });
-        let this = Arc::new(agent.clone());
+        self.go_on_with_all(org, agent, is_told).await
+    }
+
+    /// A session has superseded another one: its agent's jobs are its own from now on. Its opening was answered at
+    /// `opened_at` with those that were held then; polls tell of the others.
+    pub(super) async fn adopt_jobs(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+        opened_at: Timestamp,
+    ) -> Result<(), ApiError> {
+        let is_told = |count: usize, job: &AgentJob| {
+            // If there are more than one answer holds, it is not known which of them that answer told.
+            let was_held = job.taken.as_ref().is_some_and(|taken| taken.at < opened_at);
+            count <= MAX_TOLD && was_held && has_taken(agent, job)
+        };
+        self.go_on_with_all(org, agent, is_told).await.map(drop)
+    }
+
+    /// `is_told` says of a job, one of so many, whether an answer to the opening tells all of it.
+    async fn go_on_with_all(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+        is_told: impl Fn(usize, &AgentJob) -> bool,
+    ) -> Result<Held, ApiError> {
+        let (jobs, holders) = self.jobs_of_session(org, agent).await?;
+        let (this, count) = (Arc::new(agent.clone()), jobs.len());
         let go_on = |(place, job): (usize, AgentJob)| {
-            let (app, agent, holder) = (self.clone(), this.clone(), holder_of(&job));
-            // Nobody may hear the answer to an opening that is said again: a poll tells what others have left since.
-            let is_told = place < MAX_TOLD && (opening == Opening::New || has_taken(&agent, &job));
+            let (app, agent) = (self.clone(), this.clone());
+            let holder = holder_of(&holders, &job).cloned();
+            let is_told = place < MAX_TOLD && is_told(count, &job);
             async move {
                 let job = app.go_on_with(org, &agent, job, holder, is_told).await;
                 job.map(|job| (place, job))
@@ -61,16 +101,33 @@ impl App {
         };
         let mut gone_on = each(jobs.into_iter().enumerate().collect(), go_on).await?;
         gone_on.sort_by_key(|(place, _)| *place);
-        let mut answer = Held::default();
-        for (place, job) in gone_on {
-            match job {
-                Some(job) if place < MAX_TOLD => answer.told.push(held(&job)),
-                Some(job) => answer.later.push(key_of(&job)),
-                None => {}
-            }
-        }
-        answer.later.truncate(MAX_NAMED);
-        Ok(answer)
+        Ok(Held::of(gone_on.into_iter().filter_map(|(place, job)| Some((place, job?)))))
+    }
+
+    /// The same of a session that supersedes another one with its first request: nothing is written.
+    pub(super) async fn jobs_to_adopt(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+    ) -> Result<Held, ApiError> {
+        let (jobs, _) = self.jobs_of_session(org, agent).await?;
+        Ok(Held::of(jobs.into_iter().enumerate()))
+    }
+
+    /// The jobs that an agent goes on with, oldest first, and the agents that hold them now.
+    async fn jobs_of_session(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+    ) -> Result<(Vec<AgentJob>, HashMap<AgentId, Agent>), ApiError> {
+        let mut jobs = self.jobs_in_reach(org, agent).await?;
+        let (holders, now) = (self.holders(org, agent, &jobs).await?, self.now());
+        // So that those that others go on watching are not counted among the first.
+        jobs.retain(|job| {
+            let holder = holder_of(&holders, job);
+            is_own(agent, job) || job.clone().take_over(agent, holder, now)
+        });
+        Ok((jobs, holders))
     }
 
     /// The jobs that an agent may go on with, oldest first: also those that it took for runners that name others by now.
@@ -189,6 +246,11 @@ impl App {
         let deployment = self.table.deployment(org, key.deployment).await?;
         Ok(deployment.is_some() && !self.is_open(org, key).await?)
     }
+}
+
+/// The other agent that holds a job, if it is known still.
+fn holder_of<'a>(holders: &'a HashMap<AgentId, Agent>, job: &AgentJob) -> Option<&'a Agent> {
+    holders.get(&job.taken.as_ref()?.agent)
 }
 
 /// Whether this very session holds the job.

@@ -63,7 +63,8 @@ impl App {
         check_claims(&claims, id.as_str(), &org_id, self.now().as_second())?;
         let agent: AgentId = id.as_str().parse().map_err(|_| foreign())?;
         let (at, proof) = (self.now(), Proof::Key(token.to_owned()));
-        let caller = AgentCaller { org, org_id, agent, at, proof };
+        // The runner's key vouches for it, so no limit on strangers concerns it.
+        let caller = AgentCaller { org, org_id, agent, at, source: None, proof };
         Ok(RemoteRunner { caller, runner })
     }
 
@@ -126,6 +127,7 @@ impl App {
             runner: Some(runner.id.clone()),
             run_untagged_jobs: None,
             reserved: false,
+            standby: false,
             concurrency: CONCURRENCY,
             public_key: runner.key.map(AgentKey::to_pem),
             found: Vec::new(),

@@ -5,11 +5,15 @@ use super::runs::Proved;
 use crate::http::error::ApiError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use canyon_api::attempt::{DeploymentResultsUpdateBody, ResultStatus};
-use canyon_domain::attempt::{Outcome, SecretHash};
+use canyon_api::attempt::{
+    DeploymentResultsUpdateBody, MAX_ADDRESSES, ResultStatus, StateReportBody,
+};
+use canyon_domain::attempt::{ApplyNote, Outcome, SecretHash};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::{Deployment, Kept, ResourceCounts};
-use canyon_domain::failure::{Failure, FailureClass};
+use canyon_domain::environment_state::{StateFacts, StateReport};
+use canyon_domain::failure::{Failure, FailureClass, shortened_to};
+use canyon_domain::field_error::FieldErrors;
 use canyon_domain::lifecycle::{self, Refused};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::blob_keys::BlobKey;
@@ -22,6 +26,8 @@ use serde::Serialize;
 const MAX_TRIES: u32 = 20;
 /// The longest message that is kept; the log has the rest.
 const MAX_MESSAGE: usize = 1_000;
+/// The longest lineage; OpenTofu draws a uuid.
+const MAX_LINEAGE: usize = 128;
 
 impl App {
     /// Takes the result of an attempt. Sent again, it is answered as before and changes nothing.
@@ -36,6 +42,13 @@ impl App {
         body: &DeploymentResultsUpdateBody,
     ) -> Result<(), ApiError> {
         let outcome = outcome(body);
+        // What cannot be kept of the state must not lose the rest: the run has changed the world.
+        let state = body.state.as_ref().and_then(|report| {
+            let unusable = |faults: &FieldErrors| {
+                tracing::warn!(deployment = %of.deployment, %faults, "a result's state is left out");
+            };
+            state_report(report).inspect_err(unusable).ok()
+        });
         for _ in 0..MAX_TRIES {
             let Proved { mut deployment, over, .. } = self.prove(of, token).await?;
             if over {
@@ -49,24 +62,40 @@ impl App {
                 changed: counts.num_resources_changed,
                 removed: counts.num_resources_removed,
             });
-            let now = self.now();
-            lifecycle::end(&mut deployment, of.number, outcome.clone(), now)?;
-            deployment.version += 1;
-            let saved = if deployment.status.is_terminal() {
-                let id = self.entropy.id(now);
-                let record = AuditRecord::of_end(id, now, "attempt", &deployment);
-                self.table.end_deployment(of.org, &deployment, now, Some(&record)).await?
-            } else {
-                self.table.save_deployment(of.org, &deployment, Wake::Nobody).await?
-            };
-            if saved == Saved::Yes {
-                if deployment.status.is_terminal() {
-                    self.changes.ended(Due { org: of.org, id: of.deployment });
-                }
+            deployment.state = state.clone();
+            deployment.refused_deletions = body.refused_deletions;
+            if let Some(phase) = body.phase {
+                lifecycle::reached(&mut deployment, of.number, phase)?;
+            }
+            if body.untouched {
+                lifecycle::note_apply(&mut deployment, of.number, ApplyNote::NotBegun)?;
+            }
+            if self.end_attempt(of, deployment, outcome.clone()).await? == Saved::Yes {
                 return Ok(());
             }
         }
         Err(ApiError::contended(of.deployment))
+    }
+
+    /// Ends an attempt, and with it its deployment unless another attempt follows.
+    pub(super) async fn end_attempt(
+        &self,
+        of: AttemptRef,
+        mut deployment: Deployment,
+        outcome: Outcome,
+    ) -> Result<Saved, ApiError> {
+        let now = self.now();
+        lifecycle::end(&mut deployment, of.number, outcome, now)?;
+        deployment.version += 1;
+        if !deployment.status.is_terminal() {
+            return Ok(self.table.save_deployment(of.org, &deployment, Wake::Nobody).await?);
+        }
+        let record = AuditRecord::of_end(self.entropy.id(now), now, "attempt", &deployment);
+        let saved = self.table.end_deployment(of.org, &deployment, now, Some(&record)).await?;
+        if saved == Saved::Yes {
+            self.changes.ended(Due { org: of.org, id: of.deployment });
+        }
+        Ok(saved)
     }
 
     /// Stores outputs and orphans. They are named by the attempt, so storing them again changes
@@ -104,6 +133,10 @@ impl App {
             let key = BlobKey::orphans(of.org, of.deployment, of.number);
             self.put_json(&key, &body.orphans).await?;
         }
+        if let Some(state) = &body.state {
+            let key = BlobKey::resources(of.org, of.deployment, of.number);
+            self.put_json(&key, &state.addresses).await?;
+        }
         Ok(Kept {
             outputs: !plain.is_empty(),
             encrypted_outputs: body.outputs.is_some(),
@@ -118,6 +151,23 @@ impl App {
     }
 }
 
+/// What a run saw of its state, checked: it is kept in the table.
+fn state_report(body: &StateReportBody) -> Result<StateReport, FieldErrors> {
+    let mut faults = FieldErrors::default();
+    if !(1..=MAX_LINEAGE).contains(&body.lineage.len()) {
+        faults.add("state.lineage", format!("has 1 to {MAX_LINEAGE} bytes"));
+    }
+    if body.addresses.len() > MAX_ADDRESSES {
+        faults.add("state.addresses", format!("names at most {MAX_ADDRESSES} resources"));
+    }
+    let (lineage, serial, resources) = (body.lineage.clone(), body.serial, body.resources);
+    if body.digest.as_ref().is_some_and(|digest| digest.len() > MAX_LINEAGE) {
+        faults.add("state.digest", format!("has at most {MAX_LINEAGE} bytes"));
+    }
+    let facts = StateFacts { lineage, serial, resources, digest: body.digest.clone() };
+    faults.into_result(StateReport { facts, moved: body.moved, incomplete: body.incomplete })
+}
+
 fn outcome(body: &DeploymentResultsUpdateBody) -> Outcome {
     if body.status == ResultStatus::Success {
         return Outcome::Succeeded;
@@ -129,8 +179,7 @@ fn outcome(body: &DeploymentResultsUpdateBody) -> Outcome {
     if failure.class == FailureClass::Cancelled {
         return Outcome::Cancelled;
     }
-    let message = failure.message.chars().take(MAX_MESSAGE).collect::<String>();
-    Outcome::Failed(Failure::new(failure.class, message))
+    Outcome::Failed(Failure::new(failure.class, shortened_to(&failure.message, MAX_MESSAGE)))
 }
 
 /// The attempt is over. If this very result ended it, the answer was lost and is given again.

@@ -59,7 +59,7 @@ impl App {
             let is_news = found.steps.len() > after || !found.is_open(self.now());
             Ok(is_news.then_some(found))
         };
-        match self.changes.until(wait, look).await? {
+        match self.changes.until(by, wait, look).await? {
             Some(found) => Ok(found),
             None => read().await,
         }

@@ -36,6 +36,7 @@ impl App {
             definition: definition.to_value().to_string(),
             sealed_secrets: self.seal(by.org, &id, &secrets).await?,
             disabled: false,
+            former_storages: Vec::new(),
             id,
             uuid: RunnerUuid(self.entropy.id(record.at)),
             created_at: record.at,
@@ -93,21 +94,29 @@ impl App {
         }
     }
 
-    /// Changes the parts of a runner that `patch` gives. A secret that it leaves out stays.
+    /// Changes the parts of a runner that `patch` gives. A secret that it leaves out stays. A change that
+    /// would leave states of its environments behind is refused, unless these may `migrate`.
     pub(crate) async fn update_runner(
         &self,
         by: &Principal,
         id: &RunnerId,
         patch: &Value,
+        migrate: bool,
     ) -> Result<RunnerRecord, ApiError> {
         for _ in 0..MAX_TRIES {
             let mut runner = self.runner(by, id).await?;
-            let definition = stored_definition(&runner)?.patched(patch.clone())?;
+            let stored = stored_definition(&runner)?;
+            let definition = stored.patched(patch.clone())?;
+            self.check_served(&definition)?;
+            self.keep_states(by, &mut runner, &stored, &definition, migrate).await?;
             let (definition, given) = definition.split_secrets();
             runner.sealed_secrets =
                 self.merged_secrets(by.org, &runner, &definition, given).await?;
             runner.definition = definition.to_value().to_string();
-            let record = self.record(by, "runner.update", format!("runners/{id}"));
+            let mut record = self.record(by, "runner.update", format!("runners/{id}"));
+            if migrate {
+                record.details.push("its environments may migrate their states".to_owned());
+            }
             runner.updated_at = record.at;
             runner.version += 1;
             if self.table.save_runner(by.org, &runner, &record).await? == Saved::Yes {

@@ -8,13 +8,15 @@ use super::streams::ChunkError;
 use crate::http::error::ApiError;
 use axum::http::StatusCode;
 use canyon_api::attempt::{Chunk, Claimed, Offsets, ReportAnswer, ReportBody, Stream};
-use canyon_domain::attempt::{Attempt, SecretHash};
+use canyon_domain::attempt::{ApplyNote, Attempt, Outcome, SecretHash};
 use canyon_domain::backend::backend_file;
 use canyon_domain::deployment::Deployment;
+use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::{Bundle, Executable, Job};
 use canyon_domain::lifecycle::{self, Claimant, Refused, TOKEN_LIFE};
 use canyon_domain::runner::local::Executable as Program;
 use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition};
+use canyon_domain::secret_variables::SecretVariables;
 use canyon_identity::bearer::{self, AttemptRef};
 use canyon_store::deployment_item::Wake;
 use canyon_store::outcome::Saved;
@@ -76,40 +78,81 @@ impl App {
         code: &SecretHash,
         claimant: Claimant<'_>,
     ) -> Result<Claimed, ApiError> {
+        let keys = self.master_keys.get().await?;
         for _ in 0..MAX_TRIES {
             let found = self.table.deployment(of.org, of.deployment).await?;
             let mut deployment = found.ok_or_else(ApiError::unauthorized)?;
-            let token = bearer::job_token(of, &*self.entropy);
+            let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
+            let attempt = attempt.ok_or_else(ApiError::unauthorized)?;
+            // The same claimant gets the same token: a claim that the network repeats revokes nothing.
+            let token = keys.job_token(of, attempt.fence, claimant.drawn);
             let hash = bearer::hash(token.expose_secret());
-            let offsets = if of.number == 1 {
-                Offsets::default()
-            } else {
-                self.stream_ends(of.org, of.deployment).await?
+            let from = match &attempt.claim {
+                Some(claim) => claim.streams_from,
+                None if of.number == 1 => (0, 0),
+                None => {
+                    let ends = self.stream_ends(of.org, of.deployment).await?;
+                    (ends.log, ends.events)
+                }
             };
-            let from = (offsets.log, offsets.events);
-            lifecycle::claim(&mut deployment, of.number, code, claimant, hash, from, self.now())?;
-            deployment.version += 1;
-            if self.table.save_deployment(of.org, &deployment, Wake::Launcher).await? == Saved::Lost
-            {
-                continue;
+            let is_new = lifecycle::claim(
+                &mut deployment,
+                of.number,
+                code,
+                claimant,
+                hash,
+                from,
+                self.now(),
+            )?;
+            if is_new {
+                deployment.version += 1;
+                let saved = self.table.save_deployment(of.org, &deployment, Wake::Launcher).await?;
+                if saved == Saved::Lost {
+                    continue;
+                }
             }
             let job = self.job(of, &deployment).await?;
+            if claimant.job_format < job.least_format() {
+                return Err(self.end_too_old(of, deployment).await?);
+            }
             let token = token.expose_secret().to_owned();
-            let read = self.master_keys.get().await?.read_token(of, job.fence);
-            let read_token = Some(read.expose_secret().to_owned());
+            let read_token = Some(keys.read_token(of, job.fence).expose_secret().to_owned());
+            let offsets = Offsets { log: from.0, events: from.1 };
             let report_seconds = REPORT_SECONDS;
             return Ok(Claimed { token, read_token, job, offsets, report_seconds });
         }
         Err(ApiError::contended(of.deployment))
     }
 
+    /// Ends an attempt whose runner would run its job and leave out what it does not understand.
+    async fn end_too_old(
+        &self,
+        of: AttemptRef,
+        deployment: Deployment,
+    ) -> Result<ApiError, ApiError> {
+        const REASON: &str = "the canyon-runner in the job's image is older than this Canyon: it cannot move \
+            a state, judge one that is in doubt, nor limit how much a run deletes. Use the image of this version: \
+            `job.image` of the runner";
+        let outcome = Outcome::Failed(Failure::new(FailureClass::Config, REASON));
+        match self.end_attempt(of, deployment, outcome).await? {
+            Saved::Yes => Ok(ApiError::conflict(REASON)),
+            Saved::Lost => Ok(ApiError::contended(of.deployment)),
+        }
+    }
+
     /// Everything that the runner of an attempt needs to know.
     async fn job(&self, of: AttemptRef, deployment: &Deployment) -> Result<Job, ApiError> {
         let gone = |what: &str| ApiError::conflict(format!("{what} is gone"));
-        let bundle = self.table.bundle(of.org, of.deployment).await?;
+        // Each is a request of the SDK, which is large; side by side they would be kept in one future.
+        let (bundle, runner, environment) = tokio::try_join!(
+            Box::pin(self.table.bundle(of.org, of.deployment)),
+            Box::pin(self.table.runner(of.org, &deployment.runner)),
+            Box::pin(self.table.environment(of.org, &deployment.project, &deployment.env)),
+        )?;
         let bundle: Bundle = bundle.ok_or_else(|| gone("what was to be deployed"))?;
-        let runner = self.table.runner(of.org, &deployment.runner).await?;
         let runner = runner.ok_or_else(|| gone("the runner's definition"))?;
+        let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
+        let environment = environment.ok_or_else(|| gone("the environment"))?;
         let definition = serde_json::from_str(&runner.definition)
             .ok()
             .and_then(|value| RunnerDefinition::parse_stored(value).ok());
@@ -119,7 +162,8 @@ impl App {
         };
         let attempt = deployment.attempts.last();
         let attempt: &Attempt = attempt.ok_or_else(|| gone("the attempt"))?;
-        let (executable, environment) = local_settings(&definition);
+        let (executable, variables) = local_settings(&definition);
+        let (storage, state) = environment.state_for_job(deployment, &definition.state_storage);
         Ok(Job {
             deployment_id: deployment.id,
             attempt: of.number,
@@ -130,9 +174,12 @@ impl App {
             mode: deployment.mode,
             plan_only: deployment.plan_only,
             bundle,
-            backend: backend_file(&definition.state_storage, deployment.env_uuid),
+            backend: backend_file(storage, deployment.env_uuid),
+            state,
+            max_deletions: environment.allowed_deletions(deployment.max_deletions),
             executable,
-            environment,
+            environment: variables,
+            secret_variables: SecretVariables::of(&definition),
             identity: definition.configuration.job_identity().cloned(),
             stop_seconds: attempt.limits.stop,
         })
@@ -156,15 +203,18 @@ impl App {
             }
             // Stored before the begin of an apply is acknowledged: what led to it is then known.
             let offsets = self.store_chunks(of, &body.chunks).await?;
-            if lifecycle::report(&mut deployment, of.number, body.phase, self.now())? {
+            let forgets = body.forgets
+                && lifecycle::note_apply(&mut deployment, of.number, ApplyNote::Forgets)?;
+            if lifecycle::report(&mut deployment, of.number, body.phase, self.now())? || forgets {
                 deployment.version += 1;
                 let saved = self.table.save_deployment(of.org, &deployment, Wake::Nobody).await?;
                 if saved == Saved::Lost {
                     continue;
                 }
             }
-            let stop = deployment.open_attempt().is_some_and(|attempt| attempt.stop.is_some());
-            return Ok(ReportAnswer { stop, offsets });
+            let reason = |attempt: &Attempt| attempt.stop.as_ref().map(|stop| stop.told(attempt));
+            let stop_reason = deployment.open_attempt().and_then(reason);
+            return Ok(ReportAnswer { stop: stop_reason.is_some(), stop_reason, offsets });
         }
         Err(ApiError::contended(of.deployment))
     }
@@ -190,7 +240,7 @@ impl App {
             }
         }
         if !chunks.is_empty() {
-            self.changes.hint();
+            self.changes.hint_of(of.deployment);
         }
         Ok(ends)
     }

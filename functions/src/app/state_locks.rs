@@ -86,6 +86,7 @@ impl App {
             action: "state_lock.break".to_owned(),
             subject: format!("{}/state-locks/{}", deployment.path(), lock.id),
             by_right: proof.to_string(),
+            details: Vec::new(),
         }
     }
 }

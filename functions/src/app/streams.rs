@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use canyon_api::attempt::{Chunk, Offsets, Stream};
 use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::principal::Principal;
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::StoreError;
 use canyon_store::blob_keys::{self, BlobKey, BlobPrefix};
@@ -141,15 +142,17 @@ impl App {
     /// The same, waiting up to `wait` for something to come. `None` if there is no such deployment.
     pub(crate) async fn follow(
         &self,
-        org: OrgUuid,
+        by: &Principal,
         id: DeploymentId,
         stream: Stream,
         offset: u64,
         wait: Duration,
     ) -> Result<Option<Part>, StoreError> {
+        let org = by.org;
+        let waiting = self.changes.wait_for(by, org, id);
         let look = async || -> Result<Option<Option<Part>>, StoreError> {
             // The state first: whatever is written after an end was read belongs to no one.
-            let Some(deployment) = self.table.deployment(org, id).await? else {
+            let Some(deployment) = waiting.deployment(&self.table).await? else {
                 return Ok(Some(None));
             };
             let bytes = self.stream_part(org, id, stream, offset).await?;
@@ -161,7 +164,7 @@ impl App {
             let next_offset = offset + bytes.len() as u64;
             Ok(Some(Some(Part { bytes, next_offset, complete })))
         };
-        let found = self.changes.until(wait, look).await?;
+        let found = waiting.until(wait, look).await?;
         let nothing = Part { bytes: Bytes::new(), next_offset: offset, complete: false };
         Ok(found.unwrap_or(Some(nothing)))
     }

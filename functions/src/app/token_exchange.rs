@@ -152,6 +152,7 @@ impl App {
         let secret = bearer::api_token(self.entropy.as_ref());
         let record = AuditRecord {
             by_right: format!("trust_policies[{policy}] of version {}", account.version),
+            details: Vec::new(),
             ..self.record(
                 &principal,
                 "service_account.sign_in",

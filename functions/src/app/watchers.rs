@@ -4,6 +4,7 @@ use super::App;
 use crate::http::error::ApiError;
 use canyon_api::attempt::{DeploymentResultsUpdateBody, ResultStatus};
 use canyon_domain::attempt::SecretHash;
+use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass, shortened};
 use canyon_domain::lifecycle::Refused;
 use canyon_identity::bearer::{self, AttemptRef};
@@ -14,6 +15,27 @@ use secrecy::ExposeSecret as _;
 const MAX_TRIES: u32 = 20;
 
 impl App {
+    /// The deployment whose attempt is watched by the holder of this token.
+    ///
+    /// # Errors
+    ///
+    /// 401 when the token is not the attempt's.
+    pub(crate) async fn prove_watcher(
+        &self,
+        of: AttemptRef,
+        token: &SecretHash,
+    ) -> Result<Deployment, ApiError> {
+        let deployment = self.table.deployment(of.org, of.deployment).await?;
+        let deployment = deployment.ok_or_else(ApiError::unauthorized)?;
+        let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
+        let attempt = attempt.ok_or_else(ApiError::unauthorized)?;
+        let expected = self.master_keys.get().await?.watch_token(of, attempt.fence);
+        if !bearer::is_same(&bearer::hash(expected.expose_secret()), token) {
+            return Err(ApiError::unauthorized());
+        }
+        Ok(deployment)
+    }
+
     /// Takes the word that the job of an attempt failed, is stuck, or is not there. The launcher weighs it as what
     /// it sees of a job itself, so a job that had not begun to apply is tried again. Of one that was cancelled it
     /// counts once its pod must have ended.
@@ -27,14 +49,7 @@ impl App {
         token: &SecretHash,
         body: &DeploymentResultsUpdateBody,
     ) -> Result<(), ApiError> {
-        let deployment = self.table.deployment(of.org, of.deployment).await?;
-        let deployment = deployment.ok_or_else(ApiError::unauthorized)?;
-        let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
-        let attempt = attempt.ok_or_else(ApiError::unauthorized)?;
-        let expected = self.master_keys.get().await?.watch_token(of, attempt.fence);
-        if !bearer::is_same(&bearer::hash(expected.expose_secret()), token) {
-            return Err(ApiError::unauthorized());
-        }
+        let deployment = self.prove_watcher(of, token).await?;
         if body.status == ResultStatus::Success {
             let reason = "this token is for whoever watches the job, to say that it failed; that it succeeded, its \
                 runner says";

@@ -3,6 +3,7 @@
 use super::access::note_organization;
 use super::caller::{bearer, shown};
 use super::error::ApiError;
+use super::source::Source;
 use crate::App;
 use crate::app::agent_proofs::{AgentCaller, Proof};
 use axum::extract::{FromRequestParts, RawPathParams};
@@ -32,7 +33,8 @@ impl FromRequestParts<App> for AgentCaller {
                 }
                 let agent = agent.ok_or_else(ApiError::not_an_id)?;
                 let (org, org_id) = (principal.org, principal.org_id.clone());
-                Ok(Self { org, org_id, agent, at: app.now(), proof: Proof::Token(hash, principal) })
+                let (source, proof) = (Source::of(parts), Proof::Token(hash, principal));
+                Ok(Self { org, org_id, agent, at: app.now(), source, proof })
             }
             Some(_) => Err(ApiError::unauthorized()),
             None => {
@@ -43,7 +45,8 @@ impl FromRequestParts<App> for AgentCaller {
                 let org = app.organization_of_agents(&org_id).await?;
                 let org = org.ok_or_else(ApiError::unauthorized)?;
                 note_organization(&org_id);
-                Ok(Self { org, org_id, agent, at: app.now(), proof: Proof::Key(secret) })
+                let (source, proof) = (Source::of(parts), Proof::Key(secret));
+                Ok(Self { org, org_id, agent, at: app.now(), source, proof })
             }
         }
     }

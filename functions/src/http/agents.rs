@@ -165,6 +165,7 @@ fn render(of: Agent, now: Timestamp) -> AgentView {
         fingerprint,
         principal,
         created_at: of.created_at,
+        asked_from: of.asked_from,
         session: of.session.map(session),
         id: of.id.into(),
     }

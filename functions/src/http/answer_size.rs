@@ -1,11 +1,15 @@
-//! No answer is larger than Lambda can give: 6 MB, with everything around the body.
+//! Where the API runs on Lambda, no answer is larger than Lambda can give: 6 MB, with everything
+//! around the body.
 //!
 //! Lambda's answer is JSON. Bytes become a third more in it, since they are written in base64; text
-//! becomes a JSON string, in which a line feed takes two bytes and an escape character six. The
-//! bound is the same on a laptop, so that what works there works everywhere.
+//! becomes a JSON string, in which a line feed takes two bytes and an escape character six. Lists and
+//! logs are cut to the same bound on a laptop, so that what works there works everywhere; what has to
+//! come in one piece, a module, has the bound on Lambda alone, where the object store gives what is
+//! larger.
 
 use super::error::ApiError;
 use axum::body::{Body, HttpBody as _, to_bytes};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
@@ -44,9 +48,13 @@ pub(super) fn fitting(text: &str) -> usize {
 /// How many bytes fit if they are not text.
 pub(super) const BYTES: usize = ROOM / 4 * 3;
 
-/// The answer, or a refusal if it does not fit. Every route keeps its answers small itself: this is
-/// for the case that one does not, which Lambda would answer without a word.
-pub(super) async fn bounded(response: Response) -> Response {
+/// The answer, or a refusal if it is to go through Lambda and does not fit. Every route keeps its
+/// answers small itself: this is for the case that one does not, which Lambda would answer without a
+/// word.
+pub(super) async fn bounded(State(on_lambda): State<bool>, response: Response) -> Response {
+    if !on_lambda {
+        return response;
+    }
     let size = response.body().size_hint().exact();
     if size.is_some_and(|size| size <= SMALL) {
         return response;
@@ -104,10 +112,14 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_does_not_fit_is_refused_in_words() {
         let answer = |kind: &'static str, body: Vec<u8>| ([(CONTENT_TYPE, kind)], body);
-        let status = async |kind, body| bounded(answer(kind, body).into_response()).await.status();
+        let bounded = async |on_lambda, kind, body| {
+            bounded(State(on_lambda), answer(kind, body).into_response()).await.status()
+        };
+        let status = async |kind, body| bounded(true, kind, body).await;
         assert_eq!(status("application/json", vec![b'a'; 4_400_000]).await, 200);
         assert_eq!(status("application/json", vec![b'"'; 4_400_000]).await, 500);
         assert_eq!(status("application/octet-stream", vec![b'"'; BYTES]).await, 200);
         assert_eq!(status("application/octet-stream", vec![b'"'; BYTES + 1]).await, 500);
+        assert_eq!(bounded(false, "application/x-gzip", vec![0; BYTES + 1]).await, 200);
     }
 }

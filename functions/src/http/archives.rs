@@ -1,7 +1,7 @@
 //! Modules that people upload. What is small comes through the API; what is large goes past it, if
 //! the API runs where it cannot take so much.
 
-use super::body::Body;
+use super::body::{self, Body};
 use super::caller::{Deployer, Ids, Viewer};
 use super::error::ApiError;
 use super::refusals::{OfRead, OfWrite};
@@ -66,7 +66,11 @@ async fn put_archive(
              with `POST …/actions/upload-url`",
         ));
     }
-    let bytes = Bytes::from_request(request, &app).await.map_err(|e| too_large(e.status()))?;
+    let bytes = Bytes::from_request(request, &app).await.map_err(|rejection| {
+        let status = rejection.status();
+        let is_large = status == StatusCode::PAYLOAD_TOO_LARGE;
+        if is_large { too_large(status) } else { body::not_whole(&rejection) }
+    })?;
     let actual = hex::encode(Sha256::digest(&bytes));
     if actual != digest.as_str() {
         return Err(ApiError::field("digest", format!("the bytes have the SHA-256 {actual}")));

@@ -74,7 +74,7 @@ async fn logs(
         return Err(ApiError::field("offset", "it is beyond any log"));
     }
     let wait = Duration::from_secs(wait.into());
-    let part = app.follow(caller.org, id, stream, offset, wait).await?;
+    let part = app.follow(&caller, id, stream, offset, wait).await?;
     let part = part.ok_or_else(|| ApiError::not_found("deployment", id))?;
     let headers = [
         (CONTENT_TYPE.as_str(), "application/octet-stream".to_owned()),

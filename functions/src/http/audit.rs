@@ -49,5 +49,6 @@ fn render(of: audit::AuditRecord) -> AuditRecord {
         action: of.action,
         subject: of.subject,
         by_right: of.by_right,
+        details: of.details,
     }
 }

@@ -1,6 +1,7 @@
 //! The JSON body and the query of a request, with the path of whatever is wrong in it.
 
 use super::error::ApiError;
+use super::progress::{BYTES_PER_SECOND, SILENCE, TooSlow};
 use crate::App;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -9,6 +10,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use std::error::Error;
 
 /// A JSON body that was read into `T`, and its bytes.
 #[derive(Clone, Debug)]
@@ -38,18 +40,38 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
             ));
         }
         let bytes =
-            Bytes::from_request(request, app).await.map_err(|rejection| too_large(&rejection))?;
+            Bytes::from_request(request, app).await.map_err(|rejection| unread(&rejection))?;
         Ok(Self { value: parse(&bytes)?, bytes })
     }
 }
 
-fn too_large(rejection: &BytesRejection) -> ApiError {
+fn unread(rejection: &BytesRejection) -> ApiError {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         let limit = super::MAX_BODY / 1024;
         return ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the body has more than {limit} KiB; upload a large module as an archive"),
+            format!(
+                "the body has more than this request takes, which for most is {limit} KiB; upload a large module as an \
+                 archive"
+            ),
         );
+    }
+    not_whole(rejection)
+}
+
+/// Why a body did not come to its end: its sender, or the network.
+pub(super) fn not_whole(rejection: &BytesRejection) -> ApiError {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(rejection);
+    while let Some(error) = cause {
+        if error.is::<TooSlow>() {
+            let message = format!(
+                "the body did not come to its end: nothing of it came for {} s, or less than {BYTES_PER_SECOND} bytes \
+                 a second after the first minute; send it again",
+                SILENCE.as_secs()
+            );
+            return ApiError::new(StatusCode::REQUEST_TIMEOUT, message);
+        }
+        cause = error.source();
     }
     ApiError::new(StatusCode::BAD_REQUEST, "the body could not be read to its end")
 }

@@ -185,16 +185,17 @@ async fn wait(
         }
         given => given.unwrap_or(MAX_WAIT).min(MAX_WAIT),
     };
+    let waiting = app.changes.wait_for(&caller, caller.org, id);
     let look = async || -> Result<Option<_>, ApiError> {
-        let found = app.table.deployment(caller.org, id).await?;
+        let found = waiting.deployment(&app.table).await?;
         let found = found.ok_or_else(|| ApiError::not_found("deployment", id))?;
         Ok(Some(found).filter(|deployment| deployment.status.is_terminal()))
     };
-    let ended = app.changes.until(Duration::from_secs(seconds.into()), look).await?;
+    let ended = waiting.until(Duration::from_secs(seconds.into()), look).await?;
     let ended = ended.ok_or_else(|| {
         ApiError::new(
             StatusCode::REQUEST_TIMEOUT,
-            format!("deployment {id} has not ended within {seconds} s; ask again"),
+            format!("deployment {id} has not ended yet; ask again"),
         )
     })?;
     Ok(Json(render::deployment(&caller.org_id, &ended, None)))

@@ -38,7 +38,8 @@ async fn create(
     let id = fields::id(&mut faults, "id", &body.id);
     let name = fields::display_name_or_id(&mut faults, body.display_name, &body.id);
     let (Some(id), Some(name)) = (id, name) else { return Err(faults.into()) };
-    let made = app.create_env_type(&caller, id, name).await?;
+    let protection = body.deletion_protection.map(Into::into);
+    let made = app.create_env_type(&caller, id, name, protection).await?;
     Ok((StatusCode::CREATED, Json(render(made))))
 }
 
@@ -89,10 +90,10 @@ async fn update(
     Ids((_, id)): Ids<(String, EnvTypeId)>,
     body: Body<EnvironmentTypeUpdateBody>,
 ) -> Result<Json<EnvironmentType>, ApiError> {
-    let mut faults = FieldErrors::default();
-    let name = fields::display_name(&mut faults, body.value.display_name);
-    let Some(name) = name else { return Err(faults.into()) };
-    Ok(Json(render(app.rename_env_type(&caller, &id, &name).await?)))
+    let body = body.value;
+    let protection = body.deletion_protection.map(Into::into);
+    let name = fields::changed_display_name(body.display_name, !protection.is_keep())?;
+    Ok(Json(render(app.update_env_type(&caller, &id, name.as_ref(), protection).await?)))
 }
 
 /// Delete an environment type that nothing uses.
@@ -117,6 +118,7 @@ fn render(of: inventory::EnvironmentType) -> EnvironmentType {
         id: of.id.into(),
         uuid: of.uuid,
         display_name: of.display_name.into(),
+        deletion_protection: of.deletion_protection.map(Into::into),
         created_at: of.created_at,
     }
 }

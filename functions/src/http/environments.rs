@@ -6,20 +6,24 @@ use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging};
 use crate::App;
-use crate::app::environments::{EnvironmentOrder, Removal};
+use crate::app::environments::{EnvironmentOrder, Refresh, Removal};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use canyon_api::environment::{
-    Environment, EnvironmentCreateBody, EnvironmentUpdateBody, RefreshRunnerActionResult,
+    Environment, EnvironmentCreateBody, EnvironmentState, EnvironmentUpdateBody,
+    RefreshRunnerActionResult,
 };
 use canyon_api::page::{Page, PageQuery};
+use canyon_domain::backend::state_location;
+use canyon_domain::environment_state;
 use canyon_domain::field_error::FieldErrors;
-use canyon_domain::ids::{EnvId, ProjectId};
+use canyon_domain::ids::{EnvId, EnvUuid, ProjectId};
 use canyon_domain::inventory::{self, EnvironmentStatus};
 use canyon_domain::principal::Principal;
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -55,7 +59,8 @@ async fn create(
     let (Some(id), Some(env_type), Some(display_name)) = (id, env_type, name) else {
         return Err(faults.into());
     };
-    let order = EnvironmentOrder { id, project, env_type, display_name };
+    let deletion_protection = body.deletion_protection.map(Into::into);
+    let order = EnvironmentOrder { id, project, env_type, display_name, deletion_protection };
     let made = app.create_environment(&caller, order).await?;
     Ok((StatusCode::CREATED, Json(render(made))))
 }
@@ -159,10 +164,12 @@ async fn update(
     Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
     body: Body<EnvironmentUpdateBody>,
 ) -> Result<Json<Environment>, ApiError> {
-    let mut faults = FieldErrors::default();
-    let name = fields::display_name(&mut faults, body.value.display_name);
-    let Some(name) = name else { return Err(faults.into()) };
-    Ok(Json(render(app.rename_environment(&caller, &project, &env, &name).await?)))
+    let body = body.value;
+    let protection = body.deletion_protection.map(Into::into);
+    let name = fields::changed_display_name(body.display_name, !protection.is_keep())?;
+    let changed =
+        app.update_environment(&caller, &project, &env, name.as_ref(), protection).await?;
+    Ok(Json(render(changed)))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -215,6 +222,10 @@ struct RefreshQuery {
     #[serde(default)]
     #[param(required = false, default = false)]
     dry_run: bool,
+    /// Whether the next run may move the environment's state to the storage of the new runner.
+    #[serde(default)]
+    #[param(required = false, default = false)]
+    migrate: bool,
 }
 
 /// Link an environment to the runner that the rules choose now.
@@ -238,9 +249,13 @@ async fn refresh_runner(
     Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
     Params(query): Params<RefreshQuery>,
 ) -> Result<Json<RefreshRunnerActionResult>, ApiError> {
-    let refreshed = app.refresh_runner(&caller, &project, &env, query.dry_run).await?;
-    let runner_id = refreshed.runner.into();
-    Ok(Json(RefreshRunnerActionResult { runner_id, updated: refreshed.updated }))
+    let how = Refresh { dry_run: query.dry_run, migrate: query.migrate };
+    let refreshed = app.refresh_runner(&caller, &project, &env, how).await?;
+    Ok(Json(RefreshRunnerActionResult {
+        runner_id: refreshed.runner.into(),
+        updated: refreshed.updated,
+        moves_state_to: refreshed.moves_state_to,
+    }))
 }
 
 fn render(of: inventory::Environment) -> Environment {
@@ -261,5 +276,23 @@ fn render(of: inventory::Environment) -> Environment {
         status: status.to_owned(),
         status_message: of.status_message,
         runner_id: of.runner_id.into(),
+        state: of.state.map(|state| render_state(&state, of.uuid)),
+        deletion_protection: of.deletion_protection.map(Into::into),
+    }
+}
+
+fn render_state(of: &environment_state::EnvironmentState, env: EnvUuid) -> EnvironmentState {
+    let definition = serde_json::to_string(&of.storage).unwrap_or_default();
+    EnvironmentState {
+        place: state_location(&of.storage, env),
+        storage_type: of.storage.storage_type().to_string(),
+        storage_digest: hex::encode(Sha256::digest(definition)),
+        lineage: of.facts.as_ref().map(|facts| facts.lineage.clone()),
+        serial: of.facts.as_ref().map(|facts| facts.serial),
+        resources: of.facts.as_ref().map(|facts| facts.resources),
+        uncertain: of.doubt.is_some(),
+        reported_by: of.reported.map(|reported| reported.by.0),
+        reported_at: of.reported.map(|reported| reported.at),
+        moves_to: of.may_move_to.as_ref().map(|to| state_location(to, env)),
     }
 }

@@ -173,7 +173,7 @@ impl From<MasterKeyError> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = ErrorBody {
-            error: format!("API-{}", self.status.as_u16()),
+            error: ErrorBody::code_of(self.status.as_u16()),
             message: self.message,
             details: self.details,
             request_id: RequestId::current(),

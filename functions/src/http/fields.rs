@@ -29,3 +29,19 @@ pub(super) fn display_name_or_id(
         None => Some(DisplayName::from_id(id)),
     }
 }
+
+/// The display name of a change that may leave it out when it changes something else.
+pub(super) fn changed_display_name(
+    text: Option<String>,
+    changes_more: bool,
+) -> Result<Option<DisplayName>, FieldErrors> {
+    let mut faults = FieldErrors::default();
+    let name = match text {
+        Some(text) => display_name(&mut faults, text),
+        None => None,
+    };
+    if name.is_none() && !changes_more && faults.is_empty() {
+        faults.add("display_name", "is required when nothing else is changed");
+    }
+    faults.into_result(name)
+}

@@ -59,6 +59,8 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<Order, ApiError> {
         module: body.module,
         priority: body.priority.unwrap_or_default(),
         agent,
+        accept_state: body.accept_state,
+        max_deletions: body.max_deletions,
         rollback_to: body.rollback_to_deployment_id.map(DeploymentId),
         encrypted_outputs_recipient: body.encrypted_outputs_recipient,
         encrypted_logs_recipient: body.encrypted_logs_recipient,

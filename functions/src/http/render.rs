@@ -26,6 +26,7 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         status: of.status.as_str().to_owned(),
         status_message: of.message.clone(),
         metrics: metrics(of),
+        refused_deletions: of.refused_deletions,
         runner_id: of.runner.to_string(),
         manifest: None,
         waiting: None,
@@ -49,7 +50,7 @@ pub(super) fn deployment(
 
 fn metrics(of: &deployment::Deployment) -> DeploymentMetrics {
     DeploymentMetrics {
-        num_tf_resources: of.counts.map(|counts| counts.total),
+        num_tf_resources: of.counts.and_then(|counts| counts.total),
         num_tf_resources_added: of.counts.map(|counts| counts.added),
         num_tf_resources_removed: of.counts.map(|counts| counts.removed),
         num_tf_resources_changed: of.counts.map(|counts| counts.changed),

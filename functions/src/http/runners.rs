@@ -119,16 +119,17 @@ async fn update(
     Ids((_, id)): Ids<(String, RunnerId)>,
     body: Body<RunnerUpdateBody>,
 ) -> Result<Json<Runner>, ApiError> {
-    let (disabled, patch) = (body.value.disabled, patch(body.value));
+    let (disabled, migrate) = (body.value.disabled, body.value.migrate);
+    let patch = patch(body.value);
     let changes_more = patch.as_object().is_some_and(|parts| !parts.is_empty());
     let changed = match disabled {
         Some(disabled) => {
             if changes_more {
-                app.update_runner(&caller, &id, &patch).await?;
+                app.update_runner(&caller, &id, &patch, migrate).await?;
             }
             app.switch_runner(&caller, &id, disabled).await?
         }
-        None => app.update_runner(&caller, &id, &patch).await?,
+        None => app.update_runner(&caller, &id, &patch, migrate).await?,
     };
     Ok(Json(render(&caller.org_id, changed)?))
 }

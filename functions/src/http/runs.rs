@@ -8,12 +8,14 @@ use crate::App;
 use crate::app::{Source, foreign_path};
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION};
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, extract::DefaultBodyLimit};
+use canyon_api::archive::GZIP;
 use canyon_api::attempt::{
-    ClaimBody, Claimed, DEPLOYMENT_TOKEN, DeploymentResultsUpdateBody, ReportAnswer, ReportBody,
+    ClaimBody, Claimed, DEPLOYMENT_TOKEN, DeploymentResultsUpdateBody, JOB_FORMAT, RESULT_OF,
+    ReportAnswer, ReportBody, result_of,
 };
 use canyon_api::error::ErrorBody;
 use canyon_domain::attempt::SecretHash;
@@ -26,13 +28,19 @@ use utoipa_axum::routes;
 /// The most that a report or result may have: several pieces of streams, and outputs.
 const MAX_REPORT: usize = 2 * 1024 * 1024;
 
+/// The most that is read for a token which may not be good: a claim, and reports with nothing to ship.
+const SMALL_BODY: u64 = 4 * 1024;
+
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
+    let claims = OpenApiRouter::new()
         .routes(routes!(claim))
+        .layer(DefaultBodyLimit::max(usize::try_from(SMALL_BODY).unwrap_or(usize::MAX)));
+    OpenApiRouter::new()
         .routes(routes!(report))
         .routes(routes!(results))
         .routes(routes!(bundle))
         .layer(DefaultBodyLimit::max(MAX_REPORT))
+        .merge(claims)
 }
 
 /// A runner that shows the token of an attempt; whether it is good is asked with the deployment.
@@ -43,9 +51,9 @@ pub(super) struct Run {
 
 impl FromRequestParts<App> for Run {
     type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         match presented(parts)? {
-            Presented::Job(of, token) => Ok(Self { of, token }),
+            Presented::Job(of, token) => Self::shown(of, token, parts, app).await,
             Presented::Api(_)
             | Presented::Claim(..)
             | Presented::Read(..)
@@ -55,6 +63,20 @@ impl FromRequestParts<App> for Run {
 }
 
 impl Run {
+    /// What shows the token of a run. A large body is read only for one that is good; a small one costs less than
+    /// this look at the deployment, which is taken again with the body.
+    async fn shown(
+        of: AttemptRef,
+        token: SecretHash,
+        parts: &Parts,
+        app: &App,
+    ) -> Result<Self, ApiError> {
+        if !has_small_body(parts) {
+            app.prove(of, &token).await?;
+        }
+        Ok(Self { of, token })
+    }
+
     /// The path must name what the token is for.
     pub(super) fn is_for(
         &self,
@@ -79,18 +101,29 @@ pub(super) enum Speaker {
 
 impl FromRequestParts<App> for Speaker {
     type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         // Whoever polls may show the token of that beside it.
         let header = parts.headers.get(DEPLOYMENT_TOKEN).and_then(|value| value.to_str().ok());
         let shown = header.and_then(bearer::parse).map_or_else(|| presented(parts), Ok)?;
         match shown {
-            Presented::Job(of, token) => Ok(Self::Run(Run { of, token })),
-            Presented::Watch(of, token) => Ok(Self::Watcher(Run { of, token })),
+            Presented::Job(of, token) => Run::shown(of, token, parts, app).await.map(Self::Run),
+            Presented::Watch(of, token) => {
+                if !has_small_body(parts) {
+                    app.prove_watcher(of, &token).await?;
+                }
+                Ok(Self::Watcher(Run { of, token }))
+            }
             Presented::Api(_) | Presented::Claim(..) | Presented::Read(..) => {
                 Err(ApiError::unauthorized())
             }
         }
     }
+}
+
+/// Whether the body says that it is small.
+fn has_small_body(parts: &Parts) -> bool {
+    let length = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    length.and_then(|length| length.parse().ok()).is_some_and(|length: u64| length <= SMALL_BODY)
 }
 
 /// A claim code.
@@ -111,6 +144,18 @@ impl FromRequestParts<App> for Code {
     }
 }
 
+/// The newest format of jobs that a runner understands.
+struct JobFormat(u32);
+
+impl FromRequestParts<App> for JobFormat {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        let Some(value) = parts.headers.get(JOB_FORMAT) else { return Ok(Self(1)) };
+        let number = value.to_str().ok().and_then(|text| text.parse().ok());
+        number.map(Self).ok_or_else(|| ApiError::field(JOB_FORMAT, "a number from 1 on"))
+    }
+}
+
 /// Claim an attempt. Of many runners that were started for it, one goes on.
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/claim",
     tag = "Run", operation_id = "claimAttempt",
@@ -118,6 +163,9 @@ impl FromRequestParts<App> for Code {
         ("orgId" = String, Path, description = "The organization."),
         ("deploymentId" = String, Path, description = "The deployment."),
         ("number" = u32, Path, description = "The attempt."),
+        ("canyon-job-format" = Option<u32>, Header,
+         description = "The newest format of jobs that the runner understands; 1 without it. A job that needs a newer \
+                        one ends as failed (`config`), and the answer is 409."),
     ),
     request_body = ClaimBody,
     responses(
@@ -127,6 +175,7 @@ impl FromRequestParts<App> for Code {
 async fn claim(
     State(app): State<App>,
     code: Code,
+    JobFormat(job_format): JobFormat,
     Ids((_, id, number)): Ids<(String, DeploymentId, u32)>,
     body: Body<ClaimBody>,
 ) -> Result<Json<Claimed>, ApiError> {
@@ -143,7 +192,8 @@ async fn claim(
     if host.is_some_and(|host| !(1..=253).contains(&host.len()) || !host.bytes().all(in_name)) {
         return Err(ApiError::field("host", "1 to 253 letters, digits, `-`, `_` and `.`"));
     }
-    app.claim(code.of, &code.hash, Claimant { drawn: claimant, host }).await.map(Json)
+    let claimant = Claimant { drawn: claimant, host, job_format };
+    app.claim(code.of, &code.hash, claimant).await.map(Json)
 }
 
 /// Say that the run lives, and ship what was written.
@@ -180,7 +230,10 @@ async fn report(
     ),
     request_body = DeploymentResultsUpdateBody,
     responses(
-        (status = 204, description = "Heard."),
+        (status = 204, description = "Taken.",
+         headers(("canyon-result-of" = String, description = "Of which attempt: the deployment's id, \
+                  `/` and the attempt's number. An answer without it is not Canyon's: send the \
+                  result again."))),
         OfRun,
     ))]
 async fn results(
@@ -188,18 +241,21 @@ async fn results(
     speaker: Speaker,
     Ids((_, id)): Ids<(String, DeploymentId)>,
     body: Body<DeploymentResultsUpdateBody>,
-) -> Result<StatusCode, ApiError> {
-    match speaker {
+) -> Result<impl IntoResponse, ApiError> {
+    let of = match speaker {
         Speaker::Run(run) => {
             run.is_for(id, None)?;
             app.take_result(run.of, &run.token, &body.value).await?;
+            run.of
         }
         Speaker::Watcher(watcher) => {
             watcher.is_for(id, None)?;
             app.take_word_of_failure(watcher.of, &watcher.token, &body.value).await?;
+            watcher.of
         }
-    }
-    Ok(StatusCode::NO_CONTENT)
+    };
+    let acknowledged = [(RESULT_OF, result_of(of.deployment, of.number))];
+    Ok((StatusCode::NO_CONTENT, acknowledged))
 }
 
 /// Fetch the module: the uploaded archive, or the inline text as an archive. One from git is
@@ -229,7 +285,7 @@ async fn bundle(
 ) -> Result<Response, ApiError> {
     run.is_for(id, None)?;
     Ok(match app.source_archive(run.of, &run.token).await? {
-        Source::Bytes(archive) => ([(CONTENT_TYPE, "application/x-gzip")], archive).into_response(),
+        Source::Bytes(archive) => ([(CONTENT_TYPE, GZIP)], archive).into_response(),
         Source::At(address) => {
             let headers = [(LOCATION, address.as_str()), (CACHE_CONTROL, "no-store")];
             (StatusCode::TEMPORARY_REDIRECT, headers).into_response()

@@ -161,6 +161,8 @@ async fn every_word_of_a_former_session_said_again_in_any_order_changes_nothing(
         assert_eq!(say(&api, &token, path, body.clone()).await.0, 200, "{path}");
     }
     let second = open(&api, &token, "berlin", "b").await;
+    let poll = json!({ "running": 1, "wait_seconds": 0 });
+    assert_eq!(say(&api, &token, &format!("berlin/sessions/{second}/poll"), poll).await.0, 200);
     let mut wanted = job(&api, &key).await.unwrap();
     wanted.want(Wish::Forget);
     wanted.version += 1;

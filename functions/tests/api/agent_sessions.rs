@@ -1,6 +1,6 @@
 //! Openings of an agent's sessions: each counts once, however often it is said and however late.
 
-use crate::agent_world::{Key, code, far, far_away, open, opening, order, say, token, view};
+use crate::agent_world::{Key, code, far, far_away, job, open, opening, order, say, token, view};
 use crate::harness::{Answer, Api};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -51,9 +51,11 @@ async fn a_late_opening_of_a_former_process_is_refused_and_the_living_one_goes_o
     let token = token(&api, json!({})).await;
     let former = ["a", "b", "c"];
     for instance in former {
-        open(&api, &token, "berlin", instance).await;
+        let session = open(&api, &token, "berlin", instance).await;
+        assert_eq!(polls(&api, &token, session, 0).await.0, 200);
     }
     assert_eq!(open(&api, &token, "berlin", "living").await, 4);
+    assert_eq!(polls(&api, &token, 4, 0).await.0, 200);
     let before = view(&api, "berlin").await;
     for instance in former.iter().chain(&former) {
         let late = opens(&api, &token, instance).await;
@@ -70,11 +72,105 @@ async fn a_late_opening_of_a_former_process_is_refused_and_the_living_one_goes_o
 }
 
 #[tokio::test]
+async fn an_opening_of_a_process_that_is_dead_puts_out_no_process_that_lives() {
+    let api = far_away().await;
+    let token = token(&api, json!({})).await;
+    let living = open(&api, &token, "berlin", "living").await;
+    let (_, key) = order(&api).await;
+    polls(&api, &token, living, 0).await;
+    let jobs = json!({ "jobs": [key] });
+    say(&api, &token, &format!("berlin/sessions/{living}/take"), jobs).await;
+    let (before, held) = (view(&api, "berlin").await, job(&api, &key).await);
+
+    // Held back on the way, and delivered when its process is dead; one of them again and again.
+    for (round, instance) in ["dead", "dead", "another", "dead"].into_iter().enumerate() {
+        let mut late = opening(instance);
+        late["labels"] = json!({ "late": "yes" });
+        let (status, opened) = say(&api, &token, "berlin/sessions", late).await;
+        assert_eq!((status, &opened["held"][0]["job"]), (201, &key), "{round}: {opened}");
+        assert_eq!(
+            (view(&api, "berlin").await, job(&api, &key).await),
+            (before.clone(), held.clone())
+        );
+    }
+    assert_eq!(polls(&api, &token, living, 1).await.0, 200, "it goes on");
+    // However long it is silent: it has not left.
+    api.clock.advance(Duration::from_mins(5));
+    opens(&api, &token, "late").await;
+    assert_eq!(polls(&api, &token, living, 1).await.0, 200);
+    assert_eq!(view(&api, "berlin").await["session"]["number"], living);
+}
+
+#[tokio::test]
+async fn the_first_request_of_a_newer_process_makes_the_jobs_its_own_and_ends_the_older_session() {
+    let api = far_away().await;
+    let token = token(&api, json!({})).await;
+    let older = open(&api, &token, "berlin", "older").await;
+    let (_, key) = order(&api).await;
+    polls(&api, &token, older, 0).await;
+    let jobs = json!({ "jobs": [key] });
+    say(&api, &token, &format!("berlin/sessions/{older}/take"), jobs).await;
+    let newer = open(&api, &token, "berlin", "newer").await;
+    opens(&api, &token, "dead").await;
+    assert_eq!(job(&api, &key).await.unwrap().taken.unwrap().session, older);
+
+    // Whichever request is the first.
+    let alive = json!({ "job": key, "observation": { "state": "alive" } });
+    let path = format!("berlin/sessions/{newer}/reports");
+    let said = say(&api, &token, &path, json!({ "reports": [alive] })).await;
+    assert_eq!(said, (200, json!({})));
+    assert_eq!(job(&api, &key).await.unwrap().taken.unwrap().session, newer);
+    let refused = polls(&api, &token, older, 1).await;
+    assert_eq!(code(&refused), (409, "session_superseded"));
+    assert_eq!(refused.1["details"]["standby"], true);
+    assert_eq!(polls(&api, &token, newer, 1).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_process_that_leaves_before_it_has_spoken_ends_no_other_session() {
+    let api = far_away().await;
+    let token = token(&api, json!({})).await;
+    let living = open(&api, &token, "berlin", "living").await;
+    polls(&api, &token, living, 0).await;
+    let hasty = open(&api, &token, "berlin", "hasty").await;
+    let leave = format!("/agents/berlin/sessions/{hasty}");
+    assert_eq!(api.call_as(&token, Method::DELETE, &leave, None).await.0, 204);
+    assert_eq!(code(&polls(&api, &token, hasty, 0).await), (409, "session_superseded"));
+    assert_eq!(polls(&api, &token, living, 0).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_process_that_stands_by_gets_a_session_once_the_other_one_has_left_or_is_silent() {
+    let api = far_away().await;
+    let token = token(&api, json!({})).await;
+    let standby = async |instance: &str| {
+        let mut body = opening(instance);
+        body["standby"] = json!(true);
+        say(&api, &token, "berlin/sessions", body).await
+    };
+    assert_eq!(open(&api, &token, "berlin", "living").await, 1);
+    let refused = standby("waits").await;
+    assert_eq!(code(&refused), (409, "session_superseded"));
+    assert_eq!(refused.1["details"]["standby"], true);
+    api.clock.advance(Duration::from_secs(61));
+    let (status, opened) = standby("waits").await;
+    assert_eq!((status, &opened["session"]), (201, &json!(2)), "{opened}");
+    // It was only silent, and is back first.
+    assert_eq!(polls(&api, &token, 1, 0).await.0, 200);
+    assert_eq!(code(&standby("waits still").await), (409, "session_superseded"));
+    assert_eq!(api.call_as(&token, Method::DELETE, "/agents/berlin/sessions/1", None).await.0, 204);
+    let number = standby("waits still").await.1["session"].as_u64().unwrap();
+    assert_eq!(polls(&api, &token, number, 0).await.0, 200);
+    assert_eq!(view(&api, "berlin").await["session"]["number"], number);
+}
+
+#[tokio::test]
 async fn an_agent_as_earlier_versions_stored_it_goes_on_and_opens_the_next_session() {
     let api = far_away().await;
     let token = token(&api, json!({})).await;
     open(&api, &token, "berlin", "a").await;
     let session = open(&api, &token, "berlin", "b").await;
+    assert_eq!(polls(&api, &token, session, 0).await.0, 200);
     let (org, table) = (api.ours.uuid, &api.app.table);
     let mut agent = table.agent(org, &"berlin".parse().unwrap()).await.unwrap().unwrap();
     agent.session.as_mut().unwrap().before.clear();
@@ -86,6 +182,7 @@ async fn an_agent_as_earlier_versions_stored_it_goes_on_and_opens_the_next_sessi
 
     assert_eq!(open(&api, &token, "berlin", "b").await, session);
     assert_eq!(open(&api, &token, "berlin", "c").await, session + 1);
+    assert_eq!(polls(&api, &token, session + 1, 0).await.0, 200);
     assert_eq!(code(&opens(&api, &token, "b").await), (409, "session_superseded"));
 }
 
@@ -111,6 +208,9 @@ async fn whoever_polls_by_the_key_of_a_runner_comes_back_after_each_agent_of_tha
         body["public_key"] = json!(key.pem());
         let opened = say(&api, &key.token(&api, "far"), "far/sessions", body).await;
         assert_eq!(opened.1["session"], 2 * round + 2, "{}", opened.1);
+        let path = format!("far/sessions/{}/poll", 2 * round + 2);
+        let body = json!({ "running": 0, "wait_seconds": 0 });
+        assert_eq!(say(&api, &key.token(&api, "far"), &path, body).await.0, 200);
         assert_eq!(polls().await, 409, "the agent is connected");
         api.clock.advance(Duration::from_secs(61));
     }

@@ -182,6 +182,28 @@ async fn a_token_for_other_agents_does_not_inherit_what_an_administrator_has_sai
 }
 
 #[tokio::test]
+async fn an_agent_is_no_more_than_the_labels_of_its_token_say() {
+    let api = far_away().await;
+    let token = Token::new(&api, json!({ "labels": { "team": "blue" } })).await;
+    let mut body = opening("a");
+    body["runner"] = Value::Null;
+    body["labels"] = json!({ "team": "red", "env": "prod" });
+    body["run_untagged_jobs"] = json!(true);
+    let (status, opened) = say(&api, &token.secret, "berlin/sessions", body).await;
+    assert_eq!(status, 201, "{opened}");
+    let seen = view(&api, "berlin").await;
+    assert_eq!(
+        (&seen["labels"], &seen["run_untagged_jobs"]),
+        (&json!({ "team": "blue" }), &json!(false))
+    );
+    let warnings = opened["warnings"].to_string();
+    assert!(
+        warnings.contains("`labels`") && warnings.contains("`run_untagged_jobs`"),
+        "{warnings}"
+    );
+}
+
+#[tokio::test]
 async fn where_no_runner_bounds_a_token_its_labels_say_as_which_agents_it_goes_on() {
     let api = far_away().await;
     let of = async |team: &str| Token::new(&api, json!({ "labels": { "team": team } })).await;

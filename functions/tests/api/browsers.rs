@@ -10,7 +10,7 @@ const CONSOLE: &str = "https://console.example.org";
 async fn with_console() -> Api {
     let allowed_origins = vec![CONSOLE.parse().unwrap(), "http://localhost:5173".parse().unwrap()];
     let mut api = Api::start().await;
-    api.serve_again(|app| app, &HttpSettings { allowed_origins }).await;
+    api.serve_again(|app| app, &HttpSettings { allowed_origins, ..HttpSettings::default() }).await;
     api
 }
 

@@ -34,6 +34,7 @@ async fn change(api: &Api, how: impl Fn(&mut Environment)) {
         action: "test.change".to_owned(),
         subject: "the test".to_owned(),
         by_right: "canyon".to_owned(),
+        details: Vec::new(),
     };
     assert_eq!(api.app.table.save_environment(org, &found, &record).await.unwrap(), Saved::Yes);
 }

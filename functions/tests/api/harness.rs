@@ -24,6 +24,7 @@ use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -81,7 +82,10 @@ impl Api {
 
     pub(crate) async fn start_with(serves_local_runners: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let embedded = Embedded::open(&folder.path().join("canyon.db"), Arc::new(|| {})).unwrap();
+        let changes = Changes::new(Duration::from_millis(200));
+        let hints = changes.clone();
+        let on_write = Arc::new(move |request: &[u8]| hints.written(request));
+        let embedded = Embedded::open_telling(&folder.path().join("canyon.db"), on_write).unwrap();
         let table = Table::new(embedded.client(), "canyon");
         table.ensure().await.unwrap();
         let clock = Arc::new(TestClock(Mutex::new("2026-01-15T12:00:00Z".parse().unwrap())));
@@ -99,7 +103,7 @@ impl Api {
             master_keys: Arc::new(MasterKeys::known(MasterKey::new(&[7; 32]).unwrap())),
             issuer: Arc::new(issuer),
             operator: Some(bearer::hash(OPERATOR)),
-            changes: Changes::new(Duration::from_millis(200)),
+            changes,
             sign_ins: Arc::new(SignIns::new(PrivateIssuers::default(), clock.clone())),
             authenticated: Recent::default(),
             agents: AgentDesk::default(),
@@ -110,6 +114,7 @@ impl Api {
         };
         let router = http::router(app.clone(), &HttpSettings::default());
         // Ends with the test's runtime.
+        let router = router.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, router).await });
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { url, app, clock, ours, theirs, http, _folder: folder }
@@ -125,6 +130,7 @@ impl Api {
         self.url = format!("http://{}", listener.local_addr().unwrap());
         self.app = change(self.app.clone());
         let router = http::router(self.app.clone(), settings);
+        let router = router.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, router).await });
     }
 
@@ -279,6 +285,7 @@ async fn organization(table: &Table, clock: &TestClock, id: &str) -> Org {
         action: action.to_owned(),
         subject: "the test".to_owned(),
         by_right: "canyon".to_owned(),
+        details: Vec::new(),
     };
     let (admin, stored) = token(Role::Admin, id == "our-org");
     let by = stored.principal.id;

@@ -155,6 +155,13 @@ async fn a_canyon_without_a_machine_of_its_own_refuses_local_runners() {
     let api = Api::start_with(false).await;
     let refused = api.post("/runners", local_runner("mine")).await;
     assert_eq!((refused.0, faults(&refused)), (400, vec!["runner_configuration.type"]));
+    // Nor does one that agents launch become its own.
+    let mut runner = local_runner("far");
+    runner["runner_configuration"]["agents"] = json!({ "ids": ["a"] });
+    api.make("/runners", runner).await;
+    let change = json!({ "runner_configuration": { "agents": null } });
+    let refused = api.patch("/runners/far", change).await;
+    assert_eq!((refused.0, faults(&refused)), (400, vec!["runner_configuration.type"]));
 }
 
 #[tokio::test]

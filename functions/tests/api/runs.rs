@@ -2,8 +2,7 @@
 
 use crate::harness::{Api, faults};
 use crate::job::{
-    CODE, Job, claim, deploy, environment, furnished, launch, lose, order, piece, raw, request,
-    stored,
+    CODE, Job, deploy, environment, furnished, launch, lose, piece, raw, request, stored,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,13 +12,10 @@ use reqwest::Method;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use std::io::Read as _;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const CLAIMANT: &str = "claimant-number-one";
-
 /// `secret` with its last random bytes changed.
-fn forged(secret: &str) -> String {
+pub(crate) fn forged(secret: &str) -> String {
     let (start, end) = secret.split_at(secret.len() - 4);
     format!("{start}{}", if end == "AAAA" { "BBBB" } else { "AAAA" })
 }
@@ -35,55 +31,17 @@ async fn log(api: &Api, id: &str, offset: u64, wait: u32) -> (Vec<u8>, String, b
 }
 
 #[tokio::test]
-async fn of_twenty_claimants_one_goes_on_and_a_wrong_code_opens_nothing() {
-    let api = Arc::new(furnished().await);
-    let (id, other) = (deploy(&api).await, deploy(&api).await);
-    let code = launch(&api, &id).await;
-    assert_eq!(claim(&api, &id, 1, &forged(&code), CLAIMANT).await.0, 401);
-    assert_eq!(claim(&api, &id, 1, &api.ours.admin, CLAIMANT).await.0, 401);
-    assert_eq!(claim(&api, &other, 1, &code, CLAIMANT).await.0, 404, "for another deployment");
-    assert_eq!(claim(&api, &id, 2, &code, CLAIMANT).await.0, 404, "for another attempt");
-    assert_eq!(faults(&claim(&api, &id, 1, &code, "short").await), ["claimant"]);
-    assert_eq!(stored(&api, &id).await.status, Status::Launching);
-
-    let mut claims = tokio::task::JoinSet::new();
-    for n in 0..20 {
-        let (api, id, code) = (Arc::clone(&api), id.clone(), code.clone());
-        claims.spawn(async move { claim(&api, &id, 1, &code, &format!("claimant-{n:08}")).await });
-    }
-    let mut statuses = Vec::new();
-    while let Some(answer) = claims.join_next().await {
-        let (status, body) = answer.unwrap();
-        assert!(status == 200 || !body.to_string().contains("cyj_"), "{body}");
-        statuses.push(status);
-    }
-    statuses.sort_unstable();
-    assert_eq!((statuses[0], &statuses[1..]), (200, [409; 19].as_slice()));
-    lose(&api, &id).await;
-    assert_eq!(claim(&api, &id, 1, &code, CLAIMANT).await.0, 409, "it is over");
-    assert_eq!(
-        claim(&api, &id, 1, &forged(&code), CLAIMANT).await.0,
-        401,
-        "who guesses learns nothing"
-    );
-}
-
-#[tokio::test]
-async fn a_claimant_whose_answer_was_lost_gets_a_new_token_and_the_old_one_dies() {
+async fn a_result_counts_even_if_what_it_says_of_the_state_cannot_be_kept() {
     let api = furnished().await;
-    let id = deploy(&api).await;
-    let code = launch(&api, &id).await;
-    let (_, first) = claim(&api, &id, 1, &code, CLAIMANT).await;
-    let (status, second) = claim(&api, &id, 1, &code, CLAIMANT).await;
-    assert_eq!((status, &second["job"]), (200, &first["job"]));
-    assert_eq!(first["job"]["bundle"]["module"], order()["module"]);
-    let report = async |claimed: &Value| {
-        let token = claimed["token"].as_str().unwrap().to_owned();
-        Job { id: id.clone(), number: 1, token }.report(&api, "init", json!([])).await.0
-    };
-    assert_eq!((report(&first).await, report(&second).await), (401, 200));
-    api.clock.advance(Duration::from_mins(2));
-    assert_eq!(claim(&api, &id, 1, &code, CLAIMANT).await.0, 409, "much later it is no repeat");
+    let job = Job::start(&api).await;
+    let state = json!({ "lineage": "", "serial": 1, "resources": 1, "addresses": [] });
+    let outputs = json!({ "x": { "value": 1, "sensitive": false } });
+    let body = json!({ "status": "success", "plain_outputs": outputs, "state": state });
+    let (status, answer) = job.result(&api, body).await;
+    assert_eq!(status, 204, "{answer}");
+    let after = stored(&api, &job.id).await;
+    assert_eq!((after.status.to_string().as_str(), after.kept.outputs), ("succeeded", true));
+    assert_eq!(after.state, None);
 }
 
 #[tokio::test]
@@ -122,6 +80,30 @@ async fn a_token_opens_its_own_run_and_nothing_else() {
     tar.entries().unwrap().next().unwrap().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, CODE);
     assert_eq!(stored(&api, &other).await.status, Status::Queued);
+}
+
+#[tokio::test]
+async fn the_body_of_a_token_that_is_not_good_is_not_even_parsed() {
+    let api = furnished().await;
+    let job = Job::start(&api).await;
+    let (report, results) = (
+        format!("/deployments/{}/attempts/1/report", job.id),
+        format!("/deployments/{}/results", job.id),
+    );
+    let no_json = "[".repeat(1024 * 1024);
+    for (token, status) in [(&forged(&job.token), 401), (&job.token, 400)] {
+        for path in [&report, &results] {
+            let sent = request(&api, token, Method::POST, path).body(no_json.clone());
+            assert_eq!(raw(sent).await.status, status, "{path}");
+        }
+    }
+    // A claim is short, so no more is read.
+    job.succeed(&api).await;
+    let id = deploy(&api).await;
+    let code = launch(&api, &id).await;
+    let path = format!("/deployments/{id}/attempts/1/claim");
+    let claim = request(&api, &code, Method::POST, &path);
+    assert_eq!(raw(claim.body("x".repeat(5_000))).await.status, 413);
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@ use canyon_domain::{
     ids::{DeploymentId, EnvId, ProjectId},
 };
 use jiff::Timestamp;
+#[cfg(any(feature = "docker", feature = "ecs", feature = "kubernetes"))]
+use secrecy::ExposeSecret as _;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 
@@ -41,6 +43,23 @@ pub struct Launch {
     /// When the attempt was written, or taken up by an agent. A platform that forgets what it started
     /// is not asked again long after that.
     pub launched_at: Timestamp,
+}
+
+/// Makes the runner write its log on its standard output too, which is all that a platform keeps of a
+/// container that was killed. `canyon-runner` reads it (`settings.rs`): neither crate may depend on
+/// the other.
+#[cfg(any(feature = "docker", feature = "ecs", feature = "kubernetes"))]
+const LOG_TO_STDOUT: &str = "CANYON_LOG_TO_STDOUT";
+
+#[cfg(any(feature = "docker", feature = "ecs", feature = "kubernetes"))]
+impl Launch {
+    /// The variables of a job that runs in a container. Every kind whose jobs are containers takes
+    /// these, and the kind `local` takes [`Launch::environment`]: it reads the log from the job's folder.
+    pub(crate) fn container_environment(&self) -> impl Iterator<Item = (&str, &str)> {
+        let given = self.environment.iter();
+        let given = given.map(|(name, value)| (name.as_str(), value.expose_secret()));
+        given.chain([(LOG_TO_STDOUT, "1")])
+    }
 }
 
 /// The answer to a start, with the platform's name of the job if there is one.

@@ -18,16 +18,19 @@
 
 mod folder;
 mod process;
+mod protection;
+mod records;
 mod remains;
 mod spawn;
 mod tree;
 mod watch;
 
+pub use protection::protect_this_process;
 pub use spawn::inherited_environment;
 
 use crate::{
-    DispatchError, Dispatcher, JobRef, Launch, Platform, Remains, Started, StopMode, TailStream,
-    Target,
+    DispatchError, Dispatcher, JobRef, Launch, Platform, Remains, Started, StopMode, TAIL_LIMIT,
+    TailStream, Target,
 };
 use async_trait::async_trait;
 use canyon_domain::{deadline::Observation, failure::FailureClass};
@@ -171,7 +174,8 @@ impl Dispatcher for LocalDispatcher {
         };
         let path = self.folder(job).file("work").join(name);
         blocking(move || {
-            remains::read_from(&path, offset).map_err(|error| refused("read", &path, &error))
+            records::read_from(&path, offset, TAIL_LIMIT)
+                .map_err(|error| refused("read", &path, &error))
         })
         .await?
     }

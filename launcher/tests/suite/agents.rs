@@ -82,7 +82,7 @@ impl Far {
             },
         }))
         .unwrap();
-        self.world.table.create_agent(self.org, &agent, &record()).await.unwrap();
+        self.world.table.create_agent(self.org, &agent, Some(&record())).await.unwrap();
         agent
     }
 

@@ -11,4 +11,5 @@ mod fairness;
 mod farewell;
 mod platform;
 mod profiles;
+mod stop;
 mod world;

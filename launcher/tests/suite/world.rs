@@ -7,7 +7,7 @@ use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
-use canyon_domain::job::{Bundle, LogLevel, Module};
+use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_domain::seam::{Clock, Entropy as _};
 use canyon_domain::turn::Turns;
@@ -65,6 +65,7 @@ pub(crate) fn record() -> AuditRecord {
         action: "test.change".to_owned(),
         subject: "projects/shop".to_owned(),
         by_right: "admin".to_owned(),
+        details: Vec::new(),
     }
 }
 
@@ -104,6 +105,7 @@ impl World {
             id: "testing".parse().unwrap(),
             uuid: Uuid::now_v7(),
             display_name: DisplayName::from_id("testing"),
+            deletion_protection: None,
             created_at: now,
         };
         let project = Project {
@@ -187,6 +189,7 @@ fn runner(now: Timestamp) -> RunnerRecord {
         definition: definition.unwrap().to_value().to_string(),
         sealed_secrets: None,
         disabled: false,
+        former_storages: Vec::new(),
         created_at: now,
         updated_at: now,
         version: 1,
@@ -209,6 +212,8 @@ fn environment(name: &str, now: Timestamp) -> Environment {
         turns: Turns::default(),
         applied: None,
         applied_before: None,
+        state: None,
+        deletion_protection: None,
         removed_by: None,
         version: 1,
     }
@@ -226,6 +231,8 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         rollback_to: None,
         priority: canyon_domain::deployment::Priority::Normal,
         agent: None,
+        accept_state: false,
+        max_deletions: None,
         created_at: now,
         created_by: PrincipalId(Uuid::from_u128(9)),
         status: Status::Queued,
@@ -234,6 +241,8 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         attempts: Vec::new(),
         cancel: None,
         counts: None,
+        state: None,
+        refused_deletions: None,
         kept: Kept::default(),
         completed_at: None,
         version: 1,
@@ -244,7 +253,7 @@ fn bundle() -> Bundle {
     let module = Module {
         source: "inline".parse().unwrap(),
         source_code: Some(String::new()),
-        inputs: serde_json::Map::new(),
+        inputs: Inputs::new(),
     };
     Bundle {
         module,

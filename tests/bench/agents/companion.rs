@@ -67,6 +67,7 @@ impl Companion {
             run_untagged_jobs: None,
             runner: runner.parse().ok(),
             reserved: false,
+            standby: false,
             concurrency: 4,
             public_key: None,
             found: Vec::new(),
@@ -127,13 +128,18 @@ impl Companion {
             outputs: None,
             error: None,
             tf_resource_counts: None,
+            state: None,
+            refused_deletions: None,
             metadata: None,
+            phase: None,
+            untouched: false,
             failure: None,
             plain_outputs: BTreeMap::new(),
             orphans: Vec::new(),
             chunks: Vec::new(),
         };
-        self.client.with_token(claimed.token.into()).post_result(&deployment, &result).await
+        let client = self.client.with_token(claimed.token.into());
+        client.post_result(&deployment, taken.job.attempt, &result).await
     }
 }
 

@@ -17,6 +17,11 @@ const ROLE: &str = "canyon-runner";
 const CLUSTER: &str = "jobs";
 const SUBNET: &str = "subnet-0a1b2c3d";
 const SECURITY_GROUP: &str = "sg-0a1b2c3d";
+/// A secret of the account, and its value.
+pub(crate) const SECRET: [&str; 2] = [
+    "arn:aws:secretsmanager:eu-central-1:123456789012:secret:jobs/database-AbCdEf",
+    "kept-by-secrets-manager",
+];
 const LOG_GROUP: &str = "/canyon/jobs";
 /// Where states lie.
 const BUCKET: &str = "states";
@@ -148,6 +153,7 @@ pub(crate) fn trusting(trust: &Value) -> Value {
                 "subnets": { SUBNET: { "az": "a" } },
                 "security_groups": [SECURITY_GROUP],
                 "log_groups": [LOG_GROUP],
+                "secrets": { SECRET[0]: SECRET[1] },
             },
         } },
         "ecs": behaviour(),

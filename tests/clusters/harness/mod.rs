@@ -12,6 +12,8 @@ pub(crate) mod kinds;
 pub(crate) mod module;
 pub(crate) mod page;
 pub(crate) mod pods;
+#[path = "../../e2e/harness/probe.rs"]
+pub(crate) mod probe;
 #[path = "../../e2e/harness/processes.rs"]
 #[allow(dead_code, reason = "the other tests use more of it")]
 pub(crate) mod processes;

@@ -74,6 +74,16 @@ impl Agent {
         }
     }
 
+    /// Waits until it has been superseded, and stands by for the process that did so.
+    pub(crate) async fn stands_by(&mut self) {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while !self.said().contains("This process stands by") {
+            assert!(self.lives(), "it has ended\n{}", self.log());
+            assert!(Instant::now() < deadline, "it does not stand by\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Whether it lives.
     pub(crate) fn lives(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()

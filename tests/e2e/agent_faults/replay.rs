@@ -11,7 +11,7 @@ use futures::future::join_all;
 use reqwest::Method;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Deployments while requests are recorded, and as many while they are said again.
 const DEPLOYMENTS: u32 = 20;
@@ -136,7 +136,8 @@ async fn all_that_an_agent_said_said_again_in_any_order_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_repeats_its_opening_after_that_of_a_newer_one_ends_and_the_newer_goes_on() {
+async fn a_process_that_repeats_its_opening_after_that_of_a_newer_one_stands_by_and_the_newer_goes_on()
+ {
     let world = World::new().await;
     let opened = world.gate.trap(Step::Open, Side::After);
     let mut older = world.agent_that_starts(AGENT);
@@ -146,11 +147,45 @@ async fn a_process_that_repeats_its_opening_after_that_of_a_newer_one_ends_and_t
     world.until_agent(&newer, AGENT, "open the second session", second).await;
     // It has not heard that it had the first one, and asks for it again.
     held.lose();
-    assert_eq!(older.ended(Duration::from_mins(1)).await.code(), Some(75), "{}", older.log());
+    older.stands_by().await;
     let id = world.accept(1, 1, "0").await;
     world.assert_done_once(&id, 1, 1).await;
     assert!(newer.lives(), "{}", newer.log());
     assert!(second(&world.site.client.agent(AGENT).await.unwrap()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_opening_that_comes_when_its_process_is_dead_puts_out_no_agent_that_works() {
+    let world = World::new().await;
+    let mut living = world.agent(AGENT).await;
+    // The gate records a request when it has passed on the answer, which the agent acts on meanwhile.
+    let deadline = Instant::now() + LEAVE;
+    let mut late = loop {
+        assert!(Instant::now() < deadline, "the gate saw no opening: {}", living.log());
+        let recorded = world.gate.take();
+        match recorded.into_iter().find(|asked| asked.path.ends_with("/sessions")) {
+            Some(asked) => break asked,
+            None => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    };
+    let first = world.accept(1, 3, "1").await;
+    world.until_begun(1).await;
+    // As a proxy delivers what another process sent before it died, now and again.
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let mut body: serde_json::Value = serde_json::from_slice(&late.body).unwrap();
+    for instance in ["dead", "dead too", "dead"] {
+        body["instance"] = instance.into();
+        late.body = body.to_string().into();
+        assert_eq!(say_again(&http, &world, &late).await, 201);
+    }
+    world.assert_done_once(&first, 1, 3).await;
+    let second = world.accept(2, 3, "0.1").await;
+    world.assert_done_once(&second, 2, 3).await;
+    world.assert_nothing_left(&living, &second).await;
+    assert!(living.lives(), "{}", living.log());
+    assert!(!living.said().contains("stands by"), "{}", living.log());
+    let session = world.site.client.agent(AGENT).await.unwrap().session.unwrap();
+    assert_eq!(session.number, 1, "nothing took its place");
 }
 
 async fn say_again(http: &reqwest::Client, world: &World, request: &Recorded) -> u16 {

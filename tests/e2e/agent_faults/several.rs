@@ -8,15 +8,14 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_processes_of_one_agent_the_newer_works_and_the_older_ends() {
+async fn of_two_processes_of_one_agent_the_newer_works_and_the_older_stands_by_until_it_is_gone() {
     let world = World::new().await;
     let mut older = world.agent(AGENT).await;
     let first = world.accept(1, 3, "1.5").await;
     world.until_begun(1).await;
 
     let mut newer = Agent::start(world.spec(AGENT));
-    let ended = older.ended(Duration::from_mins(1)).await;
-    assert_eq!(ended.code(), Some(75), "a newer session has taken over\n{}", older.log());
+    older.stands_by().await;
     // What the older one had begun, the newer one goes on with.
     let ended = world.assert_done_once(&first, 1, 3).await;
     assert_eq!(ended.attempts.len(), 1, "{ended:#?}");
@@ -26,7 +25,13 @@ async fn of_two_processes_of_one_agent_the_newer_works_and_the_older_ends() {
         let id = world.accept(round, 3, "0.1").await;
         world.assert_done_once(&id, round, 3).await;
     }
-    assert!(newer.lives(), "{}", newer.log());
+    assert!(newer.lives() && older.lives(), "{}", newer.log());
+    // No supervisor has to start the older one again.
+    newer.ask_to_end();
+    newer.ended(Duration::from_mins(1)).await;
+    let id = world.accept(5, 3, "0.1").await;
+    world.assert_done_once(&id, 5, 3).await;
+    world.assert_nothing_left(&older, &id).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,8 +46,7 @@ async fn a_newer_process_of_an_agent_in_another_place_says_nothing_of_the_jobs_o
     let mut spec = Spec { folder: world.site.server.path("elsewhere"), ..world.spec(AGENT) };
     spec.variables[0].1.clone_from(&way.url);
     let mut newer = Agent::start(spec);
-    let ended = older.ended(Duration::from_mins(1)).await;
-    assert_eq!(ended.code(), Some(75), "a newer session has taken over\n{}", older.log());
+    older.stands_by().await;
     // Nobody watches the job any more, and it needs nobody to come to its end.
     let ended = world.assert_done_once(&first, 1, 3).await;
     assert_eq!(ended.attempts.len(), 1, "{ended:#?}");
@@ -60,8 +64,8 @@ async fn a_newer_process_of_an_agent_in_another_place_says_nothing_of_the_jobs_o
     assert!(!newer.said().contains(&first), "it was told of that job\n{}", newer.log());
 
     // Only a process of the first place can clear away what the job left there.
-    newer.kill();
-    older.start_again();
+    newer.ask_to_end();
+    newer.ended(Duration::from_mins(1)).await;
     world.assert_nothing_left(&older, &first).await;
 }
 
@@ -72,20 +76,18 @@ async fn two_processes_that_start_again_and_again_under_one_name_run_nothing_twi
     let mut other = Agent::start(world.spec(AGENT));
     for round in 1..=4 {
         let id = world.accept(round, 3, "0.3").await;
-        // Whoever lost comes back, as a supervisor does it.
+        // Each in its turn, as two supervisors do it that know nothing of each other.
         let deadline = Instant::now() + Duration::from_secs(3);
         while Instant::now() < deadline {
             for agent in [&mut one, &mut other] {
-                if !agent.lives() {
-                    agent.start_again();
-                }
+                agent.kill();
+                agent.start_again();
+                tokio::time::sleep(Duration::from_millis(400)).await;
             }
-            tokio::time::sleep(Duration::from_millis(400)).await;
         }
         other.kill();
-        if !one.lives() {
-            one.start_again();
-        }
+        one.kill();
+        one.start_again();
         world.assert_done_once(&id, round, 3).await;
         other.start_again();
     }

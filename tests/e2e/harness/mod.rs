@@ -2,8 +2,10 @@
 
 pub(crate) mod cli;
 pub(crate) mod deployments;
+pub(crate) mod hostile;
 pub(crate) mod ledger;
 pub(crate) mod module;
+pub(crate) mod probe;
 pub(crate) mod processes;
 pub(crate) mod programs;
 pub(crate) mod proxy;

@@ -1,22 +1,26 @@
 //! Modules to deploy. None needs a provider from the network: `terraform_data` is built in.
 
-use canyon_domain::job::Module;
-use serde_json::{Map, Value};
+use canyon_domain::job::{Inputs, Module};
+use serde_json::Value;
 use std::path::Path;
 
 /// A module whose text is in the request.
 pub(crate) fn inline(code: impl Into<String>) -> Module {
-    Module { source: "inline".parse().unwrap(), source_code: Some(code.into()), inputs: Map::new() }
+    Module {
+        source: "inline".parse().unwrap(),
+        source_code: Some(code.into()),
+        inputs: Inputs::new(),
+    }
 }
 
 /// A module from elsewhere.
 pub(crate) fn from(source: &str) -> Module {
-    Module { source: source.parse().unwrap(), source_code: None, inputs: Map::new() }
+    Module { source: source.parse().unwrap(), source_code: None, inputs: Inputs::new() }
 }
 
 /// The same module with a value for a variable.
 pub(crate) fn with(mut module: Module, name: &str, value: impl Into<Value>) -> Module {
-    module.inputs.insert(name.to_owned(), value.into());
+    module.inputs.insert(name.to_owned(), value.into().into());
     module
 }
 

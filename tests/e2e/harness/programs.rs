@@ -42,9 +42,21 @@ pub(crate) fn search_path(first: Option<&Path>) -> OsString {
     std::env::join_paths(first.map(Path::to_owned).into_iter().chain([tofu]).chain(usual)).unwrap()
 }
 
+/// A command that starts the one which follows with one more open descriptor, as a careless parent does: `probe.sh`
+/// looks whether a module has it.
+pub(crate) const WITH_A_DESCRIPTOR: [&str; 4] =
+    ["sh", "-c", "exec 9< /dev/null; exec \"$@\"", "sh"];
+
 /// `name` on the search path, if it is there.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&search_path(None)).map(|folder| folder.join(name)).find(|p| p.is_file())
+}
+
+/// What `setpriv` is told so that root's programs have no more rights than those of another user. The kernel lets an
+/// administrator look into every process (`CAP_SYS_PTRACE`, `CAP_PERFMON`, `CAP_DAC_OVERRIDE`).
+pub(crate) fn of_a_user() -> &'static [&'static str] {
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root { &["--bounding-set", "-all", "--inh-caps", "-all"] } else { &[] }
 }
 
 /// Writes an executable shell script.

@@ -186,7 +186,10 @@ fn spawn(
     let log = OpenOptions::new().create(true).append(true).open(folder.join("server.log")).unwrap();
     // It ends with the thread of its test, even if somebody kills the whole test run.
     Command::new("setpriv")
-        .args(["--pdeathsig", "KILL", "--"])
+        .args(["--pdeathsig", "KILL"])
+        .args(programs::of_a_user())
+        .arg("--")
+        .args(programs::WITH_A_DESCRIPTOR)
         .arg(program)
         .args(["local", "--listen", listen, "--data-dir"])
         .arg(folder.join("data"))

@@ -38,7 +38,9 @@ impl Hand {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("setpriv");
         command
-            .args(["--pdeathsig", "KILL", "--"])
+            .args(["--pdeathsig", "KILL"])
+            .args(programs::of_a_user())
+            .arg("--")
             .arg(programs::find("tofu").unwrap())
             .args(arguments)
             .current_dir(self.folder.path())

@@ -17,7 +17,7 @@ const CALLERS: usize = 6;
 /// Between two looks at the list.
 const LOOK: Duration = Duration::from_millis(500);
 /// For calls that a client repeats.
-const PATIENCE: Duration = Duration::from_mins(3);
+const PATIENCE: Duration = Duration::from_mins(8);
 
 /// An installation with many environments.
 pub(crate) struct Fleet {

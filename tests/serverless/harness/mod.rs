@@ -8,6 +8,8 @@ pub(crate) mod cli;
 #[path = "../../e2e/harness/deployments.rs"]
 pub(crate) mod deployments;
 pub(crate) mod fleet;
+#[path = "../../e2e/harness/hostile.rs"]
+pub(crate) mod hostile;
 #[path = "../../e2e/harness/ledger.rs"]
 pub(crate) mod ledger;
 #[path = "../../e2e/harness/module.rs"]

@@ -34,7 +34,10 @@ impl StandIn {
         let stand_in = Self { folder };
         let script = format!(
             r#"case $1 in
-plan) exit 2 ;;
+plan)
+    echo '{{"type":"change_summary","changes":{{"add":0,"change":0,"remove":0,"operation":"plan"}}}}'
+    exit 2
+    ;;
 apply)
     read -r hash part env number < main.tf
     echo "begin $env $number" >> '{ledger}'

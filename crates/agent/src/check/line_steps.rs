@@ -85,7 +85,7 @@ mod tests {
             (401, "", 0),
         ] {
             let (code, message) = (code.to_owned(), String::new());
-            let error = LineError::Refused { status, code, message, pause: None };
+            let error = LineError::Refused { status, code, message, pause: None, standby: false };
             let mut report = Report::default();
             say(&"east-1".parse().unwrap(), Some("f"), &error, &mut report);
             assert_eq!(report.failures(), failures, "{error:?}");

@@ -49,6 +49,7 @@ fn desk(folder: &Path) -> Desk {
         in_doubt: InDoubt::default(),
         has_taken: false,
         unknown: Vec::new(),
+        stands_by: false,
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod authorities;
 
+pub use canyon_dispatch::local::protect_this_process;
+
 use super::{Kind, KindError};
 use crate::settings::Settings;
 use async_trait::async_trait;

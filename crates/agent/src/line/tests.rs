@@ -4,12 +4,12 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 
 /// What an agent makes of this answer to its poll.
-async fn answered(status: u16, body: &'static str, asks_to_come_again: bool) -> LineError {
+async fn answered(status: u16, body: &str, asks_to_come_again: bool) -> LineError {
     let mut headers = HeaderMap::new();
     if asks_to_come_again {
         headers.insert(RETRY_AFTER, HeaderValue::from_static("7"));
     }
-    let answer = (StatusCode::from_u16(status).unwrap(), headers, body);
+    let answer = (StatusCode::from_u16(status).unwrap(), headers, body.to_owned());
     let router = Router::new().fallback(move || async move { answer });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -24,23 +24,36 @@ async fn answered(status: u16, body: &'static str, asks_to_come_again: bool) -> 
 
 #[tokio::test]
 async fn only_what_canyon_says_itself_is_lasting_or_against_what_was_sent() {
-    let canyons = r#"{"error": "API-403", "message": "no"}"#;
+    let canyons = |status| format!(r#"{{"error": "API-{status}", "message": "no"}}"#);
     for comes_again in [false, true] {
         let pause = comes_again.then_some(Duration::from_secs(7));
         for status in [400, 403, 409, 413, 422] {
-            for gateways in ["<html>Forbidden</html>", "", r#"{"message": "Forbidden"}"#] {
+            for gateways in [
+                "<html>Forbidden</html>",
+                "",
+                r#"{"message": "Forbidden"}"#,
+                r#"{"error": "Forbidden", "message": "Forbidden"}"#,
+            ] {
                 let error = answered(status, gateways, comes_again).await;
                 assert!(!error.is_lasting() && !error.is_about_the_body(), "{error:?}");
                 assert_eq!(error.pause(), pause, "{error:?}");
             }
-            let error = answered(status, canyons, comes_again).await;
+            let error = answered(status, &canyons(status), comes_again).await;
             assert!(error.is_lasting(), "{error:?}");
             assert_eq!(error.pause(), pause, "{error:?}");
         }
         for status in [401, 404] {
             let error = answered(status, "", comes_again).await;
             assert!(!error.is_stranger(), "it knows of no agents: {error:?}");
-            assert!(answered(status, canyons, comes_again).await.is_stranger());
+            assert!(answered(status, &canyons(status), comes_again).await.is_stranger());
         }
+    }
+}
+
+#[tokio::test]
+async fn a_success_that_does_not_name_the_request_takes_no_report_and_offers_no_work() {
+    for foreign in ["{}", r#"{"status": "ok"}"#, "<html>Sign in</html>", ""] {
+        let error = answered(200, foreign, false).await;
+        assert!(matches!(error, LineError::Unreadable { .. }), "{foreign}: {error:?}");
     }
 }

@@ -140,7 +140,7 @@ fn answer(seen: &mut Seen, request: &Request) -> Option<(u16, Value)> {
         return Some((200, seen.exchange()));
     }
     if !seen.knows(&request.authorization) {
-        return Some((401, error("the token is not good any more")));
+        return Some((401, error(401, "the token is not good any more")));
     }
     word(seen, what, session, &request.body)
 }
@@ -165,8 +165,8 @@ fn word(seen: &mut Seen, what: &str, session: u64, body: &Value) -> Option<(u16,
             assert_eq!(body["jobs"], json!([key()]));
             seen.takes.push((session, Instant::now()));
             match seen.faults.pop_front() {
-                Some(Fault::Busy) => Some((429, error("too many"))),
-                Some(Fault::Over) => Some((404, error("no such session"))),
+                Some(Fault::Busy) => Some((429, error(429, "too many"))),
+                Some(Fault::Over) => Some((404, error(404, "no such session"))),
                 fault => {
                     seen.is_taken = true;
                     fault.is_none().then(|| (200, json!({ "taken": [taken(session)] })))
@@ -186,8 +186,8 @@ fn taken(session: u64) -> Value {
     json!({ "job": key(), "order": order(), "environment": environment })
 }
 
-fn error(message: &str) -> Value {
-    json!({ "error": "API", "message": message })
+fn error(status: u16, message: &str) -> Value {
+    json!({ "error": format!("API-{status}"), "message": message })
 }
 
 async fn request(stream: &mut TcpStream) -> Option<Request> {
@@ -227,7 +227,7 @@ async fn serve(mut stream: TcpStream, world: World) -> Option<()> {
     let text = body.to_string();
     let again = if status == 429 { "Retry-After: 1\r\n" } else { "" };
     let head = format!(
-        "HTTP/1.1 {status} X\r\n{again}Content-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status} X\r\nX-Request-Id: 1\r\n{again}Content-Length: {}\r\nConnection: close\r\n\r\n",
         text.len()
     );
     stream.write_all(format!("{head}{text}").as_bytes()).await.ok()

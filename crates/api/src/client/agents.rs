@@ -79,7 +79,7 @@ impl Client {
     ///
     /// 404 when there is none of that name.
     pub async fn forget_agent(&self, id: &str) -> Result<(), ClientError> {
-        self.send(self.request(Method::DELETE, &["agents", id])).await.map(drop)
+        self.done(self.request(Method::DELETE, &["agents", id])).await
     }
 }
 
@@ -107,7 +107,7 @@ impl Client {
     pub async fn close_session(&self, agent: &str, session: u64) -> Result<(), ClientError> {
         let session = session.to_string();
         let request = self.request(Method::DELETE, &["agents", agent, "sessions", &session]);
-        self.send(request).await.map(drop)
+        self.done(request).await
     }
 
     /// Asks for work, and waits for it.
@@ -153,18 +153,5 @@ impl Client {
     ) -> Result<ReportsTaken, ClientError> {
         let session = session.to_string();
         self.write(Method::POST, &["agents", agent, "sessions", &session, "reports"], body).await
-    }
-}
-
-impl ClientError {
-    /// Which refusal of an agent it is, such as `session_superseded`, `rejected`, `another_agent` or `clock`.
-    pub fn code(&self) -> Option<&str> {
-        match self {
-            Self::Refused { body, .. } => body.details.get("code")?.as_str(),
-            Self::Unreachable { .. }
-            | Self::NoObjectStore { .. }
-            | Self::Unreadable { .. }
-            | Self::Setup(_) => None,
-        }
     }
 }

@@ -3,15 +3,17 @@
 //! What is small goes through the API. Where the API runs on Lambda, what is larger goes straight to
 //! and from the object store, at an address that the API signs. That address gets no token.
 
-use super::{Client, ClientError, refusal};
-use crate::archive::{ArchiveUpload, ArchiveUploadBody, MAX_DIRECT};
+use super::{Client, ClientError};
+use crate::archive::{ArchiveUpload, ArchiveUploadBody, GZIP, MAX_ARCHIVE, MAX_DIRECT};
 use bytes::Bytes;
-use reqwest::header::LOCATION;
+use reqwest::header::{CONTENT_TYPE, LOCATION};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use std::time::Duration;
 
 /// How long 64 MiB may take: a line of 1 Mbit/s needs 9 minutes.
 const TRANSFER: Duration = Duration::from_mins(10);
+/// How long an archive may not come on.
+const SILENCE: Duration = Duration::from_mins(1);
 
 impl Client {
     /// Whether the archive with this SHA-256 is there.
@@ -20,8 +22,9 @@ impl Client {
     ///
     /// As every call.
     pub async fn has_archive(&self, digest: &str) -> Result<bool, ClientError> {
-        match self.send(self.request(Method::HEAD, &["archives", digest])).await {
-            Ok(_) => Ok(true),
+        // Not `HEAD`: its refusal would have no body, by which it is Canyon's.
+        match self.done(self.request(Method::GET, &["archives", digest])).await {
+            Ok(()) => Ok(true),
             Err(error) if error.status() == Some(404) => Ok(false),
             Err(error) => Err(error),
         }
@@ -40,10 +43,15 @@ impl Client {
             for (name, value) in &upload.headers {
                 request = request.header(name, value);
             }
-            return transfer(&upload.url, request.body(bytes)).await.map(drop);
+            transfer(&upload.url, request.body(bytes)).await?;
+            // The store's own answer has nothing by which it is the store's, and not a proxy's.
+            if self.has_archive(digest).await? {
+                return Ok(());
+            }
+            return Err(ClientError::ObjectStore { host: host_of(&upload.url), status: 200 });
         }
-        let request = self.request(Method::PUT, &["archives", digest]);
-        self.send(request.header("content-type", "application/gzip").body(bytes)).await.map(drop)
+        let request = self.request(Method::PUT, &["archives", digest]).timeout(TRANSFER);
+        self.done(request.header("content-type", "application/gzip").body(bytes)).await
     }
 
     /// Where a large archive goes; `None` if the API takes it itself.
@@ -62,38 +70,72 @@ impl Client {
         }
     }
 
-    /// The module of a run as a gzipped tar: the archive that was uploaded, or the inline text.
+    /// The module of a run as a gzipped tar: the archive that was uploaded, or the inline text. What
+    /// comes is not verified: a proxy may answer in Canyon's or in the object store's place, so the
+    /// caller compares the archive's SHA-256.
     ///
     /// # Errors
     ///
     /// 409 when the attempt is over.
     pub async fn bundle(&self, deployment: &str) -> Result<Bytes, ClientError> {
         let request = self.request(Method::GET, &["deployments", deployment, "bundle"]);
-        let mut response = self.ask(request).await?;
+        let asked = self.ask(request.timeout(TRANSFER));
+        let response = unless_silent(&self.url, asked).await??;
         if response.status() == StatusCode::TEMPORARY_REDIRECT {
             let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
             let Some(location) = location.map(str::to_owned) else {
-                return Err(refusal(response).await);
+                return Err(self.refusal(response).await);
             };
             // A request of its own: the token stays with Canyon.
-            response = transfer(&location, self.http.get(&location)).await?;
-        } else if !response.status().is_success() {
-            return Err(refusal(response).await);
+            let response = transfer(&location, self.http.get(&location));
+            let response = unless_silent(&host_of(&location), response).await??;
+            return body(&host_of(&location), response).await;
         }
-        response.bytes().await.map_err(|source| ClientError::unreadable(&self.url, source))
+        if !response.status().is_success() {
+            return Err(self.refusal(response).await);
+        }
+        let kind = response.headers().get(CONTENT_TYPE);
+        if kind.is_none_or(|kind| kind != GZIP) {
+            let status = response.status().as_u16();
+            return Err(ClientError::foreign(&self.url, status, "it is no archive"));
+        }
+        body(&self.url, response).await
     }
 }
 
-/// A request to the object store. Its address is signed, so no error may repeat it.
-async fn transfer(address: &str, request: RequestBuilder) -> Result<Response, ClientError> {
-    let response = request.timeout(TRANSFER).send().await.map_err(|source| {
-        let host = reqwest::Url::parse(address).ok();
-        let host = host.as_ref().and_then(reqwest::Url::host_str).unwrap_or("an unknown place");
-        ClientError::NoObjectStore { host: host.to_owned(), source: source.without_url() }
-    })?;
-    if response.status().is_success() {
-        Ok(response)
-    } else {
-        Err(ClientError::refused_by_object_store(response.status().as_u16()))
+/// What `waiting` comes to. A connection that has gone without a word is noticed long before
+/// [`TRANSFER`] has passed.
+async fn unless_silent<T>(host: &str, waiting: impl Future<Output = T>) -> Result<T, ClientError> {
+    tokio::time::timeout(SILENCE, waiting)
+        .await
+        .map_err(|_| ClientError::Silent { host: host.to_owned(), seconds: SILENCE.as_secs() })
+}
+
+/// The body of an answer that may be long.
+async fn body(host: &str, mut response: Response) -> Result<Bytes, ClientError> {
+    let length = response.content_length().and_then(|length| usize::try_from(length).ok());
+    let mut bytes = Vec::with_capacity(length.unwrap_or_default().min(MAX_ARCHIVE));
+    loop {
+        let chunk = unless_silent(host, response.chunk()).await?;
+        match chunk.map_err(|source| ClientError::broken_off(host, source))? {
+            Some(chunk) => bytes.extend_from_slice(&chunk),
+            None => return Ok(bytes.into()),
+        }
     }
+}
+
+/// A request to the object store that must succeed. Its address is signed, so no error may repeat it.
+async fn transfer(address: &str, request: RequestBuilder) -> Result<Response, ClientError> {
+    let host = host_of(address);
+    match request.timeout(TRANSFER).send().await {
+        Ok(response) if response.status().is_success() => Ok(response),
+        Ok(response) => Err(ClientError::ObjectStore { host, status: response.status().as_u16() }),
+        Err(source) => Err(ClientError::NoObjectStore { host, source: source.without_url() }),
+    }
+}
+
+fn host_of(address: &str) -> String {
+    let address = reqwest::Url::parse(address).ok();
+    let host = address.as_ref().and_then(reqwest::Url::host_str);
+    host.unwrap_or("an unknown place").to_owned()
 }

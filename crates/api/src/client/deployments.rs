@@ -101,13 +101,13 @@ impl Client {
             ("offset", offset.to_string()),
             ("wait_seconds", wait.to_string()),
         ]);
-        let response = self.send(request).await?;
-        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let next_offset = header(NEXT_OFFSET).and_then(|text| text.parse().ok());
-        let complete = header(LOG_COMPLETE) == Some("true");
-        let bytes =
-            response.bytes().await.map_err(|source| ClientError::unreadable(&self.url, source))?;
-        let next_offset = next_offset.unwrap_or(offset + bytes.len() as u64);
+        let answer = self.send(request).await?;
+        let Some(next_offset) = answer.header(NEXT_OFFSET).and_then(|text| text.parse().ok())
+        else {
+            return Err(answer.foreign(&self.url, "it is no part of a log"));
+        };
+        let complete = answer.header(LOG_COMPLETE) == Some("true");
+        let bytes = answer.body;
         Ok(LogPart { bytes, next_offset, complete })
     }
 

@@ -1,7 +1,9 @@
 //! What can go wrong between a client and the API.
+//!
+//! Only a refusal in Canyon's own form says what Canyon decided. Every other answer comes from
+//! something on the way, and says nothing about the request: it is asked again.
 
 use crate::error::ErrorBody;
-use serde_json::Map;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +17,23 @@ pub enum ClientError {
         #[source]
         source: reqwest::Error,
     },
+    /// An answer began, and the connection ended before it was whole.
+    #[error("the answer from {host} broke off")]
+    BrokenOff {
+        /// Who answered.
+        host: String,
+        /// Why.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// An answer began, or was waited for, and nothing more came.
+    #[error("nothing came from {host} for {seconds} s")]
+    Silent {
+        /// Who was to answer.
+        host: String,
+        /// For how long.
+        seconds: u64,
+    },
     /// No answer came from where Canyon keeps what is large.
     #[error(
         "cannot reach the object store at {host}, where Canyon keeps large archives; does the \
@@ -27,6 +46,17 @@ pub enum ClientError {
         #[source]
         source: reqwest::Error,
     },
+    /// The object store, or a proxy before it, did not take a signed address. Its words are XML, and
+    /// not for people.
+    #[error(
+        "the object store at {host}, where Canyon keeps large archives, answered with status {status}"
+    )]
+    ObjectStore {
+        /// Who answered.
+        host: String,
+        /// The status code.
+        status: u16,
+    },
     /// Canyon answered that it will not.
     #[error("{}{}", body.message, request(*status, body))]
     Refused {
@@ -35,14 +65,15 @@ pub enum ClientError {
         /// Its words.
         body: Box<ErrorBody>,
     },
-    /// Something answered, but not as Canyon does.
-    #[error("the answer from {url} is not Canyon's; does CANYON_API_URL point to it?")]
-    Unreadable {
-        /// Who answered.
+    /// Something answered, but not as Canyon does: a proxy, a gateway, a sign-in page.
+    #[error("the answer from {url} is not Canyon's (status {status}, {reason})")]
+    Foreign {
+        /// Where Canyon was expected.
         url: String,
-        /// What could not be read.
-        #[source]
-        source: reqwest::Error,
+        /// The status code. It says nothing about what Canyon would answer.
+        status: u16,
+        /// What about it is not Canyon's.
+        reason: String,
     },
     /// This machine cannot make requests.
     #[error("cannot set up an HTTP client on this machine")]
@@ -50,55 +81,77 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    // reqwest repeats the whole address in its errors; ours is said once, and a signed one never.
     pub(super) fn unreachable(url: &str, source: reqwest::Error) -> Self {
-        // reqwest repeats the whole address in its error; ours is said once.
         Self::Unreachable { url: url.to_owned(), source: source.without_url() }
     }
 
-    pub(super) fn unreadable(url: &str, source: reqwest::Error) -> Self {
-        Self::Unreadable { url: url.to_owned(), source: source.without_url() }
+    pub(super) fn broken_off(host: &str, source: reqwest::Error) -> Self {
+        Self::BrokenOff { host: host.to_owned(), source: source.without_url() }
     }
 
-    pub(super) fn refused(status: u16, text: &str) -> Self {
-        let body = serde_json::from_str(text).unwrap_or_else(|_| ErrorBody {
-            error: format!("HTTP-{status}"),
-            message: format!("the server answered with status {status}"),
-            details: Map::new(),
-            request_id: None,
-        });
-        Self::Refused { status, body: Box::new(body) }
+    pub(super) fn foreign(url: &str, status: u16, reason: impl Into<String>) -> Self {
+        Self::Foreign { url: url.to_owned(), status, reason: reason.into() }
     }
 
-    /// The object store answered that it will not. Its words are XML, and not for people.
-    pub(super) fn refused_by_object_store(status: u16) -> Self {
-        let body = ErrorBody {
-            error: format!("HTTP-{status}"),
-            message: format!("the object store answered with status {status}"),
-            details: Map::new(),
-            request_id: None,
-        };
-        Self::Refused { status, body: Box::new(body) }
+    /// An answer that is not a success.
+    pub(super) fn refused(url: &str, status: u16, answer: &[u8]) -> Self {
+        match ErrorBody::of_answer(status, answer) {
+            Some(body) => Self::Refused { status, body: Box::new(body) },
+            None => Self::foreign(url, status, "no error of Canyon's"),
+        }
     }
 
-    /// The status code, if there was an answer.
+    /// The status code, if Canyon itself has answered.
     pub fn status(&self) -> Option<u16> {
+        self.refusal().map(|(status, _)| status)
+    }
+
+    /// Whether Canyon, or something on the way, found the request too large.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, Self::Refused { status: 413, .. } | Self::Foreign { status: 413, .. })
+    }
+
+    /// Which refusal it is, for programs: such as `session_superseded`, `rejected`, `another_agent`,
+    /// `clock` or `contended`.
+    pub fn code(&self) -> Option<&str> {
+        self.refusal().and_then(|(_, body)| body.details.get("code")?.as_str())
+    }
+
+    fn refusal(&self) -> Option<(u16, &ErrorBody)> {
         match self {
-            Self::Refused { status, .. } => Some(*status),
+            Self::Refused { status, body } => Some((*status, body)),
             Self::Unreachable { .. }
+            | Self::BrokenOff { .. }
+            | Self::Silent { .. }
             | Self::NoObjectStore { .. }
-            | Self::Unreadable { .. }
+            | Self::ObjectStore { .. }
+            | Self::Foreign { .. }
             | Self::Setup(_) => None,
         }
     }
 
-    /// Whether the same call may succeed later: the outcome of this one is unknown, so it must be
-    /// one that may be repeated.
+    /// Whether the same call may succeed later: the outcome of this one is unknown, or others were
+    /// in its way. It must be one that may be repeated.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::NoObjectStore { .. } | Self::Unreadable { .. } => true,
-            Self::Refused { status, .. } => matches!(status, 429 | 500 | 502 | 503 | 504),
+            Self::Unreachable { .. }
+            | Self::BrokenOff { .. }
+            | Self::Silent { .. }
+            | Self::NoObjectStore { .. }
+            | Self::ObjectStore { .. }
+            | Self::Foreign { .. } => true,
+            Self::Refused { status, .. } => {
+                matches!(status, 429 | 500..=599) || self.code() == Some("contended")
+            }
             Self::Setup(_) => false,
         }
+    }
+
+    /// Whether Canyon itself said that it failed: its own log has the cause, and nothing on the way
+    /// is at fault.
+    pub fn is_failure_of_canyon(&self) -> bool {
+        matches!(self.status(), Some(500..=599))
     }
 }
 
@@ -106,4 +159,30 @@ impl ClientError {
 fn request(status: u16, body: &ErrorBody) -> String {
     let id = body.request_id.as_ref().filter(|_| status >= 500);
     id.map_or_else(String::new, |id| format!(" (request {id})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreign_answer_is_asked_again_whatever_its_status_and_a_refusal_of_canyons_is_not() {
+        for status in [302, 400, 401, 403, 404, 408, 409, 413, 500, 503] {
+            for foreign in ["<html>", "", r#"{"message":"Not Found"}"#] {
+                let error = ClientError::refused("http://canyon", status, foreign.as_bytes());
+                assert!(error.is_retryable() && error.status().is_none(), "{error:?}");
+            }
+            let canyons = format!(r#"{{"error": "API-{status}", "message": "no"}}"#);
+            let error = ClientError::refused("http://canyon", status, canyons.as_bytes());
+            assert_eq!((error.status(), error.is_retryable()), (Some(status), status >= 500));
+        }
+    }
+
+    #[test]
+    fn who_was_only_in_the_way_of_others_asks_again() {
+        let contended =
+            r#"{"error": "API-409", "message": "try again", "details": {"code": "contended"}}"#;
+        let error = ClientError::refused("http://canyon", 409, contended.as_bytes());
+        assert!(error.is_retryable(), "{error:?}");
+    }
 }

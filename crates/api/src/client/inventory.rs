@@ -5,7 +5,7 @@
 //! the path names.
 
 use super::{Client, ClientError};
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use serde_json::Value;
 
 impl Client {
@@ -82,11 +82,12 @@ impl Client {
         path: &[&str],
         options: &[(&str, String)],
     ) -> Result<Option<Value>, ClientError> {
-        let response = self.send(self.request(Method::DELETE, path).query(options)).await?;
-        if response.status().as_u16() == 202 {
-            let left = response.json().await;
-            return left.map(Some).map_err(|source| ClientError::unreadable(&self.url, source));
+        let request = self.request(Method::DELETE, path).query(options);
+        let answer = self.send(request).await?;
+        if answer.status == StatusCode::ACCEPTED {
+            return self.parsed(&answer).map(Some);
         }
+        self.acknowledged(&answer)?;
         Ok(None)
     }
 

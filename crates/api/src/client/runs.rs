@@ -2,11 +2,16 @@
 
 use super::{Client, ClientError};
 use crate::attempt::{
-    ClaimBody, Claimed, DeploymentResultsUpdateBody, JudgeLockAnswer, JudgeLockBody, ReportAnswer,
-    ReportBody,
+    ClaimBody, Claimed, DeploymentResultsUpdateBody, JOB_FORMAT, JudgeLockAnswer, JudgeLockBody,
+    RESULT_OF, ReportAnswer, ReportBody, result_of,
 };
 use crate::job_token::{IssueTokenBody, IssuedToken};
+use canyon_domain::job::FORMAT;
 use reqwest::Method;
+use std::time::Duration;
+
+/// How long a report may take. On a line that swallows it, the next one is still within the lease.
+const REPORT: Duration = Duration::from_secs(30);
 
 impl Client {
     /// Claims attempt `number` of a deployment. The client's token is the claim code.
@@ -21,8 +26,9 @@ impl Client {
         body: &ClaimBody,
     ) -> Result<Claimed, ClientError> {
         let number = number.to_string();
-        self.write(Method::POST, &["deployments", deployment, "attempts", &number, "claim"], body)
-            .await
+        let path = ["deployments", deployment, "attempts", &number, "claim"];
+        let claim = self.request(Method::POST, &path).header(JOB_FORMAT, FORMAT);
+        self.read(claim.json(body)).await
     }
 
     /// Says that the run lives, and ships what was written.
@@ -37,8 +43,8 @@ impl Client {
         body: &ReportBody,
     ) -> Result<ReportAnswer, ClientError> {
         let number = number.to_string();
-        self.write(Method::POST, &["deployments", deployment, "attempts", &number, "report"], body)
-            .await
+        let path = ["deployments", deployment, "attempts", &number, "report"];
+        self.read(self.request(Method::POST, &path).timeout(REPORT).json(body)).await
     }
 
     /// Asks what is to be done about a lock that is in the run's way.
@@ -74,7 +80,8 @@ impl Client {
         self.write(Method::POST, &path, body).await
     }
 
-    /// Says how the run ended.
+    /// Says how attempt `number` ended. Canyon has taken it only if the answer says of which attempt
+    /// it took a result: a success of something else on the way is [`ClientError::Foreign`].
     ///
     /// # Errors
     ///
@@ -82,9 +89,14 @@ impl Client {
     pub async fn post_result(
         &self,
         deployment: &str,
+        number: u32,
         body: &DeploymentResultsUpdateBody,
     ) -> Result<(), ClientError> {
         let request = self.request(Method::POST, &["deployments", deployment, "results"]);
-        self.send(request.json(body)).await.map(drop)
+        let answer = self.send(request.json(body)).await?;
+        if answer.header(RESULT_OF) == Some(&result_of(deployment, number)) {
+            return Ok(());
+        }
+        Err(answer.foreign(&self.url, "it does not say that Canyon has taken the result"))
     }
 }

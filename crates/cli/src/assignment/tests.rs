@@ -25,6 +25,12 @@ fn an_assignment_puts_a_value_where_its_path_says() {
         ("runner_configuration.l[0].k=v", json!({"runner_configuration": {"l": [{"k": "v"}]}})),
         ("runner_configuration={type: local}", json!({"runner_configuration": {"type": "local"}})),
         ("runner_configuration.a\\.b/c\\=d=v", json!({"runner_configuration": {"a.b/c=d": "v"}})),
+        ("migrate=true", json!({"migrate": true})),
+        (
+            "deletion_protection.max_deletions=0",
+            json!({"deletion_protection": {"max_deletions": 0}}),
+        ),
+        ("deletion_protection=null", json!({"deletion_protection": null})),
     ] {
         assert_eq!(set(Value::Null, given), Ok(expected), "{given}");
     }

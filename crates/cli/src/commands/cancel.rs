@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::follow;
 use crate::output::Output;
+use crate::patience::insist;
 use crate::progress_bar::Display;
 use canyon_api::client::Client;
 
@@ -23,7 +24,8 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<Exit, CliError> {
     let id = &arguments.deployment;
-    let mut deployment = client.cancel(id).await?;
+    let cancel = async || client.cancel(id).await;
+    let mut deployment = insist(output, "asking again", cancel).await?;
     if !arguments.no_wait {
         let display = Display::new(output);
         display.line("cancelling: the run saves its state and frees its lock");

@@ -1,5 +1,7 @@
 //! `canyon delete`.
 
+use crate::confirm;
+use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -43,6 +45,9 @@ enum What {
         /// Without destroying anything: what was deployed stays, and its state is forgotten
         #[arg(long)]
         force: bool,
+        /// Without a question
+        #[arg(long)]
+        yes: bool,
     },
     /// An environment type that nothing uses
     #[command(visible_alias = "environment-types")]
@@ -81,7 +86,6 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let mut options = Vec::new();
     let resource = match arguments.what {
         What::Runner { id } => Resource::new(Kind::Runner, id),
         What::RunnerRule { id } => Resource::new(Kind::RunnerRule, id),
@@ -91,24 +95,68 @@ pub(crate) async fn run(
         What::RunnerProfile { id } => Resource::new(Kind::RunnerProfile, id),
         What::ServiceAccount { id } => Resource::new(Kind::ServiceAccount, id),
         What::Token { id } => Resource::new(Kind::Token, id),
-        What::Environment { project, id, force } => {
-            if force {
-                options.push(("force", "true".to_owned()));
-            }
-            Resource::environment(project, id)
+        What::Environment { project, id, force, yes } => {
+            let environment = Resource::environment(project, id);
+            return delete_environment(&environment, force, yes, client, output).await;
         }
     };
+    delete(&resource, &[], client, output).await?;
+    Ok(Exit::Ok)
+}
+
+/// Asks first, and says what is left behind.
+async fn delete_environment(
+    environment: &Resource,
+    force: bool,
+    yes: bool,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let name = environment.full_name();
+    let action = if force {
+        format!("delete environment {name} and leave its resources behind")
+    } else {
+        format!("destroy everything in the state of {name} and delete the environment")
+    };
+    confirm::require_yes(yes, &action)?;
+    if !force && yes {
+        delete(environment, &[], client, output).await?;
+        return Ok(Exit::Ok);
+    }
+    let facts = EnvironmentFacts::read(client, environment).await?;
+    output.notice(&facts.describe());
+    if !yes {
+        confirm::ask(&action, confirm::ctrl_c(), output).await?;
+    }
+    let options = force.then(|| ("force", "true".to_owned()));
+    let is_gone = delete(environment, options.as_slice(), client, output).await?;
+    if force && is_gone {
+        output.notice(&facts.left_behind());
+    }
+    Ok(Exit::Ok)
+}
+
+/// Whether it is gone at once.
+async fn delete(
+    resource: &Resource,
+    options: &[(&str, String)],
+    client: &Client,
+    output: Output,
+) -> Result<bool, CliError> {
     let noun = resource.kind.noun();
-    match client.delete(&resource.path(), &options).await {
-        Ok(None) => output.notice(&format!("deleted {noun} `{}`", resource.id)),
+    match client.delete(&resource.path(), options).await {
+        Ok(None) => {
+            output.notice(&format!("deleted {noun} `{}`", resource.id));
+            Ok(true)
+        }
         Ok(Some(left)) => {
             output.notice(&format!(
                 "deleting {noun} `{}`: what was deployed is being destroyed first",
                 resource.id
             ));
             output.thing(&left)?;
+            Ok(false)
         }
-        Err(error) => return Err(resource.explain(client, error).await),
+        Err(error) => Err(resource.explain(client, error).await),
     }
-    Ok(Exit::Ok)
 }

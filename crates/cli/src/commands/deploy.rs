@@ -1,20 +1,26 @@
 //! `canyon deploy`.
 
+mod limit;
+
+use self::limit::{Limit, Next};
 use super::json;
+use crate::confirm;
+use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;
 use crate::exit::Exit;
 #[cfg(feature = "local")]
-use crate::here::{Here, Interrupts};
+use crate::here::{Here, Interrupts, OwnAgent};
 use crate::module_argument;
 use crate::output::{Format, Output};
+use crate::patience::insist;
 use crate::progress_bar::Display;
+use crate::resource::Resource;
 use crate::{follow, summary, variables};
-use canyon_api::client::{Client, ClientError};
+use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, DeploymentCreateBody, RequestedMode};
 use canyon_domain::deployment::Priority;
 use canyon_domain::job::Module;
 use std::path::PathBuf;
-use std::time::Duration;
 use uuid::Uuid;
 
 /// What to deploy, and where to.
@@ -41,6 +47,16 @@ pub(crate) struct Arguments {
     /// Destroy everything in the environment's state; without --module, by the last deployment's
     #[arg(long)]
     destroy: bool,
+    /// Delete, replace and destroy without a question
+    #[arg(long)]
+    yes: bool,
+    /// End the run before its apply if its plan deletes or replaces more resources than this
+    #[arg(long, value_name = "N")]
+    max_deletions: Option<u32>,
+    /// Take the state that lies in the runner's storage, although it is not the one that the last run
+    /// left; for administrators
+    #[arg(long)]
+    accept_state: bool,
     /// What it goes before, where more wait than agents can launch
     #[arg(long, value_enum, value_name = "WHICH")]
     priority: Option<GivenPriority>,
@@ -83,14 +99,18 @@ impl From<GivenPriority> for Priority {
     }
 }
 
-/// How often a request whose answer was lost is repeated.
-const REPEATS: u32 = 5;
+/// How a deployment ended, and why it did not begin to change anything if a limit or a person said so.
+struct Ended {
+    deployment: Deployment,
+    refusal: Option<CliError>,
+}
 
 pub(crate) async fn run(
     arguments: Arguments,
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
+    confirm_destroy(&arguments, client, output).await?;
     #[cfg(feature = "local")]
     let here = if arguments.local {
         Some(Here::prepare(client, &arguments.project, &arguments.environment).await?)
@@ -101,57 +121,127 @@ pub(crate) async fn run(
     let module = match &arguments.module {
         None => None,
         Some(given) => {
-            let source = module_argument::resolve(given, client).await?;
+            let source = module_argument::resolve(given, client, output).await?;
             Some(Module { source: source.source, source_code: source.source_code, inputs })
         }
     };
+    let limit = Limit::of(&arguments);
     let body = body(&arguments, module);
-    #[cfg(feature = "local")]
-    if let Some(here) = here {
-        return run_here(here, body, client, output).await;
-    }
-    let key = arguments.idempotency_key.unwrap_or_else(|| Uuid::new_v4().to_string());
-    let deployment = create(client, &body, &key, output).await?;
-    let id = deployment.id.to_string();
+    let key = arguments.idempotency_key.unwrap_or_else(new_key);
     if arguments.no_wait {
+        let deployment = create(client, &limit.on(&body), &key, output).await?;
         match output.format {
-            Format::Table => output.text(&format!("{id}\n"))?,
+            Format::Table => output.text(&format!("{}\n", deployment.id))?,
             Format::Yaml | Format::Json => output.value(&json(&deployment)?)?,
         }
         return Ok(Exit::Ok);
     }
-    let display = Display::new(output);
-    display.line(&format!("deployment {id}"));
-    let ended = follow::until_end(client, &id, &display, arguments.timeout).await;
-    drop(display);
-    summary::say(client, ended?, output).await?;
+    #[cfg(feature = "local")]
+    if let Some(here) = here {
+        return run_here(here, &body, limit, client, output).await;
+    }
+    let ended = run_there(&body, limit, key, arguments.timeout, client, output).await?;
+    summary::say(client, ended.deployment, ended.refusal, output).await?;
     Ok(Exit::Ok)
+}
+
+/// Asks before a run that destroys everything.
+async fn confirm_destroy(
+    arguments: &Arguments,
+    client: &Client,
+    output: Output,
+) -> Result<(), CliError> {
+    if !arguments.destroy || arguments.plan_only {
+        return Ok(());
+    }
+    let environment = arguments.target();
+    let action = format!("destroy everything in the state of {}", environment.full_name());
+    confirm::require_yes(arguments.yes, &action)?;
+    if arguments.yes {
+        return Ok(());
+    }
+    output.notice(&EnvironmentFacts::read(client, &environment).await?.describe());
+    confirm::ask(&action, confirm::ctrl_c(), output).await
+}
+
+/// Has a launcher launch it, again as often as a person allows more deletions.
+async fn run_there(
+    body: &DeploymentCreateBody,
+    mut limit: Limit,
+    mut key: String,
+    timeout: Option<u64>,
+    client: &Client,
+    output: Output,
+) -> Result<Ended, CliError> {
+    loop {
+        let id = create(client, &limit.on(body), &key, output).await?.id.to_string();
+        let display = Display::new(output);
+        display.line(&format!("deployment {id}"));
+        let ended = follow::until_end(client, &id, &display, timeout).await;
+        drop(display);
+        let deployment = ended?;
+        match limit.next(&deployment, client, confirm::ctrl_c(), output).await {
+            Next::Again(raised) => limit = raised,
+            Next::End(refusal) => return Ok(Ended { deployment, refusal }),
+        }
+        key = new_key();
+    }
 }
 
 /// Has this process launch it.
 #[cfg(feature = "local")]
 async fn run_here(
     here: Here,
-    body: DeploymentCreateBody,
+    body: &DeploymentCreateBody,
+    limit: Limit,
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
     let mut interrupts = Interrupts::listen()?;
     let mut agent = here.join(client, &mut interrupts, output).await?;
-    let body = DeploymentCreateBody { agent: Some(agent.name().to_owned()), ..body };
-    let key = Uuid::new_v4().to_string();
-    let ended = match create(client, &body, &key, output).await {
-        Ok(deployment) => {
-            let display = Display::new(output);
-            let id = deployment.id.to_string();
-            display.line(&format!("deployment {id}, on this machine"));
-            agent.serve(client, &id, &mut interrupts, &display).await
-        }
-        Err(error) => Err(error),
-    };
+    let body = DeploymentCreateBody { agent: Some(agent.name().to_owned()), ..body.clone() };
+    let ended = serve_here(&mut agent, &mut interrupts, &body, limit, client, output).await;
     agent.leave(client, &mut interrupts, output).await;
-    summary::say(client, ended?, output).await?;
+    let ended = ended?;
+    summary::say(client, ended.deployment, ended.refusal, output).await?;
     Ok(Exit::Ok)
+}
+
+/// The same as [`run_there`], by the agent that this process is.
+#[cfg(feature = "local")]
+async fn serve_here(
+    agent: &mut OwnAgent,
+    interrupts: &mut Interrupts,
+    body: &DeploymentCreateBody,
+    mut limit: Limit,
+    client: &Client,
+    output: Output,
+) -> Result<Ended, CliError> {
+    loop {
+        let id = create(client, &limit.on(body), &new_key(), output).await?.id.to_string();
+        let display = Display::new(output);
+        display.line(&format!("deployment {id}, on this machine"));
+        let ended = agent.serve(client, &id, interrupts, &display).await;
+        drop(display);
+        let deployment = ended?;
+        let interrupted = async {
+            interrupts.next().await;
+        };
+        match limit.next(&deployment, client, interrupted, output).await {
+            Next::Again(raised) => limit = raised,
+            Next::End(refusal) => return Ok(Ended { deployment, refusal }),
+        }
+    }
+}
+
+fn new_key() -> String {
+    Uuid::new_v4().to_string()
+}
+
+impl Arguments {
+    fn target(&self) -> Resource {
+        Resource::environment(self.project.clone(), self.environment.clone())
+    }
 }
 
 fn body(arguments: &Arguments, module: Option<Module>) -> DeploymentCreateBody {
@@ -169,6 +259,8 @@ fn body(arguments: &Arguments, module: Option<Module>) -> DeploymentCreateBody {
         priority: arguments.priority.map(Priority::from),
         agent: None,
         runner_log_level: None,
+        accept_state: arguments.accept_state,
+        max_deletions: None,
     }
 }
 
@@ -180,23 +272,6 @@ async fn create(
     key: &str,
     output: Output,
 ) -> Result<Deployment, CliError> {
-    let mut repeats = 0;
-    loop {
-        match client.create_deployment(body, key).await {
-            Ok(deployment) => return Ok(deployment),
-            Err(error) if error.is_retryable() && repeats < REPEATS => {
-                // Nobody listens: nothing was sent, and waiting for a server is not our job.
-                let never_sent = matches!(
-                    &error, ClientError::Unreachable { source, .. } if source.is_connect()
-                );
-                if never_sent && repeats == 0 {
-                    return Err(error.into());
-                }
-                repeats += 1;
-                output.notice(&format!("no answer ({error}); asking again with the same key"));
-                tokio::time::sleep(Duration::from_millis(200 << repeats)).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let create = async || client.create_deployment(body, key).await;
+    Ok(insist(output, "asking again with the same key", create).await?)
 }

@@ -120,8 +120,11 @@ pub(crate) async fn run(
             return Ok(Exit::Ok);
         }
         What::Audit => {
-            let records = client.list(&["audit-records"], &[]).await?;
-            output.list(records, &["at", "action", "subject", "by", "by_right"])?;
+            let mut records = client.list(&["audit-records"], &[]).await?;
+            if output.format == Format::Table {
+                records.iter_mut().for_each(show_details);
+            }
+            output.list(records, &["at", "action", "subject", "by", "by_right", "details"])?;
             return Ok(Exit::Ok);
         }
     };
@@ -130,6 +133,7 @@ pub(crate) async fn run(
         match kind {
             Kind::Runner => items.iter_mut().for_each(show_types),
             Kind::Agent => items.iter_mut().for_each(show_session),
+            Kind::Environment => items.iter_mut().for_each(show_resources),
             _ => {}
         }
     }
@@ -146,6 +150,30 @@ fn show_types(runner: &mut Value) {
     for (column, configuration) in members {
         runner[column] = runner[configuration]["type"].clone();
     }
+}
+
+/// The number of resources stands inside an environment's state; with `?` there may be more.
+fn show_resources(environment: &mut Value) {
+    let state = &environment["state"];
+    let count = match (state["resources"].as_u64(), state["uncertain"].as_bool()) {
+        (Some(count), Some(true)) => format!("{count}?").into(),
+        (Some(count), _) => count.into(),
+        (None, Some(true)) => "?".into(),
+        (None, _) => Value::Null,
+    };
+    environment["resources"] = count;
+}
+
+/// The first of many lines; all of them are in the other forms.
+fn show_details(record: &mut Value) {
+    const SHOWN: usize = 3;
+    let all: Vec<&str> =
+        record["details"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut shown: Vec<_> = all.iter().take(SHOWN).map(|line| line.replace('\n', " ")).collect();
+    if all.len() > SHOWN {
+        shown.push(format!("and {} more", all.len() - SHOWN));
+    }
+    record["details"] = shown.join(", ").into();
 }
 
 /// What an agent says of itself stands in its session; a table shows it beside its id.

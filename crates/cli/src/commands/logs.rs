@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::identity::{Key, SealedLog};
 use crate::output::Output;
+use crate::patience::{insist, wait_out};
 use canyon_api::attempt::Stream;
 use canyon_api::client::Client;
 use std::path::PathBuf;
@@ -37,18 +38,16 @@ pub(crate) async fn run(
     let mut sealed = key.map(SealedLog::new);
     let stream = if arguments.events { Stream::Events } else { Stream::Log };
     let wait = if arguments.follow { POLL_SECONDS } else { 0 };
-    let (mut offset, mut lost) = (0, 0);
+    let mut offset = 0;
     loop {
-        let part = match client.log_part(&arguments.deployment, stream, offset, wait).await {
-            // A server that restarts has the log still; a wrong address answers never.
-            Err(error) if arguments.follow && error.is_retryable() && offset > 0 && lost < 60 => {
-                lost += 1;
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                continue;
-            }
-            answer => answer?,
+        let id = &arguments.deployment;
+        let asked = async || client.log_part(id, stream, offset, wait).await;
+        let part = if arguments.follow && offset > 0 {
+            // A server that restarts has the log still.
+            wait_out(asked).await?
+        } else {
+            insist(output, "asking again", asked).await?
         };
-        lost = 0;
         offset = part.next_offset;
         match &mut sealed {
             Some(sealed) => output.bytes(&sealed.read(&part.bytes)?)?,

@@ -1,14 +1,15 @@
 //! `canyon outputs`.
 
-use super::json;
+use super::exact;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::identity::Key;
 use crate::output::{Format, Output};
+use crate::patience::insist;
 use crate::{hint, summary};
 use canyon_api::client::Client;
 use canyon_api::deployment::Output as ModuleOutput;
-use serde_json::Value;
+use canyon_domain::json::Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -31,13 +32,13 @@ pub(crate) async fn run(
 ) -> Result<Exit, CliError> {
     let id = &arguments.deployment;
     let outputs = match &arguments.identity {
-        Some(file) => decrypted(client, id, file).await?,
-        None => client.outputs(id).await?,
+        Some(file) => decrypted(client, id, file, output).await?,
+        None => insist(output, "asking again", async || client.outputs(id).await).await?,
     };
     match (&arguments.name, output.format) {
         (Some(name), _) => one(&outputs, name, output)?,
         (None, Format::Table) => output.text(&summary::output_lines(&outputs))?,
-        (None, Format::Yaml | Format::Json) => output.value(&json(&outputs)?)?,
+        (None, Format::Yaml | Format::Json) => output.exact(&exact(&outputs)?)?,
     }
     Ok(Exit::Ok)
 }
@@ -46,17 +47,19 @@ async fn decrypted(
     client: &Client,
     id: &str,
     file: &Path,
+    output: Output,
 ) -> Result<BTreeMap<String, ModuleOutput>, CliError> {
     let key = Key::read(file)?;
-    let text = key.open_base64(&client.encrypted_outputs(id).await?.raw)?;
-    let values: BTreeMap<String, Value> = serde_json::from_slice(&text)
+    let asked = async || client.encrypted_outputs(id).await;
+    let text = key.open_base64(&insist(output, "asking again", asked).await?.raw)?;
+    let values: BTreeMap<String, Json> = serde_json::from_slice(&text)
         .map_err(|_| CliError::usage("the decrypted outputs are not a JSON object"))?;
     Ok(values.into_iter().map(|(name, value)| (name, described(value))).collect())
 }
 
 /// An output with its description, or a bare value.
-fn described(value: Value) -> ModuleOutput {
-    match serde_json::from_value::<ModuleOutput>(value.clone()) {
+fn described(value: Json) -> ModuleOutput {
+    match serde_json::from_str::<ModuleOutput>(&value.to_string()) {
         Ok(output) => output,
         Err(_) => ModuleOutput { sensitive: false, value: Some(value), kind: None },
     }
@@ -78,11 +81,15 @@ fn one(
         });
     };
     match (&found.value, output.format) {
+        (None, _) if !found.sensitive => Err(CliError::usage_with_hint(
+            format!("the value of the output `{name}` could not be kept"),
+            "the deployment's log says why: canyon logs ID",
+        )),
         (None, _) => Err(CliError::usage_with_hint(
             format!("the output `{name}` is sensitive, and was not kept in clear"),
             "deploy with --outputs-recipient, and read it with --identity",
         )),
-        (Some(Value::String(text)), Format::Table) => output.text(&format!("{text}\n")),
-        (Some(value), _) => output.value(value),
+        (Some(Json::String(text)), Format::Table) => output.text(&format!("{text}\n")),
+        (Some(value), _) => output.exact(value),
     }
 }

@@ -16,6 +16,9 @@ pub(crate) struct Arguments {
     /// Only say which runner it would be
     #[arg(long)]
     dry_run: bool,
+    /// Have the next run move the environment's state if that runner keeps states elsewhere
+    #[arg(long)]
+    migrate: bool,
 }
 
 pub(crate) async fn run(
@@ -26,7 +29,9 @@ pub(crate) async fn run(
     let environment = Resource::environment(arguments.project, arguments.environment);
     let mut path = environment.path();
     path.extend(["actions", "refresh_runner"]);
-    match client.act(&path, &[("dry_run", arguments.dry_run.to_string())]).await {
+    let mut options = vec![("dry_run", arguments.dry_run.to_string())];
+    options.extend(arguments.migrate.then(|| ("migrate", "true".to_owned())));
+    match client.act(&path, &options).await {
         Ok(result) => output.thing(&result)?,
         Err(error) => return Err(environment.explain(client, error).await),
     }

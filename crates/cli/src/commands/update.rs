@@ -24,6 +24,9 @@ enum What {
         id: String,
         #[command(flatten)]
         body: BodyArguments,
+        /// Have the next run of each linked environment move its state to the new storage
+        #[arg(long)]
+        migrate: bool,
     },
     /// A rule cannot be changed: delete it and make another
     #[command(visible_alias = "runner-rules")]
@@ -98,8 +101,12 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
+    let mut migrates = false;
     let (resource, body) = match arguments.what {
-        What::Runner { id, body } => (Resource::new(Kind::Runner, id), body),
+        What::Runner { id, body, migrate } => {
+            migrates = migrate;
+            (Resource::new(Kind::Runner, id), body)
+        }
         What::Project { id, body } => (Resource::new(Kind::Project, id), body),
         What::Environment { project, id, body } => (Resource::environment(project, id), body),
         What::EnvironmentType { id, body } => (Resource::new(Kind::EnvironmentType, id), body),
@@ -117,12 +124,15 @@ pub(crate) async fn run(
             ));
         }
     };
-    let body = body.body()?;
+    let mut body = body.body()?;
     if body.is_empty() {
         return Err(CliError::usage_with_hint(
             "nothing to change was given",
             "say what with --set or --set-yaml",
         ));
+    }
+    if migrates {
+        body.insert("migrate".to_owned(), Value::Bool(true));
     }
     match client.update(&resource.path(), &Value::Object(body)).await {
         Ok(changed) => {

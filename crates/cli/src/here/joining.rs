@@ -90,6 +90,7 @@ impl Here {
             run_untagged_jobs: None,
             runner: Some(self.runner.clone()),
             reserved: true,
+            standby: false,
             concurrency: 1,
             public_key: line.public_key(),
             found: Vec::new(),

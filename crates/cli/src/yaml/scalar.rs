@@ -1,16 +1,16 @@
 //! What a plain scalar means: the core schema of YAML 1.2 (10.3.2), cut to what JSON can hold.
 
-use serde_json::{Number, Value};
+use super::Tree;
 
 /// The value of a plain scalar.
 ///
 /// Numbers that would change are refused: one with a leading zero (`012345678901` is an account
-/// id, not 12345678901) and one that does not fit 64 bits.
-pub(crate) fn typed(text: &str) -> Result<Value, &'static str> {
+/// id, not 12345678901), and where numbers have 64 bits one that does not fit them.
+pub(crate) fn typed<T: Tree>(text: &str) -> Result<T, &'static str> {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
-        "true" | "True" | "TRUE" => return Ok(Value::Bool(true)),
-        "false" | "False" | "FALSE" => return Ok(Value::Bool(false)),
+        "" | "~" | "null" | "Null" | "NULL" => return Ok(T::null()),
+        "true" | "True" | "TRUE" => return Ok(T::truth(true)),
+        "false" | "False" | "FALSE" => return Ok(T::truth(false)),
         ".nan" | ".NaN" | ".NAN" => return Err("not a number; JSON has no such value"),
         _ => {}
     }
@@ -19,16 +19,38 @@ pub(crate) fn typed(text: &str) -> Result<Value, &'static str> {
         return Err("an infinite number; JSON has no such value");
     }
     if let Some(number) = based(text) {
-        return number.map(Value::from);
+        return number.and_then(|number| T::number(&number.to_string()).ok_or(TOO_LONG));
     }
     if is_integer(unsigned) {
-        return integer(text, unsigned);
+        if unsigned.len() > 1 && unsigned.starts_with('0') {
+            return Err("a number with a leading zero; put it in quotes if it is text");
+        }
+        return T::number(text.strip_prefix('+').unwrap_or(text)).ok_or(TOO_LONG);
     }
     if is_float(unsigned) {
-        let number = text.parse().ok().and_then(Number::from_f64);
-        return number.map(Value::Number).ok_or("a number that is too large");
+        let sign = if text.starts_with('-') { "-" } else { "" };
+        let text = format!("{sign}{}", float(unsigned));
+        return T::number(&text).ok_or("a number that is too large");
     }
-    Ok(Value::String(text.to_owned()))
+    Ok(T::text(text.to_owned()))
+}
+
+/// A number with a fraction or an exponent as JSON writes it: digits on both sides of the point, and
+/// no leading zeros.
+fn float(unsigned: &str) -> String {
+    let at = unsigned.find(['e', 'E']).unwrap_or(unsigned.len());
+    let (mantissa, exponent) = unsigned.split_at(at);
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        digits => digits,
+    };
+    let fraction = if fraction.is_empty() { "0" } else { fraction };
+    if mantissa.contains('.') {
+        format!("{whole}.{fraction}{exponent}")
+    } else {
+        format!("{whole}{exponent}")
+    }
 }
 
 /// `0x1F` and `0o17`.
@@ -46,15 +68,6 @@ const TOO_LONG: &str = "a number of more than 64 bits; put it in quotes if it is
 
 fn is_integer(unsigned: &str) -> bool {
     !unsigned.is_empty() && unsigned.bytes().all(|b| b.is_ascii_digit())
-}
-
-fn integer(text: &str, unsigned: &str) -> Result<Value, &'static str> {
-    if unsigned.len() > 1 && unsigned.starts_with('0') {
-        return Err("a number with a leading zero; put it in quotes if it is text");
-    }
-    let text = text.strip_prefix('+').unwrap_or(text);
-    let signed = text.parse::<i64>().map(Value::from);
-    signed.or_else(|_| text.parse::<u64>().map(Value::from)).map_err(|_| TOO_LONG)
 }
 
 /// `( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?`

@@ -76,7 +76,7 @@ fn what_json_cannot_say_is_refused_with_its_line() {
         .into_iter()
         .map(|text| {
             let shown: String = text.chars().take(30).collect();
-            let error = parse(text, "f.yaml").expect_err(text);
+            let error = parse::<Value>(text, "f.yaml").expect_err(text);
             format!("{shown:?}\n    {error}")
         })
         .collect();
@@ -138,6 +138,6 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_reader_panic(text in "[-a{}\\[\\]:,&*!<>|'\"#%@? \n\t]{0,60}") {
-        let _ = parse(&text, "text");
+        let _ = parse::<Value>(&text, "text");
     }
 }

@@ -20,8 +20,24 @@ pub(crate) fn json(status: u16, body: &Value) -> Answer {
     Answer { status, headers: vec![], body: body.to_string().into_bytes() }
 }
 
+/// A body as it is: a `Value` would not keep the digits of its numbers.
+pub(crate) fn text(status: u16, body: &str) -> Answer {
+    Answer { status, headers: vec![], body: body.as_bytes().to_vec() }
+}
+
 pub(crate) fn empty(status: u16) -> Answer {
     Answer { status, headers: vec![], body: vec![] }
+}
+
+/// Canyon's answer when there is nothing to say.
+pub(crate) fn done() -> Answer {
+    Answer { status: 204, headers: vec![("x-request-id", "1".to_owned())], body: vec![] }
+}
+
+/// What a gateway says in Canyon's place.
+pub(crate) fn html(status: u16) -> Answer {
+    let headers = vec![("content-type", "text/html".to_owned())];
+    Answer { status, headers, body: b"<html><h1>Blocked</h1></html>".to_vec() }
 }
 
 /// The whole of a stream, after which nothing follows.
@@ -109,11 +125,13 @@ async fn answer(State(canned): State<Canned>, request: Request) -> Response<Body
     let missing = serde_json::json!({"error": "API-404", "message": format!("no {what}")});
     let found = found.unwrap_or_else(|| json(404, &missing));
     let mut response = Response::builder().status(found.status);
-    for (name, value) in found.headers {
-        response = response.header(name, value);
+    for (name, value) in &found.headers {
+        response = response.header(*name, value);
     }
     // Streams are read from an offset on.
     let offset = query.split(['?', '&']).find_map(|pair| pair.strip_prefix("offset="));
+    let is_stream = |(name, _): &(&str, String)| *name == "canyon-next-offset";
+    let offset = offset.filter(|_| found.headers.iter().any(is_stream));
     let offset = offset.map_or(0, |text| text.parse().unwrap());
     response.body(Body::from(found.body[offset..].to_vec())).unwrap()
 }

@@ -1,6 +1,6 @@
 //! Everything but deploying.
 
-use crate::canned_server::{CannedServer, empty, json};
+use crate::canned_server::{CannedServer, done, empty, json};
 use crate::invocation::Invocation;
 use serde_json::{Value, json as value};
 use std::fs;
@@ -98,7 +98,12 @@ fn each_kind_has_its_place_in_the_api() {
         "enable runner r",
         "list audit",
         "update project shop --set display_name=Shop",
-        "delete environment shop dev --force",
+        "delete environment shop dev --yes",
+        "update runner r --set=state_storage_configuration.path=/b --migrate",
+        "update runner r --set=migrate=true",
+        "update environment shop dev --set=deletion_protection.max_deletions=3",
+        "update environment shop dev --set=deletion_protection=null",
+        "refresh-runner shop dev --migrate",
         "update event-source ci --set source=",
         "delete event-source ci",
         "update service-account ci --set description=x",
@@ -176,14 +181,16 @@ fn a_refusal_names_each_field_and_the_next_step() {
         {"path": "", "reason": "has an unknown field"},
     ]);
     let faulty = value!({"error": "API-400", "message": "2 fields are faulty", "details": {"fields": fields}});
-    let refusal = |message: &str| value!({"error": "x", "message": message});
+    let refusal = |status: u16, message: &str| {
+        json(status, &value!({"error": format!("API-{status}"), "message": message}))
+    };
     let server = CannedServer::start([
         ("POST /runners", json(400, &faulty)),
         ("GET /runners", json(200, &value!({"items": [runner("laptop"), runner("ci")]}))),
-        ("GET /runners/lptop", json(404, &refusal("no runner `lptop`"))),
-        ("GET /runners/other", json(404, &refusal("no runner `other`"))),
-        ("GET /projects", json(401, &refusal("unknown token"))),
-        ("DELETE /projects/shop", json(409, &refusal("project `shop` has environments: `dev`"))),
+        ("GET /runners/lptop", refusal(404, "no runner `lptop`")),
+        ("GET /runners/other", refusal(404, "no runner `other`")),
+        ("GET /projects", refusal(401, "unknown token")),
+        ("DELETE /projects/shop", refusal(409, "project `shop` has environments: `dev`")),
         ("GET /envs", empty(503)),
         ("GET /env-types", empty(200)),
     ]);
@@ -222,6 +229,9 @@ fn wrong_usage_is_told_before_anything_is_sent() {
             "update runner-rule 1 --set runner_id=x",
             "update runner x",
             "deploy shop dev",
+            "deploy shop dev --destroy",
+            "delete environment shop dev",
+            "delete environment shop dev --force",
             "deploy shop dev --module https://example.com/x.git",
             "deploy shop dev --module ./empty",
             "deploy shop dev --module ./absent",
@@ -317,10 +327,10 @@ fn a_token_is_made_without_a_server_and_is_another_each_time() {
 fn a_deletion_says_whether_it_is_done() {
     let left = value!({"id": "dev", "status": "deleting"});
     let server = CannedServer::start([
-        ("DELETE /runners/laptop", empty(204)),
+        ("DELETE /runners/laptop", done()),
         ("DELETE /projects/shop/envs/dev", json(202, &left)),
     ]);
-    let calls = ["delete runner laptop", "delete environment shop dev"];
+    let calls = ["delete runner laptop", "delete environment shop dev --yes"];
     insta::assert_snapshot!(told(&server, &calls));
 }
 

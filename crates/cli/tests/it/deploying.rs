@@ -1,6 +1,6 @@
 //! `deploy`, and what belongs to a deployment.
 
-use crate::canned_server::{Answer, CannedServer, empty, json, stream};
+use crate::canned_server::{Answer, CannedServer, done, empty, html, json, stream, text};
 use crate::invocation::Invocation;
 use serde_json::{Value, json as value};
 use std::fs;
@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 const ID: &str = "01970000-0000-7000-8000-000000000001";
 const GOOD: &[u8] = include_bytes!("../fixtures/events-ok.jsonl");
 const BAD: &[u8] = include_bytes!("../fixtures/events-failed.jsonl");
+const FAILED_PLAN: &[u8] = include_bytes!("../fixtures/events-plan-failed.jsonl");
 
-fn deployment(status: &str, more: &Value) -> Value {
+pub(crate) fn deployment(status: &str, more: &Value) -> Value {
     let mut deployment = value!({
         "org_id": "local", "project_id": "shop", "env_id": "dev", "id": ID,
         "created_at": "2026-01-01T00:00:00Z", "created_by": ID, "mode": "deploy",
@@ -25,7 +26,7 @@ fn deployment(status: &str, more: &Value) -> Value {
     deployment
 }
 
-fn succeeded() -> Value {
+pub(crate) fn succeeded() -> Value {
     let metrics = value!({
         "num_workloads": 0, "num_resource_nodes": 0, "num_tf_resources": 3,
         "num_tf_resources_added": 3, "num_tf_resources_removed": 0, "num_tf_resources_changed": 0,
@@ -43,7 +44,11 @@ macro_rules! path {
 }
 
 /// A server on which one deployment runs to `end`.
-fn server(end: &Value, events: &[u8], more: Vec<(&'static str, Answer)>) -> CannedServer {
+pub(crate) fn server(
+    end: &Value,
+    events: &[u8],
+    more: Vec<(&'static str, Answer)>,
+) -> CannedServer {
     let defaults = [
         ("POST /deployments", json(201, &deployment("queued", &value!({})))),
         (path!("GET"), json(200, end)),
@@ -81,16 +86,16 @@ fn a_folder_is_uploaded_once_and_deployed() {
     });
     let folder = module();
     let found = server(&succeeded(), GOOD, vec![(path!("GET", "/outputs"), json(200, &outputs))]);
-    // The digest is not known beforehand: HEAD finds nothing, so PUT is tried, and answers 404.
+    // The digest is not known beforehand: nothing is found, so it is uploaded, which answers 404.
     let said = Invocation::new(folder.path(), "deploy shop dev --module ./net").at(&found).run();
     let asked = found.asked();
-    let digest = asked[0].what.strip_prefix("HEAD /archives/").unwrap().to_owned();
+    let digest = asked[0].what.strip_prefix("GET /archives/").unwrap().to_owned();
     assert_eq!(asked[1].what, format!("PUT /archives/{digest}"));
     assert!(said.starts_with("exit: 4\n"), "{said}");
 
-    let head: &'static str = format!("HEAD /archives/{digest}").leak();
+    let is_there: &'static str = format!("GET /archives/{digest}").leak();
     let outputs = (path!("GET", "/outputs"), json(200, &outputs));
-    let found = server(&succeeded(), GOOD, vec![outputs, (head, empty(200))]);
+    let found = server(&succeeded(), GOOD, vec![outputs, (is_there, done())]);
     let call = "deploy shop dev --module ./net --var n=2 --var tags=[a]";
     let said = Invocation::new(folder.path(), call).at(&found).run();
     insta::assert_snapshot!(without_progress(&said));
@@ -125,6 +130,74 @@ fn a_failure_says_its_class_what_to_do_and_what_was_left_behind() {
 }
 
 #[test]
+fn what_is_not_known_of_a_failed_run_is_not_told_as_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let attempt = |phase: &str, class: &str, message: &str| {
+        value!({
+            "number": 1, "status": "failed", "phase": phase, "launched_at": "2026-01-01T00:00:00Z",
+            "failure": {"class": class, "message": message},
+        })
+    };
+    let counted = value!({
+        "num_workloads": 0, "num_resource_nodes": 0, "num_tf_resources_added": 1,
+        "num_tf_resources_removed": 0, "num_tf_resources_changed": 0,
+    });
+    let nothing = value!({"num_workloads": 0, "num_resource_nodes": 0});
+    let deadline = "the run took longer than `timeouts.run_seconds` (5) and was stopped";
+    let ends = [
+        (attempt("plan", "user", "Resource precondition failed: no"), &nothing, FAILED_PLAN),
+        (attempt("init", "unreachable", "no such host"), &nothing, b"".as_slice()),
+        (attempt("apply", "lost", "the job vanished"), &nothing, b""),
+        (attempt("apply", "timeout", deadline), &counted, b""),
+    ];
+    let said = ends.map(|(attempt, metrics, events)| {
+        let end = deployment("failed", &value!({"attempts": [attempt], "metrics": metrics}));
+        let server = server(&end, events, vec![]);
+        let call = Invocation::new(folder.path(), "deploy shop dev --module -");
+        without_progress(&call.stdin("# text").at(&server).run())
+    });
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn numbers_of_outputs_are_printed_with_every_digit() {
+    const FRACTION: &str = "0.1000000000000000055511151231257827021181583404541015625";
+    let outputs = format!(
+        r#"{{"all": {{"sensitive": false, "value": {{"a": [9007199254740993, 18446744073709551617],
+            "b": {FRACTION}, "c": "18446744073709551617"}}}},
+            "huge": {{"sensitive": false, "value": 1e400}}, "lost": {{"sensitive": false}}}}"#
+    );
+    let server = server(&succeeded(), GOOD, vec![(path!("GET", "/outputs"), text(200, &outputs))]);
+    let folder = tempfile::tempdir().unwrap();
+    let calls = [
+        "outputs 01970000-0000-7000-8000-000000000001",
+        "outputs 01970000-0000-7000-8000-000000000001 all",
+        "outputs 01970000-0000-7000-8000-000000000001 huge",
+        "outputs 01970000-0000-7000-8000-000000000001 lost",
+        "outputs 01970000-0000-7000-8000-000000000001 --out yaml",
+        "outputs 01970000-0000-7000-8000-000000000001 all --out json",
+    ];
+    let said = calls.map(|call| Invocation::new(folder.path(), call).at(&server).run());
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn numbers_of_variables_are_sent_with_every_digit() {
+    let server = server(&succeeded(), GOOD, vec![]);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.tfvars.json"), r#"{"a": 18446744073709551617, "b": 1e400}"#)
+        .unwrap();
+    let call = "deploy shop dev --module - --no-wait --var-file a.tfvars.json --var c=[0.10,1]";
+    let said = Invocation::new(folder.path(), call).stdin("# text").at(&server).run();
+    assert!(said.starts_with("exit: 0\n"), "{said}");
+    let asked = server.asked();
+    let sent = asked.iter().find(|asked| asked.what == "POST /deployments").unwrap();
+    let sent = String::from_utf8(sent.body.to_vec()).unwrap();
+    let expected = r#""inputs":{"a":18446744073709551617,"b":1e400,"c":[0.10,1]}"#;
+    assert!(sent.contains(expected), "{sent}");
+}
+
+#[test]
 fn a_lost_answer_is_asked_for_again_with_the_same_key() {
     let lost = ("POST /deployments", empty(502));
     let made = ("POST /deployments", json(201, &deployment("queued", &value!({}))));
@@ -135,6 +208,62 @@ fn a_lost_answer_is_asked_for_again_with_the_same_key() {
     let keys: Vec<_> = server.asked().into_iter().map(|asked| asked.key.unwrap()).collect();
     assert_eq!(keys.len(), 3);
     assert!(keys.iter().all(|key| *key == keys[0] && key.len() == 36), "{keys:?}");
+}
+
+/// What an innocent step of a deployment meets on the way.
+const FOREIGN: [u16; 9] = [200, 302, 401, 403, 404, 408, 409, 413, 500];
+
+#[test]
+fn a_gateway_that_answers_in_canyons_place_changes_nothing_about_a_deployment() {
+    let outputs = value!({"url": {"sensitive": false, "value": "https://x"}});
+    for status in FOREIGN {
+        let folder = module();
+        let steps = [
+            ("POST /deployments", json(201, &deployment("queued", &value!({})))),
+            (path!("GET"), json(200, &succeeded())),
+            (path!("GET", "/actions/wait-for-complete"), json(200, &succeeded())),
+            (path!("GET", "/logs"), stream(GOOD)),
+            (path!("GET", "/outputs"), json(200, &outputs)),
+        ];
+        let answers =
+            steps.into_iter().flat_map(|(step, good)| [(step, html(status)), (step, good)]);
+        let server = CannedServer::start(answers);
+        let call = "deploy shop dev --module git::https://h/r.git";
+        let said = Invocation::new(folder.path(), call).at(&server).run();
+        assert!(said.starts_with("exit: 0\n"), "{status}: {said}");
+        assert!(said.contains("https://x") && !said.contains("Blocked"), "{status}: {said}");
+        let logs = "logs 01970000-0000-7000-8000-000000000001";
+        let answers =
+            [(path!("GET", "/logs"), html(status)), (path!("GET", "/logs"), stream(b"plan\n"))];
+        let server = CannedServer::start(answers);
+        let said = Invocation::new(folder.path(), logs).at(&server).run();
+        assert!(said.starts_with("exit: 0\n--- stdout\nplan\n"), "{status}: {said}");
+    }
+}
+
+#[test]
+fn a_gateway_that_answers_in_canyons_place_does_not_pass_for_an_upload() {
+    let folder = module();
+    let probe = CannedServer::start([]);
+    let call = "deploy shop dev --module ./net --no-wait";
+    Invocation::new(folder.path(), call).at(&probe).run();
+    let digest = probe.asked()[0].what.strip_prefix("GET /archives/").unwrap().to_owned();
+    let step = |method: &str| -> &'static str { format!("{method} /archives/{digest}").leak() };
+    let missing = json(404, &value!({"error": "API-404", "message": "no such archive"}));
+    for status in FOREIGN {
+        let answers = vec![
+            (step("GET"), html(status)),
+            (step("GET"), missing.clone()),
+            (step("PUT"), html(status)),
+            (step("PUT"), done()),
+        ];
+        let server = server(&succeeded(), GOOD, answers);
+        let said = Invocation::new(folder.path(), call).at(&server).run();
+        assert!(said.starts_with("exit: 0\n"), "{status}: {said}");
+        let asked: Vec<_> = server.asked().into_iter().map(|asked| asked.what).collect();
+        let expected = [step("GET"), step("GET"), step("PUT"), step("PUT"), "POST /deployments"];
+        assert_eq!(asked, expected, "{status}: {said}");
+    }
 }
 
 #[test]
@@ -171,7 +300,7 @@ fn waiting_server() -> CannedServer {
 fn watching_ends_at_the_timeout_and_says_why_it_waits() {
     let folder = tempfile::tempdir().unwrap();
     let server = waiting_server();
-    let call = "deploy shop dev --destroy --timeout 3";
+    let call = "deploy shop dev --destroy --yes --timeout 3";
     insta::assert_snapshot!(Invocation::new(folder.path(), call).at(&server).run());
 }
 
@@ -179,7 +308,8 @@ fn watching_ends_at_the_timeout_and_says_why_it_waits() {
 fn an_interrupt_leaves_the_deployment_alone() {
     let folder = tempfile::tempdir().unwrap();
     let server = waiting_server();
-    let mut child = Invocation::new(folder.path(), "deploy shop dev --destroy").at(&server).spawn();
+    let mut child =
+        Invocation::new(folder.path(), "deploy shop dev --destroy --yes").at(&server).spawn();
     let deadline = Instant::now() + Duration::from_secs(20);
     while server.asked().len() < 4 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));

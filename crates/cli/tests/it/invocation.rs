@@ -56,6 +56,11 @@ impl Invocation {
         self.command.spawn().unwrap()
     }
 
+    /// The command itself.
+    pub(crate) fn command(&mut self) -> &mut Command {
+        &mut self.command
+    }
+
     fn shown(&self, output: &Output) -> String {
         let mut text = format!(
             "exit: {}\n--- stdout\n{}--- stderr\n{}",

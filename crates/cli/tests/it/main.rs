@@ -5,5 +5,8 @@
 
 mod canned_server;
 mod commands;
+mod confirming;
 mod deploying;
 mod invocation;
+mod state;
+mod terminal;

@@ -1,6 +1,11 @@
-//! The sessions of an agent. Each opening counts once, however often it is said and however late.
+//! The sessions of an agent. Each opening counts once, however often the network repeats it and however late it comes.
+//!
+//! An opening alone does not supersede the session of another process, because the process that sent it may be dead:
+//! a proxy may deliver an opening minutes later. It makes a candidate ([`super::candidate`]), and the first request
+//! that its process sends in that session makes it the agent's session.
 
 use super::Agent;
+use super::candidate::{Candidate, Description, MAX_CANDIDATES};
 use crate::runner::RunnerType;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -54,10 +59,14 @@ pub struct Session {
     /// What last went wrong, in its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// It has superseded another session, and not all jobs of that one are recorded as its own yet. When its opening
+    /// came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopts_jobs: Option<Timestamp>,
 }
 
 /// A process that would speak for an agent, as its opening describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// See [`Session::instance`].
     pub instance: String,
@@ -76,18 +85,25 @@ pub struct Process {
 /// What came of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// It was not heard before: a session has begun, and the one before is over.
+    /// A session has begun: the agent had none, or its process had left.
     New,
-    /// It began the session that goes on. Nothing has changed, but that the agent was heard.
+    /// It began the session that goes on. Nothing has changed but the time of the last request.
     Again,
-    /// What it began is over: there is a newer session, or the process has left. Nothing has changed.
+    /// Another session goes on until a request comes in this one, which has the number.
+    Candidate(u64),
+    /// Its session is over: a newer one has begun, or the process has left. Nothing has changed.
     Superseded,
 }
 
 impl Agent {
-    /// A process opens a session.
-    pub fn open(&mut self, process: Process, now: Timestamp) -> Opening {
-        let mut before = Vec::new();
+    /// A process opens a session. `described` counts from the moment at which the session is the agent's.
+    pub fn open(
+        &mut self,
+        process: Process,
+        described: Option<Description>,
+        now: Timestamp,
+    ) -> Opening {
+        self.candidates.retain(|candidate| candidate.is_fresh(now));
         if let Some(session) = &mut self.session {
             let is_its = session.instance == process.instance;
             if is_its && session.closed_at.is_none() {
@@ -97,14 +113,103 @@ impl Agent {
             if is_its || session.before.contains(&process.instance) {
                 return Opening::Superseded;
             }
-            before.clone_from(&session.before);
-            before.push(session.instance.clone());
-            before.drain(..before.len().saturating_sub(REMEMBERED));
+            // Of those that came while the former went on, one may live.
+            if session.closed_at.is_none() || !self.candidates.is_empty() {
+                return Opening::Candidate(self.propose(process, described, now));
+            }
         }
+        let number = self.next_number();
+        self.begin(number, process, described, now);
+        Opening::New
+    }
+
+    /// The number of the candidate of this process, made now unless it is there.
+    fn propose(&mut self, process: Process, described: Option<Description>, now: Timestamp) -> u64 {
+        let is_its = |known: &&Candidate| known.process.instance == process.instance;
+        if let Some(known) = self.candidates.iter().find(is_its) {
+            return known.number;
+        }
+        let number = self.next_number();
+        self.numbers_drawn = number;
+        self.candidates.push(Candidate { number, process, described, opened_at: now });
+        let surplus = self.candidates.len().saturating_sub(MAX_CANDIDATES);
+        for dropped in self.candidates.drain(..surplus).collect::<Vec<_>>() {
+            self.remember(dropped.process.instance);
+        }
+        number
+    }
+
+    /// No number is drawn twice: a late request in a session that never was counts in no other.
+    fn next_number(&self) -> u64 {
+        self.sessions.max(self.numbers_drawn) + 1
+    }
+
+    /// The first request in the session of a candidate: its process lives, so it speaks for the agent from now on, and
+    /// the older ones do not. `false` if there is no such candidate.
+    pub fn confirm(&mut self, number: u64, now: Timestamp) -> bool {
+        let is_it = |known: &Candidate| known.number == number && known.is_fresh(now);
+        let Some(place) = self.candidates.iter().position(is_it) else { return false };
+        let candidate = self.candidates.remove(place);
+        let all = std::mem::take(&mut self.candidates);
+        let (older, newer): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|known| known.number < number);
+        self.candidates = newer;
+        for known in older {
+            self.remember(known.process.instance);
+        }
+        self.begin(number, candidate.process, candidate.described, now);
+        if let Some(session) = &mut self.session {
+            session.adopts_jobs = Some(candidate.opened_at);
+        }
+        true
+    }
+
+    /// A process that never spoke in its session takes its leave. `false` if there is no such candidate.
+    pub fn withdraw(&mut self, number: u64) -> bool {
+        let Some(place) = self.candidates.iter().position(|known| known.number == number) else {
+            return false;
+        };
+        let candidate = self.candidates.remove(place);
+        self.remember(candidate.process.instance);
+        true
+    }
+
+    /// The agent as it would be if this candidate spoke for it.
+    pub fn as_confirmed(&self, number: u64, now: Timestamp) -> Option<Self> {
+        let mut agent = self.clone();
+        agent.confirm(number, now).then_some(agent)
+    }
+
+    /// A late opening of this process is known again.
+    fn remember(&mut self, instance: String) {
+        if let Some(session) = &mut self.session {
+            session.before.push(instance);
+            let surplus = session.before.len().saturating_sub(REMEMBERED);
+            session.before.drain(..surplus);
+        }
+    }
+
+    fn begin(
+        &mut self,
+        number: u64,
+        process: Process,
+        described: Option<Description>,
+        now: Timestamp,
+    ) {
+        if let Some(described) = described {
+            described.apply(self);
+        }
+        if let Some(former) = self.session.as_ref().map(|session| session.instance.clone()) {
+            self.remember(former);
+        }
+        let before = self.session.take().map(|session| session.before).unwrap_or_default();
         let Process { instance, serves, place, program, protocol, concurrency } = process;
-        self.sessions += 1;
+        self.sessions = number;
+        if self.numbers_drawn <= number {
+            self.numbers_drawn = 0;
+        }
         self.session = Some(Session {
-            number: self.sessions,
+            number,
             instance,
             before,
             opened_at: now,
@@ -119,8 +224,8 @@ impl Agent {
             draining: false,
             offered_at: None,
             last_error: None,
+            adopts_jobs: None,
         });
-        Opening::New
     }
 }
 

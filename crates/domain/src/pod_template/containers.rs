@@ -1,13 +1,13 @@
 //! Judging a merged template: containers.
 
 use super::{
-    API_TOKEN_DIRECTORY, PLACE_TOKEN_DIRECTORY, WORK_DIRECTORY,
+    API_TOKEN_DIRECTORY, CANYON_SECRETS_DIRECTORY, RESERVED_PREFIX, WORK_DIRECTORY,
     judge::{Verdict, is_free_name},
     security,
 };
 use crate::field_error::shown;
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EnvVar, ResourceRequirements, VolumeMount,
+    Container, ContainerPort, EnvFromSource, EnvVar, ResourceRequirements, VolumeMount,
 };
 
 /// The container that runs the module: Canyon decides what it does, the template with what.
@@ -35,7 +35,7 @@ fn judge(container: &Container, path: &str, verdict: &mut Verdict) {
         args: _,
         command: _,
         env,
-        env_from: _,
+        env_from,
         image: _,
         image_pull_policy: _,
         lifecycle,
@@ -62,6 +62,9 @@ fn judge(container: &Container, path: &str, verdict: &mut Verdict) {
 
     for (n, variable) in env.iter().flatten().enumerate() {
         judge_variable(variable, &format!("{path}.env[{n}]"), verdict);
+    }
+    for (n, source) in env_from.iter().flatten().enumerate() {
+        judge_source(source, &format!("{path}.envFrom[{n}]"), verdict);
     }
     let stop = "a hook or another signal would change how the job is stopped";
     verdict.refuse(at("lifecycle"), lifecycle.as_ref(), stop);
@@ -102,6 +105,17 @@ fn judge_variable(variable: &EnvVar, path: &str, verdict: &mut Verdict) {
     verdict.require(format!("{path}.name"), !ours, &reason);
 }
 
+/// The keys of a Secret or `ConfigMap` are not known here. `canyon-runner` takes none of its own settings from them:
+/// Kubernetes lets `env` win, where Canyon sets each.
+fn judge_source(source: &EnvFromSource, path: &str, verdict: &mut Verdict) {
+    let EnvFromSource { config_map_ref: _, prefix, secret_ref: _ } = source;
+    let prefix = prefix.as_deref().unwrap_or_default().to_ascii_uppercase();
+    let ours =
+        !prefix.is_empty() && (prefix.starts_with("CANYON_") || "CANYON_".starts_with(&prefix));
+    let reason = "names that begin with `CANYON_` are Canyon's own; choose another prefix";
+    verdict.require(format!("{path}.prefix"), !ours, reason);
+}
+
 fn judge_port(port: &ContainerPort, path: &str, verdict: &mut Verdict) {
     let ContainerPort { container_port: _, host_ip, host_port, name: _, protocol: _ } = port;
     let node = "the job must not open ports of its node";
@@ -119,13 +133,20 @@ fn judge_mount(mount: &VolumeMount, path: &str, verdict: &mut Verdict) {
     let VolumeMount {
         mount_path,
         mount_propagation,
-        name: _,
+        name,
         read_only: _,
         recursive_read_only: _,
         sub_path,
         sub_path_expr,
     } = mount;
     let at = |name: &str| format!("{path}.{name}");
+    // The template names no such volume: Canyon adds them after it was judged, with what its runner and the API trust.
+    let ours = name.starts_with(RESERVED_PREFIX);
+    verdict.require(
+        at("name"),
+        !ours,
+        "volumes `canyon-…` are Canyon's own; mount one of the template's",
+    );
     let reserved = "use an absolute path that is not part of the system, of the API token's or of Canyon's (/canyon)";
     verdict.require(at("mountPath"), is_free_mount(mount_path), reserved);
     let none = mount_propagation.as_deref().is_none_or(|mode| mode == "None");
@@ -146,7 +167,7 @@ fn is_free_mount(path: &str) -> bool {
         "/dev",
         API_TOKEN_DIRECTORY,
         "/run/secrets/kubernetes.io",
-        PLACE_TOKEN_DIRECTORY,
+        CANYON_SECRETS_DIRECTORY,
         "/run/secrets/canyon",
         WORK_DIRECTORY,
     ];

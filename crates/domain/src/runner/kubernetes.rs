@@ -2,7 +2,7 @@
 
 use super::{
     fields::Fields,
-    patterns::{BASE64, DNS_LABEL, DNS_NAME, HTTPS_URL, NAME, PROXY_URL, TOKEN},
+    patterns::{BASE64, CLUSTER_AUDIENCE, DNS_LABEL, DNS_NAME, HTTPS_URL, PROXY_URL, TOKEN},
     timeouts::TimeoutSettings,
 };
 use crate::job_identity::JobIdentity;
@@ -149,7 +149,7 @@ impl KubernetesAuth {
             client_key_data: fields.secret("client_key_data", &BASE64),
             service_account_token: fields.secret("service_account_token", &TOKEN),
             oidc: fields.object("oidc", |oidc| KubernetesOidc {
-                audience: oidc.required_text("audience", &NAME),
+                audience: oidc.required_text("audience", &CLUSTER_AUDIENCE),
             }),
         };
         let certificate = auth.client_certificate_data.is_some() || auth.client_key_data.is_some();

@@ -44,6 +44,7 @@ shapes! {
     GCP_PROJECT: 100, "the id of a Google Cloud project", |text| starts_lower(text) && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:".contains(c));
     GCP_AUDIENCE: 1024, "a workload identity provider: //iam.googleapis.com/projects/NUMBER/locations/global/workloadIdentityPools/POOL/providers/PROVIDER", is_gcp_audience;
     GCP_SERVICE_ACCOUNT: 255, "the address of a Google service account, ending in .gserviceaccount.com", is_gcp_service_account;
+    CLUSTER_AUDIENCE: 255, "an audience of the cluster's own, such as `canyon` or its address: a cloud's would let the server sign in there as the runner", is_cluster_audience;
     RESOURCE_GROUP: 90, "an Azure resource group: letters, digits and ._-(), not ending with a dot", |text| !text.is_empty() && !text.ends_with('.') && only(text, "._-()");
     AKS_CLUSTER: 63, "letters, digits, `-` and `_`, starting with a letter or digit", |text| starts_alphanumeric(text) && only(text, "-_");
     STORAGE_ACCOUNT: 24, "an Azure storage account: 3 to 24 lower case letters and digits", |text| text.len() >= 3 && is_dns_label(text) && !text.contains('-');
@@ -56,6 +57,17 @@ shapes! {
     LABEL: 63, "a label: letters, digits and `._-/`, starting with a letter or digit", |text| starts_alphanumeric(text) && only(text, "._-/");
     LABEL_VALUE: 63, "letters, digits and `._-`", |text| only(text, "._-");
     PROFILE: 255, "the name of a profile", |_| true;
+}
+
+/// In an audience, what says that a cloud takes it for its own: AWS's STS in every partition and region, Google's STS,
+/// and Microsoft Entra in its clouds.
+const OF_CLOUDS: [&str; 4] =
+    ["amazonaws.", "googleapis.", "azureadtokenexchange", "microsoftonline."];
+
+/// The launcher shows the assertion to a server that the runner's administrator names, with the runner's own subject.
+fn is_cluster_audience(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    is_name(text) && !OF_CLOUDS.iter().any(|part| lower.contains(part))
 }
 
 const PARTITIONS: [&str; 4] = ["aws", "aws-us-gov", "aws-cn", "aws-eusc"];

@@ -4,8 +4,9 @@
 //! the choice to the place of the deployment: `${environment.type}-${var.region}`.
 
 use crate::ids::{EnvId, EnvTypeId, ProjectId};
+use crate::job::Inputs;
+use crate::json::Json;
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
 use std::{fmt, str::FromStr};
 
 /// Longest name of a profile, in bytes, before and after interpolation.
@@ -102,14 +103,14 @@ impl ProfileName {
     ///
     /// ```
     /// # use canyon_domain::runner::{agents::ProfileName, profile::Place};
-    /// # use serde_json::{Map, json};
+    /// # use canyon_domain::job::Inputs;
     /// let name: ProfileName = "${environment.type}/${var.region}".parse().unwrap();
     /// let place = Place {
     ///     project: "payments/api".parse()?,
     ///     environment: "eu".parse()?,
     ///     env_type: "production".parse()?,
     /// };
-    /// let variables = Map::from_iter([("region".to_owned(), json!("frankfurt"))]);
+    /// let variables = Inputs::from([("region".to_owned(), "frankfurt".into())]);
     /// assert_eq!(name.interpolate(&place, &variables).unwrap(), "production/frankfurt");
     /// # Ok::<(), canyon_domain::ids::InvalidId>(())
     /// ```
@@ -120,7 +121,7 @@ impl ProfileName {
     pub fn interpolate(
         &self,
         place: &Place,
-        variables: &Map<String, Value>,
+        variables: &Inputs,
     ) -> Result<String, InterpolationError> {
         let mut name = String::new();
         for part in &self.parts {
@@ -138,20 +139,16 @@ impl ProfileName {
         Ok(name)
     }
 
-    fn value(
-        &self,
-        variable: &str,
-        variables: &Map<String, Value>,
-    ) -> Result<String, InterpolationError> {
+    fn value(&self, variable: &str, variables: &Inputs) -> Result<String, InterpolationError> {
         let (profile, variable) = (self.given.clone(), variable.to_owned());
         let text = match variables.get(&variable) {
-            None | Some(Value::Null) => {
+            None | Some(Json::Null) => {
                 return Err(InterpolationError::Missing { profile, variable });
             }
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) => number.to_string(),
-            Some(Value::Bool(flag)) => flag.to_string(),
-            Some(Value::Array(_) | Value::Object(_)) => String::new(),
+            Some(Json::String(text)) => text.clone(),
+            Some(Json::Number(number)) => number.as_str().to_owned(),
+            Some(Json::Bool(flag)) => flag.to_string(),
+            Some(Json::Array(_) | Json::Object(_)) => String::new(),
         };
         // An empty value would make two different deployments' names one.
         if text.is_empty() || !text.chars().all(is_name_char) {
@@ -241,11 +238,11 @@ mod tests {
     fn every_reference_stands_for_its_part_of_the_place_and_for_variables() {
         let variables = json!({ "org": "acme", "n": 3, "on": true, "long": "x".repeat(300),
             "list": [1], "empty": "", "odd": "hunter2 $(x)", "nested": "${project.id}" });
-        let variables = variables.as_object().unwrap();
+        let variables: Inputs = serde_json::from_value(variables).unwrap();
         let made = |name: &str| match name
             .parse::<ProfileName>()
             .unwrap()
-            .interpolate(&place(), variables)
+            .interpolate(&place(), &variables)
         {
             Ok(name) => name,
             Err(error) => error.to_string(),

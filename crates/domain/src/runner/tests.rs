@@ -197,6 +197,10 @@ fn a_cluster_has_exactly_one_kind_of_auth() {
         (json!({}), false),
         (json!({ "service_account_token": "t" }), true),
         (json!({ "oidc": oidc }), true),
+        // The server, which the runner's administrator names, could sign in to the cloud with it.
+        (json!({ "oidc": { "audience": "sts.amazonaws.com" } }), false),
+        (json!({ "oidc": { "audience": "api://AzureADTokenExchange" } }), false),
+        (json!({ "oidc": { "audience": "https://iam.googleapis.com/projects/1/x" } }), false),
         (json!({ "client_certificate_data": "Y2E=", "client_key_data": "Y2E=" }), true),
         (json!({ "client_certificate_data": "Y2E=" }), false),
         (json!({ "client_key_data": "Y2E=" }), false),

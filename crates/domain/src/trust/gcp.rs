@@ -7,6 +7,9 @@ use crate::runner::gke::Gke;
 use crate::state_storage::StateStorage;
 use serde_json::json;
 
+/// Lets in the launcher, which speaks for runners, and not the jobs, whose subjects are longer.
+const RUNNERS_ALONE: &str = "assertion.sub.matches('^org:[0-9a-f-]{36}:runner:[0-9a-f-]{36}$')";
+
 /// The parts of a provider's name,
 /// `//iam.googleapis.com/projects/N/locations/L/workloadIdentityPools/POOL/providers/PROVIDER`.
 struct Provider<'a> {
@@ -40,12 +43,14 @@ pub(super) fn documents(party: &Party, runner: &Gke, storage: &StateStorage) -> 
                 "project {}, once for all runners there: gcloud iam workload-identity-pools create \
                  {pool} --location={location}; gcloud iam workload-identity-pools providers \
                  create-oidc {} --workload-identity-pool={pool} --location={location} \
-                 --issuer-uri={} --attribute-mapping=google.subject=assertion.sub",
+                 --issuer-uri={} --attribute-mapping=google.subject=assertion.sub \
+                 --attribute-condition=\"{RUNNERS_ALONE}\"",
                 provider.project, provider.name, party.issuer
             ),
             &json!({
                 "name": format!("{pool_path}/providers/{}", provider.name),
                 "attributeMapping": { "google.subject": "assertion.sub" },
+                "attributeCondition": RUNNERS_ALONE,
                 "oidc": { "issuerUri": party.issuer },
             }),
         ),

@@ -102,7 +102,10 @@ impl World {
         body: Option<&Value>,
     ) -> (u16, Value) {
         let url = format!("{}/orgs/{ORG}{path}", self.url);
-        let mut request = self.http.request(method, url).bearer_auth(token);
+        // The runner that the test speaks for understands every job.
+        let format = canyon_domain::job::FORMAT.to_string();
+        let mut request =
+            self.http.request(method, url).bearer_auth(token).header("canyon-job-format", format);
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body.to_string());
         }
@@ -231,6 +234,7 @@ async fn organization(app: &App) -> String {
         action: "organization.create".to_owned(),
         subject: format!("orgs/{ORG}"),
         by_right: "canyon".to_owned(),
+        details: Vec::new(),
     };
     let made =
         Organization { id: ORG.parse().unwrap(), uuid: org, created_at: now, created_by: by };

@@ -10,7 +10,7 @@ use canyon_domain::ids::{EnvUuid, OrgUuid, PrincipalId, RunnerUuid};
 use canyon_domain::inventory::{
     Environment, EnvironmentStatus, EnvironmentType, Organization, Project,
 };
-use canyon_domain::job::{Bundle, LogLevel, Module};
+use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::lifecycle;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::runner::RunnerDefinition;
@@ -93,6 +93,7 @@ impl Canyon {
             id: "testing".parse().unwrap(),
             uuid: Uuid::now_v7(),
             display_name: DisplayName::from_id("testing"),
+            deletion_protection: None,
             created_at: now,
         };
         let project = Project {
@@ -109,6 +110,7 @@ impl Canyon {
             definition: definition.to_value().to_string(),
             sealed_secrets: None,
             disabled: false,
+            former_storages: Vec::new(),
             created_at: now,
             updated_at: now,
             version: 1,
@@ -174,7 +176,7 @@ impl Canyon {
         let module = Module {
             source: "inline".parse().unwrap(),
             source_code: Some(String::new()),
-            inputs: serde_json::Map::new(),
+            inputs: Inputs::new(),
         };
         let bundle = Bundle {
             module,
@@ -226,6 +228,7 @@ fn record() -> AuditRecord {
         action: "test.change".to_owned(),
         subject: "projects/shop".to_owned(),
         by_right: "admin".to_owned(),
+        details: Vec::new(),
     }
 }
 
@@ -247,6 +250,8 @@ fn environment(job: &JobRef, now: Timestamp) -> Environment {
         turns: Turns::default(),
         applied: None,
         applied_before: None,
+        state: None,
+        deletion_protection: None,
         removed_by: None,
         version: 1,
     }
@@ -264,6 +269,8 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         rollback_to: None,
         priority: Priority::Normal,
         agent: None,
+        accept_state: false,
+        max_deletions: None,
         created_at: now,
         created_by: PrincipalId(Uuid::from_u128(9)),
         status: Status::Queued,
@@ -272,6 +279,8 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         attempts: Vec::new(),
         cancel: None,
         counts: None,
+        state: None,
+        refused_deletions: None,
         kept: Kept::default(),
         completed_at: None,
         version: 1,

@@ -6,7 +6,7 @@
 //! options they have led to code execution elsewhere (Tekton CVE-2026-40938, go-getter
 //! CVE-2024-3817), as have submodules (git CVE-2024-32002, CVE-2025-48384).
 
-use super::SourceError;
+use super::{SourceError, git_failure};
 use crate::{environment, reaper::Own, settings::Settings};
 use canyon_domain::module_source::GitSource;
 use std::path::{Path, PathBuf};
@@ -98,22 +98,8 @@ impl Git<'_> {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let reason =
-            said.lines().find(|line| line.starts_with("fatal:") || line.starts_with("error:"));
-        let reason = reason.or(said.lines().last()).unwrap_or("it said nothing");
-        let hint = if said.contains("Host key verification failed") {
-            "; put the host's key into ~/.ssh/known_hosts of the job"
-        } else if said.contains("could not read Username") || said.contains("Authentication failed")
-        {
-            "; the job has no credential for it"
-        } else if said.contains("redirect") {
-            "; redirects are not followed, give the address that it leads to"
-        } else {
-            ""
-        };
         let command = arguments.first().copied().unwrap_or_default();
-        Err(SourceError::Refused(format!("`git {command}` failed: {reason}{hint}")))
+        Err(git_failure::of(command, &String::from_utf8_lossy(&output.stderr)))
     }
 
     async fn run(&self, arguments: &[&str]) -> Result<Output, SourceError> {
@@ -149,7 +135,7 @@ impl Git<'_> {
         match tokio::time::timeout(TIME, child.wait_with_output()).await {
             Ok(Ok(output)) => Ok(output),
             Ok(Err(error)) => Err(SourceError::Unusable(format!("cannot wait for git: {error}"))),
-            Err(_) => Err(SourceError::Unusable(format!(
+            Err(_) => Err(SourceError::Unreachable(format!(
                 "`git {}` took longer than {} s; can the job reach the repository?",
                 arguments.first().copied().unwrap_or_default(),
                 TIME.as_secs()

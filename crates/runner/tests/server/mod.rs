@@ -1,11 +1,12 @@
 //! A small control plane, for the runner's side of the conversation.
 
 use axum::Router;
-use axum::extract::{Path, State};
-use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Json, Response};
-use axum::routing::post;
+use axum::extract::{Path, Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{Html, IntoResponse, Json, Response};
+use axum::routing::{get, post};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use canyon_api::attempt::{Chunk, DeploymentResultsUpdateBody, ReportBody, Stream};
 use canyon_domain::failure::Phase;
@@ -25,23 +26,45 @@ pub(crate) const CODE: &str = "claim-code-0123456789";
 #[derive(Default)]
 pub(crate) struct Plane {
     pub(crate) job: Value,
+    /// The job as text, for what a `Value` does not hold.
+    pub(crate) job_text: Option<String>,
     pub(crate) claimant: Option<String>,
     pub(crate) claims: usize,
     pub(crate) streams: BTreeMap<&'static str, Vec<u8>>,
     pub(crate) phases: Vec<Phase>,
     pub(crate) results: Vec<DeploymentResultsUpdateBody>,
     pub(crate) stop: bool,
+    /// Why, as the API says it: class and message.
+    pub(crate) stop_reason: Option<Value>,
     /// The attempt is over: every further word is refused.
     pub(crate) over: bool,
     /// So many reports and results are taken in and then answered with 503.
     pub(crate) failures: usize,
     pub(crate) wrong_offsets: usize,
+    /// A proxy takes no report with more than so many bytes of streams, as text.
+    pub(crate) largest_report: Option<usize>,
     /// Seconds that a job's token is good; 600 if 0.
     pub(crate) token_life: u32,
     /// No token is given, with this status.
     pub(crate) no_tokens: Option<u16>,
+    /// The same, for the apply alone.
+    pub(crate) no_apply_tokens: Option<u16>,
     /// The tokens that were given: audience, phase, token.
     pub(crate) tokens: Vec<(String, String, String)>,
+    /// What a job's archive is.
+    pub(crate) archive: Vec<u8>,
+    /// What something on the way answers in the control plane's place.
+    pub(crate) foreign: Vec<Foreign>,
+}
+
+/// An answer to the next request whose path ends so, which is not the control plane's.
+#[derive(Clone, Debug)]
+pub(crate) struct Foreign {
+    pub(crate) step: &'static str,
+    /// Whether the request has reached the control plane before.
+    pub(crate) arrived: bool,
+    pub(crate) status: u16,
+    pub(crate) body: &'static str,
 }
 
 impl Plane {
@@ -120,6 +143,9 @@ impl Server {
             .route(&format!("{base}/attempts/{{number}}/report"), post(report))
             .route(&format!("{base}/attempts/{{number}}/actions/issue-token"), post(issue_token))
             .route(&format!("{base}/results"), post(results))
+            .route(&format!("{base}/bundle"), get(bundle))
+            .route("/portal", get(async || Html("<html>Sign in</html>")))
+            .layer(middleware::from_fn_with_state(self.plane.clone(), on_the_way))
             .with_state(self.plane.clone());
         runtime.spawn(async move { axum::serve(listener, router).await });
         self.runtime = Some(runtime);
@@ -143,6 +169,31 @@ impl Server {
     }
 }
 
+async fn on_the_way(State(plane): State<Shared>, request: Request, next: Next) -> Response {
+    let (path, host) = (request.uri().path().to_owned(), request.headers()[HOST].clone());
+    let found = {
+        let mut plane = plane.lock().unwrap();
+        let at = plane.foreign.iter().position(|foreign| path.ends_with(foreign.step));
+        at.map(|at| plane.foreign.remove(at))
+    };
+    let Some(foreign) = found else { return next.run(request).await };
+    if foreign.arrived {
+        next.run(request).await;
+    }
+    let status = StatusCode::from_u16(foreign.status).unwrap();
+    let mut response = (status, Html(foreign.body)).into_response();
+    if status.is_redirection() {
+        let portal = format!("http://{}/portal", host.to_str().unwrap());
+        response.headers_mut().insert(LOCATION, HeaderValue::from_str(&portal).unwrap());
+    }
+    response
+}
+
+async fn bundle(State(plane): State<Shared>) -> Response {
+    let archive = plane.lock().unwrap().archive.clone();
+    ([(CONTENT_TYPE, "application/x-gzip")], archive).into_response()
+}
+
 async fn claim(
     State(plane): State<Shared>,
     Path(_): Path<u32>,
@@ -155,10 +206,12 @@ async fn claim(
         return refused(StatusCode::CONFLICT);
     }
     plane.claimant = Some(claimant);
-    Json(json!({
-        "token": TOKEN, "job": plane.job, "offsets": plane.offsets(), "report_seconds": 1,
-    }))
-    .into_response()
+    let job = plane.job_text.clone().unwrap_or_else(|| plane.job.to_string());
+    let offsets = plane.offsets();
+    let text = format!(
+        r#"{{"token": "{TOKEN}", "job": {job}, "offsets": {offsets}, "report_seconds": 1}}"#
+    );
+    ([("content-type", "application/json")], text).into_response()
 }
 
 async fn report(
@@ -170,13 +223,21 @@ async fn report(
     if plane.over {
         return refused(StatusCode::CONFLICT);
     }
+    let size: usize = body.chunks.iter().map(|chunk| chunk.data.len()).sum();
+    if plane.largest_report.is_some_and(|most| size > most) {
+        return (StatusCode::PAYLOAD_TOO_LARGE, "<html>413</html>").into_response();
+    }
     plane.take(&body.chunks);
     plane.phases.push(body.phase);
     if plane.failures > 0 {
         plane.failures -= 1;
         return refused(StatusCode::SERVICE_UNAVAILABLE);
     }
-    Json(json!({"stop": plane.stop, "offsets": plane.offsets()})).into_response()
+    let mut answer = json!({"stop": plane.stop, "offsets": plane.offsets()});
+    if let Some(reason) = &plane.stop_reason {
+        answer["stop_reason"] = reason.clone();
+    }
+    Json(answer).into_response()
 }
 
 async fn issue_token(
@@ -192,7 +253,8 @@ async fn issue_token(
     if !good || plane.over || phase == "apply" && !plane.phases.contains(&Phase::Apply) {
         return refused(StatusCode::CONFLICT);
     }
-    if let Some(status) = plane.no_tokens {
+    let of_apply = plane.no_apply_tokens.filter(|_| phase == "apply");
+    if let Some(status) = plane.no_tokens.or(of_apply) {
         return refused(StatusCode::from_u16(status).unwrap());
     }
     let number = plane.tokens.len();
@@ -218,11 +280,12 @@ async fn results(
     plane.take(&body.chunks);
     plane.results.push(body);
     plane.over = true;
-    StatusCode::NO_CONTENT.into_response()
+    (StatusCode::NO_CONTENT, [("canyon-result-of", format!("{DEPLOYMENT}/1"))]).into_response()
 }
 
 fn refused(status: StatusCode) -> Response {
-    (status, Json(json!({"error": "X", "message": "refused by the test"}))).into_response()
+    let error = format!("API-{}", status.as_u16());
+    (status, Json(json!({"error": error, "message": "refused by the test"}))).into_response()
 }
 
 /// An environment: a folder for its state, and one for each job.

@@ -4,7 +4,7 @@
 //! fsync. So reads have connections of their own: in WAL mode a reader sees the last commit and
 //! waits for nobody (<https://sqlite.org/wal.html#concurrency>).
 
-use super::{OnWrite, data_file::DataFile, operations::Operation};
+use super::{OnRequest, data_file::DataFile, operations::Operation};
 use crate::StoreError;
 use dynoxide::{Database, DynoxideError};
 use std::fmt;
@@ -22,12 +22,12 @@ pub(super) struct Engine {
     generation: AtomicU64,
     /// One writer at a time waits here, first come first served, instead of on a thread.
     turn: Arc<Semaphore>,
-    on_write: OnWrite,
+    on_write: OnRequest,
     file: DataFile,
 }
 
 impl Engine {
-    pub(super) fn open(path: &Path, on_write: OnWrite) -> Result<Self, StoreError> {
+    pub(super) fn open(path: &Path, on_write: OnRequest) -> Result<Self, StoreError> {
         let file = DataFile::claim(path)?;
         let writer = connect(path)
             .map_err(|source| StoreError::Open { path: path.to_owned(), source: source.into() })?;
@@ -84,7 +84,7 @@ impl Engine {
             }
             drop(turn);
             if answer.is_ok() && operation.writes_items() {
-                (self.on_write)();
+                (self.on_write)(&body);
             }
             answer
         })

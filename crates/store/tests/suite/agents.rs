@@ -39,7 +39,10 @@ fn agent(name: &str) -> Agent {
         settled_at: None,
         reserved: false,
         created_at: at(0),
+        asked_from: None,
         sessions: 0,
+        numbers_drawn: 0,
+        candidates: Vec::new(),
         session: None,
         version: 1,
     }
@@ -65,6 +68,7 @@ fn opened(mut agent: Agent, instance: &str) -> Agent {
         draining: false,
         offered_at: None,
         last_error: None,
+        adopts_jobs: None,
     });
     agent
 }
@@ -109,7 +113,7 @@ fn numbers(work: &Page<AgentJob>) -> Vec<u128> {
 
 async fn of_16_sessions_that_open_at_once_one_is_the_newest(table: Table) {
     let (org, agent) = (org(), agent("berlin"));
-    assert_eq!(table.create_agent(org, &agent, &record()).await.unwrap(), Created::Yes);
+    assert_eq!(table.create_agent(org, &agent, Some(&record())).await.unwrap(), Created::Yes);
     let saved = race(|n| {
         let (table, mine) = (table.clone(), opened(agent.clone(), &n.to_string()));
         async move { table.save_agent(org, &mine).await.unwrap() }
@@ -126,11 +130,11 @@ async fn an_agent_is_made_once_and_forgotten_and_no_others_are(table: Table) {
     let (ours, theirs) = (org(), org());
     for org in [ours, theirs] {
         for name in ["berlin", "boston"] {
-            let made = table.create_agent(org, &agent(name), &record()).await.unwrap();
+            let made = table.create_agent(org, &agent(name), Some(&record())).await.unwrap();
             assert_eq!(made, Created::Yes);
         }
     }
-    let again = table.create_agent(ours, &agent("berlin"), &record()).await.unwrap();
+    let again = table.create_agent(ours, &agent("berlin"), Some(&record())).await.unwrap();
     assert_eq!(again, Created::Exists);
     for wanted in [Deleted::Yes, Deleted::No] {
         assert_eq!(table.delete_agent(ours, &id("berlin"), &record()).await.unwrap(), wanted);
@@ -147,13 +151,13 @@ async fn an_agent_that_has_changed_since_it_was_read_is_not_forgotten_on_nobodys
     table: Table,
 ) {
     let (org, stranger) = (org(), Agent { adoption: Adoption::Pending, ..agent("berlin") });
-    table.create_agent(org, &stranger, &record()).await.unwrap();
+    table.create_agent(org, &stranger, Some(&record())).await.unwrap();
     let adopted = Agent { adoption: Adoption::Adopted, version: 2, ..stranger.clone() };
     assert_eq!(table.change_agent(org, &adopted, &record()).await.unwrap(), Saved::Yes);
     for (read, wanted) in
         [(&stranger, Deleted::No), (&adopted, Deleted::Yes), (&adopted, Deleted::No)]
     {
-        let deleted = table.delete_agent_as_read(org, read, &record()).await.unwrap();
+        let deleted = table.delete_agent_as_read(org, read, Some(&record())).await.unwrap();
         assert_eq!(deleted, wanted, "{read:?}");
     }
 }

@@ -80,7 +80,7 @@ async fn one_life(
     ));
 
     let mut deployment = world.stored(deployment.id).await;
-    deployment.counts = Some(ResourceCounts { total: 30, added: 30, changed: 0, removed: 0 });
+    deployment.counts = Some(ResourceCounts { total: Some(30), added: 30, changed: 0, removed: 0 });
     deployment.kept.outputs = true;
     lifecycle::end(&mut deployment, 1, Outcome::Succeeded, at(40)).unwrap();
     deployment.version += 1;

@@ -179,7 +179,8 @@ async fn a_deployment_reads_back_with_everything_that_it_can_hold(table: Table) 
     world.accept(&full).await;
     full.plan_only = true;
     full.rollback_to = Some(full.id);
-    full.counts = Some(ResourceCounts { total: 30, added: 10, changed: 5, removed: u32::MAX });
+    full.counts =
+        Some(ResourceCounts { total: Some(30), added: 10, changed: 5, removed: u32::MAX });
     full.kept = Kept { outputs: true, encrypted_outputs: true, orphans: 3 };
     let outcomes = [
         Outcome::Failed(Failure::new(FailureClass::Lost, "gone: \u{0}\u{1f4a5}")),

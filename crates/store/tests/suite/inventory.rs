@@ -3,6 +3,7 @@
 use crate::world::{
     World, at, count, env_type, environment, everything, id, project, race, raw, record, runner,
 };
+use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvTypeId, ProjectId, RunnerId};
 use canyon_store::outcome::{Created, Deleted, Saved};
@@ -83,14 +84,20 @@ async fn a_rename_changes_what_is_there_and_makes_nothing(table: Table) {
         (found.display_name, found.updated_at, found.created_at),
         (name.clone(), at(5), at(0))
     );
-    table.rename_env_type(*org, &id("testing"), &name, &record()).await.unwrap();
+    table
+        .update_env_type(*org, &id("testing"), Some(&name), Change::Keep, &record())
+        .await
+        .unwrap();
     let found = table.env_type(*org, &id("testing")).await.unwrap().unwrap();
     assert_eq!(found.display_name, name);
 
     let before = everything(table).await;
     let absent = table.rename_project(*org, &id("absent"), &name, &record()).await.unwrap();
     assert_eq!(absent, Saved::Lost);
-    let absent = table.rename_env_type(*org, &id("absent"), &name, &record()).await.unwrap();
+    let absent = table
+        .update_env_type(*org, &id("absent"), Some(&name), Change::Keep, &record())
+        .await
+        .unwrap();
     assert_eq!(absent, Saved::Lost);
     assert_eq!(everything(table).await, before);
 }

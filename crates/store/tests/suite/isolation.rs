@@ -6,6 +6,7 @@ use crate::world::{
     World, at, bundle, environment, everything, hash, id, queued, record, somebody,
 };
 use canyon_domain::attempt::Outcome;
+use canyon_domain::change::Change;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{OrgUuid, RuleId};
@@ -82,7 +83,7 @@ async fn two_organizations_with_the_same_ids_see_and_touch_nothing_of_each_other
     let org = ours.org;
     let name = DisplayName::try_from("Ours now".to_owned()).unwrap();
     table.rename_project(org, &id("shop"), &name, &record()).await.unwrap();
-    table.rename_env_type(org, &id("testing"), &name, &record()).await.unwrap();
+    table.update_env_type(org, &id("testing"), Some(&name), Change::Keep, &record()).await.unwrap();
     let mut runner = crate::world::runner("laptop", "local");
     runner.version = 2;
     table.save_runner(org, &runner, &record()).await.unwrap();

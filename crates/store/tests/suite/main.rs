@@ -16,6 +16,7 @@
 mod peers;
 
 mod agents;
+mod allowance;
 mod audit;
 mod blobs;
 mod concurrency;

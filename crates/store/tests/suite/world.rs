@@ -8,7 +8,7 @@ use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgUuid, PrincipalId, RunnerUuid};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
-use canyon_domain::job::{Bundle, LogLevel, Module};
+use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::lifecycle;
 use canyon_domain::turn::Turns;
 use canyon_store::Table;
@@ -55,6 +55,7 @@ pub(crate) fn record_at(at: Timestamp) -> AuditRecord {
         action: "test.change".to_owned(),
         subject: "projects/shop/envs/dev".to_owned(),
         by_right: "admin".to_owned(),
+        details: Vec::new(),
     }
 }
 
@@ -67,6 +68,7 @@ pub(crate) fn env_type(name: &str) -> EnvironmentType {
         id: id(name),
         uuid: Uuid::now_v7(),
         display_name: DisplayName::from_id(name),
+        deletion_protection: None,
         created_at: at(0),
     }
 }
@@ -89,6 +91,7 @@ pub(crate) fn runner(name: &str, runner_type: &str) -> RunnerRecord {
         definition: format!(r#"{{"type":"{runner_type}"}}"#),
         sealed_secrets: None,
         disabled: false,
+        former_storages: Vec::new(),
         created_at: at(0),
         updated_at: at(0),
         version: 1,
@@ -111,6 +114,8 @@ pub(crate) fn environment(project: &str, name: &str) -> Environment {
         turns: Turns::default(),
         applied: None,
         applied_before: None,
+        state: None,
+        deletion_protection: None,
         removed_by: None,
         version: 1,
     }
@@ -128,6 +133,8 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         rollback_to: None,
         priority: canyon_domain::deployment::Priority::Normal,
         agent: None,
+        accept_state: false,
+        max_deletions: None,
         created_at: at(second),
         created_by: somebody(),
         status: Status::Queued,
@@ -136,6 +143,8 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         attempts: Vec::new(),
         cancel: None,
         counts: None,
+        state: None,
+        refused_deletions: None,
         kept: Kept::default(),
         completed_at: None,
         version: 1,
@@ -147,7 +156,7 @@ pub(crate) fn bundle() -> Bundle {
         module: Module {
             source: id("inline"),
             source_code: Some("output \"one\" { value = 1 }".to_owned()),
-            inputs: serde_json::Map::new(),
+            inputs: Inputs::new(),
         },
         encrypted_outputs_recipient: None,
         encrypted_logs_recipient: None,

@@ -72,8 +72,7 @@ impl<'a> Plan<'a> {
     fn environment(&self, launch: &Launch) -> Vec<String> {
         let given = self.job.and_then(|job| job.environment.as_ref()).into_iter().flatten();
         let given = given.map(|(name, value)| format!("{name}={value}"));
-        let own = launch.environment.iter();
-        let own = own.map(|(name, value)| format!("{name}={}", value.expose_secret()));
+        let own = launch.container_environment().map(|(name, value)| format!("{name}={value}"));
         own.chain(given).collect()
     }
 

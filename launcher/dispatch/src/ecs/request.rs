@@ -13,7 +13,6 @@ use aws_smithy_types::error::operation::BuildError;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::runner::ecs::{CapacityProvider, CapacityProviderShare, EcsJob};
-use secrecy::ExposeSecret;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::fmt::{Display, Formatter};
@@ -143,8 +142,8 @@ impl<'a> Request<'a> {
 
     fn overrides(&self) -> TaskOverride {
         let mut container = ContainerOverride::builder().name(CONTAINER);
-        for (name, value) in &self.launch.environment {
-            let pair = KeyValuePair::builder().name(name).value(value.expose_secret());
+        for (name, value) in self.launch.container_environment() {
+            let pair = KeyValuePair::builder().name(name).value(value);
             container = container.environment(pair.build());
         }
         TaskOverride::builder().container_overrides(container.build()).build()
@@ -208,9 +207,8 @@ fn capacity(shares: &[CapacityProviderShare], attempt: u32) -> Vec<CapacityProvi
 /// As ECS counts: with the JSON around them.
 fn overrides_length(launch: &Launch) -> usize {
     let variables: Vec<_> = launch
-        .environment
-        .iter()
-        .map(|(name, value)| json!({ "name": name, "value": value.expose_secret() }))
+        .container_environment()
+        .map(|(name, value)| json!({ "name": name, "value": value }))
         .collect();
     let overrides =
         json!({ "containerOverrides": [{ "name": CONTAINER, "environment": variables }] });

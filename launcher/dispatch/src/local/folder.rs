@@ -2,19 +2,19 @@
 //! restarted, or killed at any moment, knows as much as the one before.
 
 use super::process::{Inode, Process, boot_id};
+use super::records;
 use crate::JobRef;
 use rustix::{
     fd::OwnedFd,
     fs::{FlockOperation, Mode, OFlags, flock},
     io::Errno,
-    process::Pid,
+    process::{Pid, getpgrp, getpid},
 };
 use std::{
     fs::{self, DirBuilder, File},
     io,
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
 };
 
 /// Folders of this prefix were being removed.
@@ -62,7 +62,10 @@ impl Folder {
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
             if name.starts_with(FORGOTTEN) {
-                fs::remove_dir_all(entry.path())?;
+                if let Err(error) = remove_all(&entry.path()) {
+                    tracing::warn!(folder = %entry.path().display(), %error, "cannot remove what a job left");
+                }
+                continue;
             }
             let Some((deployment, attempt)) = name.rsplit_once('-') else { continue };
             if let (Ok(deployment), Ok(attempt)) = (deployment.parse(), attempt.parse()) {
@@ -91,11 +94,22 @@ impl Folder {
         ["work", "tmp"].iter().try_for_each(|part| builder.create(self.file(part)))
     }
 
-    fn open_lock(&self, flags: OFlags) -> io::Result<Option<OwnedFd>> {
-        let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        match rustix::fs::open(self.file("lock"), flags, Mode::RUSR | Mode::WUSR) {
+    fn open_lock(&self, makes_it: bool) -> io::Result<Option<OwnedFd>> {
+        // The module can replace it: by a link or a socket, which cannot be held, or by a pipe, for which an open waits.
+        let plain = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let path = self.file("lock");
+        let open = |flags| rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
+        let opened = match open(plain) {
+            Err(Errno::NOENT) if makes_it => open(plain | OFlags::CREATE),
+            Err(Errno::LOOP | Errno::NXIO) if makes_it => {
+                fs::remove_file(&path)?;
+                open(plain | OFlags::CREATE)
+            }
+            opened => opened,
+        };
+        match opened {
             Ok(lock) => Ok(Some(lock)),
-            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -105,7 +119,7 @@ impl Folder {
     /// The lock belongs to the open file (`flock(2)`): whoever inherits that holds it too, and the
     /// kernel frees it when the last of them is dead.
     pub(super) fn lock(&self) -> io::Result<Option<OwnedFd>> {
-        let Some(lock) = self.open_lock(OFlags::CREATE)? else { return Ok(None) };
+        let Some(lock) = self.open_lock(true)? else { return Ok(None) };
         if !try_flock(&lock, FlockOperation::NonBlockingLockExclusive)? {
             return Ok(None);
         }
@@ -117,7 +131,7 @@ impl Folder {
     /// Whether somebody holds the job's lock. Looking takes it for an instant, shared, so that two
     /// who look do not see each other.
     pub(super) fn is_locked(&self) -> io::Result<bool> {
-        match self.open_lock(OFlags::empty())? {
+        match self.open_lock(false)? {
             Some(lock) => Ok(!try_flock(&lock, FlockOperation::NonBlockingLockShared)?),
             None => Ok(false),
         }
@@ -129,23 +143,14 @@ impl Folder {
 
     /// The first process of the job, dead or alive, if it was ever started.
     pub(super) fn leader(&self) -> io::Result<Option<Leader>> {
-        match fs::read_to_string(self.file("pid")) {
-            Ok(text) => Ok(parse_leader(&text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(parse_leader(&records::read(&self.file("pid"))?))
     }
 
     /// Records the first process of the job.
     pub(super) fn record_leader(&self, process: Process) -> io::Result<Leader> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let leader = Leader { process, boot: boot_id()? };
         let text = format!("{} {} {}\n", process.pid.as_raw_nonzero(), process.start, leader.boot);
-        // A name of its own: two who found the same process may write this at once.
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let new = self.file(&format!("pid.new-{}-{count}", std::process::id()));
-        fs::write(&new, text)?;
-        fs::rename(new, self.file("pid"))?;
+        records::write(&self.file("pid"), &text)?;
         Ok(leader)
     }
 
@@ -172,8 +177,32 @@ impl Folder {
         // At once for whoever looks, in whatever order the files go then.
         let forgotten = self.jobs.join(format!("{FORGOTTEN}{}", self.name));
         fs::rename(self.path(), &forgotten)?;
-        fs::remove_dir_all(forgotten)
+        remove_all(&forgotten)
     }
+}
+
+/// Removes a folder, also where a module has taken the right to write from folders of its own, as programs of Go do
+/// with their module cache.
+fn remove_all(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(path)?;
+            fs::remove_dir_all(path)
+        }
+        removed => removed,
+    }
+}
+
+fn open_up(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, PermissionsExt::from_mode(0o700))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        // Not what a link leads to.
+        if entry.file_type()?.is_dir() {
+            open_up(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn try_flock(lock: &OwnedFd, operation: FlockOperation) -> io::Result<bool> {
@@ -187,7 +216,55 @@ fn try_flock(lock: &OwnedFd, operation: FlockOperation) -> io::Result<bool> {
 /// `None` for a text that was cut short, as by a full disk.
 fn parse_leader(text: &str) -> Option<Leader> {
     let mut words = text.strip_suffix('\n')?.split(' ');
-    let pid = Pid::from_raw(words.next()?.parse().ok()?)?;
+    // A module can write this record. Neither what its machine began with is a job, whose group stands for all processes
+    // in kill(2), nor Canyon itself.
+    let number: i32 = words.next()?.parse().ok()?;
+    let pid = Pid::from_raw(Some(number).filter(|number| *number > 1)?)?;
+    if [getpid(), getpgrp()].contains(&pid) {
+        return None;
+    }
     let start = words.next()?.parse().ok()?;
     Some(Leader { process: Process { pid, start }, boot: words.next()?.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_names_canyon_itself_or_the_first_process_is_none() {
+        let record = |pid: i32| parse_leader(&format!("{pid} 7 boot\n"));
+        assert_eq!(record(4_000_000).unwrap().boot, "boot");
+        for forged in [
+            0,
+            1,
+            -1,
+            -4_000_000,
+            getpid().as_raw_nonzero().get(),
+            getpgrp().as_raw_nonzero().get(),
+        ] {
+            assert_eq!(record(forged), None, "{forged}");
+        }
+        assert_eq!(parse_leader("4000000 7 boot"), None, "cut short");
+    }
+
+    #[test]
+    fn a_folder_that_a_module_has_closed_is_removed_and_what_a_link_leads_to_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let (job, other) = (root.path().join("job"), root.path().join("other"));
+        fs::create_dir_all(job.join("go/pkg/mod")).unwrap();
+        fs::create_dir(&other).unwrap();
+        fs::set_permissions(&other, PermissionsExt::from_mode(0o500)).unwrap();
+        fs::write(job.join("go/pkg/mod/file"), "").unwrap();
+        std::os::unix::fs::symlink(&other, job.join("go/link")).unwrap();
+        for closed in ["go/pkg/mod", "go/pkg", "go"] {
+            fs::set_permissions(job.join(closed), PermissionsExt::from_mode(0o500)).unwrap();
+        }
+        // The superuser is not refused, so this is as it is for others.
+        open_up(&job).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&job.join("go/pkg/mod")), mode(&other)), (0o700, 0o500));
+        remove_all(&job).unwrap();
+        assert!(!job.exists() && other.exists());
+    }
 }

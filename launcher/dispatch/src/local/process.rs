@@ -4,7 +4,11 @@ use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
-use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    fs, io,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::Path,
+};
 
 /// One process, and no later one with the same id: no two processes have both the id and the time
 /// of their start in common.
@@ -85,6 +89,22 @@ pub(super) fn reading_from(file: Inode) -> io::Result<Vec<Stat>> {
     living(|process| {
         fs::metadata(process.join("fd/0")).is_ok_and(|input| Inode::of(&input) == file)
     })
+}
+
+/// The processes of this user that were started with `argument` as their last one. Of a process that is not
+/// dumpable, as the runner, others of its user see nothing else that tells it from others (`proc(5)`).
+pub(super) fn started_with(argument: &Path) -> io::Result<Vec<Stat>> {
+    let user = rustix::process::geteuid().as_raw();
+    living(|process| {
+        fs::metadata(process).is_ok_and(|folder| folder.uid() == user)
+            && fs::read(process.join("cmdline"))
+                .is_ok_and(|line| last_argument(&line) == Some(argument.as_os_str().as_bytes()))
+    })
+}
+
+/// Each argument ends with a zero byte.
+fn last_argument(line: &[u8]) -> Option<&[u8]> {
+    line.strip_suffix(&[0])?.rsplit(|byte| *byte == 0).next()
 }
 
 /// The processes of a group that work below `folder`. By the folder they are told from those of a later

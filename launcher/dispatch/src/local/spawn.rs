@@ -42,6 +42,9 @@ pub(super) fn spawn(
     let output =
         OpenOptions::new().create(true).append(true).mode(0o600).open(folder.file("runner.log"))?;
     let mut command = Command::new(&settings.runner);
+    // The runner lets other processes see its command line alone: this is how it is found again; see
+    // `super::tree`.
+    command.arg(folder.path());
     command
         .current_dir(folder.file("work"))
         .env_clear()

@@ -2,11 +2,12 @@
 //!
 //! A job's tree is whoever holds its lock as standard input: the runner, the OpenTofu that it
 //! starts, and OpenTofu's providers (go-plugin hands its own standard input down). Besides, all are
-//! in the process group of the first.
+//! in the process group of the first. The runner is not dumpable, so the kernel does not show its standard
+//! input to other processes of the same user: it is known by the job's record, or by its argument.
 
 use super::{
     folder::{Folder, Leader},
-    process::{Stat, reading_from, working_in},
+    process::{Stat, reading_from, started_with, working_in},
 };
 use rustix::{
     io::Errno,
@@ -49,11 +50,13 @@ pub(super) fn look(folder: &Folder) -> io::Result<State> {
     })
 }
 
-/// Finds and records the leader of a job whose starter died before it could.
+/// Finds and records the leader of a job whose starter died before it could. The runner hides what its
+/// standard input is, also from us; another program in its place may not pass on its arguments.
 fn find_leader(folder: &Folder) -> io::Result<Option<Leader>> {
-    let holders = holders(folder)?;
+    let mut found = holders(folder)?;
+    found.extend(started_with(&folder.path())?);
     let leads = |stat: &&Stat| stat.group == stat.process.pid.as_raw_nonzero().get();
-    match holders.iter().find(leads) {
+    match found.iter().find(leads) {
         Some(stat) => folder.record_leader(stat.process).map(Some),
         None => Ok(None),
     }

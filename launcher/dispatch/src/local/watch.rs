@@ -9,9 +9,10 @@
 
 use super::{
     folder::Folder,
+    records,
     tree::{self, State},
 };
-use std::{fs, io, time::Duration};
+use std::{io, time::Duration};
 use tokio::process::Child;
 
 /// Between two looks, the first and the longest.
@@ -23,7 +24,7 @@ pub(super) async fn until_gone(folder: Folder, child: Option<Child>) {
     if let Some(mut child) = child {
         let recorded = match child.wait().await {
             // Only for people; see `super::remains`.
-            Ok(status) => fs::write(folder.file("exit"), status.to_string()),
+            Ok(status) => records::write(&folder.file("exit"), &status.to_string()),
             Err(error) => Err(error),
         };
         if let Err(error) = recorded {

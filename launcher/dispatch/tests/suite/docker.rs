@@ -166,8 +166,9 @@ async fn a_jobs_process_has_no_rights_and_knows_the_claim_code_alone() {
     assert_eq!(made.to_string().matches(CODE).count(), 1);
     let environment = made["Config"]["Env"].as_array().unwrap();
     assert!(environment.contains(&json!("TF_LOG=info")), "{environment:?}");
-    // The five of the launch, and the runner's one.
-    assert_eq!(environment.len(), 6, "{environment:?}");
+    assert!(environment.contains(&json!("CANYON_LOG_TO_STDOUT=1")), "{environment:?}");
+    // The five of the launch, that of every container, and the runner's one.
+    assert_eq!(environment.len(), 7, "{environment:?}");
     kind.stop(&job, StopMode::Kill).await.unwrap();
     until_gone(&*kind, &job).await;
     assert_eq!(kind.forget(&job).await, Remains::Nothing);

@@ -202,7 +202,7 @@ fn escapes(job: &Value) -> Vec<&'static str> {
                 .filter(|one| one["name"].as_str().unwrap().to_uppercase().starts_with("CANYON_"))
                 .collect();
             let names: Vec<_> = ours.iter().map(|one| one["name"].as_str().unwrap()).collect();
-            let wanted = ["ACT", "API_URL", "CLAIM_CODE", "NOTES", "NOTES_KEY", "PLACE_TOKEN_FILE"];
+            let wanted = ["ACT", "API_URL", "CLAIM_CODE", "LOG_TO_STDOUT", "NOTES", "NOTES_KEY"];
             names.len() == wanted.len()
                 && wanted.iter().all(|name| names.contains(&format!("CANYON_{name}").as_str()))
         }),

@@ -263,6 +263,28 @@ async fn a_link_in_place_of_the_log_is_not_followed() {
     assert!(local.kind.tail(&job, canyon_dispatch::TailStream::Log, 0).await.is_err());
 }
 
+#[tokio::test]
+async fn a_pipe_or_a_link_in_place_of_a_record_holds_nothing_up() {
+    for replace in ["mkfifo", "ln -s target"] {
+        let local = Local::new();
+        let job = local.start(&format!("{replace} ../exit")).await;
+        local.hint(&job).await;
+        let Observation::Gone(Some(reason)) = local.kind.observe(&job).await else { panic!() };
+        assert!(reason.message.contains("(exit status: 0)"), "{}", reason.message);
+        assert!(!local.job_folder(&job).join("target").exists(), "the link was followed");
+
+        let until_recorded = "until [ -e ../pid ]; do sleep 0.02; done; rm ../pid ../lock";
+        for lock in ["mkfifo ../lock", "ln -s target ../lock", "mkdir ../lock"] {
+            let job = local.start(&format!("{until_recorded}; {replace} ../pid; {lock}")).await;
+            local.hint(&job).await;
+            // As of a job that was never started: no more is known of it.
+            assert_eq!(local.kind.observe(&job).await, Observation::Gone(None), "{lock}");
+            local.kind.forget(&job).await;
+            assert!(!local.job_folder(&job).exists(), "{lock}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_command_of_the_module_left_behind_goes_with_the_job() {
     let local = Local::new();

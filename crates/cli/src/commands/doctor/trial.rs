@@ -11,9 +11,9 @@ use crate::progress_bar::Display;
 use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, DeploymentCreateBody, RequestedMode};
 use canyon_api::runner_check::RunnerCheckStep;
-use canyon_domain::job::Module;
+use canyon_domain::job::{Inputs, Module};
 use canyon_domain::module_source::ModuleSource;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 const ENVIRONMENT: &str = "trial";
@@ -100,7 +100,7 @@ fn body(project: String) -> DeploymentCreateBody {
         project_id: project,
         env_id: ENVIRONMENT.to_owned(),
         plan_only: Some(true),
-        module: Some(Module { source: ModuleSource::Inline, source_code, inputs: Map::new() }),
+        module: Some(Module { source: ModuleSource::Inline, source_code, inputs: Inputs::new() }),
         manifest: None,
         rollback_to_deployment_id: None,
         encrypted_outputs_recipient: None,
@@ -109,6 +109,8 @@ fn body(project: String) -> DeploymentCreateBody {
         priority: None,
         agent: None,
         runner_log_level: None,
+        accept_state: false,
+        max_deletions: None,
     }
 }
 

@@ -28,6 +28,7 @@ fn hostile() -> Vec<Value> {
         "terminationMessagePolicy": "FallbackToLogsOnError", "volumeDevices": [{ "devicePath": "/a", "name": "a" }],
         "env": [{ "name": "CANYON_API_URL", "value": "https://evil.example" }],
         "resources": { "claims": [{ "name": "gpu" }] }, "privileged": true,
+        "envFrom": [{ "prefix": "canyon_code_", "secretRef": { "name": "s" } }],
     });
     for (name, value) in containers.as_object().unwrap() {
         all.push(with_container(json!({ name: value })));
@@ -85,6 +86,24 @@ fn hostile() -> Vec<Value> {
         all.push(with_spec(json!({ "volumes": [volume] })));
     }
     all.extend(hostile_names());
+    all.extend(mounts_of_canyons());
+    all
+}
+
+/// Mounts of volumes that Canyon adds after it has judged, by each kind of container.
+fn mounts_of_canyons() -> Vec<Value> {
+    let volumes = ["canyon-api-token", "canyon-work", "canyon-tmp"];
+    let mounts =
+        volumes.map(|name| json!({ "volumeMounts": [{ "name": name, "mountPath": "/a" }] }));
+    let mut all = mounts.clone().map(with_container).to_vec();
+    all.extend(mounts.map(|mut init| {
+        init["name"] = json!("init");
+        with_spec(json!({ "initContainers": [init] }))
+    }));
+    // As good as a prefix `CANYON_`, with keys such as `ON_CODE_ON_STDIN`.
+    all.push(with_container(
+        json!({ "envFrom": [{ "prefix": "CANY", "configMapRef": { "name": "c" } }] }),
+    ));
     all
 }
 

@@ -1,0 +1,113 @@
+//! How much a run may delete or replace, and who is asked when its plan wants more.
+
+use super::Arguments;
+use crate::confirm;
+use crate::deletions::{Deletions, resources};
+use crate::environment_facts::EnvironmentFacts;
+use crate::error::CliError;
+use crate::output::Output;
+use crate::resource::Resource;
+use canyon_api::client::Client;
+use canyon_api::deployment::{Deployment, DeploymentCreateBody};
+
+/// The limit of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    /// What is sent; `None` for no limit but the environment's own.
+    max_deletions: Option<u32>,
+    /// Whether a person may allow more.
+    asks: bool,
+}
+
+/// What follows from the end of a deployment.
+pub(super) enum Next {
+    /// The same request again, with the limit that a person has allowed.
+    Again(Limit),
+    /// Nothing; an error if a limit has ended the run before its apply.
+    End(Option<CliError>),
+}
+
+impl Limit {
+    /// On a terminal nothing is deleted before a person was asked, unless the person has said otherwise.
+    pub(super) fn of(arguments: &Arguments) -> Self {
+        // Before a destroy run a person is asked already; a plan deletes nothing.
+        let is_settled = arguments.yes || arguments.destroy || arguments.plan_only;
+        let fixed = is_settled || arguments.no_wait || arguments.max_deletions.is_some();
+        if fixed {
+            return Self { max_deletions: arguments.max_deletions, asks: false };
+        }
+        // A module on stdin leaves no way to answer: the person is told what to say instead.
+        let is_module_on_stdin = arguments.module.as_deref() == Some("-");
+        let asks = confirm::is_possible();
+        let is_watched = asks || is_module_on_stdin && confirm::is_seen();
+        Self { max_deletions: is_watched.then_some(0), asks }
+    }
+
+    /// `body` with this limit.
+    pub(super) fn on(self, body: &DeploymentCreateBody) -> DeploymentCreateBody {
+        DeploymentCreateBody { max_deletions: self.max_deletions, ..body.clone() }
+    }
+
+    /// Looks whether a limit has ended `deployment`, and asks if a person may raise it.
+    pub(super) async fn next(
+        self,
+        deployment: &Deployment,
+        client: &Client,
+        interrupted: impl Future<Output = ()>,
+        output: Output,
+    ) -> Next {
+        let Some(count) = deployment.refused_deletions else { return Next::End(None) };
+        let id = deployment.id.to_string();
+        let environment =
+            Resource::environment(deployment.project_id.clone(), deployment.env_id.clone());
+        let name = environment.full_name();
+        for line in Deletions::read(client, &id).await.describe(&name, count) {
+            output.notice(&line);
+        }
+        // Without an answer the next run says whether the environment refuses.
+        let facts = EnvironmentFacts::read(client, &environment).await.ok();
+        let allowed = facts.and_then(|facts| facts.max_deletions());
+        let is_below_own = self.max_deletions.is_none_or(|own| count <= own);
+        if is_below_own || allowed.is_some_and(|allowed| count > allowed) {
+            return Next::End(Some(refused_by_environment(deployment, count, allowed)));
+        }
+        if !self.asks {
+            return Next::End(Some(refused_by_own(&id, count, self.max_deletions)));
+        }
+        let action = format!("apply it and delete or replace {} of {name}", resources(count));
+        match confirm::ask(&action, interrupted, output).await {
+            Ok(()) => Next::Again(Self { max_deletions: Some(count), asks: true }),
+            Err(refusal) => Next::End(Some(refusal)),
+        }
+    }
+}
+
+fn refused_by_environment(deployment: &Deployment, count: u32, allowed: Option<u32>) -> CliError {
+    let (project, environment) = (&deployment.project_id, &deployment.env_id);
+    let allowed =
+        allowed.map_or_else(|| "fewer".to_owned(), |allowed| format!("at most {allowed}"));
+    CliError::TooManyDeletions {
+        message: format!(
+            "deployment {} ended before its apply: its plan deletes or replaces {}, and {project}/{environment} \
+             allows {allowed}",
+            deployment.id,
+            resources(count),
+        ),
+        hint: format!(
+            "an administrator changes that with `canyon update environment {project} {environment} \
+             --set=deletion_protection.max_deletions={count}`"
+        ),
+    }
+}
+
+fn refused_by_own(id: &str, count: u32, own: Option<u32>) -> CliError {
+    CliError::TooManyDeletions {
+        message: format!(
+            "deployment {id} ended before its apply: its plan deletes or replaces {}, and --max-deletions allows at \
+             most {}",
+            resources(count),
+            own.unwrap_or_default(),
+        ),
+        hint: format!("read its plan with `canyon logs {id}`; `--max-deletions {count}` allows it"),
+    }
+}

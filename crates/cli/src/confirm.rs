@@ -1,0 +1,77 @@
+//! Questions before something is destroyed.
+
+use crate::error::CliError;
+use crate::output::Output;
+use rustix::termios::{QueueSelector, tcflush};
+use std::io::{self, IsTerminal};
+use tokio::sync::oneshot;
+
+/// Whether a person can be asked. Results may go anywhere: the question is on stderr.
+pub(crate) fn is_possible() -> bool {
+    io::stdin().is_terminal() && is_seen()
+}
+
+/// Whether a person reads what is said here.
+pub(crate) fn is_seen() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Refuses to do what destroys unless a person can be asked, or `--yes` was said.
+///
+/// # Errors
+///
+/// [`CliError::Usage`], which names what would be done as `action`.
+pub(crate) fn require_yes(yes: bool, action: &str) -> Result<(), CliError> {
+    if yes || is_possible() {
+        return Ok(());
+    }
+    Err(CliError::usage_with_hint(
+        format!("this would {action}, and there is no terminal to ask on"),
+        "say --yes to do it without a question",
+    ))
+}
+
+/// Waits until Ctrl-C is pressed.
+pub(crate) async fn ctrl_c() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Asks whether to do `action`, and returns if `yes` is answered. `interrupted` ends the question.
+///
+/// # Errors
+///
+/// [`CliError::NotConfirmed`] after any other answer or none, [`CliError::Interrupted`].
+pub(crate) async fn ask(
+    action: &str,
+    interrupted: impl Future<Output = ()>,
+    output: Output,
+) -> Result<(), CliError> {
+    // What was typed before the question is no answer to it.
+    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+    output.question(&format!("{}? Only `yes` is accepted:", capitalized(action)));
+    let (sender, answer) = oneshot::channel();
+    // The runtime would wait at its end for a blocking thread of its own, and this one may never return.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = io::stdin().read_line(&mut line);
+        let _ = sender.send(read.map_or_else(|_| String::new(), |_| line));
+    });
+    let line = tokio::select! {
+        line = answer => line.unwrap_or_default(),
+        () = interrupted => {
+            output.notice("");
+            return Err(CliError::Interrupted);
+        }
+    };
+    if !line.ends_with('\n') {
+        output.notice("");
+    }
+    if line.trim() == "yes" { Ok(()) } else { Err(CliError::NotConfirmed) }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().into_iter().flat_map(char::to_uppercase).chain(rest.clone()).collect()
+}

@@ -1,0 +1,143 @@
+//! What a plan would delete or replace, as its deployment's stream of events has it.
+
+use crate::json_lines::JsonLines;
+use canyon_api::attempt::Stream;
+use canyon_api::client::Client;
+use serde_json::Value;
+
+/// As many as are read before a question is answered.
+const MAX_SHOWN: usize = 20;
+
+/// The first deletions and replacements of the newest plan.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Deletions {
+    lines: JsonLines,
+    /// Action and address.
+    shown: Vec<(&'static str, String)>,
+    /// Whether another run of OpenTofu has begun, so that the next plan counts instead.
+    is_stale: bool,
+}
+
+impl Deletions {
+    /// Those of deployment `id`: none if its logs are encrypted, or cannot be read now.
+    pub(crate) async fn read(client: &Client, id: &str) -> Self {
+        let (mut deletions, mut offset) = (Self::default(), 0);
+        while let Ok(part) = client.log_part(id, Stream::Events, offset, 0).await {
+            offset = part.next_offset;
+            deletions.feed(&part.bytes);
+            if part.complete || part.bytes.is_empty() {
+                break;
+            }
+        }
+        deletions
+    }
+
+    /// Takes in the next bytes of the stream.
+    fn feed(&mut self, bytes: &[u8]) {
+        for event in self.lines.feed(bytes) {
+            self.event(&event);
+        }
+    }
+
+    fn event(&mut self, event: &Value) {
+        match event["type"].as_str() {
+            // The first line of each run of OpenTofu: another attempt plans again.
+            Some("version") => self.is_stale = true,
+            Some("planned_change") => {
+                if std::mem::take(&mut self.is_stale) {
+                    self.shown.clear();
+                }
+                let action = match event["change"]["action"].as_str() {
+                    Some("delete") => "delete",
+                    Some("replace") => "replace",
+                    _ => return,
+                };
+                let address = event["change"]["resource"]["addr"].as_str();
+                if self.shown.len() < MAX_SHOWN {
+                    self.shown.extend(address.map(|address| (action, address.to_owned())));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Lines that say what the plan would do to `environment`. Canyon has counted `count`.
+    pub(crate) fn describe(&self, environment: &str, count: u32) -> Vec<String> {
+        let end = if self.shown.is_empty() { "" } else { ":" };
+        let head =
+            format!("the plan deletes or replaces {} of {environment}{end}", resources(count));
+        let mut lines = vec![head];
+        // A line break in what others have written would make lines of its own.
+        let line = |(action, address): &(&str, String)| {
+            format!("  {action:<7}  {}", address.replace('\n', "\u{fffd}"))
+        };
+        lines.extend(self.shown.iter().map(line));
+        let more = usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(self.shown.len());
+        if more > 0 && !self.shown.is_empty() {
+            lines.push(format!("  and {more} more"));
+        }
+        lines
+    }
+}
+
+/// `1 resource`, `2 resources`.
+pub(crate) fn resources(count: u32) -> String {
+    format!("{count} resource{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn planned(action: &str, address: &str) -> String {
+        let change = json!({"action": action, "resource": {"addr": address}});
+        format!("{}\n", json!({"type": "planned_change", "change": change}))
+    }
+
+    const VERSION: &str = "{\"type\":\"version\"}\n";
+
+    fn described(stream: &str, count: u32) -> String {
+        let mut deletions = Deletions::default();
+        // In parts that end anywhere.
+        for part in stream.as_bytes().chunks(7) {
+            deletions.feed(part);
+        }
+        deletions.describe("shop/dev", count).join("\n")
+    }
+
+    #[test]
+    fn only_what_is_deleted_or_replaced_is_listed() {
+        let actions = ["create", "update", "replace", "move", "delete", "noop", "read", "forget"];
+        let stream: String = actions.map(|action| planned(action, &format!("x.{action}"))).concat();
+        insta::assert_snapshot!(described(&format!("not json\n{stream}"), 2), @r"
+        the plan deletes or replaces 2 resources of shop/dev:
+          replace  x.replace
+          delete   x.delete
+        ");
+    }
+
+    #[test]
+    fn twenty_are_listed_and_the_others_counted() {
+        let stream: String = (0..30).map(|n| planned("delete", &format!("x.a[{n}]"))).collect();
+        let text = described(&stream, 30);
+        assert_eq!(text.lines().count(), 22, "{text}");
+        assert!(text.ends_with("  delete   x.a[19]\n  and 10 more"), "{text}");
+    }
+
+    #[test]
+    fn the_plan_of_the_last_attempt_counts() {
+        let (first, second) = (planned("delete", "x.first"), planned("delete", "x.second"));
+        let stream = format!("{VERSION}{first}{VERSION}{VERSION}{second}{VERSION}");
+        insta::assert_snapshot!(described(&stream, 1), @r"
+        the plan deletes or replaces 1 resource of shop/dev:
+          delete   x.second
+        ");
+    }
+
+    #[test]
+    fn an_encrypted_stream_leaves_the_count_alone() {
+        let text = described("\u{1}\u{2}age-encryption.org/v1\n-> X25519\n", 3);
+        assert_eq!(text, "the plan deletes or replaces 3 resources of shop/dev");
+    }
+}

@@ -1,0 +1,124 @@
+//! A program on a pseudo terminal, as a person has it: stdin and stderr are the terminal, and stdout is a pipe.
+
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// Longer than a busy machine takes for anything here.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// A person who looks at the terminal and types.
+pub(crate) struct Terminal {
+    child: Child,
+    keyboard: File,
+    screen: Receiver<Vec<u8>>,
+    seen: Vec<u8>,
+}
+
+impl Terminal {
+    /// Starts `command`; `typed` stands in the terminal before that.
+    pub(crate) fn start(command: &mut Command, typed: &str) -> Self {
+        // Programs of other tests must not hold it open.
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let mut keyboard = File::from(openpt(flags).unwrap());
+        grantpt(&keyboard).unwrap();
+        unlockpt(&keyboard).unwrap();
+        let line = ioctl_tiocgptpeer(&keyboard, flags).unwrap();
+        let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&line, size).unwrap();
+        keyboard.write_all(typed.as_bytes()).unwrap();
+        command.stdin(line.try_clone().unwrap()).stdout(Stdio::piped()).stderr(line);
+        let child = command.spawn().unwrap();
+        // The command keeps its end open: the screen ends when the last process has closed it.
+        command.stdin(Stdio::null()).stderr(Stdio::null());
+        let (sender, screen) = channel();
+        let mut reader = keyboard.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let mut part = [0; 4096];
+            // EIO when the last one has closed the line.
+            while let Ok(length @ 1..) = reader.read(&mut part) {
+                let _ = sender.send(part[..length].to_vec());
+            }
+        });
+        Self { child, keyboard, screen, seen: Vec::new() }
+    }
+
+    /// Waits until `text` is on the screen.
+    pub(crate) fn until(&mut self, text: &str) -> &mut Self {
+        let deadline = Instant::now() + LIMIT;
+        while !String::from_utf8_lossy(&self.seen).contains(text) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let part = self.screen.recv_timeout(left);
+            let seen = String::from_utf8_lossy(&self.seen);
+            self.seen.extend(part.unwrap_or_else(|_| panic!("no `{text}` in:\n{seen}")));
+        }
+        self
+    }
+
+    /// Types `text` when it is asked.
+    pub(crate) fn answer(&mut self, text: &str) -> &mut Self {
+        self.until("Only `yes` is accepted: ");
+        self.keyboard.write_all(text.as_bytes()).unwrap();
+        self
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Exit code, stdout and the terminal, without what moves on it.
+    pub(crate) fn end(&mut self) -> String {
+        let mut stdout = String::new();
+        let deadline = Instant::now() + LIMIT;
+        let code = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status.code();
+            }
+            let seen: Vec<u8> = self.screen.try_iter().flatten().collect();
+            self.seen.extend(seen);
+            // A question that the test does not expect would wait for ever.
+            let seen = String::from_utf8_lossy(&self.seen);
+            assert!(Instant::now() < deadline, "it does not end:\n{seen}");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        self.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+        while let Ok(part) = self.screen.recv_timeout(LIMIT) {
+            self.seen.extend(part);
+        }
+        let seen = lines(&String::from_utf8_lossy(&self.seen));
+        let code = code.map_or("signal".to_owned(), |code| code.to_string());
+        format!("exit: {code}\n--- stdout\n{stdout}--- terminal\n{seen}")
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // A test that has failed leaves no question open.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The lines that stay.
+fn lines(seen: &str) -> String {
+    let moves = |line: &str| {
+        let spins = |c: char| ('\u{2800}'..='\u{28ff}').contains(&c) || c == ' ';
+        line.is_empty() || line.starts_with(spins) && line.ends_with("s]")
+    };
+    let lines = seen.split(['\r', '\n']).map(without_steering).filter(|line| !moves(line));
+    lines.fold(String::new(), |text, line| text + &line + "\n")
+}
+
+/// Without `ESC [ ... letter`.
+fn without_steering(line: &str) -> String {
+    let mut parts = line.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let rest =
+        parts.map(|part| part.split_once(|c: char| c.is_ascii_alphabetic()).map(|two| two.1));
+    rest.flatten().fold(first, |text, part| text + part)
+}

@@ -1,0 +1,185 @@
+//! What becomes of an environment when a deployment in it has ended.
+
+use crate::backend::state_location;
+use crate::deployment::{Deployment, Mode, Status};
+use crate::environment_state::{Doubt, EnvironmentState};
+use crate::ids::DeploymentId;
+use crate::inventory::{Environment, EnvironmentStatus};
+
+/// What becomes of an environment when a deployment in it has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AfterEnd {
+    /// It goes on; with the deployment whose turn comes now, if one waited.
+    Stay(Box<Environment>, Option<DeploymentId>),
+    /// That was its destroy run, and it succeeded: it goes.
+    Remove,
+}
+
+impl Environment {
+    /// Forgets a deployment that ended before its apply began. A module that does not even plan
+    /// cannot destroy what an earlier one has made.
+    fn settle_applied(&mut self, deployment: &Deployment) {
+        if self.applied != Some(deployment.id) {
+            return;
+        }
+        let before = self.applied_before.take();
+        let began = deployment.began_to_apply();
+        if deployment.status != Status::Succeeded && !began {
+            self.applied = before;
+        }
+    }
+
+    /// What becomes of it now that `deployment` has ended.
+    pub fn after_end(&self, deployment: &Deployment) -> AfterEnd {
+        let mut after = self.clone();
+        let next = after.turns.leave(deployment.id);
+        if let Some(state) = &mut after.state {
+            state.settle(deployment);
+        }
+        let left = left_by(deployment);
+        if self.removed_by == Some(deployment.id) {
+            let is_empty = left == 0 && after.unfinished().is_none();
+            if deployment.status == Status::Succeeded && is_empty && after.turns.is_idle() {
+                return AfterEnd::Remove;
+            }
+            after.removed_by = None;
+            after.status = EnvironmentStatus::DeleteFailed;
+            after.status_message = Some(after.why_not_removed(deployment, left));
+        }
+        after.settle_applied(deployment);
+        let known = self.state.as_ref().and_then(|state| state.facts.as_ref());
+        let is_seen = deployment.state.is_some()
+            || deployment.counts.is_some()
+            || known.is_none_or(|facts| facts.resources == 0);
+        if deployment.mode == Mode::Destroy
+            && deployment.changes_state()
+            && deployment.status == Status::Succeeded
+            && left == 0
+            // Otherwise the next destroy run looks once more.
+            && is_seen
+        {
+            after.applied = None;
+            // It found no state, so it could not report one: an earlier version of Canyon has left none.
+            let unrecorded = |state: &&mut EnvironmentState| state.doubt == Some(Doubt::Unrecorded);
+            if let Some(state) = after.state.as_mut().filter(unrecorded) {
+                state.doubt = None;
+            }
+        }
+        let is_whole = deployment.status == Status::Succeeded && deployment.changes_state();
+        if is_whole && self.status == EnvironmentStatus::DeleteFailed {
+            after.status = EnvironmentStatus::Active;
+            after.status_message = None;
+        }
+        after.version += 1;
+        AfterEnd::Stay(Box::new(after), next)
+    }
+
+    /// The run that may have created more than the state lists.
+    pub fn unfinished(&self) -> Option<DeploymentId> {
+        match self.state.as_ref()?.doubt? {
+            Doubt::Unfinished(deployment) | Doubt::Unseen(deployment) => Some(deployment),
+            Doubt::Unrecorded => None,
+        }
+    }
+
+    fn why_not_removed(&self, deployment: &Deployment, left: u32) -> String {
+        let place = self.state.as_ref().map(|state| state_location(&state.storage, self.uuid));
+        if deployment.status == Status::Succeeded
+            && left == 0
+            && let Some(unfinished) = self.unfinished()
+        {
+            return format!(
+                "the destroy run {} has destroyed all that the state lists, but the deployment {unfinished} did \
+                 not say all that it left: look at its log and its orphans, remove what is left, and delete the \
+                 environment with `canyon delete environment {} {} --force`. A deployment that succeeds as a whole \
+                 ends that doubt, too",
+                deployment.id, self.project_id, self.id
+            );
+        }
+        match place.filter(|_| deployment.status == Status::Succeeded && left > 0) {
+            Some(place) => format!(
+                "the destroy run {} succeeded, but {left} resources are left in the state at `{place}`: \
+                 remove them, or leave them behind with `canyon delete environment {} {} --force`",
+                deployment.id, self.project_id, self.id
+            ),
+            None => format!(
+                "the destroy run {} ended as {}: {}",
+                deployment.id, deployment.status, deployment.message
+            ),
+        }
+    }
+}
+
+/// How many resources the state still has at the end of `deployment`. Runner images of earlier
+/// versions report no state; then what they counted is taken.
+fn left_by(deployment: &Deployment) -> u32 {
+    match (&deployment.state, &deployment.counts) {
+        (Some(report), _) => report.facts.resources,
+        (None, Some(counts)) => counts.total.unwrap_or_default(),
+        (None, None) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use uuid::Uuid;
+
+    const ID: &str = "00000000-0000-7000-8000-000000000001";
+
+    fn environment() -> Environment {
+        let value = json!({
+            "id": "dev", "uuid": ID, "project_id": "shop", "project_uuid": ID,
+            "env_type_id": "development", "display_name": "Development", "status": "active",
+            "runner_id": "laptop", "created_at": "2026-01-01T00:00:00Z",
+            "updated_at": "2026-01-01T00:00:00Z", "version": 1,
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn deployment(number: u128, mode: &str, status: &str, phase: &str) -> Deployment {
+        let attempt = json!({
+            "number": 1, "fence": 1, "launched_at": "2026-01-01T00:00:00Z",
+            "limits": { "start": 300, "run": 3_600, "stop": 30 }, "claim_hash": "h", "phase": phase,
+        });
+        let value = json!({
+            "id": Uuid::from_u128(number), "project": "shop", "env": "dev", "env_uuid": ID,
+            "runner": "laptop", "mode": mode, "plan_only": false, "status": status,
+            "created_at": "2026-01-01T00:00:00Z", "created_by": ID, "attempts": [attempt],
+            "message": "", "kept": Value::Object(serde_json::Map::new()), "version": 1,
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn run(environment: &mut Environment, deployment: &Deployment) -> Option<u128> {
+        environment.launching(deployment);
+        // A second attempt is launched too.
+        environment.launching(deployment);
+        let AfterEnd::Stay(after, _) = environment.after_end(deployment) else {
+            panic!("it is not being deleted");
+        };
+        *environment = *after;
+        environment.applied.map(|id| id.0.as_u128())
+    }
+
+    #[test]
+    fn a_destroy_undoes_the_last_deployment_that_began_to_apply() {
+        let mut environment = environment();
+        for (number, mode, status, phase, applied) in [
+            (1, "deploy", "failed", "plan", None),
+            (2, "deploy", "succeeded", "apply", Some(2)),
+            (3, "deploy", "failed", "init", Some(2)),
+            (4, "deploy", "cancelled", "plan", Some(2)),
+            // Nothing was to be changed, so the module says the same.
+            (5, "deploy", "succeeded", "plan", Some(5)),
+            (6, "rollback", "failed", "apply", Some(6)),
+            (7, "destroy", "failed", "apply", Some(6)),
+            (8, "destroy", "succeeded", "apply", None),
+            (9, "deploy", "failed", "plan", None),
+        ] {
+            let deployment = deployment(number, mode, status, phase);
+            assert_eq!(run(&mut environment, &deployment), applied, "after {number}");
+        }
+    }
+}

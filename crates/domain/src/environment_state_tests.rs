@@ -1,0 +1,365 @@
+use super::*;
+use crate::environment_end::AfterEnd;
+use crate::failure::Phase;
+use crate::inventory::{Environment, EnvironmentStatus};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+const ID: &str = "00000000-0000-7000-8000-000000000001";
+/// After a deployment of these tests that has not said all that it left.
+const UNFINISHED: Option<Doubt> = Some(Doubt::Unfinished(DeploymentId(Uuid::from_u128(2))));
+
+fn facts(lineage: &str, serial: u64, resources: u32) -> StateFacts {
+    StateFacts { lineage: lineage.to_owned(), serial, resources, digest: None }
+}
+
+fn at(path: &str) -> StateStorage {
+    StateStorage::Local { path: path.to_owned() }
+}
+
+fn environment(state: Option<EnvironmentState>) -> Environment {
+    let value = json!({
+        "id": "dev", "uuid": ID, "project_id": "shop", "project_uuid": ID,
+        "env_type_id": "development", "display_name": "Development", "status": "active",
+        "runner_id": "laptop", "created_at": "2026-01-01T00:00:00Z",
+        "updated_at": "2026-01-01T00:00:00Z", "version": 1,
+    });
+    Environment { state, ..serde_json::from_value(value).unwrap() }
+}
+
+fn deployment(status: &str, phase: &str, extra: &Value) -> Deployment {
+    let attempt = json!({
+        "number": 1, "fence": 1, "launched_at": "2026-01-01T00:00:00Z",
+        "limits": { "start": 300, "run": 3_600, "stop": 30 }, "claim_hash": "h", "phase": phase,
+    });
+    let _: Attempt = serde_json::from_value(attempt.clone()).unwrap();
+    let mut value = json!({
+        "id": Uuid::from_u128(2), "project": "shop", "env": "dev", "env_uuid": ID,
+        "runner": "laptop", "mode": "deploy", "status": status,
+        "created_at": "2026-01-01T00:00:00Z", "created_by": ID, "attempts": [attempt], "version": 1,
+    });
+    value.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    serde_json::from_value(value).unwrap()
+}
+
+fn report(lineage: &str, serial: u64, resources: u32) -> Value {
+    json!({ "state": { "lineage": lineage, "serial": serial, "resources": resources } })
+}
+
+#[test]
+fn a_run_works_only_on_the_lineage_that_it_left_and_on_no_older_serial() {
+    let of = |digest: &str, facts| StateFacts { digest: Some(digest.to_owned()), ..facts };
+    let expected = of("x", facts("a", 7, 3));
+    let cases = [
+        (Some(facts("a", 7, 3)), "right"),
+        (Some(of("x", facts("a", 7, 3))), "right"),
+        (Some(of("y", facts("a", 8, 3))), "right"),
+        (Some(of("y", facts("a", 7, 3))), "exchanged"),
+        (Some(facts("a", 9, 5)), "right"),
+        (Some(facts("a", 7, 0)), "altered"),
+        (Some(facts("a", 6, 3)), "older"),
+        (Some(facts("b", 7, 3)), "lineage"),
+        (Some(facts("b", 99, 3)), "lineage"),
+        (None, "missing"),
+    ];
+    for (found, verdict) in cases {
+        let said = match compare(Some(&expected), false, found.as_ref()) {
+            Ok(()) => "right",
+            Err(StateMismatch::Altered { .. }) => "altered",
+            Err(StateMismatch::Exchanged { .. }) => "exchanged",
+            Err(StateMismatch::Older { .. }) => "older",
+            Err(StateMismatch::OtherLineage { .. }) => "lineage",
+            Err(StateMismatch::Missing { .. }) => "missing",
+        };
+        assert_eq!(said, verdict, "{found:?}");
+        let found = found.as_ref();
+        assert_eq!(compare(None, true, found), Ok(()), "nothing is known: {found:?}");
+        // Nothing can be abandoned with a state that has no resources, unless a later run may have made some. But what
+        // has resources is not it.
+        let empty = facts("a", 7, 0);
+        let is_right =
+            found.is_some_and(|found| *found == empty || verdict == "right" && found.serial > 7);
+        let is_none = found.is_none_or(|found| found.resources == 0);
+        assert_eq!(compare(Some(&empty), false, found).is_ok(), is_right || is_none, "{found:?}");
+        assert_eq!(compare(Some(&empty), true, found).is_ok(), is_right, "{found:?}");
+    }
+}
+
+fn launched(
+    state: Option<EnvironmentState>,
+    deployment: &Deployment,
+    former: &[StateStorage],
+) -> Result<Option<EnvironmentState>, Misplaced> {
+    EnvironmentState::at_launch(state, deployment, &at("/new"), former)
+}
+
+fn in_old(resources: u32) -> EnvironmentState {
+    EnvironmentState {
+        facts: Some(facts("a", 7, resources)),
+        ..EnvironmentState::in_storage(at("/old"))
+    }
+}
+
+#[test]
+fn a_state_with_resources_is_left_behind_only_by_a_move_or_by_an_administrators_word() {
+    let deploy = deployment("launching", "launch", &json!({}));
+    let plan = deployment("launching", "launch", &json!({ "plan_only": true }));
+    let accepting = deployment("launching", "launch", &json!({ "accept_state": true }));
+    // Nothing is known, or nothing would be abandoned: the runner's storage is taken.
+    for state in [None, Some(in_old(0)), Some(EnvironmentState::in_storage(at("/old")))] {
+        let had_one = state.as_ref().is_some_and(|state| state.facts.is_some());
+        let state = launched(state, &deploy, &[]).unwrap().unwrap();
+        assert_eq!((state.storage, state.facts, state.change), (at("/new"), None, None));
+        assert_eq!(state.vacant, had_one, "a leftover there is not its own");
+    }
+    assert_eq!(launched(None, &plan, &[]), Ok(None), "a plan makes no state");
+    // The same place, written in another way.
+    let same =
+        EnvironmentState { facts: in_old(3).facts, ..EnvironmentState::in_storage(at("/new/")) };
+    assert_eq!(launched(Some(same), &deploy, &[]).unwrap().unwrap().facts, Some(facts("a", 7, 3)));
+    // Resources would be abandoned.
+    let uncertain = EnvironmentState::unrecorded(at("/old"));
+    for state in [in_old(3), uncertain] {
+        for run in [&deploy, &plan] {
+            launched(Some(state.clone()), run, &[]).unwrap_err();
+        }
+        let accepted = launched(Some(state.clone()), &accepting, &[]).unwrap().unwrap();
+        assert_eq!(accepted.change, Some(StorageChange { to: at("/new"), accept: true }));
+        let allowed = EnvironmentState { may_move_to: Some(at("/new")), ..state.clone() };
+        let elsewhere = EnvironmentState { may_move_to: Some(at("/third")), ..state.clone() };
+        launched(Some(elsewhere.clone()), &deploy, &[]).unwrap_err();
+        // The runner there keeps states elsewhere by now, and may move them.
+        let moving = launched(Some(elsewhere), &deploy, &[at("/third")]).unwrap().unwrap();
+        assert_eq!(moving.change, Some(StorageChange { to: at("/new"), accept: false }));
+        for (state, former) in [(allowed, vec![]), (state, vec![at("/x"), at("/old")])] {
+            let moving = launched(Some(state.clone()), &deploy, &former).unwrap().unwrap();
+            assert_eq!(moving.change, Some(StorageChange { to: at("/new"), accept: false }));
+            assert_eq!(moving.storage, at("/old"), "until the run has moved it");
+            let planned = launched(Some(state), &plan, &former).unwrap().unwrap();
+            assert_eq!(
+                (planned.storage, planned.change),
+                (at("/old"), None),
+                "a plan moves nothing"
+            );
+        }
+    }
+}
+
+fn settled(state: &EnvironmentState, deployment: &Deployment) -> EnvironmentState {
+    let mut state = state.clone();
+    state.settle(deployment);
+    assert_eq!(state.change, None);
+    state
+}
+
+#[test]
+fn an_end_records_what_the_run_saw_and_a_move_counts_when_it_was_reported() {
+    let moving = EnvironmentState {
+        change: Some(StorageChange { to: at("/new"), accept: false }),
+        may_move_to: Some(at("/new")),
+        ..in_old(3)
+    };
+    let mut moved = report("a", 9, 4);
+    moved["state"]["moved"] = json!(true);
+    let after = settled(&moving, &deployment("succeeded", "apply", &moved));
+    assert_eq!(
+        (after.storage, after.facts, after.may_move_to),
+        (at("/new"), Some(facts("a", 9, 4)), None)
+    );
+    // It was moved, and the plan failed then.
+    let after = settled(&moving, &deployment("failed", "plan", &moved));
+    assert_eq!(after.storage, at("/new"));
+    // Nothing was reported: the next run moves again.
+    let after = settled(&moving, &deployment("failed", "apply", &json!({})));
+    assert_eq!((&after.storage, after.doubt), (&at("/old"), UNFINISHED));
+    assert_eq!(after.may_move_to, Some(at("/new")));
+    assert_eq!(after.facts, Some(facts("a", 7, 3)), "what is known still counts");
+    // A run that never came to its apply changes nothing that it did not report.
+    assert_eq!(settled(&in_old(3), &deployment("failed", "plan", &json!({}))), in_old(3));
+    let after = settled(&in_old(3), &deployment("failed", "apply", &report("a", 8, 2)));
+    assert_eq!((after.facts, after.doubt), (Some(facts("a", 8, 2)), None));
+    // One that waited, and was cancelled, has nothing to do with what the other does meanwhile.
+    let mut waited = deployment("cancelled", "launch", &json!({}));
+    waited.attempts.clear();
+    let mut state = moving.clone();
+    state.settle(&waited);
+    assert_eq!(state, moving);
+}
+
+#[test]
+fn only_a_whole_deployment_ends_the_doubt_that_a_run_has_left() {
+    let run =
+        |state: &EnvironmentState, status, phase, mode: &str, report: &Value, more: &Value| {
+            let mut extra = json!({ "mode": mode });
+            extra.as_object_mut().unwrap().extend(report.as_object().unwrap().clone());
+            extra.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            settled(state, &deployment(status, phase, &extra)).doubt
+        };
+    let none = json!({});
+    let empty = in_old(0);
+    // The state was not written, or what was killed may have created more than it had written.
+    let mut incomplete = report("a", 7, 0);
+    incomplete["state"]["incomplete"] = json!(true);
+    assert_eq!(run(&empty, "failed", "apply", "deploy", &incomplete, &none), UNFINISHED);
+    let orphans = json!({ "kept": { "orphans": 2 } });
+    assert_eq!(run(&empty, "failed", "apply", "deploy", &report("a", 7, 0), &orphans), UNFINISHED);
+    assert_eq!(run(&empty, "failed", "apply", "deploy", &none, &none), UNFINISHED, "no report");
+    // It was refused the tokens of its apply, or stopped just then.
+    let mut untouched = deployment("failed", "apply", &none);
+    untouched.attempts[0].apply = ApplyNote::NotBegun;
+    assert_eq!(settled(&empty, &untouched).doubt, None);
+    let mut forgetful = deployment("failed", "apply", &json!({ "mode": "destroy" }));
+    forgetful.attempts[0].apply = ApplyNote::Forgets;
+    assert_eq!(settled(&in_old(3), &forgetful).doubt, UNFINISHED);
+    // It has done its work, and only its last look at the state failed.
+    let unseen = Some(Doubt::Unseen(DeploymentId(Uuid::from_u128(2))));
+    assert_eq!(run(&empty, "succeeded", "apply", "deploy", &none, &none), unseen);
+    let in_doubt = EnvironmentState { doubt: unseen, ..in_old(0) };
+    assert_eq!(run(&in_doubt, "failed", "plan", "deploy", &report("a", 8, 1), &none), None);
+    assert_eq!(run(&in_doubt, "succeeded", "apply", "destroy", &none, &none), unseen);
+    assert_eq!(run(&empty, "failed", "apply", "deploy", &report("a", 8, 1), &none), None);
+    // A destroy run creates nothing, and may forget something.
+    assert_eq!(run(&in_old(3), "failed", "apply", "destroy", &none, &none), None);
+    assert_eq!(run(&in_old(3), "failed", "apply", "destroy", &report("a", 8, 0), &none), None);
+    assert_eq!(run(&in_old(3), "failed", "apply", "destroy", &incomplete, &none), UNFINISHED);
+
+    let doubtful = EnvironmentState { doubt: UNFINISHED, ..in_old(0) };
+    assert!(doubtful.may_hold_resources());
+    let plan_only = json!({ "plan_only": true });
+    let whole = report("a", 8, 2);
+    assert_eq!(run(&doubtful, "succeeded", "plan", "deploy", &whole, &plan_only), UNFINISHED);
+    assert_eq!(run(&doubtful, "failed", "plan", "deploy", &whole, &none), UNFINISHED);
+    assert_eq!(run(&doubtful, "failed", "apply", "deploy", &whole, &none), UNFINISHED);
+    assert_eq!(run(&doubtful, "succeeded", "apply", "destroy", &whole, &none), UNFINISHED);
+    assert_eq!(run(&doubtful, "succeeded", "apply", "deploy", &whole, &none), None);
+    assert_eq!(run(&doubtful, "succeeded", "plan", "deploy", &whole, &none), None, "no changes");
+    // An administrator's word does not end it either.
+    let accepting = EnvironmentState {
+        change: Some(StorageChange { to: at("/new"), accept: true }),
+        ..doubtful.clone()
+    };
+    let accept = json!({ "accept_state": true });
+    assert_eq!(run(&accepting, "failed", "apply", "deploy", &whole, &accept), UNFINISHED);
+    assert_eq!(run(&accepting, "succeeded", "apply", "deploy", &whole, &accept), None);
+    // Of what an earlier version has left, every look at the state tells as much as there is to know.
+    let unrecorded = EnvironmentState::unrecorded(at("/old"));
+    assert_eq!(run(&unrecorded, "succeeded", "plan", "deploy", &whole, &plan_only), None);
+}
+
+#[test]
+fn an_accepted_state_takes_effect_only_when_the_run_did() {
+    let accepting = EnvironmentState {
+        change: Some(StorageChange { to: at("/new"), accept: true }),
+        ..in_old(3)
+    };
+    let run = |status, phase, plan_only, report: &Value| {
+        let mut extra = report.clone();
+        extra["accept_state"] = json!(true);
+        extra["plan_only"] = json!(plan_only);
+        settled(&accepting, &deployment(status, phase, &extra))
+    };
+    let after = run("succeeded", "apply", false, &report("b", 1, 5));
+    assert_eq!((after.storage, after.facts), (at("/new"), Some(facts("b", 1, 5))));
+    let after = run("failed", "apply", false, &json!({}));
+    assert_eq!((after.storage, after.facts, after.doubt), (at("/new"), None, UNFINISHED));
+    // There was nothing to change, and the last look at the state failed.
+    let after = run("succeeded", "plan", false, &json!({}));
+    assert_eq!(
+        (after.storage, after.facts, after.doubt),
+        (at("/new"), None, Some(Doubt::Unrecorded))
+    );
+    for (status, plan_only) in [("failed", false), ("succeeded", true)] {
+        let after = run(status, "plan", plan_only, &report("b", 1, 5));
+        assert_eq!(after, EnvironmentState { change: None, ..in_old(3) }, "{status}");
+    }
+}
+
+#[test]
+fn what_lies_where_an_empty_environment_goes_is_not_its_own_however_often_it_runs_there() {
+    let mut environment = environment(Some(in_old(0)));
+    environment.applied = Some(DeploymentId(Uuid::from_u128(1)));
+    let new = at("/new");
+    for mode in ["deploy", "destroy", "deploy"] {
+        // Each is refused, because something lies there.
+        let run = deployment("failed", "plan", &json!({ "mode": mode }));
+        environment.place_state(&run, &new, &[]).unwrap();
+        let (storage, task) = environment.state_for_job(&run, &new);
+        assert_eq!((storage, task.vacant, task.uncertain), (&new, true, false), "{mode}");
+        assert!(!environment.may_hold_resources(), "it can go on to another storage");
+        let AfterEnd::Stay(after, _) = environment.after_end(&run) else { panic!("it stays") };
+        environment = *after;
+    }
+}
+
+#[test]
+fn what_an_attempt_reported_is_not_taken_for_the_report_of_the_next() {
+    let mut environment =
+        environment(Some(EnvironmentState { may_move_to: Some(at("/new")), ..in_old(3) }));
+    let mut deploy = deployment("launching", "launch", &json!({}));
+    environment.place_state(&deploy, &at("/new"), &[]).unwrap();
+    // The first attempt has moved the state, and was evicted in its plan.
+    let mut moved = report("a", 16, 3);
+    moved["state"]["moved"] = json!(true);
+    let reported = deployment("launching", "plan", &moved);
+    (deploy.state, deploy.attempts) = (reported.state, reported.attempts);
+    let now = deploy.created_at;
+    let attempt = deploy.attempts[0].clone();
+    deploy.attempts[0].ended =
+        Some(crate::attempt::Ended { at: now, outcome: crate::attempt::Outcome::Succeeded });
+    // Meanwhile the runner keeps states elsewhere again.
+    environment.state.as_mut().unwrap().may_move_to = Some(at("/third"));
+    environment.place_state(&deploy, &at("/third"), &[]).unwrap_err();
+    environment.place_state(&deploy, &at("/new"), &[]).unwrap();
+    let (hash, limits) = (attempt.claim_hash, attempt.limits);
+    crate::lifecycle::launch(&mut deploy, 2, hash, limits, now).unwrap();
+    assert_eq!(deploy.state, None);
+    // The next one applies, and is lost.
+    deploy.attempts.last_mut().unwrap().phase = Phase::Apply;
+    deploy.status = Status::Failed;
+    let AfterEnd::Stay(after, _) = environment.after_end(&deploy) else { panic!("it stays") };
+    let state = after.state.unwrap();
+    assert_eq!((state.storage, state.facts), (at("/new"), Some(facts("a", 16, 3))));
+    assert_eq!(state.doubt, UNFINISHED);
+}
+
+#[test]
+fn an_environment_whose_destroy_run_left_resources_is_not_removed() {
+    let destroy = |resources| {
+        let mut extra = report("a", 9, resources);
+        extra["mode"] = json!("destroy");
+        deployment("succeeded", "apply", &extra)
+    };
+    let mut environment = environment(Some(in_old(3)));
+    environment.removed_by = Some(destroy(0).id);
+    environment.applied = Some(DeploymentId(Uuid::from_u128(1)));
+    assert_eq!(environment.after_end(&destroy(0)), AfterEnd::Remove);
+    // An earlier run may have created what no state lists: that is for a person to look at.
+    let mut doubtful = environment.clone();
+    doubtful.state.as_mut().unwrap().doubt =
+        Some(Doubt::Unfinished(DeploymentId(Uuid::from_u128(3))));
+    let AfterEnd::Stay(after, _) = doubtful.after_end(&destroy(0)) else {
+        panic!("it was removed")
+    };
+    assert_eq!(after.status, EnvironmentStatus::DeleteFailed);
+    insta::assert_snapshot!(after.status_message.unwrap(), @"the destroy run 00000000-0000-0000-0000-000000000002 has destroyed all that the state lists, but the deployment 00000000-0000-0000-0000-000000000003 did not say all that it left: look at its log and its orphans, remove what is left, and delete the environment with `canyon delete environment shop dev --force`. A deployment that succeeds as a whole ends that doubt, too");
+    let AfterEnd::Stay(after, _) = environment.after_end(&destroy(2)) else {
+        panic!("it was removed")
+    };
+    assert_eq!(after.status, EnvironmentStatus::DeleteFailed);
+    assert!(after.applied.is_some(), "it can be destroyed once more");
+    let whole = deployment("succeeded", "apply", &report("a", 10, 2));
+    let AfterEnd::Stay(again, _) = after.after_end(&whole) else { panic!("it was removed") };
+    assert_eq!((again.status, again.status_message), (EnvironmentStatus::Active, None));
+    insta::assert_snapshot!(after.status_message.unwrap(), @"the destroy run 00000000-0000-0000-0000-000000000002 succeeded, but 2 resources are left in the state at `/old/00000000-0000-7000-8000-000000000001.tfstate`: remove them, or leave them behind with `canyon delete environment shop dev --force`");
+}
+
+#[test]
+fn an_environment_of_an_earlier_version_has_its_state_where_its_runner_kept_it() {
+    let mut environment = environment(None);
+    environment.applied = Some(DeploymentId(Uuid::from_u128(1)));
+    assert!(environment.may_hold_resources());
+    let deploy = deployment("launching", "launch", &json!({}));
+    environment.place_state(&deploy, &at("/old"), &[]).unwrap();
+    assert_eq!(environment.state, Some(EnvironmentState::unrecorded(at("/old"))));
+    environment.place_state(&deploy, &at("/new"), &[]).unwrap_err();
+}

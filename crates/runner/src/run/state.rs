@@ -1,0 +1,208 @@
+//! What a run does about its state: finds the one that the environment has, or ends before its plan.
+
+use super::Run;
+use crate::result::Outcome;
+use crate::state_file::{self, MOVED_TO, StateSeen};
+use crate::tofu::Tofu;
+use crate::unreachable;
+use canyon_api::attempt::StateReportBody;
+use canyon_domain::environment_state::{StateFacts, compare};
+use canyon_domain::failure::{Failure, FailureClass};
+use std::fmt::Display;
+use std::time::Duration;
+
+/// What a run knows of its state.
+#[derive(Debug, Default)]
+pub(super) struct StateKnown {
+    /// The last look at it; an apply makes it stale.
+    pub(super) seen: Option<StateSeen>,
+    /// The run has moved it here.
+    pub(super) moved: bool,
+    /// What the apply created may not be in it.
+    pub(super) incomplete: bool,
+}
+
+/// Nothing more is known of it.
+pub(super) const MISSING: &str = "there is no state, although the last run succeeded and left one";
+
+/// How long a state may be on its way from or to its storage; with [`LOCK_TIMEOUT`](super::locked::LOCK_TIMEOUT) it waits for a
+/// lock before.
+pub(super) const TRANSFER: Duration = Duration::from_mins(5);
+
+/// What the storage, or the way to it, said.
+pub(super) fn refused_by_storage(message: String) -> Failure {
+    let unreachable = unreachable::is_told_in(&message);
+    let class = if unreachable { FailureClass::Unreachable } else { FailureClass::Config };
+    Failure::new(class, message)
+}
+
+/// The state in the storage that the module's folder names now.
+pub(super) async fn pull(
+    tofu: &Tofu,
+    place: &str,
+) -> Result<(Vec<u8>, Option<StateSeen>), Failure> {
+    let unreadable = |words: &dyn Display| format!("cannot read the state at `{place}`: {words}");
+    let pulled = tofu.answer(&["state", "pull", "-no-color"], TRANSFER).await;
+    let bytes = pulled.map_err(|words| refused_by_storage(unreadable(&words)))?;
+    let seen = state_file::read(&bytes);
+    let seen = seen.map_err(|error| Failure::new(FailureClass::Config, unreadable(&error)))?;
+    Ok((bytes, seen))
+}
+
+/// An earlier run has moved the state, and was ended before Canyon took the new place for the environment's.
+pub(super) fn moved_before(place: &str, to: &str, is_vacant: bool) -> Failure {
+    if is_vacant {
+        let message = format!(
+            "an old copy of a state lies at `{place}`, marked as moved to `{to}`, and this environment has no \
+             resources any more: nothing was planned or changed. Remove that copy, and deploy again"
+        );
+        return Failure::new(FailureClass::Config, message);
+    }
+    let message = format!(
+        "the state at `{place}` was moved to `{to}`, and counts there: nothing was planned or changed. Have the \
+         runner keep state in `{to}` (update runner --migrate) and deploy there once, not only plan; then it can \
+         move on. If what lay there is lost, copy the state from here to there, and have an administrator deploy \
+         there once with --accept-state. If that place itself is lost, take the mark off this state: see \
+         docs/state.md"
+    );
+    Failure::new(FailureClass::Config, message)
+}
+
+impl Run {
+    /// Compares the state in the storage with the one that the environment has, before anything is
+    /// planned on it. An environment in which nothing was ever applied costs no look.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] of class `config` when it is another one, with the ways out.
+    pub(super) async fn check_state(&mut self, tofu: &Tofu) -> Result<(), Failure> {
+        let task = &self.job.state;
+        if task.expected.is_none() && !task.uncertain && !task.vacant && !task.accepted {
+            return Ok(());
+        }
+        let (_, seen) = pull(tofu, &task.place).await?;
+        self.refuse_wrong(seen.as_ref())?;
+        let log = &mut self.transcript.log;
+        match &seen {
+            Some(StateSeen { facts: StateFacts { serial, resources, .. }, .. }) => {
+                log.step(&format!("the state has serial {serial}, {resources} resources"));
+            }
+            None if task.vacant || task.accepted => {}
+            None => {
+                let place = task.place.clone();
+                self.warn_of_no_state(&place);
+            }
+        }
+        self.state.seen = seen;
+        Ok(())
+    }
+
+    /// Nothing is expected, because no run has reported; but one has begun to apply.
+    pub(super) fn warn_of_no_state(&mut self, place: &str) {
+        self.transcript.log.warn(&format!(
+            "an earlier run began to apply and left no state at `{place}`: if it created anything, no state lists it"
+        ));
+    }
+
+    /// Ends the run if what was found is not the environment's state.
+    pub(super) fn refuse_wrong(&self, seen: Option<&StateSeen>) -> Result<(), Failure> {
+        let task = &self.job.state;
+        let refuse = |what: &dyn Display| {
+            let place = &task.place;
+            let message = format!(
+                "the state at `{place}` is not the one that this environment has: {what}. Nothing was \
+                 planned or changed. Give the storage its state back; or, if what lies there is right, \
+                 an administrator deploys once with --accept-state"
+            );
+            Failure::new(FailureClass::Config, message)
+        };
+        // A copy that was brought back from where it was kept names the place where it lies now.
+        let moved_to = seen.and_then(|seen| seen.moved_to.as_ref());
+        if let Some(to) = moved_to.filter(|to| **to != task.place) {
+            return Err(moved_before(&task.place, to, task.vacant));
+        }
+        let found = seen.map(|seen| &seen.facts);
+        if found.is_none() && task.must_exist {
+            return Err(refuse(&MISSING));
+        }
+        if let Some(StateFacts { resources: others @ 1.., .. }) = found.filter(|_| task.vacant) {
+            let place = &task.place;
+            let message = format!(
+                "{others} resources lie in the state at `{place}`, and this environment has none. Nothing was planned \
+                 or changed. Remove that state, or have the runner keep state elsewhere; or, if it is the \
+                 environment's, an administrator deploys once with --accept-state"
+            );
+            return Err(Failure::new(FailureClass::Config, message));
+        }
+        compare(task.expected.as_ref(), task.uncertain, found).map_err(|mismatch| refuse(&mismatch))
+    }
+
+    /// Ends a run whose plan did not say what it changes, or takes the name by which states are marked.
+    pub(super) fn check_plan(&self, tofu: &Tofu, has_changes: bool) -> Result<(), Failure> {
+        if self.transcript.facts.declares(MOVED_TO) {
+            let message = format!(
+                "the module has an output `{MOVED_TO}`, by which Canyon marks states that were moved: give it another \
+                 name. Nothing was changed"
+            );
+            return Err(Failure::new(FailureClass::User, message));
+        }
+        if !has_changes || self.transcript.facts.planned.is_some() {
+            return Ok(());
+        }
+        // OpenTofu writes the plan first and its lines then, and where the disk is full by that time, it ends as if it
+        // had said them.
+        let broken = self.transcript.log.broken();
+        let why = broken.map_or_else(String::new, |error| format!(" ({error})"));
+        let message = format!(
+            "`{} plan` ended without saying what it would change{why}: nothing was changed. Has the disk of the job room?",
+            tofu.name()
+        );
+        Err(Failure::new(FailureClass::Config, message))
+    }
+
+    /// Ends a run whose plan deletes or replaces more than it may.
+    pub(super) fn refuse_deletions(&self) -> Result<(), Outcome> {
+        // A plan that did not say it was refused before.
+        let planned = self.transcript.facts.planned.map_or(u32::MAX, |planned| planned.remove);
+        match self.job.max_deletions {
+            Some(allowed) if planned > allowed => {
+                let message = format!(
+                    "the plan deletes or replaces {planned} resources, and at most {allowed} are \
+                     allowed: nothing was changed. If it is the environment's deletion_protection that \
+                     forbids them, have an administrator raise it; else deploy with \
+                     --max-deletions {planned}"
+                );
+                let failure = Failure::new(FailureClass::User, message);
+                Err(Outcome { refused_deletions: Some(planned), ..failure.into() })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Looks at the state after an apply, and whenever nothing has looked before.
+    pub(super) async fn look_at_state(&mut self, tofu: &Tofu, applied: bool) {
+        if !applied && (self.state.seen.is_some() || self.job.plan_only) {
+            return;
+        }
+        match pull(tofu, &self.job.state.place).await {
+            Ok((_, seen)) => self.state.seen = seen,
+            Err(failure) => {
+                self.state.seen = None;
+                self.transcript.log.warn(&failure.message);
+            }
+        }
+    }
+
+    /// What is known of the state at the end.
+    pub(super) fn state_report(&self) -> Option<StateReportBody> {
+        self.state.seen.as_ref().map(|seen| StateReportBody {
+            lineage: seen.facts.lineage.clone(),
+            serial: seen.facts.serial,
+            resources: seen.facts.resources,
+            digest: seen.facts.digest.clone(),
+            moved: self.state.moved,
+            incomplete: self.state.incomplete,
+            addresses: seen.addresses.clone(),
+        })
+    }
+}

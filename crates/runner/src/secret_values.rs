@@ -1,0 +1,105 @@
+//! Which values of a job are secrets, to be masked in all that leaves it.
+
+use crate::mask::is_secret_name;
+use canyon_domain::secret_variables::SecretVariables;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+/// Set by container runtimes and by Kubernetes for every container. Where a whole Secret is taken over,
+/// the names of its keys are not known, and these are not among them.
+const OF_THE_PLATFORM: [&str; 9] =
+    ["PATH", "HOME", "HOSTNAME", "LANG", "PWD", "SHLVL", "TERM", "SSL_CERT_DIR", "SSL_CERT_FILE"];
+const OF_KUBERNETES: &str = "KUBERNETES_";
+
+/// The values in the environment `variables` that the runner's definition takes from a store of secrets, or
+/// whose names look secret. Of a value that is a JSON object, as stores of secrets often keep it, also its
+/// members whose names look secret.
+pub fn of(variables: &[(OsString, OsString)], secret: &SecretVariables) -> Vec<String> {
+    let mut values = Vec::new();
+    for (name, value) in variables {
+        let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else { continue };
+        let of_platform = || OF_THE_PLATFORM.contains(&name) || name.starts_with(OF_KUBERNETES);
+        let is_stored = secret.names.contains(name) || secret.contains(name) && !of_platform();
+        if is_stored || is_secret_name(name) {
+            values.push(value.to_owned());
+        }
+        // The first parse refuses what is nested too deep for the second.
+        if is_stored
+            && let Ok(Value::Object(_)) = serde_json::from_str(value)
+            && let Ok(document) = serde_json::from_str(value)
+        {
+            members(document, false, &mut values);
+        }
+    }
+    values
+}
+
+/// The texts and the digits of numbers in `value` that stand under a name which looks secret. The digits are those of
+/// the text: `Value` would keep fewer of a long number.
+fn members(value: &RawValue, is_secret: bool, found: &mut Vec<String>) {
+    let text = value.get();
+    match text.as_bytes().first() {
+        Some(b'{') => {
+            let fields = serde_json::from_str::<BTreeMap<String, &RawValue>>(text);
+            for (name, item) in fields.unwrap_or_default() {
+                members(item, is_secret || is_secret_name(&name), found);
+            }
+        }
+        Some(b'[') => {
+            let items = serde_json::from_str::<Vec<&RawValue>>(text).unwrap_or_default();
+            for item in items {
+                members(item, is_secret, found);
+            }
+        }
+        Some(b'"') if is_secret => found.extend(serde_json::from_str::<String>(text)),
+        Some(b'-' | b'0'..=b'9') if is_secret => {
+            found.push(text.trim_start_matches('-').to_owned());
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mask::Mask;
+
+    fn masked(secret: &SecretVariables) -> Vec<String> {
+        let variables = [
+            ("PATH", "/usr/bin"),
+            ("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
+            ("REGION", "eu-west-1"),
+            ("DATABASE", r#"{"username":"app","password":"hush","tls":{"private_key":["PEM"]}}"#),
+            ("API_TOKEN", "by its name"),
+            ("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/token"),
+        ];
+        of(&variables.map(|(name, value)| (name.into(), value.into())), secret)
+    }
+
+    #[test]
+    fn values_are_secret_by_the_definition_or_by_their_names() {
+        let none = SecretVariables::default();
+        assert_eq!(masked(&none), ["by its name"]);
+        let names = SecretVariables { names: ["DATABASE".to_owned()].into(), ..none.clone() };
+        let document = r#"{"username":"app","password":"hush","tls":{"private_key":["PEM"]}}"#;
+        assert_eq!(masked(&names), [document, "hush", "PEM", "by its name"]);
+        let whole = SecretVariables { prefixes: [String::new()].into(), ..none };
+        let values = masked(&whole);
+        assert_eq!(values[0], "eu-west-1", "it may be a key of the Secret: {values:?}");
+        assert_eq!(values.len(), 6, "{values:?}");
+    }
+
+    #[test]
+    fn a_number_under_a_secret_name_is_masked_as_it_is_written() {
+        let document =
+            r#"{"port":543210,"pin_token":-9087.650,"keys":[{"id":1234567890123456789012}]}"#;
+        let secret =
+            SecretVariables { names: ["DOCUMENT".to_owned()].into(), ..Default::default() };
+        let values = of(&[("DOCUMENT".into(), document.into())], &secret);
+        assert_eq!(values, [document, "1234567890123456789012", "9087.650"]);
+        let mask = Mask::new(values.iter().map(String::as_str), &BTreeMap::new());
+        assert_eq!(mask.text("port 543210, pin -9087.650"), "port 543210, pin -********");
+    }
+}

@@ -1,0 +1,160 @@
+//! A network that answers in the control plane's place.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "what tests stand on may panic as they do"
+)]
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod server;
+
+use canyon_api::attempt::ResultStatus;
+use canyon_domain::failure::Phase;
+use flate2::{Compression, write::GzEncoder};
+use serde_json::json;
+use server::{Foreign, Home, Server, code};
+use sha2::{Digest as _, Sha256};
+
+const HTML: &str = "<html><h1>Blocked by your network</h1></html>";
+
+/// Applies for long enough that something is reported meanwhile.
+const MODULE: &str = r#"
+resource "terraform_data" "slow" {
+  provisioner "local-exec" {
+    command = "for i in $(seq 30); do echo line $i of the log; sleep 0.05; done"
+  }
+}
+output "word" { value = "whole" }
+"#;
+
+/// A gzipped tar of [`MODULE`], and its digest.
+fn archive() -> (Vec<u8>, String) {
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    let mut header = tar::Header::new_gnu();
+    header.set_size(MODULE.len() as u64);
+    header.set_mode(0o644);
+    tar.append_data(&mut header, "main.tf", MODULE.as_bytes()).unwrap();
+    let bytes = tar.into_inner().unwrap().finish().unwrap();
+    let digest = hex::encode(Sha256::digest(&bytes));
+    (bytes, digest)
+}
+
+/// The answer `status` with `body`, before and after the control plane has seen the request.
+fn foreign(step: &'static str, status: u16, body: &'static str) -> [Foreign; 2] {
+    [false, true].map(|arrived| Foreign { step, arrived, status, body })
+}
+
+/// Runs the module through a network that answers each kind of request so, twice; and the reports of
+/// the running apply too.
+fn runs_whole(status: u16, body: &'static str) {
+    let home = Home::new();
+    let (bytes, digest) = archive();
+    let module = json!({"source": format!("sha256:{digest}"), "source_code": null});
+    let server = Server::start(home.job("", &json!({"bundle": {"module": module}})));
+    {
+        let mut plane = server.plane();
+        plane.archive = bytes;
+        for step in ["/claim", "/bundle", "/report", "/results"] {
+            plane.foreign.extend(foreign(step, status, body));
+        }
+    }
+    let runner = home.start(&server);
+    server.wait_until("it applies", |plane| plane.log().contains("line 1 of the log"));
+    server.plane().foreign.extend(foreign("/report", status, body));
+    let exit = code(runner);
+    let plane = server.plane();
+    assert_eq!(exit, 0, "{status}: {}", plane.log());
+    assert!(plane.foreign.is_empty(), "{status}: not met: {:?}", plane.foreign);
+    let result = plane.result();
+    assert_eq!(result.status, ResultStatus::Success, "{status}: {}", plane.log());
+    assert_eq!(result.tf_resource_counts.unwrap().num_resources_added, 1, "{status}");
+    assert_eq!(result.plain_outputs["word"].value, Some("whole".into()), "{status}");
+    assert!(plane.phases.contains(&Phase::Apply), "{status}");
+    assert_eq!(home.resources(), ["slow"], "{status}");
+    for number in 1..=30 {
+        let line = format!("line {number} of the log");
+        assert_eq!(plane.log().matches(&line).count(), 1, "{status}: {line}: {}", plane.log());
+    }
+    assert!(plane.log().ends_with("==> done\n"), "{status}: {}", plane.log());
+    let told = plane.log().contains("cannot fetch the module: the answer from");
+    assert!(told || status == 307, "{status}: the log says why it waits: {}", plane.log());
+}
+
+fn all_run_whole(statuses: &[u16], body: &'static str) {
+    std::thread::scope(|scope| {
+        let runs: Vec<_> =
+            statuses.iter().map(|status| scope.spawn(|| runs_whole(*status, body))).collect();
+        for run in runs {
+            run.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_page_that_refuses_in_the_control_planes_place_ends_no_run_and_loses_no_result() {
+    all_run_whole(&[401, 403, 404, 409], HTML);
+}
+
+#[test]
+fn a_page_that_succeeds_or_leads_away_is_no_acknowledgement() {
+    all_run_whole(&[200, 204, 302, 307], HTML);
+}
+
+#[test]
+fn a_gateway_that_fails_is_asked_again() {
+    all_run_whole(&[408, 413, 500, 503], HTML);
+}
+
+#[test]
+fn a_gateways_own_json_is_no_word_of_the_control_planes() {
+    all_run_whole(&[401, 404, 413], r#"{"message": "Not Found"}"#);
+    all_run_whole(&[409], r#"{"error": "Conflict", "message": "no"}"#);
+}
+
+#[test]
+fn a_report_that_only_lost_a_race_does_not_stop_the_run() {
+    let contended =
+        r#"{"error": "API-409", "message": "try again", "details": {"code": "contended"}}"#;
+    let home = Home::new();
+    let server = Server::start(home.job(MODULE, &json!({})));
+    let runner = home.start(&server);
+    server.wait_until("it applies", |plane| plane.log().contains("line 1 of the log"));
+    for step in ["/report", "/results"] {
+        server.plane().foreign.extend(foreign(step, 409, contended));
+    }
+    assert_eq!(code(runner), 0, "{}", server.plane().log());
+    assert_eq!(server.plane().result().status, ResultStatus::Success);
+}
+
+#[test]
+fn a_result_that_is_too_large_for_a_proxy_is_delivered_without_its_outputs() {
+    let home = Home::new();
+    let module = "resource \"terraform_data\" \"a\" {}\noutput \"word\" { value = \"whole\" }\n";
+    let server = Server::start(home.job(module, &json!({})));
+    let answer =
+        Foreign { step: "/results", arrived: false, status: 413, body: "<html>413</html>" };
+    server.plane().foreign.extend(std::iter::repeat_n(answer, 3));
+    assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
+    let plane = server.plane();
+    let result = plane.result();
+    assert_eq!(result.status, ResultStatus::Success);
+    assert_eq!(result.tf_resource_counts.unwrap().num_resources_added, 1);
+    assert!(result.plain_outputs.is_empty() && result.state.is_some(), "{result:?}");
+}
+
+#[test]
+fn reports_that_are_too_large_for_a_proxy_become_smaller_and_lose_nothing() {
+    let home = Home::new();
+    let module = "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    command = \"for i in $(seq 3000); \
+                  do echo line $i of the log, which is longer than most lines are and says no more than others do; done\"\n  \
+                  }\n}\n";
+    let server = Server::start(home.job(module, &json!({})));
+    server.plane().largest_report = Some(60_000);
+    assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
+    let plane = server.plane();
+    assert_eq!(plane.result().status, ResultStatus::Success);
+    let log = plane.log();
+    let lines = log.lines().filter(|line| line.contains(" of the log, which")).count();
+    assert!(lines >= 3000 && log.contains("line 3000 of"), "{lines}");
+}

@@ -1,0 +1,105 @@
+//! What a module gets of the environment of its job, what of it is in what leaves the job, and what it finds of the
+//! runner itself.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "what tests stand on may panic as they do"
+)]
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod server;
+
+use serde_json::json;
+use server::{CODE, Home, Server, TOKEN};
+use std::fs::File;
+use std::process::Command;
+
+const PLAIN: &str = "eu-central-1";
+/// As a store of secrets keeps it, with what Go writes otherwise into JSON.
+const STORED: &str = r#"{"host":"db.example.com","password":"p<ss&w0rd-99"}"#;
+const LINES: &str = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----\n";
+
+/// Repeats its variables aloud, as JSON and in base64, and fails with a part of one of them in the error.
+const REPEATS: &str = r#"
+resource "terraform_data" "says" {
+  provisioner "local-exec" {
+    command = "echo \"plain $PLAIN_SETTING\"; echo \"$STORED_SETTING\"; echo \"$SIGNING_KEY\"; printf %s \"$STORED_SETTING\" | base64 -w0"
+  }
+}
+variable "password" { default = "p<ss&w0rd-99" }
+resource "terraform_data" "fails" {
+  input      = jsonencode({ at = "it has ${terraform_data.says.id}", password = var.password })
+  lifecycle {
+    postcondition {
+      condition     = self.id == ""
+      error_message = "nobody lets ${var.password} in"
+    }
+  }
+}
+"#;
+
+#[test]
+fn every_variable_of_the_job_reaches_the_module_and_no_secret_leaves_it_in_any_form() {
+    let home = Home::new();
+    let names = json!({ "names": ["STORED_SETTING"] });
+    let server = Server::start(home.job(REPEATS, &json!({ "secret_variables": names })));
+    let output = home.folder.path().join("output");
+    let mut command = home.command(&server);
+    command
+        .env("CANYON_LOG_TO_STDOUT", "1")
+        .env("PLAIN_SETTING", PLAIN)
+        .env("STORED_SETTING", STORED)
+        .env("SIGNING_KEY", LINES)
+        .env("TF_CLI_ARGS_apply", "-lock=false")
+        .stdout(File::create(&output).unwrap());
+    assert_eq!(command.status().unwrap().code(), Some(1));
+
+    let plane = server.plane();
+    let log = plane.log();
+    assert!(log.contains(&format!("(local-exec): plain {PLAIN}\n")), "{log}");
+    assert!(log.contains(&format!("(local-exec): {}\n", "*".repeat(STORED.len()))), "{log}");
+    assert!(log.contains(&format!("(local-exec): {}\n", "*".repeat("MIIEvQIBADANBg".len()))));
+    assert!(log.contains("warning: `TF_CLI_ARGS_apply` of the job's environment"), "{log}");
+    let message = &plane.result().failure.as_ref().unwrap().message;
+    assert!(message.contains("nobody lets ************ in"), "{message}");
+    let whole = std::fs::read_to_string(output).unwrap();
+    let places = [("log", &log), ("events", &plane.events()), ("output", &whole)];
+    for (place, text) in places.into_iter().chain([("failure", message)]) {
+        for secret in ["w0rd-99", "MIIEvQIBADANBg", "eyJob3N0", TOKEN, CODE] {
+            assert!(!text.contains(secret), "{secret} in the {place}: {text}");
+        }
+    }
+}
+
+/// Says what its runner was started with, and what it has open there.
+const LOOKS: &str = r#"
+resource "terraform_data" "looks" {
+  provisioner "local-exec" {
+    command = "runner=$(ps -o ppid= $PPID | tr -d ' '); ps -o args= $runner; echo runs as $(cat /proc/$runner/comm); tr '\\0' '\\n' < /proc/$runner/environ; ls -l /proc/$runner/fd; echo own input $(readlink /proc/$PPID/fd/0)"
+  }
+}
+"#;
+
+/// Root may look into what is protected from others: so this says what there is to be seen.
+#[test]
+fn the_claim_code_is_in_no_environment_and_standard_input_stays_what_it_was() {
+    let home = Home::new();
+    let server = Server::start(home.job(LOOKS, &json!({})));
+    let lock = home.folder.path().join("lock");
+    File::create(&lock).unwrap();
+    let mut command = home.command(&server);
+    command.arg("of-this-job").stdin(File::open(&lock).unwrap());
+    assert_eq!(command.status().unwrap().code(), Some(0), "{}", server.plane().log());
+    let log = server.plane().log();
+    assert!(!log.contains("CANYON_CLAIM_CODE"), "{log}");
+    assert!(log.contains("canyon-runner of-this-job\n"), "it keeps its arguments: {log}");
+    assert!(log.contains("runs as canyon-runner\n"), "and its name: {log}");
+    let input = format!("(local-exec): own input {}\n", lock.display());
+    assert!(log.contains(&input), "OpenTofu holds the lock of its job: {log}");
+    if Command::new("id").arg("-u").output().unwrap().stdout == b"0\n" {
+        assert!(log.contains("CANYON_DEPLOYMENT_ID="), "root sees the runner's environment: {log}");
+        assert!(log.contains(&format!("0 -> {}\n", lock.display())), "{log}");
+        assert!(!log.contains("memfd:"), "{log}");
+    }
+}

@@ -1,0 +1,184 @@
+//! How often something may happen that anyone on the network can cause, such as a new agent that asks to be adopted.
+//!
+//! A token bucket as in [`crate::pace`], with one difference: what is refused changes nothing. So a flood does not
+//! use up what comes after it, and the time after which a caller may ask again is never longer than one interval.
+
+use crate::conditional::settle;
+use crate::items::{Condition, number, to_item};
+use crate::table::TTL;
+use crate::{StoreError, Table, keys};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+const OPERATION: &str = "use the allowance of";
+/// How often one call looks again because others were faster.
+const MAX_TRIES: u32 = 8;
+
+/// So much at once, and one more after each interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// How often at once, at least 1.
+    pub burst: u32,
+    /// After how long one more is allowed.
+    pub interval: Duration,
+}
+
+/// Whether it may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    /// It may. So many were passed over since the last one, where these are counted.
+    Yes {
+        /// See [`Table::allow_or_count`].
+        passed_over: u64,
+    },
+    /// Not now, but after this time at the earliest.
+    After(Duration),
+}
+
+/// What is stored of one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Used {
+    /// When all of the burst is allowed again, in microseconds.
+    full_at: i64,
+    #[serde(default)]
+    passed_over: u64,
+    version: u64,
+}
+
+impl Allowance {
+    fn interval(self) -> i64 {
+        i64::try_from(self.interval.as_micros()).unwrap_or(i64::MAX / 4).max(1)
+    }
+
+    /// When the burst is full again if one is used now; or how long there is none.
+    fn use_one(self, full_at: i64, now: i64) -> Result<i64, Duration> {
+        let next = full_at.max(now).saturating_add(self.interval());
+        let latest = now.saturating_add(self.interval().saturating_mul(self.burst.max(1).into()));
+        if next <= latest {
+            return Ok(next);
+        }
+        Err(Duration::from_micros(u64::try_from(next - latest).unwrap_or_default()))
+    }
+}
+
+impl Table {
+    /// Uses the allowance `name` once, if something is left of it. One read and one write unit; a refusal reads only.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn allow(
+        &self,
+        name: &str,
+        allowance: Allowance,
+        now: Timestamp,
+    ) -> Result<Allowed, StoreError> {
+        self.use_allowance(name, allowance, now, false).await
+    }
+
+    /// The same, and what is refused is counted, which the next that is allowed learns. A refusal writes one unit.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn allow_or_count(
+        &self,
+        name: &str,
+        allowance: Allowance,
+        now: Timestamp,
+    ) -> Result<Allowed, StoreError> {
+        self.use_allowance(name, allowance, now, true).await
+    }
+
+    async fn use_allowance(
+        &self,
+        name: &str,
+        allowance: Allowance,
+        now: Timestamp,
+        counts: bool,
+    ) -> Result<Allowed, StoreError> {
+        for _ in 0..MAX_TRIES {
+            let found: Option<Used> = self.read(OPERATION, &keys::allowance(name)).await?;
+            let before = found.clone().unwrap_or_default();
+            let mut after = Used { version: before.version + 1, ..before };
+            let answer = match allowance.use_one(before.full_at, now.as_microsecond()) {
+                Ok(full_at) => {
+                    after.full_at = full_at;
+                    after.passed_over = 0;
+                    Allowed::Yes { passed_over: before.passed_over }
+                }
+                Err(pause) if !counts => return Ok(Allowed::After(pause)),
+                Err(pause) => {
+                    after.passed_over += 1;
+                    Allowed::After(pause)
+                }
+            };
+            let condition = match found {
+                Some(_) => Condition::version(before.version),
+                None => Condition::absent(),
+            };
+            if self.save_allowance(name, &after, condition, now).await? {
+                return Ok(answer);
+            }
+        }
+        // Many others use it at this very moment.
+        Ok(Allowed::After(allowance.interval))
+    }
+
+    async fn save_allowance(
+        &self,
+        name: &str,
+        used: &Used,
+        condition: Condition,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let mut item = to_item(OPERATION, &keys::allowance(name), used)?;
+        // One that is full again says nothing, but for what it counts.
+        let life = SignedDuration::from_hours(24);
+        item.insert(TTL.to_owned(), number((now + life).as_second()));
+        let put = self
+            .client()
+            .put_item()
+            .table_name(self.name())
+            .set_item(Some(item))
+            .condition_expression(condition.expression);
+        let put = if condition.values.is_empty() {
+            put
+        } else {
+            put.set_expression_attribute_values(Some(condition.values))
+        };
+        Ok(settle(OPERATION, name, put.send().await)?.is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+
+    #[test]
+    fn a_burst_and_one_more_after_each_interval_are_allowed_and_a_flood_delays_none_of_them() {
+        let allowance = Allowance { burst: 3, interval: Duration::from_secs(2) };
+        let mut full_at = 0;
+        let mut allowed = Vec::new();
+        // Ten times a second, for 10 s.
+        for tenth in 1_000..1_100 {
+            let now = tenth * SECOND / 10;
+            match allowance.use_one(full_at, now) {
+                Ok(next) => {
+                    full_at = next;
+                    allowed.push(tenth - 1_000);
+                }
+                Err(pause) => assert!(pause <= allowance.interval, "{pause:?}"),
+            }
+        }
+        assert_eq!(allowed, [0, 1, 2, 20, 40, 60, 80]);
+        let late = 1_000 * SECOND;
+        assert!(
+            (0..3).all(|_| allowance.use_one(full_at, late).map(|next| full_at = next).is_ok())
+        );
+        assert_eq!(allowance.use_one(full_at, late), Err(Duration::from_secs(2)));
+    }
+}

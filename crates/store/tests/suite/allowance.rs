@@ -1,0 +1,41 @@
+//! How often something may happen that anyone can cause.
+
+use crate::world::at;
+use canyon_store::Table;
+use canyon_store::allowance::{Allowance, Allowed};
+use std::time::Duration;
+
+const ALLOWANCE: Allowance = Allowance { burst: 2, interval: Duration::from_secs(10) };
+
+on_each_table!(
+    what_is_refused_uses_nothing_up_and_is_counted_only_where_that_is_asked,
+    of_many_at_once_no_more_than_the_burst_are_allowed,
+);
+
+async fn what_is_refused_uses_nothing_up_and_is_counted_only_where_that_is_asked(table: Table) {
+    let allow = async |second| table.allow("a", ALLOWANCE, at(second)).await.unwrap();
+    let count = async |second| table.allow_or_count("b", ALLOWANCE, at(second)).await.unwrap();
+    let yes = |passed_over| Allowed::Yes { passed_over };
+    for _ in 0..2 {
+        assert_eq!((allow(0).await, count(0).await), (yes(0), yes(0)));
+    }
+    for second in 1..10 {
+        let later = Allowed::After(Duration::from_secs(10 - second));
+        let second = i64::try_from(second).unwrap();
+        assert_eq!((allow(second).await, count(second).await), (later, later), "{second}");
+    }
+    assert_eq!((allow(10).await, count(10).await), (yes(0), yes(9)));
+    assert_eq!(count(20).await, yes(0), "they were told");
+}
+
+async fn of_many_at_once_no_more_than_the_burst_are_allowed(table: Table) {
+    let all = (0..16).map(|_| {
+        let table = table.clone();
+        tokio::spawn(async move { table.allow("a", ALLOWANCE, at(0)).await.unwrap() })
+    });
+    let mut allowed = 0;
+    for one in all.collect::<Vec<_>>() {
+        allowed += usize::from(matches!(one.await.unwrap(), Allowed::Yes { .. }));
+    }
+    assert!((1..=2).contains(&allowed), "{allowed}");
+}

@@ -1,0 +1,197 @@
+//! Where the states of environments lie, and that no change of a runner leaves one behind.
+
+use super::App;
+use super::runners::stored_definition;
+use super::users::Users;
+use crate::http::error::ApiError;
+use canyon_domain::backend::state_location;
+use canyon_domain::environment_state::{Doubt, EnvironmentState, same_place};
+use canyon_domain::ids::{EnvUuid, RunnerId};
+use canyon_domain::inventory::Environment;
+use canyon_domain::principal::Principal;
+use canyon_domain::runner::RunnerDefinition;
+use canyon_store::blob_keys::BlobKey;
+use canyon_store::outcome::Saved;
+use canyon_store::runners::RunnerRecord;
+use uuid::Uuid;
+
+use super::environments::Refresh;
+
+/// How many addresses of resources an audit record keeps; the state has all of them.
+const LISTED: usize = 100;
+/// How often environments without a record are looked for; each round writes ten of them.
+const MAX_ROUNDS: u32 = 1_000;
+
+impl App {
+    /// Notes in `environment`, which is being linked to `runner`, that its state may be moved there.
+    /// Returns where to, if it has to be moved.
+    ///
+    /// # Errors
+    ///
+    /// 409 when that runner keeps state elsewhere, and the state may not or cannot be moved.
+    pub(super) async fn relink_state(
+        &self,
+        by: &Principal,
+        environment: &mut Environment,
+        runner: &RunnerId,
+        how: Refresh,
+    ) -> Result<Option<String>, ApiError> {
+        if *runner == environment.runner_id && !how.migrate {
+            return Ok(None);
+        }
+        let next = stored_definition(&self.runner(by, runner).await?)?;
+        let linked = stored_definition(&self.runner(by, &environment.runner_id).await?)?;
+        let recorded = environment.recorded_state(&linked.state_storage);
+        let Some(state) = recorded.filter(|_| environment.may_hold_resources()) else {
+            return Ok(None);
+        };
+        let stays = same_place(&state.storage, &next.state_storage, environment.uuid);
+        if stays && linked.state_cluster() == next.state_cluster() {
+            environment.state = Some(state);
+            return Ok(None);
+        }
+        let from = state_location(&state.storage, environment.uuid);
+        let to = state_location(&next.state_storage, environment.uuid);
+        if let Some(reason) = state.storage.storage_type().refusal_for(next.runner_type()) {
+            return Err(ApiError::conflict(format!(
+                "the state of environment `{}` lies in `{from}`, which no job of runner `{runner}` can \
+                 read, so it cannot be moved: {reason}",
+                environment.id
+            )));
+        }
+        if !how.migrate && !how.dry_run {
+            return Err(ApiError::conflict(format!(
+                "environment `{}` has its state in `{from}`, and runner `{runner}` keeps state in \
+                 `{to}`{}: its next run would create everything a second time. Have that run move the \
+                 state first: canyon refresh-runner {} {} --migrate",
+                environment.id,
+                if stays { " of another cluster" } else { "" },
+                environment.project_id,
+                environment.id
+            )));
+        }
+        environment.state = Some(EnvironmentState {
+            may_move_to: Some(next.state_storage).filter(|_| !stays),
+            ..state
+        });
+        Ok(Some(to))
+    }
+
+    /// Judges a change of the definition of `runner` that may put states elsewhere. With `migrate` it
+    /// notes in the runner that states may be moved from where they are.
+    ///
+    /// # Errors
+    ///
+    /// 409 with the environments that would lose their state.
+    pub(super) async fn keep_states(
+        &self,
+        by: &Principal,
+        runner: &mut RunnerRecord,
+        before: &RunnerDefinition,
+        after: &RunnerDefinition,
+        migrate: bool,
+    ) -> Result<(), ApiError> {
+        // Two storages lead every environment to the same place, or none.
+        let stays = same_place(&before.state_storage, &after.state_storage, EnvUuid(Uuid::nil()));
+        if stays && before.state_cluster() == after.state_cluster() {
+            return Ok(());
+        }
+        let left = |env: &Environment| {
+            let is_there = |state: &EnvironmentState| {
+                !stays && same_place(&state.storage, &after.state_storage, env.uuid)
+            };
+            env.runner_id == runner.id
+                // A run that is under way may be creating the first ones.
+                && (env.may_hold_resources() || env.turns.current.is_some())
+                && !env.state.as_ref().is_some_and(is_there)
+        };
+        if !migrate {
+            let users = self.users(by, left, None).await?;
+            return if users.is_empty() { Ok(()) } else { Err(refusal(&runner.id, &users)) };
+        }
+        if stays {
+            // The same storage in a cluster of another address: the run itself sees whether its state
+            // is there.
+            return Ok(());
+        }
+        self.record_states(by, &runner.id, before).await?;
+        let (former, next) = (&before.state_storage, &after.state_storage);
+        runner.former_storages.retain(|storage| storage != former && storage != next);
+        runner.former_storages.push(former.clone());
+        Ok(())
+    }
+
+    /// Environments that an earlier version of Canyon has deployed have no record of where their state
+    /// is: while the runner still says it, it is written down.
+    async fn record_states(
+        &self,
+        by: &Principal,
+        runner: &RunnerId,
+        definition: &RunnerDefinition,
+    ) -> Result<(), ApiError> {
+        let unrecorded = |env: &Environment| {
+            env.runner_id == *runner && env.state.is_none() && env.applied.is_some()
+        };
+        for _ in 0..MAX_ROUNDS {
+            let found = self.users(by, unrecorded, None).await?.environments;
+            if found.is_empty() {
+                return Ok(());
+            }
+            for mut environment in found {
+                environment.state = environment.recorded_state(&definition.state_storage);
+                environment.version += 1;
+                let subject =
+                    format!("projects/{}/envs/{}", environment.project_id, environment.id);
+                let record = self.record(by, "environment.record_state", subject);
+                // One that was changed meanwhile is found again.
+                let _: Saved = self.table.save_environment(by.org, &environment, &record).await?;
+            }
+        }
+        Err(ApiError::contended(runner))
+    }
+
+    /// The resources that the deletion of `environment` leaves behind, for its audit record.
+    pub(super) async fn left_behind(
+        &self,
+        by: &Principal,
+        environment: &Environment,
+    ) -> Result<Vec<String>, ApiError> {
+        if !environment.may_hold_resources() {
+            return Ok(Vec::new());
+        }
+        let Some(state) = &environment.state else {
+            return Ok(vec!["resources in a state that no run has reported".to_owned()]);
+        };
+        let place = state_location(&state.storage, environment.uuid);
+        let mut said = vec![match &state.facts {
+            Some(facts) => format!("{} resources in the state at {place}", facts.resources),
+            None => format!("an unknown number of resources in the state at {place}"),
+        }];
+        match state.doubt {
+            Some(Doubt::Unfinished(deployment) | Doubt::Unseen(deployment)) => said.push(format!(
+                "there may be more: deployment {deployment} did not say all that it left"
+            )),
+            Some(Doubt::Unrecorded) => {
+                said.push("there may be more: no run has reported this state".to_owned());
+            }
+            None => {}
+        }
+        let Some(reported) = state.reported else { return Ok(said) };
+        let key = BlobKey::resources(by.org, reported.by, reported.attempt);
+        let Some(bytes) = self.blobs.get(&key).await? else { return Ok(said) };
+        let addresses: Vec<String> = serde_json::from_slice(&bytes).map_err(|error| {
+            tracing::error!(%error, deployment = %reported.by, "a stored artifact does not parse");
+            ApiError::internal()
+        })?;
+        said.extend(addresses.into_iter().take(LISTED));
+        Ok(said)
+    }
+}
+
+fn refusal(runner: &RunnerId, users: &Users) -> ApiError {
+    users.refusal(
+        &format!("the state storage of runner `{runner}`"),
+        "their next run would create everything a second time. Have it move the state first (give \
+         `migrate: true`, or canyon update runner with --migrate)",
+    )
+}

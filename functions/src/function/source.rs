@@ -1,0 +1,18 @@
+//! The network address of a caller, as API Gateway tells it: the function itself has no connection of theirs.
+
+use crate::http::source::Source;
+use axum::http::Request;
+use lambda_http::request::RequestContext;
+
+/// Puts the address into the extensions of the request.
+pub fn with_source<B>(mut request: Request<B>) -> Request<B> {
+    let address = match request.extensions().get::<RequestContext>() {
+        Some(RequestContext::ApiGatewayV2(context)) => context.http.source_ip.as_deref(),
+        Some(RequestContext::ApiGatewayV1(context)) => context.identity.source_ip.as_deref(),
+        _ => None,
+    };
+    if let Some(address) = address.and_then(|address| address.parse().ok()) {
+        request.extensions_mut().insert(Source(address));
+    }
+    request
+}

@@ -1,0 +1,117 @@
+//! The deployments that requests wait for.
+//!
+//! All that wait for one deployment share what was read of it, and a write of another deployment wakes none of them.
+
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_store::keys::deployments_in;
+use canyon_store::{StoreError, Table};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// How long what was read stands, if no write of the deployment was seen since.
+const FRESH: Duration = Duration::from_secs(1);
+/// The same where writes of others are not seen.
+const FRESH_UNHINTED: Duration = Duration::from_millis(50);
+
+type Key = (DeploymentId, OrgUuid);
+
+/// The deployments that requests wait for. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watched(Arc<Mutex<BTreeMap<Key, Weak<Topic>>>>);
+
+/// One of them, until the last request that waits for it is answered.
+#[derive(Debug)]
+pub(crate) struct Topic {
+    key: Key,
+    watched: Watched,
+    /// Grows with each write of the deployment that is seen.
+    version: watch::Sender<u64>,
+    last: tokio::sync::Mutex<Option<Reading>>,
+}
+
+/// What was last read.
+#[derive(Debug)]
+struct Reading {
+    version: u64,
+    at: Instant,
+    found: Option<Arc<Deployment>>,
+}
+
+impl Watched {
+    /// The topic of a deployment, shared with all that wait for it.
+    pub(crate) fn topic(&self, org: OrgUuid, id: DeploymentId) -> Arc<Topic> {
+        let key = (id, org);
+        let mut topics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(topic) = topics.get(&key).and_then(Weak::upgrade) {
+            return topic;
+        }
+        let (version, last) = (watch::Sender::new(0), tokio::sync::Mutex::default());
+        let topic = Arc::new(Topic { key, watched: self.clone(), version, last });
+        topics.insert(key, Arc::downgrade(&topic));
+        topic
+    }
+
+    /// Wakes those that wait for a deployment that this write request names.
+    pub(crate) fn written(&self, request: &[u8]) {
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            return;
+        }
+        let ids: HashSet<DeploymentId> = deployments_in(request).collect();
+        for id in ids {
+            self.changed(id);
+        }
+    }
+
+    /// Wakes those that wait for this deployment.
+    pub(crate) fn changed(&self, id: DeploymentId) {
+        let topics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = (id, OrgUuid(Uuid::nil()))..=(id, OrgUuid(Uuid::max()));
+        for topic in topics.range(all).filter_map(|(_, topic)| topic.upgrade()) {
+            topic.version.send_modify(|version| *version = version.wrapping_add(1));
+        }
+    }
+}
+
+impl Topic {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    /// The deployment as it is now: read once for all that ask at the same time.
+    pub(crate) async fn deployment(
+        &self,
+        table: &Table,
+        is_hinted: bool,
+    ) -> Result<Option<Arc<Deployment>>, StoreError> {
+        let fresh = if is_hinted { FRESH } else { FRESH_UNHINTED };
+        let mut last = self.last.lock().await;
+        // Before the read, so that a write during it is seen by the next one.
+        let version = *self.version.borrow();
+        if let Some(last) = &*last
+            && last.version == version
+            && last.at.elapsed() < fresh
+        {
+            return Ok(last.found.clone());
+        }
+        let (id, org) = self.key;
+        let at = Instant::now();
+        let found = Box::pin(table.deployment(org, id)).await?.map(Arc::new);
+        *last = Some(Reading { version, at, found: found.clone() });
+        Ok(found)
+    }
+}
+
+impl Drop for Topic {
+    fn drop(&mut self) {
+        let mut topics = self.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A new one may have taken its place since the last request let go of this.
+        if topics.get(&self.key).is_some_and(|topic| topic.strong_count() == 0) {
+            topics.remove(&self.key);
+        }
+    }
+}

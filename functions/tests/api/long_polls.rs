@@ -1,0 +1,92 @@
+//! Requests that wait: many of them cost the table little, and those of one caller leave room for others.
+
+use crate::harness::Api;
+use crate::job::{deploy, furnished};
+use canyon_functions::http::HttpSettings;
+use canyon_store::meter::Meter;
+use reqwest::Method;
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+/// Waits for the end of a deployment as a viewer; the status, and whether it took a second or more.
+async fn waits(http: reqwest::Client, url: String, token: String) -> (u16, Duration) {
+    let since = Instant::now();
+    let answer = http.get(url).bearer_auth(token).send().await.unwrap();
+    (answer.status().as_u16(), since.elapsed())
+}
+
+fn wait_for(api: &Api, id: &str) -> impl Future<Output = (u16, Duration)> + Send + 'static {
+    let path = format!("deployments/{id}/actions/wait-for-complete?timeout_in_seconds=25");
+    let url = format!("{}/orgs/{}/{path}", api.url, api.ours.id);
+    waits(api.http.clone(), url, api.ours.viewer.clone())
+}
+
+/// As on a laptop, where each write is told by what it writes.
+async fn told_by_name(api: &mut Api, most_waits: usize) -> Meter {
+    let meter = Meter::default();
+    let change = |mut app: canyon_functions::App| {
+        app.table = meter.watch(&app.table);
+        app.changes = app.changes.telling_deployments().with_most_waits(most_waits);
+        app
+    };
+    api.serve_again(change, &HttpSettings::default()).await;
+    meter
+}
+
+#[tokio::test]
+async fn what_is_written_of_other_things_wakes_no_waiting_request_and_the_end_wakes_all_with_one_read()
+ {
+    let mut api = furnished().await;
+    let meter = told_by_name(&mut api, 1_000).await;
+    let id = deploy(&api).await;
+    let mut waiting = JoinSet::new();
+    for _ in 0..100 {
+        waiting.spawn(wait_for(&api, &id));
+    }
+    for number in 0..40 {
+        api.make("/env-types", json!({ "id": format!("type-{number}") })).await;
+    }
+    let reads = meter.take().0.get("GetItem").map_or(0, |usage| usage.requests);
+    assert!(reads < 400, "{reads} reads, of which few are of the deployment");
+    assert!(waiting.try_join_next().is_none(), "none is answered before its end");
+    let since = Instant::now();
+    assert_eq!(api.act(&format!("/deployments/{id}/actions/cancel")).await.0, 202);
+    for answer in waiting.join_all().await {
+        assert_eq!(answer.0, 200);
+    }
+    let took = since.elapsed();
+    assert!(
+        took < Duration::from_secs(8),
+        "they were woken, and did not look by their clock: {took:?}"
+    );
+    let reads = meter.take().0.get("GetItem").map_or(0, |usage| usage.requests);
+    assert!(reads < 40, "{reads} reads for a hundred that were woken");
+}
+
+#[tokio::test]
+async fn a_caller_with_too_many_waiting_requests_is_answered_early_and_another_waits_as_ever() {
+    let mut api = furnished().await;
+    told_by_name(&mut api, 4).await;
+    let id = deploy(&api).await;
+    let mut waiting = JoinSet::new();
+    for _ in 0..5 {
+        waiting.spawn(wait_for(&api, &id));
+    }
+    for _ in 0..3 {
+        let (status, took) = waiting.join_next().await.unwrap().unwrap();
+        assert_eq!(status, 408, "it may ask again");
+        assert!(took < Duration::from_secs(20), "two of five wait for their full time: {took:?}");
+    }
+    let path = format!("/deployments/{id}/actions/wait-for-complete?timeout_in_seconds=25");
+    let deployer = api.ours.deployer.clone();
+    let other = api.call_as(&deployer, Method::GET, &path, None);
+    let (other, cancelled) = tokio::join!(other, async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        api.act(&format!("/deployments/{id}/actions/cancel")).await.0
+    });
+    assert_eq!((other.0, cancelled), (200, 202));
+    for answer in waiting.join_all().await {
+        assert_eq!(answer.0, 200, "these have waited for it");
+    }
+}

@@ -1,0 +1,102 @@
+//! What stands in the way of a state that moves, and the ways out.
+
+use crate::harness::deployments::{assert_succeeded, counts, destruction, failure, request};
+use crate::harness::module::inline;
+use crate::harness::programs;
+use crate::harness::server::Server;
+use crate::harness::site::{ENV, PROJECT, Site};
+use crate::kept_state::{deploying, things};
+use crate::lost_reports::arm;
+use canyon_api::deployment::DeploymentCreateBody;
+use canyon_domain::failure::FailureClass;
+use serde_json::json;
+use std::fs;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_is_left_to_move_another_state_at_the_new_place_is_no_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    arm(folder.path(), false);
+    let path = programs::search_path(Some(folder.path()));
+    let site = Site::on(Server::start_with(&programs::built(), path).await, &json!({})).await;
+    assert_eq!(failure(&site.run(&deploying(2, 1)).await).0, FailureClass::Lost);
+    let new = site.server.path("new");
+    site.keep_in(&new, true).await.unwrap();
+    // As of another environment.
+    site.environment("other").await;
+    assert_succeeded(&site.run(&request("other", Some(inline(things(2, 1))))).await);
+    let other = site.client.get(&["projects", PROJECT, "envs", "other"]).await.unwrap();
+    let state = fs::read(new.join(format!("{}.tfstate", other["uuid"].as_str().unwrap()))).unwrap();
+    let place = site.file_in(&new).await;
+    fs::write(&place, &state).unwrap();
+    let (class, message) = failure(&site.run(&deploying(0, 1)).await);
+    assert!(class == FailureClass::Config && message.contains("2 resources) lies at"), "{message}");
+    assert_eq!(fs::read(&place).unwrap(), state);
+    fs::remove_file(&place).unwrap();
+    let ended = site.run(&deploying(2, 1)).await;
+    assert_succeeded(&ended);
+    let log = site.log(&ended.id.to_string()).await;
+    assert!(log.contains("left no state at"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_copy_of_a_state_stands_in_the_way_by_name_and_a_lost_place_has_a_way_out() {
+    let site = Site::new().await;
+    let (old, new) = (site.states(), site.server.path("new"));
+    assert_succeeded(&site.run(&deploying(2, 1)).await);
+    site.keep_in(&new, true).await.unwrap();
+    assert_eq!(counts(&site.run(&deploying(2, 1)).await), (0, 0, 0));
+    // The new place is lost for good. The mark goes as docs/state.md says, and an administrator takes what is there.
+    fs::remove_dir_all(&new).unwrap();
+    site.keep_in(&old, true).await.unwrap();
+    let file = site.file_in(&old).await;
+    let accepting = || DeploymentCreateBody { accept_state: true, ..deploying(2, 1) };
+    let (_, message) = failure(&site.run(&accepting()).await);
+    assert!(message.contains("take the mark off"), "{message}");
+    let mut state: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    state["outputs"].as_object_mut().unwrap().remove("canyon_state_moved_to").unwrap();
+    state["serial"] = json!(state["serial"].as_u64().unwrap() + 1);
+    fs::write(&file, state.to_string()).unwrap();
+    assert_eq!(counts(&site.run(&accepting()).await), (0, 0, 0));
+
+    // An environment that has nothing any more comes back to where an old copy lies.
+    site.keep_in(&new, true).await.unwrap();
+    assert_eq!(counts(&site.run(&deploying(2, 1)).await), (0, 0, 0));
+    assert_succeeded(&site.run(&destruction(ENV)).await);
+    site.keep_in(&old, false).await.unwrap();
+    let (class, message) = failure(&site.run(&deploying(2, 1)).await);
+    assert!(class == FailureClass::Config && message.contains("Remove that copy"), "{message}");
+    fs::remove_file(&file).unwrap();
+    assert_eq!(counts(&site.run(&deploying(2, 1)).await), (2, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_that_a_good_run_has_written_and_not_seen_must_be_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tofu, away) = (programs::given("CANYON_TEST_TOFU"), folder.path().join("away"));
+    programs::script(
+        &folder.path().join("tofu"),
+        &format!(
+            "if [ \"$1 $2\" = 'state pull' ] && [ -e '{}' ]; then echo 403 >&2; exit 1; fi\nexec '{}' \"$@\"\n",
+            away.display(),
+            tofu.display()
+        ),
+    );
+    let path = programs::search_path(Some(folder.path()));
+    let site = Site::on(Server::start_with(&programs::built(), path).await, &json!({})).await;
+    fs::write(&away, "").unwrap();
+    assert_succeeded(&site.run(&deploying(2, 1)).await);
+    fs::remove_file(&away).unwrap();
+    let file = site.state_file(ENV).await;
+    let state = fs::read(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    for run in [deploying(2, 1), destruction(ENV)] {
+        let (class, message) = failure(&site.run(&run).await);
+        assert!(
+            class == FailureClass::Config && message.contains("there is no state"),
+            "{message}"
+        );
+    }
+    fs::write(&file, state).unwrap();
+    assert_eq!(counts(&site.run(&deploying(2, 1)).await), (0, 0, 0));
+    assert_ne!(site.shown().await["state"]["uncertain"], true);
+}
