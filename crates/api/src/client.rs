@@ -23,6 +23,9 @@ use std::time::Duration;
 /// Longer than the longest long poll (25 s) and the network's hiccups, shorter than for ever.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
+/// Three times what Canyon answers at most, archives aside. What has more, something else has sent.
+const MAX_ANSWER: usize = 16 << 20;
+
 /// Header with the id of the request, which every answer of Canyon's has.
 const REQUEST_ID: &str = "x-request-id";
 
@@ -150,8 +153,7 @@ struct Answer {
 impl Answer {
     async fn read(host: &str, response: Response) -> Result<Self, ClientError> {
         let (status, headers) = (response.status(), response.headers().clone());
-        let body =
-            response.bytes().await.map_err(|source| ClientError::broken_off(host, source))?;
+        let body = archives::body(host, response, MAX_ANSWER).await?;
         Ok(Self { status, headers, body })
     }
 

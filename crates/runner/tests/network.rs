@@ -158,3 +158,22 @@ fn reports_that_are_too_large_for_a_proxy_become_smaller_and_lose_nothing() {
     let lines = log.lines().filter(|line| line.contains(" of the log, which")).count();
     assert!(lines >= 3000 && log.contains("line 3000 of"), "{lines}");
 }
+
+#[test]
+fn an_answer_that_is_longer_than_any_of_canyons_is_not_read_to_its_end() {
+    let home = Home::new();
+    let server = Server::start(home.job(MODULE, &json!({})));
+    let runner = home.start(&server);
+    server.wait_until("it applies", |plane| plane.log().contains("line 1 of the log"));
+    // As Canyon says it, but for its length: to stop would be to believe it.
+    let stop = String::leak(format!(
+        r#"{{"stop": true, "offsets": {{"log": 0, "events": 0}}{}}}"#,
+        " ".repeat(17 << 20)
+    ));
+    let answer = Foreign { step: "/report", arrived: false, status: 200, body: stop };
+    server.plane().foreign.push(answer);
+    assert_eq!(code(runner), 0, "{}", server.plane().log());
+    let plane = server.plane();
+    assert!(plane.foreign.is_empty(), "not met");
+    assert_eq!(plane.result().status, ResultStatus::Success, "{}", plane.log());
+}

@@ -89,7 +89,7 @@ impl Client {
             // A request of its own: the token stays with Canyon.
             let response = transfer(&location, self.http.get(&location));
             let response = unless_silent(&host_of(&location), response).await??;
-            return body(&host_of(&location), response).await;
+            return body(&host_of(&location), response, MAX_ARCHIVE).await;
         }
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
@@ -99,7 +99,7 @@ impl Client {
             let status = response.status().as_u16();
             return Err(ClientError::foreign(&self.url, status, "it is no archive"));
         }
-        body(&self.url, response).await
+        body(&self.url, response, MAX_ARCHIVE).await
     }
 }
 
@@ -111,14 +111,22 @@ async fn unless_silent<T>(host: &str, waiting: impl Future<Output = T>) -> Resul
         .map_err(|_| ClientError::Silent { host: host.to_owned(), seconds: SILENCE.as_secs() })
 }
 
-/// The body of an answer that may be long.
-async fn body(host: &str, mut response: Response) -> Result<Bytes, ClientError> {
+/// The body of an answer, of `most` bytes at most.
+pub(super) async fn body(
+    host: &str,
+    mut response: Response,
+    most: usize,
+) -> Result<Bytes, ClientError> {
     let length = response.content_length().and_then(|length| usize::try_from(length).ok());
-    let mut bytes = Vec::with_capacity(length.unwrap_or_default().min(MAX_ARCHIVE));
+    let mut bytes = Vec::with_capacity(length.unwrap_or_default().min(most));
     loop {
         let chunk = unless_silent(host, response.chunk()).await?;
         match chunk.map_err(|source| ClientError::broken_off(host, source))? {
-            Some(chunk) => bytes.extend_from_slice(&chunk),
+            Some(chunk) if bytes.len() + chunk.len() <= most => bytes.extend_from_slice(&chunk),
+            Some(_) => {
+                let reason = format!("it has more than {} MiB", most >> 20);
+                return Err(ClientError::foreign(host, response.status().as_u16(), reason));
+            }
             None => return Ok(bytes.into()),
         }
     }
