@@ -306,7 +306,7 @@ fn forget(folder: &Folder) -> io::Result<Remains> {
         // Whoever only looks has the lock for an instant; a living job keeps it.
         if let Some(_lock) = folder.lock()? {
             if let Some(leader) = folder.leader()? {
-                if leader.is_alive()? {
+                if leader.is_alive()? && folder.was_given_to(leader.process)? {
                     return Ok(Remains::Job);
                 }
                 tree::kill_left(folder, &leader)?;

@@ -1,7 +1,7 @@
 //! A job's folder: everything that is known of the job is in it, so that a Canyon which was
 //! restarted, or killed at any moment, knows as much as the one before.
 
-use super::process::{Inode, Process, boot_id};
+use super::process::{Inode, Process, boot_id, started_with};
 use super::records;
 use crate::JobRef;
 use rustix::{
@@ -144,6 +144,21 @@ impl Folder {
     /// The first process of the job, dead or alive, if it was ever started.
     pub(super) fn leader(&self) -> io::Result<Option<Leader>> {
         Ok(parse_leader(&records::read(&self.file("pid"))?))
+    }
+
+    /// Whether the process was started for this job, whatever its lock says. A module can replace the lock, and can
+    /// record another process of this user as the first one of the job.
+    pub(super) fn was_given_to(&self, process: Process) -> io::Result<bool> {
+        Ok(started_with(&self.path())?.iter().any(|stat| stat.process == process))
+    }
+
+    /// Gives Canyon its rights on the folder back, which a module may have taken.
+    pub(super) fn reopen(&self) -> io::Result<()> {
+        let path = self.path();
+        if fs::symlink_metadata(&path)?.is_dir() {
+            fs::set_permissions(&path, PermissionsExt::from_mode(0o700))?;
+        }
+        Ok(())
     }
 
     /// Records the first process of the job.

@@ -44,9 +44,10 @@ pub(super) fn look(folder: &Folder) -> io::Result<State> {
         },
     };
     Ok(match (leader.is_alive()?, locked) {
-        (true, _) => State::Alive(leader),
+        (true, true) => State::Alive(leader),
+        (true, false) if folder.was_given_to(leader.process)? => State::Alive(leader),
         (false, true) => State::Headless(leader),
-        (false, false) => State::Dead(leader),
+        (_, false) => State::Dead(leader),
     })
 }
 

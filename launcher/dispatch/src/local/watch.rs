@@ -31,13 +31,21 @@ pub(super) async fn until_gone(folder: Folder, child: Option<Child>) {
             tracing::debug!(job = folder.name(), %error, "cannot record how the runner ended");
         }
     }
-    let mut pause = PAUSE.0;
+    let (mut pause, mut warned) = (PAUSE.0, false);
     loop {
         // A few system calls; a scan of `/proc` only while the job has no leader.
         match is_gone(&folder) {
             Ok(true) => return,
             Ok(false) => {}
-            Err(error) => tracing::warn!(job = folder.name(), %error, "cannot look at the job"),
+            Err(error) => {
+                if !std::mem::replace(&mut warned, true) {
+                    tracing::warn!(job = folder.name(), %error, "cannot look at the job");
+                }
+                if error.kind() == io::ErrorKind::PermissionDenied {
+                    // If it fails, so does the next look.
+                    let _ = folder.reopen();
+                }
+            }
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE.1);

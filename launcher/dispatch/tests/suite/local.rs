@@ -300,3 +300,24 @@ async fn what_a_command_of_the_module_left_behind_goes_with_the_job() {
     assert!(!local.job_folder(&job).exists());
     until("the stray is dead", async || !lives(stray)).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_names_a_process_of_others_keeps_no_job_and_harms_no_process() {
+    let local = Local::new();
+    let mut other = std::process::Command::new("sleep").arg("300").spawn().unwrap();
+    let script = format!(
+        "until [ -e ../pid ]; do sleep 0.02; done
+        start=$(cut -d ' ' -f 22 /proc/{0}/stat) boot=$(cat /proc/sys/kernel/random/boot_id)
+        echo {0} $start $boot > ../pid; echo x >> started",
+        other.id()
+    );
+    let job = local.start(&script).await;
+    local.hint(&job).await;
+    until_gone(&*local.kind, &job).await;
+    local.kind.stop(&job, StopMode::Kill).await.unwrap();
+    local.kind.forget(&job).await;
+    assert!(!local.job_folder(&job).exists());
+    assert!(other.try_wait().unwrap().is_none(), "the other process lives");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
