@@ -3,7 +3,7 @@
 // Its clients get tokens about themselves (RFC 6749, section 4.4) for the resource that they name, signed with the
 // algorithm at the end of that name. It signs with keys of its own, made at its start.
 
-import { generateKeyPairSync } from "node:crypto";
+import { createPrivateKey, generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:https";
 
@@ -15,8 +15,11 @@ const pairs = {
   ES256: ["ec", { namedCurve: "P-256" }],
   EdDSA: ["ed25519", {}],
 };
+// By way of PEM: in Node.js 20 a garbage collection during the export of a key that was generated waits for ever for the
+// lock that the export holds, because the finished job of the generation shares it.
+const privateKeyEncoding = { type: "pkcs8", format: "pem" };
 const keys = Object.entries(pairs).map(([alg, [kind, options]]) => ({
-  ...generateKeyPairSync(kind, options).privateKey.export({ format: "jwk" }),
+  ...createPrivateKey(generateKeyPairSync(kind, { ...options, privateKeyEncoding }).privateKey).export({ format: "jwk" }),
   alg,
   use: "sig",
 }));
