@@ -100,3 +100,33 @@ async fn a_state_that_a_good_run_has_written_and_not_seen_must_be_there() {
     assert_eq!(counts(&site.run(&deploying(2, 1)).await), (0, 0, 0));
     assert_ne!(site.shown().await["state"]["uncertain"], true);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_that_was_put_there_by_hand_is_known_before_anything_is_applied() {
+    let site = Site::new().await;
+    assert_succeeded(&site.run(&deploying(3, 1)).await);
+    site.environment("adopts").await;
+    fs::copy(site.state_file(ENV).await, site.state_file("adopts").await).unwrap();
+    let module = |count| Some(inline(things(count, 1)));
+    let shown = async || site.client.get(&["projects", PROJECT, "envs", "adopts"]).await.unwrap();
+    let delete = async || site.client.delete(&["projects", PROJECT, "envs", "adopts"], &[]).await;
+    assert_eq!(shown().await["state"], json!(null), "no run has looked");
+
+    // A plan alone, and a run that may not delete what it would have to.
+    let plan = DeploymentCreateBody { plan_only: Some(true), ..request("adopts", module(1)) };
+    assert_succeeded(&site.run(&plan).await);
+    assert_eq!(shown().await["state"]["resources"], 3);
+    let refused = delete().await.unwrap_err();
+    let words = refused.to_string();
+    assert!(refused.status() == Some(409) && words.contains("3 resources are in the"), "{words}");
+    let bounded = DeploymentCreateBody { max_deletions: Some(0), ..request("adopts", module(1)) };
+    let (_, message) = failure(&site.run(&bounded).await);
+    assert!(message.contains("2 resources"), "{message}");
+    assert_eq!(delete().await.unwrap_err().status(), Some(409));
+    site.keep_in(&site.server.path("new"), false).await.unwrap_err();
+
+    // Once its module is deployed, it is as every other environment.
+    assert_eq!(counts(&site.run(&request("adopts", module(3))).await), (0, 0, 0));
+    assert_succeeded(&site.run(&destruction("adopts")).await);
+    delete().await.unwrap();
+}

@@ -7,7 +7,7 @@ use crate::sign_in::{SignIn, SignInError};
 use canyon_api::agent::{
     OpenSession, Poll, Reports, ReportsTaken, SessionOpened, TakeJobs, TakenJobs, Work,
 };
-use canyon_api::error::ErrorBody;
+use canyon_api::error::{ErrorBody, INCOMPLETE, NO_TOKEN};
 use canyon_domain::causes::Causes;
 use canyon_domain::ids::{AgentId, OrgId};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -115,18 +115,24 @@ impl LineError {
     /// Canyon does not know the agent, or not by what it shows: somebody may have forgotten it, and then it
     /// begins anew.
     pub fn is_stranger(&self) -> bool {
-        matches!(self.status(), Some(401 | 404))
+        matches!(self.status(), Some(401 | 404)) && !self.blames_the_network()
     }
 
-    /// Canyon will say the same again: the request itself is at fault.
+    /// Canyon will say the same again: the request itself is at fault, as the agent has sent it.
     pub fn is_lasting(&self) -> bool {
-        matches!(self.status(), Some(400 | 403 | 405 | 409 | 413 | 415 | 422))
+        matches!(self.status(), Some(400 | 403 | 409 | 413 | 422))
             && !self.has_code("contended")
+            && !self.blames_the_network()
     }
 
     /// What was sent is at fault, whoever sent it and in whichever session.
     pub fn is_about_the_body(&self) -> bool {
-        matches!(self.status(), Some(400 | 413 | 422))
+        matches!(self.status(), Some(400 | 413 | 422)) && !self.blames_the_network()
+    }
+
+    /// The request came otherwise than it was sent; see `ErrorBody::blames_the_network`.
+    fn blames_the_network(&self) -> bool {
+        self.has_code(INCOMPLETE) || self.has_code(NO_TOKEN)
     }
 
     /// The pause that Canyon asks for, or whoever answers in its place.

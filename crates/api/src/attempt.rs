@@ -123,13 +123,18 @@ impl Stream {
 /// The answer to a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReportAnswer {
+    /// Which attempt has reported, as [`result_of`] writes it.
+    pub of: String,
+    /// The phase of the attempt that Canyon knows of now.
+    #[schema(value_type = String)]
+    pub phase: Phase,
     /// Whether the run shall stop: save the state, free the lock, send a result.
     pub stop: bool,
     /// With `stop`: why. The class is `cancelled`, or `timeout` if a deadline has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub stop_reason: Option<Failure>,
-    /// Where each stream goes on now.
+    /// Where each stream goes on of which the report had a piece; 0 for another.
     pub offsets: Offsets,
 }
 

@@ -20,7 +20,19 @@ pub struct ErrorBody {
     pub request_id: Option<String>,
 }
 
+/// Code of a refusal: the body did not come as a whole. Who sent it whole sends it again.
+pub const INCOMPLETE: &str = "incomplete";
+/// Code of a refusal: the request shows no token. Who sent one sends it again.
+pub const NO_TOKEN: &str = "no_token";
+
 impl ErrorBody {
+    /// Whether the request came otherwise than any client of Canyon's sends it: something on the way has cut it, or
+    /// taken a header out. The same request may succeed.
+    pub fn blames_the_network(&self) -> bool {
+        let code = self.details.get("code").and_then(Value::as_str);
+        code.is_some_and(|code| [INCOMPLETE, NO_TOKEN].contains(&code))
+    }
+
     /// The code of a refusal with this status.
     pub fn code_of(status: u16) -> String {
         format!("API-{status}")

@@ -142,11 +142,15 @@ impl Progress {
         // Another attempt may plan again; what it says then counts.
         self.total = Some(add.saturating_add(change).saturating_add(remove));
         self.done = 0;
-        self.plan = Some(if self.total == Some(0) {
-            "plan: no changes".to_owned()
-        } else {
-            format!("plan: {add} to add, {change} to change, {remove} to destroy")
-        });
+        let (import, forget) = (count("import").unwrap_or(0), count("forget").unwrap_or(0));
+        let mut plan = format!("plan: {add} to add, {change} to change, {remove} to destroy");
+        for (count, what) in [(import, "import"), (forget, "forget")] {
+            if count > 0 {
+                plan.push_str(&format!(", {count} to {what}"));
+            }
+        }
+        let is_empty = self.total == Some(0) && import == 0 && forget == 0;
+        self.plan = Some(if is_empty { "plan: no changes".to_owned() } else { plan });
         Some(())
     }
 }

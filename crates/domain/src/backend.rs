@@ -42,9 +42,17 @@ pub fn backend_file(storage: &StateStorage, environment: EnvUuid) -> Value {
     };
     if let Some(settings) = settings.as_object_mut() {
         settings.retain(|_, value| !value.is_null());
+        settings.values_mut().for_each(make_literal);
     }
     let backend = Map::from_iter([(storage.storage_type().to_string(), settings)]);
     json!({ "terraform": { "backend": backend } })
+}
+
+/// OpenTofu evaluates texts of a backend with the variables of the run, and so would let them say where the state lies.
+fn make_literal(value: &mut Value) {
+    if let Value::String(text) = value {
+        *text = text.replace("${", "$${").replace("%{", "%%{");
+    }
 }
 
 /// Where the state of `environment` lies, for people.

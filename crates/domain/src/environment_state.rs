@@ -247,8 +247,8 @@ impl EnvironmentState {
     }
 
     /// What becomes of the record when `deployment` is launched by a runner that keeps state in
-    /// `storage`. `former` are storages from which the runner may move states. `None` when there is
-    /// nothing to record: a plan makes no state.
+    /// `storage`. `former` are storages from which the runner may move states. A plan is recorded too: it may find a
+    /// state that was put there by hand.
     ///
     /// # Errors
     ///
@@ -258,25 +258,23 @@ impl EnvironmentState {
         deployment: &Deployment,
         storage: &StateStorage,
         former: &[StateStorage],
-    ) -> Result<Option<Self>, Misplaced> {
+    ) -> Result<Self, Misplaced> {
         let env = deployment.env_uuid;
-        let Some(mut state) = recorded else {
-            return Ok(deployment.changes_state().then(|| Self::in_storage(storage.clone())));
-        };
+        let Some(mut state) = recorded else { return Ok(Self::in_storage(storage.clone())) };
         state.change = None;
         if same_place(&state.storage, storage, env) {
             state.storage = storage.clone();
             state.may_move_to = None;
-            return Ok(Some(state));
+            return Ok(state);
         }
         if !state.may_hold_resources() {
             let vacant = state.vacant || state.facts.is_some();
-            return Ok(Some(Self { vacant, ..Self::in_storage(storage.clone()) }));
+            return Ok(Self { vacant, ..Self::in_storage(storage.clone()) });
         }
         let change = |accept| Some(StorageChange { to: storage.clone(), accept });
         if deployment.accept_state {
             state.change = change(true);
-            return Ok(Some(state));
+            return Ok(state);
         }
         let is_former = |place| former.iter().any(|from| same_place(from, place, env));
         // The runner that it may move to may have been given another storage since.
@@ -292,7 +290,7 @@ impl EnvironmentState {
         if deployment.changes_state() {
             state.change = change(false);
         }
-        Ok(Some(state))
+        Ok(state)
     }
 
     /// Takes in the end of `deployment`, or of its last attempt, before the next one. One that was never launched had

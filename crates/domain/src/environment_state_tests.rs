@@ -89,7 +89,7 @@ fn launched(
     state: Option<EnvironmentState>,
     deployment: &Deployment,
     former: &[StateStorage],
-) -> Result<Option<EnvironmentState>, Misplaced> {
+) -> Result<EnvironmentState, Misplaced> {
     EnvironmentState::at_launch(state, deployment, &at("/new"), former)
 }
 
@@ -108,34 +108,35 @@ fn a_state_with_resources_is_left_behind_only_by_a_move_or_by_an_administrators_
     // Nothing is known, or nothing would be abandoned: the runner's storage is taken.
     for state in [None, Some(in_old(0)), Some(EnvironmentState::in_storage(at("/old")))] {
         let had_one = state.as_ref().is_some_and(|state| state.facts.is_some());
-        let state = launched(state, &deploy, &[]).unwrap().unwrap();
+        let state = launched(state, &deploy, &[]).unwrap();
         assert_eq!((state.storage, state.facts, state.change), (at("/new"), None, None));
         assert_eq!(state.vacant, had_one, "a leftover there is not its own");
     }
-    assert_eq!(launched(None, &plan, &[]), Ok(None), "a plan makes no state");
+    let planned = launched(None, &plan, &[]).unwrap();
+    assert!(!planned.may_hold_resources(), "a plan makes no state");
     // The same place, written in another way.
     let same =
         EnvironmentState { facts: in_old(3).facts, ..EnvironmentState::in_storage(at("/new/")) };
-    assert_eq!(launched(Some(same), &deploy, &[]).unwrap().unwrap().facts, Some(facts("a", 7, 3)));
+    assert_eq!(launched(Some(same), &deploy, &[]).unwrap().facts, Some(facts("a", 7, 3)));
     // Resources would be abandoned.
     let uncertain = EnvironmentState::unrecorded(at("/old"));
     for state in [in_old(3), uncertain] {
         for run in [&deploy, &plan] {
             launched(Some(state.clone()), run, &[]).unwrap_err();
         }
-        let accepted = launched(Some(state.clone()), &accepting, &[]).unwrap().unwrap();
+        let accepted = launched(Some(state.clone()), &accepting, &[]).unwrap();
         assert_eq!(accepted.change, Some(StorageChange { to: at("/new"), accept: true }));
         let allowed = EnvironmentState { may_move_to: Some(at("/new")), ..state.clone() };
         let elsewhere = EnvironmentState { may_move_to: Some(at("/third")), ..state.clone() };
         launched(Some(elsewhere.clone()), &deploy, &[]).unwrap_err();
         // The runner there keeps states elsewhere by now, and may move them.
-        let moving = launched(Some(elsewhere), &deploy, &[at("/third")]).unwrap().unwrap();
+        let moving = launched(Some(elsewhere), &deploy, &[at("/third")]).unwrap();
         assert_eq!(moving.change, Some(StorageChange { to: at("/new"), accept: false }));
         for (state, former) in [(allowed, vec![]), (state, vec![at("/x"), at("/old")])] {
-            let moving = launched(Some(state.clone()), &deploy, &former).unwrap().unwrap();
+            let moving = launched(Some(state.clone()), &deploy, &former).unwrap();
             assert_eq!(moving.change, Some(StorageChange { to: at("/new"), accept: false }));
             assert_eq!(moving.storage, at("/old"), "until the run has moved it");
-            let planned = launched(Some(state), &plan, &former).unwrap().unwrap();
+            let planned = launched(Some(state), &plan, &former).unwrap();
             assert_eq!(
                 (planned.storage, planned.change),
                 (at("/old"), None),

@@ -159,7 +159,7 @@ impl Environment {
                 state.doubt = state.doubt.or(Some(Doubt::Unrecorded));
             }
         }
-        self.state = EnvironmentState::at_launch(recorded, deployment, storage, former)?;
+        self.state = Some(EnvironmentState::at_launch(recorded, deployment, storage, former)?);
         Ok(())
     }
 
@@ -223,6 +223,13 @@ impl Environment {
             Some(state) => state.may_hold_resources(),
             None => self.applied.is_some(),
         }
+    }
+
+    /// How many resources are known to be in its state although no deployment is known to have applied: a state that
+    /// was put there by hand, for deployments to adopt. A destroy run would have no module.
+    pub fn unadopted(&self) -> Option<u32> {
+        let facts = self.state.as_ref()?.facts.as_ref()?;
+        Some(facts.resources).filter(|resources| *resources > 0 && self.applied.is_none())
     }
 
     /// What rules are matched against.

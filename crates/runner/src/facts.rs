@@ -196,11 +196,16 @@ impl Facts {
         let known = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
         // At the end of an apply OpenTofu 1.12 does not count what a replacement has left behind.
         let planned = self.applied.and(self.planned).map_or(0, |planned| planned.forget);
+        // What is imported was read before, and so is known.
         known
             .saturating_add(changed.add)
-            .saturating_add(changed.import)
             .saturating_sub(changed.remove)
             .saturating_sub(changed.forget.max(planned))
+    }
+
+    /// Whether the plan has read resources of the state.
+    pub fn knows_resources(&self) -> bool {
+        !self.known.is_empty()
     }
 
     /// Whether the module has an output of this name.

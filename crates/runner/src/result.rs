@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 /// The longest message of a failure, in characters.
 const LONGEST_MESSAGE: usize = 1_000;
-/// How often something that is not Canyon must have found a result too large.
+/// How often something that is not Canyon must have found a result too large, or Canyon found it faulty.
 const SURE: u32 = 3;
 
 /// How a run ended.
@@ -103,7 +103,7 @@ fn leave_out(body: &mut DeploymentResultsUpdateBody) -> bool {
 /// last without the end of its log.
 pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
     let mut body = body;
-    let mut too_large = 0;
+    let mut refusals = 0;
     let delivered = match body.status {
         ResultStatus::Success => Exit::Succeeded,
         ResultStatus::Failure => Exit::Failed,
@@ -118,13 +118,15 @@ pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
             Err(error) if is_over(&error) => return Exit::Over(error.to_string()),
             Err(error) => error,
         };
-        too_large += u32::from(error.is_too_large());
-        // Canyon says so once; of a gateway it may have been a passing fault.
-        let is_sure = error.status().is_some() || too_large >= SURE;
-        if error.is_too_large() && is_sure && leave_out(&mut body) {
+        // A body that is as it was may be refused as faulty where the network has changed it; or for its outputs.
+        let is_faulty = error.status() == Some(400);
+        refusals += u32::from(error.is_too_large() || is_faulty);
+        // Canyon says once that it is too large; of a gateway it may have been a passing fault.
+        let is_sure = error.is_too_large() && error.status().is_some() || refusals >= SURE;
+        if (error.is_too_large() || is_faulty) && is_sure && leave_out(&mut body) {
             continue;
         }
-        if !error.is_retryable() || Instant::now() >= deadline {
+        if !(error.is_retryable() || is_faulty) || Instant::now() >= deadline {
             let causes = Causes(&error);
             return Exit::undelivered(format!("could not deliver the result: {causes}"));
         }

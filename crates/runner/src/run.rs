@@ -163,10 +163,14 @@ impl Run {
         };
         let planned = match self.init_and_plan(&mut tofu, line).await {
             Ok(has_changes) => has_changes,
-            Err(failure) => return (failure.into(), false),
+            Err(failure) => {
+                self.look_at_found_state(&tofu).await;
+                return (failure.into(), false);
+            }
         };
         if planned && !self.job.plan_only {
             if let Err(outcome) = self.refuse_deletions() {
+                self.look_at_found_state(&tofu).await;
                 return (outcome, true);
             }
             let applied = self.apply(&mut tofu, line).await;
@@ -178,7 +182,11 @@ impl Run {
             if !planned {
                 self.transcript.log.step("no changes");
             }
-            self.look_at_state(&tofu, false).await;
+            if self.job.plan_only {
+                self.look_at_found_state(&tofu).await;
+            } else {
+                self.look_at_state(&tofu, false).await;
+            }
         }
         (self.finish(&tofu, planned && self.job.plan_only).await, true)
     }

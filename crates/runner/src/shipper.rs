@@ -128,19 +128,20 @@ impl Shipper {
             let awaited = step.phase == Phase::Apply && *self.accepted.borrow() < Some(step);
             let wish = self.stop.wish();
             if !chunks.is_empty() || silent || awaited || self.stop.needs_reason() {
-                match self
-                    .line
-                    .report(&ReportBody { phase: step.phase, forgets: step.forgets, chunks })
-                    .await
-                {
+                let sent: Vec<_> = chunks.iter().map(|chunk| chunk.stream).collect();
+                let body = ReportBody { phase: step.phase, forgets: step.forgets, chunks };
+                match self.line.report(&body).await {
                     Ok(answer) => {
                         backoff.reset();
                         outage.ends(&self.outages);
                         reported = Some(Instant::now());
                         // What is told to stop has not been accepted.
                         self.stop.answered(wish, answer.stop, answer.stop_reason);
-                        self.accepted.send_replace(Some(step));
-                        if self.streams.confirm(answer.offsets) && ended {
+                        // The answer to an earlier report, which the network brings now, accepts no later phase.
+                        if answer.phase >= step.phase {
+                            self.accepted.send_replace(Some(step));
+                        }
+                        if self.streams.confirm(answer.offsets, &sent) && ended {
                             continue;
                         }
                     }

@@ -97,10 +97,12 @@ impl Streams {
         self.limit = ((chunk / 2).max(LEAST_CHUNK), 1);
     }
 
-    /// The server has everything before `offsets`. Returns whether that is more than before.
-    pub fn confirm(&mut self, offsets: Offsets) -> bool {
-        let log = self.log.confirm(offsets.log);
-        self.events.confirm(offsets.events) || log
+    /// The server has everything before `offsets`, of the streams of which it was sent a piece: of others it says
+    /// nothing. Returns whether that is more than before.
+    pub fn confirm(&mut self, offsets: Offsets, sent: &[Stream]) -> bool {
+        let log = sent.contains(&Stream::Log) && self.log.confirm(offsets.log);
+        let events = sent.contains(&Stream::Events) && self.events.confirm(offsets.events);
+        log || events
     }
 }
 
@@ -171,7 +173,7 @@ mod tests {
             assert_eq!(first.iter().map(|chunk| chunk.offset).collect::<Vec<_>>(), [7, 7 + CHUNK]);
             let expected = line.replace(secret, &"*".repeat(secret.len()));
             assert!(text(&first, Stream::Events) == expected, "cut {before} bytes into the secret");
-            assert!(streams.confirm(Offsets { log: 5, events: 7 + CHUNK }));
+            assert!(streams.confirm(Offsets { log: 0, events: 7 + CHUNK }, &[Stream::Events]));
             let second = text(&streams.next(false).unwrap(), Stream::Events);
             assert!(expected.ends_with(&second) && !second.contains("secret"), "{second}");
         }

@@ -77,7 +77,7 @@ fn runs_whole(status: u16, body: &'static str) {
         assert_eq!(plane.log().matches(&line).count(), 1, "{status}: {line}: {}", plane.log());
     }
     assert!(plane.log().ends_with("==> done\n"), "{status}: {}", plane.log());
-    let told = plane.log().contains("cannot fetch the module: the answer from");
+    let told = plane.log().contains("cannot fetch the module: ");
     assert!(told || status == 307, "{status}: the log says why it waits: {}", plane.log());
 }
 
@@ -110,6 +110,68 @@ fn a_gateway_that_fails_is_asked_again() {
 fn a_gateways_own_json_is_no_word_of_the_control_planes() {
     all_run_whole(&[401, 404, 413], r#"{"message": "Not Found"}"#);
     all_run_whole(&[409], r#"{"error": "Conflict", "message": "no"}"#);
+}
+
+#[test]
+fn what_did_not_come_to_canyon_as_it_was_sent_is_sent_again() {
+    let code = |status: u16, code: &str| {
+        let words = json!({
+            "error": format!("API-{status}"), "message": "no", "details": { "code": code },
+        });
+        &*String::leak(words.to_string())
+    };
+    // A body that was cut, one that came too slowly, and a header that was taken out.
+    all_run_whole(&[400], code(400, "incomplete"));
+    all_run_whole(&[408], code(408, "incomplete"));
+    all_run_whole(&[401], code(401, "no_token"));
+}
+
+#[test]
+fn a_result_that_canyon_finds_faulty_is_sent_again_and_at_last_without_its_outputs() {
+    let home = Home::new();
+    let module = "resource \"terraform_data\" \"a\" {}\noutput \"word\" { value = \"whole\" }\n";
+    let server = Server::start(home.job(module, &json!({})));
+    let body = r#"{"error": "API-400", "message": "`plain_outputs` is no good"}"#;
+    let answer = Foreign { step: "/results", arrived: false, status: 400, body };
+    server.plane().foreign.extend(std::iter::repeat_n(answer, 3));
+    assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
+    let plane = server.plane();
+    assert_eq!(plane.result().status, ResultStatus::Success);
+    assert!(plane.result().plain_outputs.is_empty() && plane.result().state.is_some());
+}
+
+#[test]
+fn a_silent_run_sends_nothing_twice_and_loses_no_end_of_its_log() {
+    let home = Home::new();
+    let module = r#"
+resource "terraform_data" "slow" {
+  provisioner "local-exec" {
+    command = "for i in $(seq 30); do echo line $i of the log; done; sleep 3; echo the last line"
+  }
+}
+"#;
+    let server = Server::start(home.job(module, &json!({})));
+    assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
+    let plane = server.plane();
+    assert!(plane.log().contains("the last line") && plane.log().ends_with("==> done\n"));
+    assert_eq!((plane.repeated, plane.wrong_offsets), (0, 0), "bytes that came twice");
+}
+
+#[test]
+fn nothing_is_applied_before_canyon_knows_of_the_apply() {
+    let home = Home::new();
+    let server = Server::start(home.job(MODULE, &json!({})));
+    server.plane().stale = 5;
+    let runner = home.start(&server);
+    server.wait_until("the last answer of before", |plane| plane.stale == 1);
+    let plane = server.plane();
+    assert!(!plane.log().contains("line 1 of the log"), "it applies: {}", plane.log());
+    drop(plane);
+    assert_eq!(code(runner), 0, "{}", server.plane().log());
+    let plane = server.plane();
+    assert_eq!(plane.result().status, ResultStatus::Success);
+    let applies = plane.phases.iter().position(|phase| *phase == Phase::Apply);
+    assert!(applies.is_some(), "{:?}", plane.phases);
 }
 
 #[test]

@@ -230,6 +230,14 @@ impl App {
                      Or deploy once more: a deployment that succeeds as a whole ends that doubt"
                 )));
             }
+            if !force && let Some(resources) = environment.unadopted() {
+                return Err(ApiError::conflict(format!(
+                    "{resources} resources are in the state of environment `{env}`, and no deployment to it is known to \
+                     have applied, so there is nothing that a destroy run could undo: deploy their module once, and \
+                     delete the environment then. Or leave them behind: canyon delete environment {project} {env} \
+                     --force"
+                )));
+            }
             if !force && !is_empty {
                 let destroying = self.request_destroy(by, project, env).await?;
                 return Ok(Removal::Destroying(Box::new(destroying)));

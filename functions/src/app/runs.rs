@@ -7,7 +7,7 @@ use super::App;
 use super::streams::ChunkError;
 use crate::http::error::ApiError;
 use axum::http::StatusCode;
-use canyon_api::attempt::{Chunk, Claimed, Offsets, ReportAnswer, ReportBody, Stream};
+use canyon_api::attempt::{Chunk, Claimed, Offsets, ReportAnswer, ReportBody, Stream, result_of};
 use canyon_domain::attempt::{ApplyNote, Attempt, Outcome, SecretHash};
 use canyon_domain::backend::backend_file;
 use canyon_domain::deployment::Deployment;
@@ -214,7 +214,13 @@ impl App {
             }
             let reason = |attempt: &Attempt| attempt.stop.as_ref().map(|stop| stop.told(attempt));
             let stop_reason = deployment.open_attempt().and_then(reason);
-            return Ok(ReportAnswer { stop: stop_reason.is_some(), stop_reason, offsets });
+            return Ok(ReportAnswer {
+                of: result_of(of.deployment, of.number),
+                phase: deployment.open_attempt().map_or(body.phase, |attempt| attempt.phase),
+                stop: stop_reason.is_some(),
+                stop_reason,
+                offsets,
+            });
         }
         Err(ApiError::contended(of.deployment))
     }

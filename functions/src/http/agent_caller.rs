@@ -18,7 +18,7 @@ impl FromRequestParts<App> for AgentCaller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let secret = bearer(parts).ok_or_else(ApiError::unauthorized)?.to_owned();
+        let secret = bearer(parts).ok_or_else(ApiError::without_token)?.to_owned();
         match bearer::parse(&secret) {
             Some(Presented::Api(hash)) => {
                 let principal = app.authenticate(hash.clone()).await?;

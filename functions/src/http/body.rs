@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
 use bytes::Bytes;
+use canyon_api::error::INCOMPLETE;
 use serde::de::DeserializeOwned;
 use std::error::Error;
 
@@ -69,11 +70,16 @@ pub(super) fn not_whole(rejection: &BytesRejection) -> ApiError {
                  a second after the first minute; send it again",
                 SILENCE.as_secs()
             );
-            return ApiError::new(StatusCode::REQUEST_TIMEOUT, message);
+            return incomplete(StatusCode::REQUEST_TIMEOUT, message);
         }
         cause = error.source();
     }
-    ApiError::new(StatusCode::BAD_REQUEST, "the body could not be read to its end")
+    incomplete(StatusCode::BAD_REQUEST, "the body could not be read to its end")
+}
+
+/// The refusal of a body that is not whole, or not what any program sends: something on the way may have cut it.
+fn incomplete(status: StatusCode, message: impl Into<String>) -> ApiError {
+    ApiError::new(status, message).with_detail("code", INCOMPLETE)
 }
 
 /// `serde_json` refuses what nests deeper than 128, so a hostile body cannot exhaust the stack.
@@ -90,10 +96,10 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
             let (path, reason) = named(&path, reason(&inner));
             return ApiError::field(path, reason);
         }
-        ApiError::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {inner}"))
+        incomplete(StatusCode::BAD_REQUEST, format!("the body is not JSON: {inner}"))
     })?;
     json.end().map_err(|_| {
-        ApiError::new(StatusCode::BAD_REQUEST, "the body goes on after its JSON value")
+        incomplete(StatusCode::BAD_REQUEST, "the body goes on after its JSON value")
     })?;
     Ok(value)
 }

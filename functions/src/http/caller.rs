@@ -31,7 +31,9 @@ pub(super) fn bearer(parts: &Parts) -> Option<&str> {
 /// The bearer secret that a request shows. A runner may show it in [`DEPLOYMENT_TOKEN`] too.
 pub(crate) fn presented(parts: &Parts) -> Result<Presented, ApiError> {
     let header = || parts.headers.get(DEPLOYMENT_TOKEN).and_then(|value| value.to_str().ok());
-    bearer(parts).or_else(header).and_then(bearer::parse).ok_or_else(ApiError::unauthorized)
+    let shown = bearer(parts).or_else(header);
+    let shown = shown.ok_or_else(ApiError::without_token)?;
+    bearer::parse(shown).ok_or_else(ApiError::unauthorized)
 }
 
 async fn principal(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Principal>, ApiError> {

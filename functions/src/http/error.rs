@@ -5,7 +5,7 @@ use axum::Json;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use canyon_api::error::ErrorBody;
+use canyon_api::error::{ErrorBody, NO_TOKEN};
 use canyon_domain::causes::Causes;
 use canyon_domain::field_error::FieldErrors;
 use canyon_identity::master_keys::MasterKeyError;
@@ -75,6 +75,11 @@ impl ApiError {
             StatusCode::UNAUTHORIZED,
             "this needs a valid token: send `Authorization: Bearer <token>`",
         )
+    }
+
+    /// 401: no token, or something else where it should be. Programs that have sent one know that it was lost on the way.
+    pub fn without_token() -> Self {
+        Self::unauthorized().with_detail("code", NO_TOKEN)
     }
 
     /// 429: the same may be asked again after `pause`.

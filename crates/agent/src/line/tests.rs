@@ -51,6 +51,19 @@ async fn only_what_canyon_says_itself_is_lasting_or_against_what_was_sent() {
 }
 
 #[tokio::test]
+async fn what_came_otherwise_than_it_was_sent_is_neither_lasting_nor_a_strangers() {
+    for (status, code) in [(400, "incomplete"), (408, "incomplete"), (401, "no_token")] {
+        let canyons = format!(
+            r#"{{"error": "API-{status}", "message": "no", "details": {{"code": "{code}"}}}}"#
+        );
+        let error = answered(status, &canyons, false).await;
+        assert!(matches!(error, LineError::Refused { .. }), "{error:?}");
+        assert!(!error.is_lasting() && !error.is_about_the_body(), "{error:?}");
+        assert!(!error.is_stranger(), "{error:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_success_that_does_not_name_the_request_takes_no_report_and_offers_no_work() {
     for foreign in ["{}", r#"{"status": "ok"}"#, "<html>Sign in</html>", ""] {
         let error = answered(200, foreign, false).await;

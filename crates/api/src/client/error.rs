@@ -141,8 +141,10 @@ impl ClientError {
             | Self::NoObjectStore { .. }
             | Self::ObjectStore { .. }
             | Self::Foreign { .. } => true,
-            Self::Refused { status, .. } => {
-                matches!(status, 429 | 500..=599) || self.code() == Some("contended")
+            Self::Refused { status, body } => {
+                matches!(status, 429 | 500..=599)
+                    || self.code() == Some("contended")
+                    || body.blames_the_network()
             }
             Self::Setup(_) => false,
         }
@@ -175,6 +177,17 @@ mod tests {
             let canyons = format!(r#"{{"error": "API-{status}", "message": "no"}}"#);
             let error = ClientError::refused("http://canyon", status, canyons.as_bytes());
             assert_eq!((error.status(), error.is_retryable()), (Some(status), status >= 500));
+        }
+    }
+
+    #[test]
+    fn a_request_that_did_not_come_as_it_was_sent_is_sent_again() {
+        for (status, code) in [(400, "incomplete"), (408, "incomplete"), (401, "no_token")] {
+            let canyons = format!(
+                r#"{{"error": "API-{status}", "message": "no", "details": {{"code": "{code}"}}}}"#
+            );
+            let error = ClientError::refused("http://canyon", status, canyons.as_bytes());
+            assert!(error.is_retryable(), "{error:?}");
         }
     }
 

@@ -42,9 +42,14 @@ impl Client {
         number: u32,
         body: &ReportBody,
     ) -> Result<ReportAnswer, ClientError> {
-        let number = number.to_string();
-        let path = ["deployments", deployment, "attempts", &number, "report"];
-        self.read(self.request(Method::POST, &path).timeout(REPORT).json(body)).await
+        let path = ["deployments", deployment, "attempts", &number.to_string(), "report"];
+        let request = self.request(Method::POST, &path).timeout(REPORT);
+        let answer = self.send(request.json(body)).await?;
+        let told: ReportAnswer = self.parsed(&answer)?;
+        if told.of == result_of(deployment, number) {
+            return Ok(told);
+        }
+        Err(answer.foreign(&self.url, "it answers another attempt's report"))
     }
 
     /// Asks what is to be done about a lock that is in the run's way.

@@ -45,6 +45,16 @@ fn a_failed_plan_is_not_summed_up() {
 }
 
 #[test]
+fn what_a_plan_imports_or_forgets_is_a_change() {
+    let mut progress = Progress::default();
+    let line = br#"{"type":"change_summary","changes":{"add":0,"change":0,"import":1,"remove":0,"forget":2,"operation":"plan"}}"#;
+    let mut news = progress.feed(&[line.as_slice(), b"\n"].concat());
+    news.extend(progress.end());
+    let plan = "plan: 0 to add, 0 to change, 0 to destroy, 1 to import, 2 to forget";
+    assert_eq!(news, [News::Planned(plan.to_owned())]);
+}
+
+#[test]
 fn the_stream_may_be_cut_anywhere() {
     let whole = Progress::default().feed(GOOD);
     for size in [1, 7, 1000] {

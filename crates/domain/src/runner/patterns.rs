@@ -51,7 +51,7 @@ shapes! {
     STORAGE_CONTAINER: 63, "an Azure storage container: 3 to 63 lower case letters, digits and single hyphens", |text| text.len() >= 3 && is_dns_label(text) && !text.contains("--");
     BUCKET: 63, "a bucket: 3 to 63 lower case letters, digits and hyphens", |text| text.len() >= 3 && is_dns_label(text);
     PATH_PREFIX: 512, "a path such as path/to/states: letters, digits and ._- between slashes, without `.` or `..`", is_path_prefix;
-    DIRECTORY: 1024, "an absolute path without `.`, `..` or empty parts", is_directory;
+    DIRECTORY: 1024, "an absolute path without `.`, `..` or empty parts, and without `${` and `%{`: OpenTofu would evaluate them with variables of the deployment", is_directory;
     EXTRA_HOST: 300, "NAME:ADDRESS, the address an IP or `host-gateway`", is_extra_host;
     AGENT_ID: 100, "the id of an agent: 1 to 100 lower case letters, digits, hyphens, underscores and single dots, starting with a letter or digit", |text| text.parse::<AgentId>().is_ok();
     LABEL: 63, "a label: letters, digits and `._-/`, starting with a letter or digit", |text| starts_alphanumeric(text) && only(text, "._-/");
@@ -268,7 +268,7 @@ fn is_directory(text: &str) -> bool {
     path.strip_prefix('/').is_some_and(|rest| {
         rest.split('/')
             .all(|part| !part.is_empty() && !is_dots(part) && !part.contains(char::is_control))
-    })
+    }) && !["${", "%{"].iter().any(|template| text.contains(template))
 }
 
 fn is_dots(part: &str) -> bool {
@@ -347,7 +347,7 @@ mod tests {
                 "directory",
                 DIRECTORY,
                 &["/a", "/a/b c/", "/var/lib/x.y"],
-                &["", "a", "/", "/a/../b", "/a//b", "/a\0", "/a/."],
+                &["", "a", "/", "/a/../b", "/a//b", "/a\0", "/a/.", "/a/${var.x}", "/%{if 1}a"],
             ),
             (
                 "image",

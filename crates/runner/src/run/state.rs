@@ -179,9 +179,17 @@ impl Run {
         }
     }
 
+    /// Looks at a state that no run has reported, and whose resources the plan has read nevertheless: it was put there by
+    /// hand. A run that changes nothing tells of it too, because they would be abandoned with the environment.
+    pub(super) async fn look_at_found_state(&mut self, tofu: &Tofu) {
+        if self.transcript.facts.knows_resources() {
+            self.look_at_state(tofu, false).await;
+        }
+    }
+
     /// Looks at the state after an apply, and whenever nothing has looked before.
     pub(super) async fn look_at_state(&mut self, tofu: &Tofu, applied: bool) {
-        if !applied && (self.state.seen.is_some() || self.job.plan_only) {
+        if !applied && self.state.seen.is_some() {
             return;
         }
         match pull(tofu, &self.job.state.place).await {

@@ -8,7 +8,7 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use canyon_api::attempt::{Chunk, DeploymentResultsUpdateBody, ReportBody, Stream};
+use canyon_api::attempt::{Chunk, DeploymentResultsUpdateBody, ReportBody, Stream, result_of};
 use canyon_domain::failure::Phase;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -41,6 +41,10 @@ pub(crate) struct Plane {
     /// So many reports and results are taken in and then answered with 503.
     pub(crate) failures: usize,
     pub(crate) wrong_offsets: usize,
+    /// Bytes of streams that came although they were there.
+    pub(crate) repeated: usize,
+    /// So many reports of an apply do not arrive: what comes back is the answer to one of before.
+    pub(crate) stale: usize,
     /// A proxy takes no report with more than so many bytes of streams, as text.
     pub(crate) largest_report: Option<usize>,
     /// Seconds that a job's token is good; 600 if 0.
@@ -93,6 +97,7 @@ impl Plane {
                 self.wrong_offsets += 1;
                 continue;
             }
+            self.repeated += bytes.len().min(length - offset);
             stream.extend(bytes.iter().skip(length - offset));
         }
     }
@@ -216,7 +221,7 @@ async fn claim(
 
 async fn report(
     State(plane): State<Shared>,
-    Path(_): Path<u32>,
+    Path(number): Path<u32>,
     Json(body): Json<ReportBody>,
 ) -> Response {
     let mut plane = plane.lock().unwrap();
@@ -227,13 +232,28 @@ async fn report(
     if plane.largest_report.is_some_and(|most| size > most) {
         return (StatusCode::PAYLOAD_TOO_LARGE, "<html>413</html>").into_response();
     }
+    let of = result_of(DEPLOYMENT, number);
+    if plane.stale > 0 && body.phase == Phase::Apply {
+        plane.stale -= 1;
+        let none = json!({"log": 0, "events": 0});
+        return Json(json!({"of": of, "phase": "plan", "stop": false, "offsets": none}))
+            .into_response();
+    }
     plane.take(&body.chunks);
     plane.phases.push(body.phase);
     if plane.failures > 0 {
         plane.failures -= 1;
         return refused(StatusCode::SERVICE_UNAVAILABLE);
     }
-    let mut answer = json!({"stop": plane.stop, "offsets": plane.offsets()});
+    // Of a stream of which it has no piece, a report is told nothing.
+    let mut offsets = plane.offsets();
+    for stream in [Stream::Log, Stream::Events] {
+        if body.chunks.iter().all(|chunk| chunk.stream != stream) {
+            offsets[stream.as_str()] = json!(0);
+        }
+    }
+    let phase = plane.phases.iter().max();
+    let mut answer = json!({"of": of, "phase": phase, "stop": plane.stop, "offsets": offsets});
     if let Some(reason) = &plane.stop_reason {
         answer["stop_reason"] = reason.clone();
     }
