@@ -1,5 +1,6 @@
 //! API tokens of people and machines.
 
+use crate::scoped_role::ScopedRole;
 use canyon_domain::principal::Role;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,9 +15,12 @@ pub struct Token {
     pub id: Uuid,
     /// What it is for.
     pub description: String,
-    /// What it may do: `agent`, `viewer`, `deployer` or `admin`.
+    /// What it may do in the whole organization: `none`, `agent`, `viewer`, `deployer` or `admin`.
     #[schema(value_type = String)]
     pub role: Role,
+    /// What else it may do in parts of the organization.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scoped_roles: Vec<ScopedRole>,
     /// Of the role `agent`: the only runner that its agents serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,
@@ -50,9 +54,13 @@ pub struct TokenCreateBody {
     #[serde(default)]
     #[schema(max_length = 200)]
     pub description: String,
-    /// What it may do.
+    /// What it may do in the whole organization: `none`, `viewer`, `deployer`, `admin` or `agent`.
     #[schema(value_type = String, example = "deployer")]
     pub role: Role,
+    /// What else it may do in parts of the organization. With the role `none` it reads there alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 20)]
+    pub scoped_roles: Vec<ScopedRole>,
     /// For the role `agent`: the only runner that its agents serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,

@@ -6,6 +6,7 @@ use super::error::ApiError;
 use super::fields;
 use super::paging;
 use super::refusals::{OfAction, OfClosedList, OfWrite};
+use super::scoped_roles;
 use crate::App;
 use crate::app::tokens::TokenOrder;
 use axum::Json;
@@ -16,6 +17,7 @@ use canyon_api::token::{NewToken, Token, TokenCreateBody};
 use canyon_domain::agent::labels_fault;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::principal::Role;
+use canyon_domain::scoped_role::check_together;
 use canyon_store::organizations::TokenRecord;
 use secrecy::ExposeSecret;
 use std::time::Duration;
@@ -63,6 +65,10 @@ fn order(body: TokenCreateBody) -> Result<TokenOrder, FieldErrors> {
     if let Some(fault) = labels_fault(&body.labels) {
         faults.add("labels", fault);
     }
+    let scoped_roles = scoped_roles::parse(&mut faults, "scoped_roles", body.scoped_roles);
+    if faults.is_empty() {
+        check_together(&mut faults, body.role, &scoped_roles);
+    }
     if body.role != Role::Agent && runner.is_some() {
         faults.add("runner_id", "is for the role `agent`");
     }
@@ -70,8 +76,8 @@ fn order(body: TokenCreateBody) -> Result<TokenOrder, FieldErrors> {
         faults.add("labels", "are for the role `agent`");
     }
     let life = body.expires_in_seconds.map(|life| Duration::from_secs(life.into()));
-    let labels = body.labels;
-    faults.into_result(TokenOrder { description, role: body.role, life, runner, labels })
+    let (role, labels) = (body.role, body.labels);
+    faults.into_result(TokenOrder { description, role, scoped_roles, life, runner, labels })
 }
 
 /// List the tokens, without their secrets.
@@ -111,6 +117,7 @@ fn render(of: TokenRecord) -> Token {
         id: of.principal.id.0,
         description: of.description,
         role: of.principal.role,
+        scoped_roles: scoped_roles::render(of.principal.scoped_roles),
         runner_id: of.principal.runner.map(String::from),
         labels: of.labels,
         created_at: of.created_at,
