@@ -67,8 +67,11 @@ pub struct TokenCreateBody {
     /// For the role `agent`: labels that its agents have, whatever they say themselves.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Its life in seconds, 1 to 31,536,000 (a year); for ever without it.
+    /// Its life in seconds, 1 to 31,536,000 (a year). Without it 90 days; with the role `agent`, for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 31_536_000)]
     pub expires_in_seconds: Option<u32>,
+    /// Whether it lives until it is revoked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub never_expires: bool,
 }

@@ -27,6 +27,8 @@ use uuid::Uuid;
 
 /// The longest life of a token, in seconds: a year.
 const MAX_LIFE: u32 = 31_536_000;
+/// The life of a token that asks for none. What is forgotten ends by itself.
+const DEFAULT_LIFE: Duration = Duration::from_hours(90 * 24);
 /// The longest description, in characters.
 const MAX_DESCRIPTION: usize = 200;
 
@@ -69,13 +71,21 @@ fn order(body: TokenCreateBody) -> Result<TokenOrder, FieldErrors> {
     if faults.is_empty() {
         check_together(&mut faults, body.role, &scoped_roles);
     }
+    if body.never_expires && body.expires_in_seconds.is_some() {
+        faults.add("never_expires", "contradicts `expires_in_seconds`");
+    }
     if body.role != Role::Agent && runner.is_some() {
         faults.add("runner_id", "is for the role `agent`");
     }
     if body.role != Role::Agent && !body.labels.is_empty() {
         faults.add("labels", "are for the role `agent`");
     }
-    let life = body.expires_in_seconds.map(|life| Duration::from_secs(life.into()));
+    let life = match body.expires_in_seconds {
+        Some(seconds) => Some(Duration::from_secs(seconds.into())),
+        // A fleet of agents would stop on a day that no person has in mind.
+        None if body.never_expires || body.role == Role::Agent => None,
+        None => Some(DEFAULT_LIFE),
+    };
     let (role, labels) = (body.role, body.labels);
     faults.into_result(TokenOrder { description, role, scoped_roles, life, runner, labels })
 }

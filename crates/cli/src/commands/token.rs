@@ -45,15 +45,28 @@ pub(crate) struct NewArguments {
     /// What it is for
     #[arg(long, default_value = "")]
     description: String,
-    /// Its life: `720h`, `30d`, `90m`, or seconds; for ever without it
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    expires_in: Option<u32>,
+    /// Its life: `720h`, `30d`, `90m`, seconds, or `never`; 90 days without it, and with the role `agent` for ever
+    #[arg(long, value_name = "TIME", value_parser = life)]
+    expires_in: Option<Life>,
     /// With the role `agent`: the only runner that its agent may serve
     #[arg(long, value_name = "ID")]
     runner: Option<String>,
     /// With the role `agent`: a label of its agent, which runners choose by; may be given again
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     label: Vec<(String, String)>,
+}
+
+/// How long a token lives.
+#[derive(Clone, Copy, Debug)]
+enum Life {
+    /// Until it is revoked.
+    Endless,
+    /// So many seconds.
+    Seconds(u32),
+}
+
+fn life(text: &str) -> Result<Life, String> {
+    if text == "never" { Ok(Life::Endless) } else { seconds(text).map(Life::Seconds) }
 }
 
 impl Arguments {
@@ -109,14 +122,19 @@ pub(crate) async fn create(
 fn body(arguments: NewArguments) -> Result<Value, CliError> {
     let role = arguments.role.unwrap_or_default();
     let role = serde_json::from_value(Value::from(role)).map_err(std::io::Error::other)?;
-    let (description, expires_in_seconds) = (arguments.description, arguments.expires_in);
+    let (never_expires, expires_in_seconds) = match arguments.expires_in {
+        None => (false, None),
+        Some(Life::Endless) => (true, None),
+        Some(Life::Seconds(seconds)) => (false, Some(seconds)),
+    };
     json(&TokenCreateBody {
-        description,
+        description: arguments.description,
         role,
         scoped_roles: arguments.scoped_role,
         runner_id: arguments.runner,
         labels: arguments.label.into_iter().collect(),
         expires_in_seconds,
+        never_expires,
     })
 }
 
