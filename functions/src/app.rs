@@ -24,6 +24,7 @@ mod modules;
 mod new_agents;
 mod opening_refusals;
 mod organizations;
+pub(crate) mod permissions;
 mod polled_jobs;
 mod projects;
 pub(crate) mod remote_runners;
@@ -108,7 +109,7 @@ impl App {
             by: by.id,
             action: action.to_owned(),
             subject,
-            by_right: by.right().to_owned(),
+            by_right: by.right(),
             details: Vec::new(),
         }
     }

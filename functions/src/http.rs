@@ -34,6 +34,7 @@ mod runner_profiles;
 mod runner_rules;
 mod runners;
 mod runs;
+mod scoped_roles;
 mod service_accounts;
 pub mod source;
 mod state_locks;

@@ -252,6 +252,7 @@ async fn organization(table: &Table) -> Result<(OrgUuid, SecretString), Error> {
         org: uuid,
         org_id: id.clone(),
         role: Role::Admin,
+        scoped_roles: Vec::new(),
         runner: None,
         operator: true,
     };

@@ -26,6 +26,7 @@ pub mod runner;
 pub mod runner_check;
 pub mod runner_profile;
 pub mod runner_rule;
+pub mod scoped_role;
 pub mod sealed_log;
 pub mod service_account;
 pub mod token;

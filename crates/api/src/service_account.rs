@@ -1,5 +1,6 @@
 //! Service accounts: machines that sign in with tokens of other issuers.
 
+use crate::scoped_role::ScopedRole;
 use canyon_domain::principal::Role;
 use canyon_domain::trust_policy::ClaimMatching;
 use jiff::Timestamp;
@@ -20,9 +21,12 @@ pub struct ServiceAccount {
     pub uuid: Uuid,
     /// What it is for.
     pub description: String,
-    /// What it may do.
+    /// What it may do in the whole organization.
     #[schema(value_type = String, example = "agent")]
     pub role: Role,
+    /// What else it may do in parts of the organization.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scoped_roles: Vec<ScopedRole>,
     /// For the role `agent`: the only runner that it may serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,
@@ -57,6 +61,11 @@ pub struct TrustPolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub jwks: Option<Value>,
+    /// What tokens of this policy may do, in place of what the service account may: these scoped roles and nothing
+    /// in the whole organization. Each of them must be among what the service account may do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 20)]
+    pub scoped_roles: Vec<ScopedRole>,
 }
 
 /// What a claim may be.
@@ -99,9 +108,13 @@ pub struct ServiceAccountCreateBody {
     #[serde(default)]
     #[schema(max_length = 200)]
     pub description: String,
-    /// What it may do: `viewer`, `deployer`, `admin` or `agent`.
+    /// What it may do in the whole organization: `none`, `viewer`, `deployer`, `admin` or `agent`.
     #[schema(value_type = String, example = "agent")]
     pub role: Role,
+    /// What else it may do in parts of the organization. With the role `none` it reads there alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 20)]
+    pub scoped_roles: Vec<ScopedRole>,
     /// For the role `agent`: the only runner that it may serve; any without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,
@@ -123,6 +136,10 @@ pub struct ServiceAccountUpdateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "agent")]
     pub role: Option<Role>,
+    /// What else it may do in parts of the organization: all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 20)]
+    pub scoped_roles: Option<Vec<ScopedRole>>,
     /// For the role `agent`: the only runner that it may serve; an empty text for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,

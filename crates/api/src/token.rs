@@ -1,5 +1,6 @@
 //! API tokens of people and machines.
 
+use crate::scoped_role::ScopedRole;
 use canyon_domain::principal::Role;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,9 +15,12 @@ pub struct Token {
     pub id: Uuid,
     /// What it is for.
     pub description: String,
-    /// What it may do: `agent`, `viewer`, `deployer` or `admin`.
+    /// What it may do in the whole organization: `none`, `agent`, `viewer`, `deployer` or `admin`.
     #[schema(value_type = String)]
     pub role: Role,
+    /// What else it may do in parts of the organization.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scoped_roles: Vec<ScopedRole>,
     /// Of the role `agent`: the only runner that its agents serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,
@@ -50,17 +54,24 @@ pub struct TokenCreateBody {
     #[serde(default)]
     #[schema(max_length = 200)]
     pub description: String,
-    /// What it may do.
+    /// What it may do in the whole organization: `none`, `viewer`, `deployer`, `admin` or `agent`.
     #[schema(value_type = String, example = "deployer")]
     pub role: Role,
+    /// What else it may do in parts of the organization. With the role `none` it reads there alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 20)]
+    pub scoped_roles: Vec<ScopedRole>,
     /// For the role `agent`: the only runner that its agents serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,
     /// For the role `agent`: labels that its agents have, whatever they say themselves.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Its life in seconds, 1 to 31,536,000 (a year); for ever without it.
+    /// Its life in seconds, 1 to 31,536,000 (a year). Without it 90 days; with the role `agent`, for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 31_536_000)]
     pub expires_in_seconds: Option<u32>,
+    /// Whether it lives until it is revoked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub never_expires: bool,
 }

@@ -48,11 +48,15 @@ impl Kind {
             Self::Environment => &ENVIRONMENT_COLUMNS,
             Self::EnvironmentType => &["id", "display_name", "created_at"],
             Self::EventSource => &["id", "account", "source", "rule", "project", "role"],
-            Self::ServiceAccount => &["id", "role", "runner_id", "description", "updated_at"],
+            Self::ServiceAccount => {
+                &["id", "role", "scoped_roles", "runner_id", "description", "updated_at"]
+            }
             Self::RunnerProfile => &["id", "runner_types", "description", "updated_at"],
             Self::ConcurrencyLimit => &["scope", "max_jobs", "held_by", "updated_at"],
             Self::Agent => &AGENT_COLUMNS,
-            Self::Token => &["id", "role", "description", "created_at", "expires_at"],
+            Self::Token => {
+                &["id", "role", "scoped_roles", "description", "created_at", "expires_at"]
+            }
         }
     }
 }

@@ -5,7 +5,10 @@
 use crate::attempt::{ApplyNote, Attempt};
 use crate::environment_state::StateReport;
 use crate::failure::Phase;
-use crate::ids::{AgentId, DeploymentId, EnvId, EnvUuid, PrincipalId, ProjectId, RunnerId};
+use crate::ids::{
+    AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, PrincipalId, ProjectId, RunnerId,
+};
+use crate::scoped_role::ScopedRole;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -171,6 +174,9 @@ pub struct Deployment {
     pub env: EnvId,
     /// Which life of the environment; names the state.
     pub env_uuid: EnvUuid,
+    /// The type of the environment; unknown of what an earlier version accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env_type: Option<EnvTypeId>,
     /// The runner that serves it.
     pub runner: RunnerId,
     /// What it does.
@@ -197,6 +203,9 @@ pub struct Deployment {
     pub created_at: Timestamp,
     /// Who asked for it.
     pub created_by: PrincipalId,
+    /// Where its module may read, if not in the whole organization: no further than who asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads_in: Option<Vec<ScopedRole>>,
     /// Where it stands.
     pub status: Status,
     /// The status in words, where it says more than its name.

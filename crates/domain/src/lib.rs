@@ -37,6 +37,7 @@ pub mod runner;
 pub mod runner_check;
 pub mod runner_profile;
 pub mod runner_rules;
+pub mod scoped_role;
 pub mod seam;
 pub mod secret_variables;
 pub mod service_account;

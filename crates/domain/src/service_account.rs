@@ -1,7 +1,9 @@
 //! Machines that sign in without a secret of Canyon's: by a token of an issuer that a policy trusts.
 
+use crate::field_error::FieldErrors;
 use crate::ids::{PrincipalId, RunnerId, ServiceAccountId};
 use crate::principal::Role;
+use crate::scoped_role::ScopedRole;
 use crate::trust_policy::TrustPolicy;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -20,8 +22,11 @@ pub struct ServiceAccount {
     /// What it is for.
     #[serde(default)]
     pub description: String,
-    /// What it may do.
+    /// What it may do in the whole organization.
     pub role: Role,
+    /// What else it may do in parts of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scoped_roles: Vec<ScopedRole>,
     /// For the role `agent`: only as agent of this runner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner: Option<RunnerId>,
@@ -39,6 +44,34 @@ impl ServiceAccount {
     /// Whom its callers act as.
     pub fn principal(&self) -> PrincipalId {
         PrincipalId(self.uuid)
+    }
+
+    /// What a token may do that the policy with this index has let in.
+    pub fn roles_by(&self, policy: usize) -> (Role, Vec<ScopedRole>) {
+        match self.trust_policies.get(policy) {
+            Some(policy) if !policy.scoped_roles.is_empty() => {
+                (Role::None, policy.scoped_roles.clone())
+            }
+            _ => (self.role, self.scoped_roles.clone()),
+        }
+    }
+
+    /// Notes which policies would allow more than the service account may do.
+    pub fn check_policies(&self, faults: &mut FieldErrors) {
+        let allows = |narrow: &ScopedRole| {
+            let whole = self.role >= Role::Viewer && self.role >= narrow.role;
+            whole || self.scoped_roles.iter().any(|own| own.includes(narrow))
+        };
+        for (index, policy) in self.trust_policies.iter().enumerate() {
+            for (place, narrow) in policy.scoped_roles.iter().enumerate() {
+                if !allows(narrow) {
+                    faults.add(
+                        format!("trust_policies[{index}].scoped_roles[{place}]"),
+                        "allows more than the service account itself may do: widen its `role` or `scoped_roles`",
+                    );
+                }
+            }
+        }
     }
 
     /// What a token that is issued now is bound to.

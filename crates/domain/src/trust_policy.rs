@@ -11,6 +11,7 @@ pub use bound_claim::ClaimMatching;
 pub use issuer::{IssuerUrl, UnfitIssuer};
 
 use crate::field_error::FieldErrors;
+use crate::scoped_role::ScopedRole;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -45,6 +46,9 @@ pub struct TrustPolicy {
     /// The issuer's keys (RFC 7517), where Canyon cannot fetch them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks: Option<Value>,
+    /// What its tokens may do, in place of what the service account may do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scoped_roles: Vec<ScopedRole>,
 }
 
 /// A policy as it was asked for.
@@ -60,6 +64,8 @@ pub struct PolicyOrder {
     pub bound_claims: BTreeMap<String, Vec<String>>,
     /// See [`TrustPolicy::jwks`].
     pub jwks: Option<Value>,
+    /// See [`TrustPolicy::scoped_roles`].
+    pub scoped_roles: Vec<ScopedRole>,
 }
 
 /// Why a token whose signature is good does not match a policy.
@@ -111,6 +117,7 @@ impl TrustPolicy {
             bound_claims_type: order.bound_claims_type,
             bound_claims: order.bound_claims,
             jwks: order.jwks,
+            scoped_roles: order.scoped_roles,
         })
     }
 

@@ -15,6 +15,7 @@ fn order(matching: ClaimMatching, claims: &[(&str, &str)]) -> PolicyOrder {
         bound_claims_type: matching,
         bound_claims,
         jwks: None,
+        scoped_roles: Vec::new(),
     }
 }
 

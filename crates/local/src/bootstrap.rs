@@ -37,6 +37,7 @@ pub(crate) async fn organization(app: &App, url: &str, path: &Path) -> Result<()
         org: uuid,
         org_id: id.clone(),
         role: Role::Admin,
+        scoped_roles: Vec::new(),
         runner: None,
         operator: true,
     };

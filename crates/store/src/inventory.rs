@@ -166,7 +166,7 @@ impl Table {
         self.read(Project::KIND.read, &keys::project(org, id)).await
     }
 
-    /// The projects by name. One read unit for each 4 KB.
+    /// The projects by name, of those that `keep` wants. One read unit for each 4 KB, wanted or not.
     ///
     /// # Errors
     ///
@@ -175,8 +175,9 @@ impl Table {
         &self,
         org: OrgUuid,
         request: &PageRequest,
+        keep: impl Fn(&Project) -> bool,
     ) -> Result<Page<Project>, StoreError> {
-        self.list_named(keys::projects(org), request, |_| true).await
+        self.list_named(keys::projects(org), request, keep).await
     }
 
     /// Whether any project lies in the group `id`. One read unit.

@@ -30,12 +30,19 @@ impl App {
         if !is_it || is_silent {
             return Ok(None);
         }
+        // No further than who asked for the deployment.
+        let (role, scoped_roles) =
+            match deployment.as_ref().and_then(|found| found.reads_in.clone()) {
+                None => (Role::Viewer, Vec::new()),
+                Some(parts) => (Role::None, parts),
+            };
         let Some(organization) = self.table.organization(of.org).await? else { return Ok(None) };
         Ok(Some(Arc::new(Principal {
             id: PrincipalId(of.deployment.0),
             org: of.org,
             org_id: organization.id,
-            role: Role::Viewer,
+            role,
+            scoped_roles,
             runner: None,
             operator: false,
         })))

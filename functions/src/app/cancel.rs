@@ -1,11 +1,12 @@
 //! Cancelling a deployment.
 
 use super::App;
+use super::permissions::of_caller;
 use crate::http::error::ApiError;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::lifecycle::{self, CancelAnswer};
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, Role};
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 
@@ -22,7 +23,7 @@ impl App {
     pub async fn cancel(&self, by: &Principal, id: DeploymentId) -> Result<Deployment, ApiError> {
         for _ in 0..MAX_TRIES {
             let found = self.table.deployment(by.org, id).await?;
-            let mut deployment = found.ok_or_else(|| ApiError::not_found("deployment", id))?;
+            let mut deployment = of_caller(by, Role::Deployer, id, found)?;
             let before = deployment.clone();
             let now = self.now();
             let answer = lifecycle::cancel(&mut deployment, by.id, now);

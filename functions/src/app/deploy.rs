@@ -1,6 +1,7 @@
 //! Accepting a deployment.
 
 use super::App;
+use super::permissions::require;
 use crate::http::error::ApiError;
 use axum::http::StatusCode;
 use canyon_domain::backend::state_location;
@@ -11,6 +12,7 @@ use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, PrincipalId, Pro
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::scoped_role::ScopedRole;
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
 use jiff::SignedDuration;
 
@@ -84,6 +86,21 @@ fn given_up(environment: &Environment) -> Option<String> {
         ),
         None => format!("until then: an unknown number of resources in the state at {place}"),
     })
+}
+
+/// Where the module of a deployment may read, if not everywhere.
+fn reads_in(by: &Principal) -> Option<Vec<ScopedRole>> {
+    let (role, scoped_roles) = by.as_reader();
+    Some(scoped_roles).filter(|_| role == Role::None)
+}
+
+fn missing_environment(order: &Order) -> ApiError {
+    let Order { project, env, .. } = order;
+    let reason = format!(
+        "there is no environment `{env}` in project `{project}`; create it: canyon create \
+         environment {project} {env} --set=env_type_id=TYPE"
+    );
+    ApiError::field("env_id", reason)
 }
 
 impl App {
@@ -204,7 +221,8 @@ impl App {
                 environment.id
             )));
         }
-        if order.accept_state && by.role < Role::Admin {
+        require(by, Role::Deployer, (&environment).into(), || missing_environment(order))?;
+        if order.accept_state && by.role_in((&environment).into()) < Role::Admin {
             return Err(ApiError::new(
                 StatusCode::FORBIDDEN,
                 "`accept_state` gives up the state that the environment has; only an administrator may \
@@ -217,18 +235,14 @@ impl App {
 
     /// The refusal that says whether the project is missing or only its environment.
     async fn no_environment(&self, by: &Principal, order: &Order) -> Result<ApiError, ApiError> {
-        let Order { project, env, .. } = order;
-        if self.table.project(by.org, project).await?.is_none() {
+        let project = &order.project;
+        if !by.sees_project(project) || self.table.project(by.org, project).await?.is_none() {
             let reason = format!(
                 "there is no project `{project}`; create it: canyon create project {project}"
             );
             return Ok(ApiError::field("project_id", reason));
         }
-        let reason = format!(
-            "there is no environment `{env}` in project `{project}`; create it: canyon create \
-             environment {project} {env} --set=env_type_id=TYPE"
-        );
-        Ok(ApiError::field("env_id", reason))
+        Ok(missing_environment(order))
     }
 
     /// The deployment and its environment as they will be stored.
@@ -248,6 +262,7 @@ impl App {
             project: order.project.clone(),
             env: order.env.clone(),
             env_uuid: environment.uuid,
+            env_type: Some(environment.env_type_id.clone()),
             runner: environment.runner_id.clone(),
             mode: order.mode,
             plan_only: order.plan_only,
@@ -258,6 +273,7 @@ impl App {
             max_deletions: order.max_deletions,
             created_at: now,
             created_by: by.id,
+            reads_in: reads_in(by),
             status: Status::Queued,
             message: String::new(),
             due_at: Some(due_at),

@@ -15,7 +15,8 @@ use canyon_domain::event_source::{self, EventSource};
 use canyon_domain::events::{Rejected, RejectedField, SCHEMA_VERSION};
 use canyon_domain::ids::PrincipalId;
 use canyon_domain::inventory::Organization;
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, Role};
+use canyon_domain::scoped_role::ScopedRole;
 use canyon_store::StoreError;
 use jiff::SignedDuration;
 use request::{Asked, DeployRequest};
@@ -72,11 +73,18 @@ struct Sender {
 
 impl Sender {
     fn new(organization: &Organization, source: &EventSource) -> Self {
+        let (role, scoped_roles) = match &source.scope.project {
+            None => (source.role, Vec::new()),
+            Some(project) => {
+                (Role::None, vec![ScopedRole::new(source.role).in_project(project.clone())])
+            }
+        };
         let principal = Principal {
             id: source.principal(),
             org: organization.uuid,
             org_id: organization.id.clone(),
-            role: source.role,
+            role,
+            scoped_roles,
             runner: None,
             operator: false,
         };

@@ -2,13 +2,15 @@
 
 use super::App;
 use super::env_types::missing_env_type;
+use super::permissions::{forbidden, require};
 use crate::http::error::ApiError;
 use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
 use canyon_domain::inventory::{DeletionProtection, Environment, EnvironmentStatus};
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, Role};
 use canyon_domain::runner_rules::{Place, Rule, choose};
+use canyon_domain::scoped_role::Target;
 use canyon_domain::turn::Turns;
 use canyon_store::outcome::{Created, Deleted, Saved};
 
@@ -69,8 +71,16 @@ impl App {
         by: &Principal,
         order: EnvironmentOrder,
     ) -> Result<Environment, ApiError> {
+        let target = Target::Environment {
+            project: &order.project,
+            env: &order.id,
+            env_type: Some(&order.env_type),
+        };
         for _ in 0..MAX_TRIES {
             let project = self.project(by, &order.project).await?;
+            if by.role_in(target) < Role::Admin {
+                return Err(forbidden(Role::Admin, by.role_in(target), target));
+            }
             let Some(env_type) = self.table.env_type(by.org, &order.env_type).await? else {
                 return Err(missing_env_type(&order.env_type));
             };
@@ -127,15 +137,18 @@ impl App {
         Ok(chosen.runner.clone())
     }
 
-    /// An environment that must be there.
+    /// An environment that must be there, and in which `by` has the role `needed`.
     pub(crate) async fn environment(
         &self,
         by: &Principal,
+        needed: Role,
         project: &ProjectId,
         env: &EnvId,
     ) -> Result<Environment, ApiError> {
-        let found = self.table.environment(by.org, project, env).await?;
-        found.ok_or_else(|| ApiError::not_found("environment", env))
+        let missing = || ApiError::not_found("environment", env);
+        let found = self.table.environment(by.org, project, env).await?.ok_or_else(missing)?;
+        require(by, needed, (&found).into(), missing)?;
+        Ok(found)
     }
 
     /// Changes the parts of an environment that are given.
@@ -148,7 +161,7 @@ impl App {
         protection: Change<DeletionProtection>,
     ) -> Result<Environment, ApiError> {
         for _ in 0..MAX_TRIES {
-            let mut environment = self.environment(by, project, env).await?;
+            let mut environment = self.environment(by, Role::Admin, project, env).await?;
             let mut record = self.record(by, "environment.update", path(project, env));
             if let Some(name) = name {
                 environment.display_name = name.clone();
@@ -181,7 +194,7 @@ impl App {
         how: Refresh,
     ) -> Result<Refreshed, ApiError> {
         for _ in 0..MAX_TRIES {
-            let mut environment = self.environment(by, project, env).await?;
+            let mut environment = self.environment(by, Role::Admin, project, env).await?;
             let runner = self.chosen_runner(by, &environment.place()).await?;
             let moves_state_to = self.relink_state(by, &mut environment, &runner, how).await?;
             let nothing_new = runner == environment.runner_id && moves_state_to.is_none();
@@ -215,7 +228,7 @@ impl App {
         force: bool,
     ) -> Result<Removal, ApiError> {
         for _ in 0..MAX_TRIES {
-            let environment = self.environment(by, project, env).await?;
+            let environment = self.environment(by, Role::Admin, project, env).await?;
             let is_empty = !environment.may_hold_resources()
                 && environment.applied.is_none()
                 && environment.turns.is_idle();

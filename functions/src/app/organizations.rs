@@ -64,6 +64,7 @@ impl App {
             org: organization.uuid,
             org_id: organization.id.clone(),
             role: Role::Admin,
+            scoped_roles: Vec::new(),
             runner: None,
             operator: false,
         };

@@ -1,12 +1,14 @@
 //! Making, renaming and deleting projects.
 
 use super::App;
+use super::permissions::{forbidden, require};
 use super::users::Users;
 use crate::http::error::ApiError;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::ProjectId;
 use canyon_domain::inventory::{Project, RunnerRule};
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, Role};
+use canyon_domain::scoped_role::Target;
 use canyon_store::StoreError;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::runner_rules::RuleFilter;
@@ -22,6 +24,10 @@ impl App {
         id: ProjectId,
         display_name: DisplayName,
     ) -> Result<Project, ApiError> {
+        let target = Target::Project(&id);
+        if by.role_in(target) < Role::Admin {
+            return Err(forbidden(Role::Admin, by.role_in(target), target));
+        }
         let record = self.record(by, "project.create", format!("projects/{id}"));
         let project = Project {
             id,
@@ -38,14 +44,21 @@ impl App {
         }
     }
 
-    /// A project that must be there.
+    /// A project that must be there, and in which `by` may read something.
     pub(crate) async fn project(
         &self,
         by: &Principal,
         id: &ProjectId,
     ) -> Result<Project, ApiError> {
-        let found = self.table.project(by.org, id).await?;
-        found.ok_or_else(|| ApiError::not_found("project", id))
+        let missing = || ApiError::not_found("project", id);
+        if !by.sees_project(id) {
+            return Err(missing());
+        }
+        self.table.project(by.org, id).await?.ok_or_else(missing)
+    }
+
+    fn check_rules_project(by: &Principal, id: &ProjectId) -> Result<(), ApiError> {
+        require(by, Role::Admin, Target::Project(id), || ApiError::not_found("project", id))
     }
 
     /// Gives a project another display name.
@@ -55,6 +68,7 @@ impl App {
         id: &ProjectId,
         name: &DisplayName,
     ) -> Result<Project, ApiError> {
+        Self::check_rules_project(by, id)?;
         let record = self.record(by, "project.update", format!("projects/{id}"));
         match self.table.rename_project(by.org, id, name, &record).await? {
             Saved::Yes => self.project(by, id).await,
@@ -70,6 +84,11 @@ impl App {
         id: &ProjectId,
         with_rules: bool,
     ) -> Result<(), ApiError> {
+        Self::check_rules_project(by, id)?;
+        if with_rules && by.role < Role::Admin {
+            // Rules are the organization's.
+            return Err(forbidden(Role::Admin, by.role, Target::Organization));
+        }
         for _ in 0..MAX_TRIES {
             self.project(by, id).await?;
             let filter = RuleFilter { project: Some(id.clone()), ..RuleFilter::default() };

@@ -3,8 +3,10 @@
 use super::App;
 use super::event_sources::Narrowing;
 use crate::http::error::ApiError;
+use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{RunnerId, ServiceAccountId};
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::scoped_role::{ScopedRole, check_together};
 use canyon_domain::service_account::ServiceAccount;
 use canyon_domain::trust_policy::TrustPolicy;
 use canyon_store::outcome::{Created, Deleted, Saved};
@@ -18,6 +20,7 @@ pub(crate) struct ServiceAccountOrder {
     pub(crate) id: ServiceAccountId,
     pub(crate) description: String,
     pub(crate) role: Role,
+    pub(crate) scoped_roles: Vec<ScopedRole>,
     pub(crate) runner: Option<RunnerId>,
     pub(crate) trust_policies: Vec<TrustPolicy>,
 }
@@ -27,6 +30,7 @@ pub(crate) struct ServiceAccountOrder {
 pub(crate) struct ServiceAccountChange {
     pub(crate) description: Option<String>,
     pub(crate) role: Option<Role>,
+    pub(crate) scoped_roles: Option<Vec<ScopedRole>>,
     pub(crate) runner: Narrowing<RunnerId>,
     pub(crate) trust_policies: Option<Vec<TrustPolicy>>,
 }
@@ -38,20 +42,22 @@ impl App {
         by: &Principal,
         order: ServiceAccountOrder,
     ) -> Result<ServiceAccount, ApiError> {
-        let ServiceAccountOrder { id, description, role, runner, trust_policies } = order;
+        let ServiceAccountOrder { id, description, role, scoped_roles, runner, trust_policies } =
+            order;
         let record = self.record(by, "service_account.create", format!("service-accounts/{id}"));
         let account = ServiceAccount {
             uuid: self.entropy.id(record.at),
             id,
             description,
             role,
+            scoped_roles,
             runner,
             trust_policies,
             created_at: record.at,
             updated_at: record.at,
             version: 1,
         };
-        self.check_runner(by, &account).await?;
+        self.check_account(by, &account).await?;
         match self.table.create_service_account(by.org, &account, &record).await? {
             Created::Yes => Ok(account),
             Created::Exists | Created::Missing(_) => Err(ApiError::conflict(format!(
@@ -62,9 +68,17 @@ impl App {
         }
     }
 
-    /// Only an agent is of one runner, and that must be there: another could be made under its name
-    /// later, for something else.
-    async fn check_runner(&self, by: &Principal, account: &ServiceAccount) -> Result<(), ApiError> {
+    /// Its roles must fit together. Only an agent is of one runner, and that must be there: another could be made
+    /// under its name later, for something else.
+    async fn check_account(
+        &self,
+        by: &Principal,
+        account: &ServiceAccount,
+    ) -> Result<(), ApiError> {
+        let mut faults = FieldErrors::default();
+        check_together(&mut faults, account.role, &account.scoped_roles);
+        account.check_policies(&mut faults);
+        faults.into_result(())?;
         let Some(runner) = &account.runner else { return Ok(()) };
         if account.role != Role::Agent {
             return Err(ApiError::field(
@@ -106,13 +120,14 @@ impl App {
             let after = ServiceAccount {
                 description: change.description.unwrap_or(before.description),
                 role: change.role.unwrap_or(before.role),
+                scoped_roles: change.scoped_roles.unwrap_or(before.scoped_roles),
                 runner: change.runner.of(before.runner),
                 trust_policies: change.trust_policies.unwrap_or(before.trust_policies),
                 updated_at: record.at,
                 version: before.version + 1,
                 ..before
             };
-            self.check_runner(by, &after).await?;
+            self.check_account(by, &after).await?;
             let saved =
                 self.table.save_service_account(by.org, before.version, &after, &record).await?;
             if saved == Saved::Yes {

@@ -5,13 +5,15 @@
 //! there, and nothing is written twice or skipped. Attempts of one deployment continue one stream.
 
 use super::App;
+use super::permissions::of_caller;
 use super::runs::MAX_CHUNK;
+use crate::http::error::ApiError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use canyon_api::attempt::{Chunk, Offsets, Stream};
 use canyon_domain::ids::{DeploymentId, OrgUuid};
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, Role};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::StoreError;
 use canyon_store::blob_keys::{self, BlobKey, BlobPrefix};
@@ -139,7 +141,7 @@ impl App {
         Ok(part.freeze())
     }
 
-    /// The same, waiting up to `wait` for something to come. `None` if there is no such deployment.
+    /// The same, waiting up to `wait` for something to come, if `by` may read the deployment.
     pub(crate) async fn follow(
         &self,
         by: &Principal,
@@ -147,14 +149,13 @@ impl App {
         stream: Stream,
         offset: u64,
         wait: Duration,
-    ) -> Result<Option<Part>, StoreError> {
+    ) -> Result<Part, ApiError> {
         let org = by.org;
         let waiting = self.changes.wait_for(by, org, id);
-        let look = async || -> Result<Option<Option<Part>>, StoreError> {
+        let look = async || -> Result<Option<Part>, ApiError> {
             // The state first: whatever is written after an end was read belongs to no one.
-            let Some(deployment) = waiting.deployment(&self.table).await? else {
-                return Ok(Some(None));
-            };
+            let found = waiting.deployment(&self.table).await?;
+            let deployment = of_caller(by, Role::Viewer, id, found)?;
             let bytes = self.stream_part(org, id, stream, offset).await?;
             let ended = deployment.status.is_terminal();
             if bytes.is_empty() && !ended {
@@ -162,10 +163,10 @@ impl App {
             }
             let complete = ended && bytes.is_empty();
             let next_offset = offset + bytes.len() as u64;
-            Ok(Some(Some(Part { bytes, next_offset, complete })))
+            Ok(Some(Part { bytes, next_offset, complete }))
         };
         let found = waiting.until(wait, look).await?;
         let nothing = Part { bytes: Bytes::new(), next_offset: offset, complete: false };
-        Ok(found.unwrap_or(Some(nothing)))
+        Ok(found.unwrap_or(nothing))
     }
 }

@@ -135,6 +135,7 @@ impl App {
             org: org.uuid,
             org_id: org.id,
             role: account.role,
+            scoped_roles: account.scoped_roles.clone(),
             runner: account.runner.clone(),
             operator: false,
         };
@@ -150,6 +151,8 @@ impl App {
         let now = self.now();
         let until = now + LIFE;
         let secret = bearer::api_token(self.entropy.as_ref());
+        let (role, scoped_roles) = account.roles_by(policy);
+        let principal = Principal { role, scoped_roles, ..principal };
         let record = AuditRecord {
             by_right: format!("trust_policies[{policy}] of version {}", account.version),
             details: Vec::new(),

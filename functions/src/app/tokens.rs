@@ -4,6 +4,7 @@ use super::App;
 use crate::http::error::ApiError;
 use canyon_domain::ids::{PrincipalId, RunnerId};
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::scoped_role::ScopedRole;
 use canyon_identity::bearer;
 use canyon_store::organizations::TokenRecord;
 use canyon_store::outcome::{Created, Deleted};
@@ -17,8 +18,10 @@ use uuid::Uuid;
 pub(crate) struct TokenOrder {
     /// What it is for.
     pub(crate) description: String,
-    /// What it may do.
+    /// What it may do in the whole organization.
     pub(crate) role: Role,
+    /// What else it may do in parts of it.
+    pub(crate) scoped_roles: Vec<ScopedRole>,
     /// How long it lives; for ever without it.
     pub(crate) life: Option<Duration>,
     /// With the role `agent`: the only runner that its agents serve.
@@ -49,6 +52,7 @@ impl App {
                 org: by.org,
                 org_id: by.org_id.clone(),
                 role: order.role,
+                scoped_roles: order.scoped_roles,
                 runner: order.runner,
                 operator: false,
             },

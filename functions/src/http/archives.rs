@@ -2,7 +2,7 @@
 //! the API runs where it cannot take so much.
 
 use super::body::{self, Body};
-use super::caller::{Deployer, Ids, Viewer};
+use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::refusals::{OfRead, OfWrite};
 use crate::App;
@@ -16,6 +16,7 @@ use bytes::Bytes;
 use canyon_api::archive::{ArchiveUpload, ArchiveUploadBody, MAX_ARCHIVE, MAX_DIRECT};
 use canyon_api::error::ErrorBody;
 use canyon_domain::module_source::Digest;
+use canyon_domain::principal::Role;
 use canyon_store::blob_keys::BlobKey;
 use canyon_store::signed_url::LIFETIME;
 use sha2::{Digest as _, Sha256};
@@ -50,10 +51,11 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     ))]
 async fn put_archive(
     State(app): State<App>,
-    caller: Deployer,
+    caller: Member,
     Ids((_, digest)): Ids<(String, Digest)>,
     request: Request,
 ) -> Result<StatusCode, ApiError> {
+    caller.require_anywhere(Role::Deployer)?;
     // What announces itself as too large is refused before it is sent.
     let announced = request.body().size_hint().lower();
     if announced > MAX_ARCHIVE as u64 {
@@ -93,7 +95,7 @@ fn too_large(status: StatusCode) -> ApiError {
     responses((status = 204, description = "It is."), OfRead))]
 async fn get_archive(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Ids((_, digest)): Ids<(String, Digest)>,
 ) -> Result<StatusCode, ApiError> {
     match app.blobs.size(&BlobKey::archive(caller.org, &digest)).await? {
@@ -114,10 +116,11 @@ async fn get_archive(
     responses((status = 200, description = "Here it goes.", body = ArchiveUpload), OfWrite))]
 async fn upload_url(
     State(app): State<App>,
-    caller: Deployer,
+    caller: Member,
     Ids((_, digest)): Ids<(String, Digest)>,
     body: Body<ArchiveUploadBody>,
 ) -> Result<impl IntoResponse, ApiError> {
+    caller.require_anywhere(Role::Deployer)?;
     match body.value.size_bytes {
         0 => return Err(ApiError::field("size_bytes", "at least 1")),
         size if size > MAX_ARCHIVE as u64 => return Err(too_large(StatusCode::PAYLOAD_TOO_LARGE)),

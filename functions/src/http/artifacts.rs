@@ -2,7 +2,7 @@
 
 use super::answer_size;
 use super::body::Params;
-use super::caller::{Ids, Viewer};
+use super::caller::{Ids, Member};
 use super::deployments::MAX_WAIT;
 use super::error::ApiError;
 use crate::App;
@@ -56,7 +56,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     ))]
 async fn logs(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
     Params(query): Params<LogQuery>,
 ) -> Result<Response, ApiError> {
@@ -75,7 +75,6 @@ async fn logs(
     }
     let wait = Duration::from_secs(wait.into());
     let part = app.follow(&caller, id, stream, offset, wait).await?;
-    let part = part.ok_or_else(|| ApiError::not_found("deployment", id))?;
     let headers = [
         (CONTENT_TYPE.as_str(), "application/octet-stream".to_owned()),
         (NEXT_OFFSET, part.next_offset.to_string()),
@@ -105,13 +104,11 @@ async fn logs(
     ))]
 async fn get_logs(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    if app.table.deployment(caller.org, id).await?.is_none() {
-        return Err(ApiError::not_found("deployment", id));
-    }
+    app.readable_deployment(&caller, id).await?;
     let key = headers.get("DecryptKey").and_then(|value| value.to_str().ok());
     let key = key.map(|key| SecretString::from(key.to_owned()));
     let mut log = app.whole_log(caller.org, id, key.as_ref(), answer_size::BYTES).await?;
@@ -142,7 +139,7 @@ fn shown(log: &[u8]) -> (&'static str, usize) {
 /// The last attempt that left something, by what `kept` says.
 async fn artifact<T: DeserializeOwned>(
     app: &App,
-    caller: &Viewer,
+    caller: &Member,
     deployment: &Deployment,
     key: impl Fn(u32) -> BlobKey,
 ) -> Result<Option<T>, ApiError> {
@@ -152,15 +149,6 @@ async fn artifact<T: DeserializeOwned>(
         tracing::error!(%error, deployment = %deployment.id, org = %caller.org, "a stored artifact does not parse");
         ApiError::internal()
     })
-}
-
-async fn deployment_of(
-    app: &App,
-    caller: &Viewer,
-    id: DeploymentId,
-) -> Result<Deployment, ApiError> {
-    let found = app.table.deployment(caller.org, id).await?;
-    found.ok_or_else(|| ApiError::not_found("deployment", id))
 }
 
 /// Read the outputs of a deployment. Sensitive ones have no value.
@@ -177,10 +165,10 @@ async fn deployment_of(
     ))]
 async fn outputs(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Json<BTreeMap<String, Output>>, ApiError> {
-    let deployment = deployment_of(&app, &caller, id).await?;
+    let deployment = app.readable_deployment(&caller, id).await?;
     let key = |number| BlobKey::outputs(caller.org, id, number);
     Ok(Json(artifact(&app, &caller, &deployment, key).await?.unwrap_or_default()))
 }
@@ -199,10 +187,10 @@ async fn outputs(
     ))]
 async fn encrypted_outputs(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Json<DeploymentEncryptedOutputs>, ApiError> {
-    let deployment = deployment_of(&app, &caller, id).await?;
+    let deployment = app.readable_deployment(&caller, id).await?;
     let number = deployment.attempts.last().map_or(0, |attempt| attempt.number);
     let bytes = app.blobs.get(&BlobKey::encrypted_outputs(caller.org, id, number)).await?;
     let bytes = bytes.ok_or_else(|| {
@@ -231,10 +219,10 @@ async fn encrypted_outputs(
     ))]
 async fn orphans(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Json<Vec<Orphan>>, ApiError> {
-    let deployment = deployment_of(&app, &caller, id).await?;
+    let deployment = app.readable_deployment(&caller, id).await?;
     let key = |number| BlobKey::orphans(caller.org, id, number);
     Ok(Json(artifact(&app, &caller, &deployment, key).await?.unwrap_or_default()))
 }

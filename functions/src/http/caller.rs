@@ -1,12 +1,14 @@
 //! Who is calling, and whether they may.
 //!
 //! A handler that takes a [`Viewer`], [`Deployer`] or [`Admin`] is reached only by a principal of at
-//! least that role in the organization that the path names. The path is compared and then
-//! forgotten: all data is reached through the organization of the token.
+//! least that role in the whole organization that the path names; one that takes a [`Member`] by any that
+//! has a role somewhere in it, and asks itself what that may do ([`crate::app::permissions`]). The path is
+//! compared and then forgotten: all data is reached through the organization of the token.
 
 use super::access::note_organization;
 use super::error::ApiError;
 use crate::App;
+use crate::app::permissions::{forbidden, require};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts, Path, RawPathParams};
 use axum::http::StatusCode;
@@ -14,6 +16,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use canyon_api::attempt::DEPLOYMENT_TOKEN;
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::scoped_role::Target;
 use canyon_identity::bearer::{self, Presented};
 use serde::de::DeserializeOwned;
 use std::ops::Deref;
@@ -36,7 +39,7 @@ pub(crate) fn presented(parts: &Parts) -> Result<Presented, ApiError> {
     bearer::parse(shown).ok_or_else(ApiError::unauthorized)
 }
 
-async fn principal(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Principal>, ApiError> {
+async fn principal(parts: &mut Parts, app: &App) -> Result<Arc<Principal>, ApiError> {
     let principal = match presented(parts)? {
         Presented::Api(hash) => app.authenticate(hash).await?,
         Presented::Read(of, hash) => {
@@ -62,17 +65,45 @@ async fn principal(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Pri
         return Err(ApiError::not_found("organization", shown(org)));
     }
     note_organization(&principal.org_id);
-    if principal.role < needed {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            format!(
-                "this needs the role `{}`, and your token has `{}`",
-                needed.as_str(),
-                principal.role.as_str()
-            ),
-        ));
-    }
     Ok(principal)
+}
+
+/// A principal with the role `needed` in the whole organization.
+async fn ruler(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Principal>, ApiError> {
+    let principal = principal(parts, app).await?;
+    let missing = || ApiError::not_found("organization", &principal.org_id);
+    require(&principal, needed, Target::Organization, missing)?;
+    Ok(principal)
+}
+
+/// A principal that may read something in the organization. What it may do depends on what it asks for.
+#[derive(Clone, Debug)]
+pub struct Member(pub Arc<Principal>);
+
+impl Member {
+    /// Passes if the principal has the role `needed` anywhere.
+    pub(crate) fn require_anywhere(&self, needed: Role) -> Result<(), ApiError> {
+        match self.highest_role() {
+            role if role >= needed => Ok(()),
+            role => Err(forbidden(needed, role, Target::Organization)),
+        }
+    }
+}
+
+impl FromRequestParts<App> for Member {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let member = Self(principal(parts, app).await?);
+        member.require_anywhere(Role::Viewer)?;
+        Ok(member)
+    }
+}
+
+impl Deref for Member {
+    type Target = Principal;
+    fn deref(&self) -> &Principal {
+        &self.0
+    }
 }
 
 /// Whatever its role may do besides: a module changes things by its own job alone.
@@ -95,7 +126,7 @@ macro_rules! caller {
         impl FromRequestParts<App> for $name {
             type Rejection = ApiError;
             async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-                principal(parts, app, $role).await.map(Self)
+                ruler(parts, app, $role).await.map(Self)
             }
         }
 
@@ -108,11 +139,11 @@ macro_rules! caller {
     };
 }
 caller!(
-    /// A principal that may read.
+    /// A principal that may read everything.
     Viewer, Role::Viewer
 );
 caller!(
-    /// A principal that may deploy.
+    /// A principal that may deploy everywhere.
     Deployer, Role::Deployer
 );
 caller!(

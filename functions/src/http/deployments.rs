@@ -1,11 +1,12 @@
 //! Deployments: asked for, watched, cancelled.
 
 use super::body::{Body, Params};
-use super::caller::{Deployer, Ids, Viewer};
+use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::{order, paging, render};
 use crate::App;
 use crate::app::deploy::Idempotency;
+use crate::app::permissions::of_caller;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -17,6 +18,7 @@ use canyon_api::deployment::{
 use canyon_api::error::ErrorBody;
 use canyon_api::page::{Page, PageQuery};
 use canyon_domain::ids::{DeploymentId, EnvId, PrincipalId, ProjectId};
+use canyon_domain::principal::Role;
 use canyon_store::deployment_lists::DeploymentFilter;
 use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
@@ -57,7 +59,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     ))]
 async fn create(
     State(app): State<App>,
-    caller: Deployer,
+    caller: Member,
     headers: HeaderMap,
     body: Body<DeploymentCreateBody>,
 ) -> Result<Response, ApiError> {
@@ -90,7 +92,8 @@ fn idempotency(
     Ok(Some(Idempotency { of, key: key.to_owned(), body, life }))
 }
 
-/// List deployments, newest first.
+/// List deployments, newest first. A page of a caller who may read but a part of them may have fewer than asked
+/// for, or none, and yet be followed by another.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments", tag = "Deployment",
     operation_id = "listDeployments",
     params(("orgId" = String, Path, description = "The organization."), DeploymentQuery, PageQuery),
@@ -102,7 +105,7 @@ fn idempotency(
     ))]
 async fn list(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Params(query): Params<DeploymentQuery>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<Page<Deployment>>, ApiError> {
@@ -125,7 +128,7 @@ async fn list(
             }
         }
     };
-    let found = app.table.deployments(caller.org, &filter, &request).await?;
+    let found = app.readable_deployments(&caller, &filter, request).await?;
     Ok(Json(paging::answer(found, &name, |deployment| {
         render::summary(&caller.org_id, &deployment)
     })))
@@ -152,7 +155,7 @@ where
     ))]
 async fn get(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Json<Deployment>, ApiError> {
     app.shown_deployment(&caller, id).await.map(Json)
@@ -175,7 +178,7 @@ async fn get(
     ))]
 async fn wait(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
     Params(query): Params<WaitQuery>,
 ) -> Result<Json<Deployment>, ApiError> {
@@ -188,7 +191,7 @@ async fn wait(
     let waiting = app.changes.wait_for(&caller, caller.org, id);
     let look = async || -> Result<Option<_>, ApiError> {
         let found = waiting.deployment(&app.table).await?;
-        let found = found.ok_or_else(|| ApiError::not_found("deployment", id))?;
+        let found = of_caller(&caller, Role::Viewer, id, found)?;
         Ok(Some(found).filter(|deployment| deployment.status.is_terminal()))
     };
     let ended = waiting.until(Duration::from_secs(seconds.into()), look).await?;
@@ -217,7 +220,7 @@ async fn wait(
     ))]
 async fn cancel(
     State(app): State<App>,
-    caller: Deployer,
+    caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<(StatusCode, Json<Deployment>), ApiError> {
     let deployment = app.cancel(&caller, id).await?;

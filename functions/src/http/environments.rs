@@ -1,7 +1,7 @@
 //! Environments.
 
 use super::body::{Body, Params};
-use super::caller::{Admin, Ids, Viewer};
+use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging};
@@ -21,7 +21,7 @@ use canyon_domain::environment_state;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, EnvUuid, ProjectId};
 use canyon_domain::inventory::{self, EnvironmentStatus};
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, Role};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
@@ -47,7 +47,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     responses((status = 201, description = "It is made.", body = Environment), OfWrite))]
 async fn create(
     State(app): State<App>,
-    caller: Admin,
+    caller: Member,
     Ids((_, project)): Ids<(String, ProjectId)>,
     body: Body<EnvironmentCreateBody>,
 ) -> Result<(StatusCode, Json<Environment>), ApiError> {
@@ -78,7 +78,7 @@ async fn create(
     responses((status = 200, description = "A page of them.", body = Page<Environment>), OfList))]
 async fn list(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Ids((_, project)): Ids<(String, ProjectId)>,
     Params(query): Params<Vec<(String, String)>>,
     Params(page): Params<PageQuery>,
@@ -99,7 +99,7 @@ async fn list(
     responses((status = 200, description = "A page of them.", body = Page<Environment>), OfList))]
 async fn list_in_org(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Params(query): Params<Vec<(String, String)>>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<Page<Environment>>, ApiError> {
@@ -125,7 +125,8 @@ async fn page_of(
     let name = format!("envs?project={of}&types={}", types.join(","));
     let request = paging::request(page, &name)?;
     let wanted = |env: &inventory::Environment| {
-        types.is_empty() || types.iter().any(|id| id == env.env_type_id.as_str())
+        (types.is_empty() || types.iter().any(|id| id == env.env_type_id.as_str()))
+            && caller.role_in(env.into()) >= Role::Viewer
     };
     let found = app.table.environments(caller.org, project, &request, wanted).await?;
     Ok(Json(paging::answer(found, &name, render)))
@@ -142,10 +143,10 @@ async fn page_of(
     responses((status = 200, description = "The environment.", body = Environment), OfRead))]
 async fn get(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
 ) -> Result<Json<Environment>, ApiError> {
-    Ok(Json(render(app.environment(&caller, &project, &env).await?)))
+    Ok(Json(render(app.environment(&caller, Role::Viewer, &project, &env).await?)))
 }
 
 /// Change an environment.
@@ -160,7 +161,7 @@ async fn get(
     responses((status = 200, description = "It is changed.", body = Environment), OfWrite))]
 async fn update(
     State(app): State<App>,
-    caller: Admin,
+    caller: Member,
     Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
     body: Body<EnvironmentUpdateBody>,
 ) -> Result<Json<Environment>, ApiError> {
@@ -203,7 +204,7 @@ struct DeleteQuery {
     ))]
 async fn delete(
     State(app): State<App>,
-    caller: Admin,
+    caller: Member,
     Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
     Params(query): Params<DeleteQuery>,
 ) -> Result<Response, ApiError> {
@@ -245,7 +246,7 @@ struct RefreshQuery {
     ))]
 async fn refresh_runner(
     State(app): State<App>,
-    caller: Admin,
+    caller: Member,
     Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
     Params(query): Params<RefreshQuery>,
 ) -> Result<Json<RefreshRunnerActionResult>, ApiError> {

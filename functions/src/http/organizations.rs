@@ -1,6 +1,6 @@
 //! Organizations.
 
-use super::caller::Viewer;
+use super::caller::{Member, Viewer};
 use super::error::ApiError;
 use super::refusals::{OfMaking, OfRead};
 use crate::App;
@@ -47,7 +47,7 @@ async fn create(
     operation_id = "getOrganization",
     params(("orgId" = String, Path, description = "The organization.")),
     responses((status = 200, description = "The organization.", body = Organization), OfRead))]
-async fn get(State(app): State<App>, caller: Viewer) -> Result<Json<Organization>, ApiError> {
+async fn get(State(app): State<App>, caller: Member) -> Result<Json<Organization>, ApiError> {
     let found = app.table.organization(caller.org).await?;
     let found = found.ok_or_else(|| ApiError::not_found("organization", &caller.org_id))?;
     Ok(Json(render(found)))

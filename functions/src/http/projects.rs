@@ -1,7 +1,7 @@
 //! Projects.
 
 use super::body::{Body, Params};
-use super::caller::{Admin, Ids, Viewer};
+use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::fields;
 use super::paging;
@@ -24,7 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
 }
 
-/// Create a project.
+/// Create a project. A scoped role suffices in the group that it is to lie in.
 #[utoipa::path(post, path = "/orgs/{orgId}/projects", tag = "Project",
     operation_id = "createProject",
     params(("orgId" = String, Path, description = "The organization.")),
@@ -32,7 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     responses((status = 201, description = "It is made.", body = Project), OfWrite))]
 async fn create(
     State(app): State<App>,
-    caller: Admin,
+    caller: Member,
     body: Body<ProjectCreateBody>,
 ) -> Result<(StatusCode, Json<Project>), ApiError> {
     let mut faults = FieldErrors::default();
@@ -51,12 +51,15 @@ async fn create(
     responses((status = 200, description = "A page of them.", body = Page<Project>), OfList))]
 async fn list(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<Page<Project>>, ApiError> {
     let name = "projects".to_owned();
     let request = paging::request(&page, &name)?;
-    let found = app.table.projects(caller.org, &request).await?;
+    let found = app
+        .table
+        .projects(caller.org, &request, |project| caller.sees_project(&project.id))
+        .await?;
     Ok(Json(paging::answer(found, &name, render)))
 }
 
@@ -70,7 +73,7 @@ async fn list(
     responses((status = 200, description = "The project.", body = Project), OfRead))]
 async fn get(
     State(app): State<App>,
-    caller: Viewer,
+    caller: Member,
     Ids((_, id)): Ids<(String, ProjectId)>,
 ) -> Result<Json<Project>, ApiError> {
     Ok(Json(render(app.project(&caller, &id).await?)))
@@ -87,7 +90,7 @@ async fn get(
     responses((status = 200, description = "It is changed.", body = Project), OfWrite))]
 async fn update(
     State(app): State<App>,
-    caller: Admin,
+    caller: Member,
     Ids((_, id)): Ids<(String, ProjectId)>,
     body: Body<ProjectUpdateBody>,
 ) -> Result<Json<Project>, ApiError> {
@@ -117,7 +120,7 @@ struct DeleteQuery {
     responses((status = 204, description = "It is gone."), OfAction))]
 async fn delete(
     State(app): State<App>,
-    caller: Admin,
+    caller: Member,
     Ids((_, id)): Ids<(String, ProjectId)>,
     Params(query): Params<DeleteQuery>,
 ) -> Result<StatusCode, ApiError> {

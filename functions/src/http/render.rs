@@ -95,8 +95,7 @@ impl App {
         caller: &Principal,
         id: DeploymentId,
     ) -> Result<Deployment, ApiError> {
-        let found = self.table.deployment(caller.org, id).await?;
-        let found = found.ok_or_else(|| ApiError::not_found("deployment", id))?;
+        let found = self.readable_deployment(caller, id).await?;
         let waiting = self.waiting(caller, &found).await?;
         Ok(deployment(&caller.org_id, &found, waiting))
     }

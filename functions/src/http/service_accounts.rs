@@ -4,7 +4,7 @@ use super::body::{Body, Params};
 use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
-use super::{fields, paging};
+use super::{fields, paging, scoped_roles};
 use crate::App;
 use crate::app::event_sources::Narrowing;
 use crate::app::service_accounts::{ServiceAccountChange, ServiceAccountOrder};
@@ -47,11 +47,12 @@ async fn create(
     let runner = body.runner_id.filter(|id| !id.is_empty());
     let runner = runner.and_then(|runner| fields::id(&mut faults, "runner_id", &runner));
     check_description(&mut faults, &body.description);
+    let scoped_roles = scoped_roles::parse(&mut faults, "scoped_roles", body.scoped_roles);
     let trust_policies = policies(&mut faults, body.trust_policies, app.sign_ins.private());
     faults.into_result(())?;
     let Some(id) = id else { return Err(ApiError::internal()) };
     let (description, role) = (body.description, body.role);
-    let order = ServiceAccountOrder { id, description, role, runner, trust_policies };
+    let order = ServiceAccountOrder { id, description, role, scoped_roles, runner, trust_policies };
     let made = app.create_service_account(&caller, order).await?;
     Ok((StatusCode::CREATED, Json(render(&caller.org_id, made))))
 }
@@ -88,6 +89,11 @@ fn policies(
             bound_claims_type: policy.bound_claims_type,
             bound_claims: bound.map(|(name, values)| (name, values.into_list())).collect(),
             jwks: policy.jwks,
+            scoped_roles: scoped_roles::parse(
+                faults,
+                &format!("{path}.scoped_roles"),
+                policy.scoped_roles,
+            ),
         };
         match trust_policy::TrustPolicy::new(order, |issuer| private.includes(issuer)) {
             Ok(policy) => policies.push(policy),
@@ -156,9 +162,11 @@ async fn update(
     };
     let private = app.sign_ins.private();
     let trust_policies = body.trust_policies.map(|given| policies(&mut faults, given, private));
+    let scoped_roles =
+        body.scoped_roles.map(|given| scoped_roles::parse(&mut faults, "scoped_roles", given));
     faults.into_result(())?;
     let (description, role) = (body.description, body.role);
-    let change = ServiceAccountChange { description, role, runner, trust_policies };
+    let change = ServiceAccountChange { description, role, scoped_roles, runner, trust_policies };
     let changed = app.update_service_account(&caller, &id, &change).await?;
     Ok(Json(render(&caller.org_id, changed)))
 }
@@ -187,6 +195,7 @@ fn render(org: &OrgId, of: service_account::ServiceAccount) -> ServiceAccount {
         bound_claims_type: of.bound_claims_type,
         bound_claims: of.bound_claims.into_iter().map(|(name, it)| (name, it.into())).collect(),
         jwks: of.jwks,
+        scoped_roles: scoped_roles::render(of.scoped_roles),
     };
     ServiceAccount {
         org_id: org.to_string(),
@@ -194,6 +203,7 @@ fn render(org: &OrgId, of: service_account::ServiceAccount) -> ServiceAccount {
         uuid: of.uuid,
         description: of.description,
         role: of.role,
+        scoped_roles: scoped_roles::render(of.scoped_roles),
         runner_id: of.runner.map(String::from),
         trust_policies: of.trust_policies.into_iter().map(policy).collect(),
         created_at: of.created_at,

@@ -6,6 +6,7 @@ use super::error::ApiError;
 use super::fields;
 use super::paging;
 use super::refusals::{OfAction, OfClosedList, OfWrite};
+use super::scoped_roles;
 use crate::App;
 use crate::app::tokens::TokenOrder;
 use axum::Json;
@@ -16,6 +17,7 @@ use canyon_api::token::{NewToken, Token, TokenCreateBody};
 use canyon_domain::agent::labels_fault;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::principal::Role;
+use canyon_domain::scoped_role::check_together;
 use canyon_store::organizations::TokenRecord;
 use secrecy::ExposeSecret;
 use std::time::Duration;
@@ -25,6 +27,8 @@ use uuid::Uuid;
 
 /// The longest life of a token, in seconds: a year.
 const MAX_LIFE: u32 = 31_536_000;
+/// The life of a token that asks for none. What is forgotten ends by itself.
+const DEFAULT_LIFE: Duration = Duration::from_hours(90 * 24);
 /// The longest description, in characters.
 const MAX_DESCRIPTION: usize = 200;
 
@@ -63,15 +67,27 @@ fn order(body: TokenCreateBody) -> Result<TokenOrder, FieldErrors> {
     if let Some(fault) = labels_fault(&body.labels) {
         faults.add("labels", fault);
     }
+    let scoped_roles = scoped_roles::parse(&mut faults, "scoped_roles", body.scoped_roles);
+    if faults.is_empty() {
+        check_together(&mut faults, body.role, &scoped_roles);
+    }
+    if body.never_expires && body.expires_in_seconds.is_some() {
+        faults.add("never_expires", "contradicts `expires_in_seconds`");
+    }
     if body.role != Role::Agent && runner.is_some() {
         faults.add("runner_id", "is for the role `agent`");
     }
     if body.role != Role::Agent && !body.labels.is_empty() {
         faults.add("labels", "are for the role `agent`");
     }
-    let life = body.expires_in_seconds.map(|life| Duration::from_secs(life.into()));
-    let labels = body.labels;
-    faults.into_result(TokenOrder { description, role: body.role, life, runner, labels })
+    let life = match body.expires_in_seconds {
+        Some(seconds) => Some(Duration::from_secs(seconds.into())),
+        // A fleet of agents would stop on a day that no person has in mind.
+        None if body.never_expires || body.role == Role::Agent => None,
+        None => Some(DEFAULT_LIFE),
+    };
+    let (role, labels) = (body.role, body.labels);
+    faults.into_result(TokenOrder { description, role, scoped_roles, life, runner, labels })
 }
 
 /// List the tokens, without their secrets.
@@ -111,6 +127,7 @@ fn render(of: TokenRecord) -> Token {
         id: of.principal.id.0,
         description: of.description,
         role: of.principal.role,
+        scoped_roles: scoped_roles::render(of.principal.scoped_roles),
         runner_id: of.principal.runner.map(String::from),
         labels: of.labels,
         created_at: of.created_at,

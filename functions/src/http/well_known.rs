@@ -1,7 +1,7 @@
 //! What anyone may read: health, and the OIDC discovery document and keys. With a token: the API's
 //! own document.
 
-use super::caller::Viewer;
+use super::caller::Member;
 use super::error::ApiError;
 use crate::App;
 use axum::Json;
@@ -82,6 +82,6 @@ fn cached(headers: &HeaderMap, document: &Value) -> Response {
         (status = 200, description = "The document.", body = Object),
         (status = 401, description = "No good token.", body = ErrorBody),
     ))]
-async fn openapi(_: Viewer) -> Json<utoipa::openapi::OpenApi> {
+async fn openapi(_: Member) -> Json<utoipa::openapi::OpenApi> {
     Json(super::document())
 }

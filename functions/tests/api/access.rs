@@ -79,10 +79,11 @@ async fn a_viewer_and_a_deployer_read_the_inventory_and_change_nothing() {
         (Method::POST, "/env-types", Some(id.clone())),
         (Method::PATCH, "/env-types/dev", Some(name.clone())),
         (Method::DELETE, "/env-types/dev", None),
-        (Method::POST, "/projects", Some(id.clone())),
+        (Method::POST, "/projects", Some(id)),
         (Method::PATCH, "/projects/shop", Some(name.clone())),
         (Method::DELETE, "/projects/shop", None),
-        (Method::POST, "/projects/shop/envs", Some(id)),
+        // What an administrator of a type may make depends on the type.
+        (Method::POST, "/projects/shop/envs", Some(json!({ "id": "new", "env_type_id": "dev" }))),
         (Method::PATCH, "/projects/shop/envs/main", Some(name)),
         (Method::DELETE, "/projects/shop/envs/main?force=true", None),
         (Method::POST, refresh, None),

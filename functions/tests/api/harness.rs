@@ -264,6 +264,7 @@ async fn organization(table: &Table, clock: &TestClock, id: &str) -> Org {
             org: uuid,
             org_id: id.parse().unwrap(),
             role,
+            scoped_roles: Vec::new(),
             runner: None,
             operator,
         };

@@ -1,6 +1,7 @@
 //! Tokens: made, shown once, revoked, run out.
 
 use crate::harness::{Api, faults, message};
+use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::json;
 use std::time::Duration;
@@ -32,6 +33,22 @@ async fn a_token_runs_out() {
     assert_eq!(read().await, 200);
     api.clock.advance(Duration::from_secs(61));
     assert_eq!(read().await, 401);
+}
+
+#[tokio::test]
+async fn a_token_that_asks_for_no_life_runs_out_after_90_days_and_an_agents_never() {
+    let api = Api::start().await;
+    let days = async |body| {
+        let made = api.make("/tokens", body).await;
+        let time = |name: &str| made[name].as_str().map(|text| text.parse::<Timestamp>().unwrap());
+        time("expires_at")
+            .map(|end| end.duration_since(time("created_at").unwrap()).as_hours() / 24)
+    };
+    assert_eq!(days(json!({ "role": "viewer" })).await, Some(90));
+    assert_eq!(days(json!({ "role": "viewer", "never_expires": true })).await, None);
+    assert_eq!(days(json!({ "role": "agent" })).await, None);
+    let both = json!({ "role": "viewer", "never_expires": true, "expires_in_seconds": 60 });
+    assert_eq!(faults(&api.post("/tokens", both).await), ["never_expires"]);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
 use canyon_api::client::Client;
+use canyon_api::scoped_role::ScopedRole;
 use canyon_api::token::{NewToken, TokenCreateBody};
 use canyon_identity::bearer;
 use canyon_identity::system::System;
@@ -29,21 +30,43 @@ enum What {
 /// The token that is wanted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewArguments {
-    /// What it may do
-    #[arg(long, value_parser = ["viewer", "deployer", "admin", "agent"])]
-    role: String,
+    /// What it may do in the whole organization; nothing but its scoped roles with `none`
+    #[arg(
+        long,
+        value_parser = ["none", "viewer", "deployer", "admin", "agent"],
+        default_value_if("scoped_role", clap::builder::ArgPredicate::IsPresent, "none"),
+        required_unless_present = "scoped_role"
+    )]
+    role: Option<String>,
+    /// What else it may do in a part of it, such as `deployer:project_id=shop,env_type_id=development` or
+    /// `admin:project_id=shop,env_id=blue`; may be given again
+    #[arg(long, value_name = "ROLE:PART", value_parser = scoped_role)]
+    scoped_role: Vec<ScopedRole>,
     /// What it is for
     #[arg(long, default_value = "")]
     description: String,
-    /// Its life: `720h`, `30d`, `90m`, or seconds; for ever without it
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    expires_in: Option<u32>,
+    /// Its life: `720h`, `30d`, `90m`, seconds, or `never`; 90 days without it, and with the role `agent` for ever
+    #[arg(long, value_name = "TIME", value_parser = life)]
+    expires_in: Option<Life>,
     /// With the role `agent`: the only runner that its agent may serve
     #[arg(long, value_name = "ID")]
     runner: Option<String>,
     /// With the role `agent`: a label of its agent, which runners choose by; may be given again
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     label: Vec<(String, String)>,
+}
+
+/// How long a token lives.
+#[derive(Clone, Copy, Debug)]
+enum Life {
+    /// Until it is revoked.
+    Endless,
+    /// So many seconds.
+    Seconds(u32),
+}
+
+fn life(text: &str) -> Result<Life, String> {
+    if text == "never" { Ok(Life::Endless) } else { seconds(text).map(Life::Seconds) }
 }
 
 impl Arguments {
@@ -82,7 +105,8 @@ pub(crate) async fn create(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    if arguments.role != "agent" && (arguments.runner.is_some() || !arguments.label.is_empty()) {
+    let is_agent = arguments.role.as_deref() == Some("agent");
+    if !is_agent && (arguments.runner.is_some() || !arguments.label.is_empty()) {
         return Err(CliError::usage("--runner and --label are for tokens with `--role agent`"));
     }
     let made = client.create(&["tokens"], &body(arguments)?).await?;
@@ -96,16 +120,37 @@ pub(crate) async fn create(
 }
 
 fn body(arguments: NewArguments) -> Result<Value, CliError> {
-    let role =
-        serde_json::from_value(Value::from(arguments.role)).map_err(std::io::Error::other)?;
-    let (description, expires_in_seconds) = (arguments.description, arguments.expires_in);
+    let role = arguments.role.unwrap_or_default();
+    let role = serde_json::from_value(Value::from(role)).map_err(std::io::Error::other)?;
+    let (never_expires, expires_in_seconds) = match arguments.expires_in {
+        None => (false, None),
+        Some(Life::Endless) => (true, None),
+        Some(Life::Seconds(seconds)) => (false, Some(seconds)),
+    };
     json(&TokenCreateBody {
-        description,
+        description: arguments.description,
         role,
+        scoped_roles: arguments.scoped_role,
         runner_id: arguments.runner,
         labels: arguments.label.into_iter().collect(),
         expires_in_seconds,
+        never_expires,
     })
+}
+
+/// A role and the part of the organization where it holds.
+fn scoped_role(text: &str) -> Result<ScopedRole, String> {
+    const FORM: &str = "write it as ROLE:NAME=ID[,NAME=ID], where ROLE is `viewer`, `deployer` or `admin` and NAME is \
+                        `project_id`, `env_type_id` or `env_id`";
+    let (role, parts) = text.split_once(':').ok_or(FORM)?;
+    let mut members = serde_json::Map::from_iter([("role".to_owned(), Value::from(role))]);
+    for part in parts.split(',') {
+        let (name, id) = part.split_once('=').filter(|(_, id)| !id.is_empty()).ok_or(FORM)?;
+        if members.insert(name.to_owned(), Value::from(id)).is_some() {
+            return Err(format!("`{name}` is given twice"));
+        }
+    }
+    serde_json::from_value(Value::Object(members)).map_err(|_| FORM.to_owned())
 }
 
 /// A time as people write it, in seconds.
@@ -138,6 +183,27 @@ fn label(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scoped_role_names_where_it_holds() {
+        let read = |text: &str| serde_json::to_value(scoped_role(text).unwrap()).unwrap();
+        assert_eq!(
+            read("deployer:project_id=shop,env_type_id=development"),
+            serde_json::json!({
+                "role": "deployer", "project_id": "shop", "env_type_id": "development",
+            })
+        );
+        for wrong in [
+            "deployer",
+            "deployer:",
+            "deployer:shop",
+            "boss:project_id=shop",
+            "viewer:project=shop",
+        ] {
+            assert!(scoped_role(wrong).unwrap_err().starts_with("write it as ROLE:"), "{wrong}");
+        }
+        assert!(scoped_role("viewer:project_id=a,project_id=b").unwrap_err().contains("twice"));
+    }
 
     #[test]
     fn a_time_is_a_number_with_a_unit() {

@@ -63,6 +63,8 @@ fn each_kind_has_its_place_in_the_api() {
         "update runner-profile eu/big --set description=big",
         "delete runner-profile eu/big",
         "create token --role deployer --expires-in 60",
+        "create token --role viewer --expires-in never --scoped-role deployer:env_type_id=development",
+        "create token --scoped-role admin:project_id=pay/eu --scoped-role viewer:project_id=shop,env_id=blue",
         "create token --role agent --runner r --label site=eu --label tier= --expires-in 720h",
         "token create --role agent",
         "get runner r",

@@ -94,6 +94,7 @@ pub(crate) fn policy(jwks: Option<Value>) -> TrustPolicy {
         bound_claims_type: ClaimMatching::String,
         bound_claims: BTreeMap::from([("sub".to_owned(), vec![SUBJECT.to_owned()])]),
         jwks,
+        scoped_roles: Vec::new(),
     };
     TrustPolicy::new(order, |_| true).unwrap()
 }

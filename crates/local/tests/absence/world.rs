@@ -215,6 +215,7 @@ async fn organization(app: &App) -> String {
         org,
         org_id: ORG.parse().unwrap(),
         role: Role::Admin,
+        scoped_roles: Vec::new(),
         runner: None,
         operator: false,
     };

@@ -141,6 +141,7 @@ impl Canyon {
             org: self.org,
             org_id: ORG.parse().unwrap(),
             role,
+            scoped_roles: Vec::new(),
             runner: (role == Role::Agent).then(|| RUNNER.parse().unwrap()),
             operator: false,
         };
@@ -263,6 +264,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         project: environment.project_id.clone(),
         env: environment.id.clone(),
         env_uuid: environment.uuid,
+        env_type: None,
         runner: environment.runner_id.clone(),
         mode: Mode::Deploy,
         plan_only: false,
@@ -273,6 +275,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         max_deletions: None,
         created_at: now,
         created_by: PrincipalId(Uuid::from_u128(9)),
+        reads_in: None,
         status: Status::Queued,
         message: String::new(),
         due_at: Some(now),

@@ -136,7 +136,7 @@ async fn what_one_organization_has_another_does_not_find(table: Table) {
     let all = first(100);
     let listed = [
         table.tokens(nobody, &all).await.unwrap().items.len(),
-        table.projects(nobody, &all).await.unwrap().items.len(),
+        table.projects(nobody, &all, |_| true).await.unwrap().items.len(),
         table.env_types(nobody, &all).await.unwrap().items.len(),
         table.runners(nobody, None, &all).await.unwrap().items.len(),
         table.rules(nobody, &filter, &all).await.unwrap().items.len(),

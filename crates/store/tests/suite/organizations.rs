@@ -4,6 +4,7 @@ use crate::world::{at, count, everything, hash, id, race, record, somebody};
 use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::scoped_role::ScopedRole;
 use canyon_store::Table;
 use canyon_store::organizations::TokenRecord;
 use canyon_store::outcome::{Created, Deleted};
@@ -29,6 +30,10 @@ pub(crate) fn token(org: OrgUuid, number: u128, secret: &str) -> TokenRecord {
         org,
         org_id: id("acme"),
         role: Role::Admin,
+        scoped_roles: vec![ScopedRole {
+            env_type: Some(id("development")),
+            ..ScopedRole::new(Role::Viewer).in_project(id("shop"))
+        }],
         runner: None,
         operator: false,
     };

@@ -4,6 +4,7 @@ use crate::organizations::token;
 use crate::world::{at, count, everything, id, race, record};
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::principal::Role;
+use canyon_domain::scoped_role::ScopedRole;
 use canyon_domain::service_account::ServiceAccount;
 use canyon_domain::trust_policy::{ClaimMatching, PolicyOrder, TrustPolicy};
 use canyon_store::Table;
@@ -25,6 +26,7 @@ fn org() -> OrgUuid {
 }
 
 fn account(name: &str) -> ServiceAccount {
+    let scoped = ScopedRole::new(Role::Deployer).in_project(id("shop/api"));
     let order = PolicyOrder {
         issuer: "https://issuer.example.com".to_owned(),
         audience: "canyon-acme".to_owned(),
@@ -34,12 +36,14 @@ fn account(name: &str) -> ServiceAccount {
             ("ref".to_owned(), vec!["refs/heads/main".to_owned(), "refs/heads/next".to_owned()]),
         ]),
         jwks: Some(json!({ "keys": [{ "kty": "RSA", "n": "AQAB", "e": "AQAB", "x": [1, null] }] })),
+        scoped_roles: vec![scoped.clone()],
     };
     ServiceAccount {
         id: id(name),
         uuid: Uuid::now_v7(),
         description: "builds".to_owned(),
         role: Role::Agent,
+        scoped_roles: vec![scoped],
         runner: Some(id("here")),
         trust_policies: vec![TrustPolicy::new(order, |_| false).unwrap()],
         created_at: at(0),

@@ -1,0 +1,186 @@
+//! Roles that hold in a part of an organization.
+//!
+//! A [`Principal`](crate::principal::Principal) has one role in the whole organization, which may be
+//! [`Role::None`], and scoped roles. At each thing the highest of those that cover it counts: a scoped role adds to
+//! what the principal may do, and takes nothing away.
+//!
+//! ```
+//! use canyon_domain::principal::Role;
+//! use canyon_domain::scoped_role::{ScopedRole, Target};
+//!
+//! let role = ScopedRole::new(Role::Deployer).in_project("payments".parse()?);
+//! let (inside, beside) = ("payments/api".parse()?, "payments-eu".parse()?);
+//! assert!(role.covers(Target::Project(&inside)));
+//! assert!(!role.covers(Target::Project(&beside)));
+//! assert!(!role.covers(Target::Organization));
+//! # Ok::<(), canyon_domain::ids::InvalidId>(())
+//! ```
+
+use crate::deployment::Deployment;
+use crate::field_error::FieldErrors;
+use crate::ids::{EnvId, EnvTypeId, ProjectId};
+use crate::inventory::Environment;
+use crate::principal::Role;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The most scoped roles of one principal.
+pub const MAX_SCOPED_ROLES: usize = 20;
+
+/// A role where everything that it names agrees. It names at least one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScopedRole {
+    /// The role: viewer, deployer or admin.
+    pub role: Role,
+    /// In this project, or in the projects of this group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectId>,
+    /// In environments of this type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env_type: Option<EnvTypeId>,
+    /// In this environment of [`Self::project`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<EnvId>,
+}
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// Something that the whole organization has: runners, rules, tokens.
+    Organization,
+    /// A project.
+    Project(&'a ProjectId),
+    /// An environment, and what was deployed to it.
+    Environment {
+        /// Its project.
+        project: &'a ProjectId,
+        /// The environment.
+        env: &'a EnvId,
+        /// Its type; unknown of deployments that an earlier version accepted.
+        env_type: Option<&'a EnvTypeId>,
+    },
+}
+
+impl<'a> From<&'a Environment> for Target<'a> {
+    fn from(of: &'a Environment) -> Self {
+        Self::Environment { project: &of.project_id, env: &of.id, env_type: Some(&of.env_type_id) }
+    }
+}
+
+impl<'a> From<&'a Deployment> for Target<'a> {
+    fn from(of: &'a Deployment) -> Self {
+        Self::Environment { project: &of.project, env: &of.env, env_type: of.env_type.as_ref() }
+    }
+}
+
+impl fmt::Display for Target<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Organization => f.write_str("the whole organization"),
+            Self::Project(id) => write!(f, "project `{id}`"),
+            Self::Environment { project, env, .. } => {
+                write!(f, "environment `{env}` of project `{project}`")
+            }
+        }
+    }
+}
+
+impl ScopedRole {
+    /// A role that does not say yet where it holds.
+    pub fn new(role: Role) -> Self {
+        Self { role, project: None, env_type: None, env: None }
+    }
+
+    /// The same, in this project or group.
+    #[must_use]
+    pub fn in_project(self, project: ProjectId) -> Self {
+        Self { project: Some(project), ..self }
+    }
+
+    /// Whether it holds for the whole of `target`.
+    pub fn covers(&self, target: Target<'_>) -> bool {
+        match target {
+            Target::Organization => false,
+            Target::Project(id) => {
+                self.env_type.is_none()
+                    && self.env.is_none()
+                    && self.project.as_ref().is_some_and(|own| own.holds(id))
+            }
+            Target::Environment { project, env, env_type } => {
+                self.project.as_ref().is_none_or(|own| own.holds(project))
+                    && self.env.as_ref().is_none_or(|own| own == env)
+                    && self.env_type.as_ref().is_none_or(|own| Some(own) == env_type)
+            }
+        }
+    }
+
+    /// Whether it may hold for something in the project.
+    pub fn reaches(&self, project: &ProjectId) -> bool {
+        self.project.as_ref().is_none_or(|own| own.holds(project))
+    }
+
+    /// Whether it allows all that `other` does.
+    pub fn includes(&self, other: &Self) -> bool {
+        let same_project = match (&self.project, &other.project) {
+            (None, _) => true,
+            (Some(own), Some(theirs)) => own.holds(theirs),
+            (Some(_), None) => false,
+        };
+        self.role >= other.role
+            && same_project
+            && (self.env.is_none() || self.env == other.env && self.project == other.project)
+            && (self.env_type.is_none() || self.env_type == other.env_type)
+    }
+
+    /// Notes what is wrong with it, below `path`.
+    pub fn check(&self, faults: &mut FieldErrors, path: &str) {
+        if self.role < Role::Viewer {
+            faults.add(format!("{path}.role"), "is `viewer`, `deployer` or `admin`");
+        }
+        if self.project.is_none() && self.env_type.is_none() {
+            faults.add(
+                path,
+                "names a `project_id`, an `env_type_id` or both; a role for all is `role`",
+            );
+        }
+        if self.env.is_some() && self.project.is_none() {
+            faults.add(format!("{path}.env_id"), "needs the `project_id` that it is of");
+        }
+        if self.env.is_some() && self.env_type.is_some() {
+            faults.add(format!("{path}.env_type_id"), "is known by the environment; leave it out");
+        }
+    }
+}
+
+/// Notes what is wrong with the role of a principal and its scoped roles together.
+pub fn check_together(faults: &mut FieldErrors, role: Role, scoped: &[ScopedRole]) {
+    match role {
+        Role::None if scoped.is_empty() => {
+            faults.add("role", "`none` needs `scoped_roles`: without them it may do nothing");
+        }
+        Role::Agent if !scoped.is_empty() => {
+            faults.add("scoped_roles", "are not for the role `agent`");
+        }
+        _ => {}
+    }
+}
+
+/// For audit records: `deployer in project shop, environments of type dev`.
+impl fmt::Display for ScopedRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in ", self.role.as_str())?;
+        match (&self.project, &self.env) {
+            (Some(project), Some(env)) => write!(f, "environment {env} of project {project}")?,
+            (Some(project), None) => write!(f, "project {project}")?,
+            (None, _) => f.write_str("all projects")?,
+        }
+        match &self.env_type {
+            Some(env_type) => write!(f, ", environments of type {env_type}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "scoped_role_tests.rs"]
+mod tests;

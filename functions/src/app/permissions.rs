@@ -1,0 +1,89 @@
+//! What a caller may do at one thing.
+
+use super::App;
+use crate::http::error::ApiError;
+use axum::http::StatusCode;
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::DeploymentId;
+use canyon_domain::principal::{Principal, Role};
+use canyon_domain::scoped_role::Target;
+use canyon_store::StoreError;
+use canyon_store::deployment_lists::DeploymentFilter;
+use canyon_store::page::{Page, PageRequest};
+use std::borrow::Borrow;
+
+/// The most pages that one request reads to find something that its caller may read.
+const MAX_LOOKS: u32 = 5;
+
+/// Passes if `by` has the role `needed` for all of `target`. What it may not even read looks as if it were not
+/// there: `hidden` is the refusal for that.
+pub(crate) fn require(
+    by: &Principal,
+    needed: Role,
+    target: Target<'_>,
+    hidden: impl FnOnce() -> ApiError,
+) -> Result<(), ApiError> {
+    let role = by.role_in(target);
+    if role >= needed {
+        return Ok(());
+    }
+    let is_seen = match target {
+        Target::Organization => true,
+        Target::Project(project) => by.sees_project(project),
+        Target::Environment { .. } => role >= Role::Viewer,
+    };
+    Err(if is_seen { forbidden(needed, role, target) } else { hidden() })
+}
+
+/// The refusal for a role that does not suffice.
+pub(crate) fn forbidden(needed: Role, found: Role, target: Target<'_>) -> ApiError {
+    let (needed, found) = (needed.as_str(), found.as_str());
+    let message =
+        format!("this needs the role `{needed}` in {target}, and your token has `{found}` there");
+    ApiError::new(StatusCode::FORBIDDEN, message)
+}
+
+/// A deployment that was looked up, if it is there and `by` has the role `needed` for it.
+pub(crate) fn of_caller<D: Borrow<Deployment>>(
+    by: &Principal,
+    needed: Role,
+    id: DeploymentId,
+    found: Option<D>,
+) -> Result<D, ApiError> {
+    let missing = || ApiError::not_found("deployment", id);
+    let found = found.ok_or_else(missing)?;
+    require(by, needed, found.borrow().into(), missing)?;
+    Ok(found)
+}
+
+impl App {
+    /// A deployment that `by` may read.
+    pub(crate) async fn readable_deployment(
+        &self,
+        by: &Principal,
+        id: DeploymentId,
+    ) -> Result<Deployment, ApiError> {
+        let found = self.table.deployment(by.org, id).await?;
+        of_caller(by, Role::Viewer, id, found)
+    }
+
+    /// A page of those deployments that `by` may read. A page without any is read over, but for a few times only:
+    /// then it is answered with where to go on.
+    pub(crate) async fn readable_deployments(
+        &self,
+        by: &Principal,
+        filter: &DeploymentFilter,
+        mut request: PageRequest,
+    ) -> Result<Page<Deployment>, StoreError> {
+        let mut looks = 0;
+        loop {
+            looks += 1;
+            let mut page = self.table.deployments(by.org, filter, &request).await?;
+            page.items.retain(|found| by.role_in(found.into()) >= Role::Viewer);
+            if !page.items.is_empty() || page.next.is_none() || looks == MAX_LOOKS {
+                return Ok(page);
+            }
+            request.after = page.next;
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Roles in a part of an organization: of tokens, service accounts, trust policies and modules.
+
+use crate::harness::{Api, faults};
+use crate::job::{claim, furnished, launch, order};
+use crate::service_accounts::{AUDIENCE, Foreign, SUBJECT, signed_in};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// Another project with an environment, beside `main` of `shop`.
+async fn two_projects() -> Api {
+    let api = furnished().await;
+    api.make("/projects", json!({ "id": "bank" })).await;
+    api.make("/projects/bank/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
+    api
+}
+
+async fn token(api: &Api, body: Value) -> String {
+    api.make("/tokens", body).await["secret"].as_str().unwrap().to_owned()
+}
+
+/// The environments that are listed for a caller, as `project environment`.
+async fn environments(api: &Api, token: &str) -> Vec<String> {
+    let (status, page) = api.call_as(token, Method::GET, "/envs", None).await;
+    assert_eq!(status, 200, "{page}");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let items = page["items"].as_array().unwrap().iter();
+    items.map(|env| format!("{} {}", text(&env["project_id"]), text(&env["id"]))).collect()
+}
+
+async fn deploys_to(api: &Api, token: &str, project: &str) -> u16 {
+    let mut body = order();
+    body["project_id"] = json!(project);
+    api.call_as(token, Method::POST, "/deployments", Some(&body)).await.0
+}
+
+#[tokio::test]
+async fn the_roles_of_a_token_are_shown_and_what_is_wrong_with_them_is_refused_with_its_path() {
+    let api = Api::start().await;
+    let scoped = json!([{ "role": "deployer", "project_id": "shop", "env_type_id": "dev" }]);
+    let made = api.make("/tokens", json!({ "role": "none", "scoped_roles": scoped })).await;
+    assert_eq!((&made["role"], &made["scoped_roles"]), (&json!("none"), &scoped));
+    let listed = api.get("/tokens?per_page=100").await.1;
+    let listed = listed["items"].as_array().unwrap().iter();
+    assert!(listed.clone().any(|one| one["id"] == made["id"] && one["scoped_roles"] == scoped));
+
+    let viewer = json!({ "role": "viewer", "project_id": "shop" });
+    let with = |member: &str, value: Value| {
+        let mut role = viewer.clone();
+        role[member] = value;
+        json!({ "role": "none", "scoped_roles": [viewer, role] })
+    };
+    let nowhere = json!({ "role": "none", "scoped_roles": [{ "role": "viewer" }] });
+    let env_alone = json!({ "role": "viewer", "env_type_id": "dev", "env_id": "main" });
+    for (body, paths) in [
+        (json!({ "role": "none" }), vec!["role"]),
+        (json!({ "role": "agent", "scoped_roles": [viewer] }), vec!["scoped_roles"]),
+        (nowhere, vec!["scoped_roles[0]"]),
+        (with("role", json!("agent")), vec!["scoped_roles[1].role"]),
+        (with("role", json!("none")), vec!["scoped_roles[1].role"]),
+        (with("role", json!("owner")), vec!["scoped_roles[1].role"]),
+        (with("project_id", json!("../x")), vec!["scoped_roles[1].project_id", "scoped_roles[1]"]),
+        (with("env_type_id", json!("X")), vec!["scoped_roles[1].env_type_id"]),
+        (with("team", json!("a")), vec!["scoped_roles[1].team"]),
+        (
+            json!({ "role": "none", "scoped_roles": [env_alone] }),
+            vec!["scoped_roles[0].env_id", "scoped_roles[0].env_type_id"],
+        ),
+        (json!({ "role": "none", "scoped_roles": vec![viewer.clone(); 21] }), vec!["scoped_roles"]),
+    ] {
+        let refused = api.post("/tokens", body.clone()).await;
+        assert_eq!((refused.0, faults(&refused)), (400, paths), "{body}: {}", refused.1);
+    }
+}
+
+#[tokio::test]
+async fn a_trust_policy_lets_its_tokens_do_less_and_never_more_than_its_service_account() {
+    let api = two_projects().await;
+    let foreign = Foreign::new(&api);
+    let (mut narrow, wide) = (foreign.policy().await, foreign.policy().await);
+    narrow["bound_claims"] = json!({ "sub": "branch" });
+    narrow["scoped_roles"] = json!([{ "role": "viewer", "project_id": "bank" }]);
+    let mut body = json!({
+        "id": "ci",
+        "role": "none",
+        "scoped_roles": [
+            { "role": "deployer", "project_id": "bank" },
+            { "role": "deployer", "project_id": "shop", "env_type_id": "dev" },
+        ],
+        "trust_policies": [narrow, wide],
+    });
+    let made = api.make("/service-accounts", body.clone()).await;
+    assert_eq!(
+        made["trust_policies"][0]["scoped_roles"],
+        body["trust_policies"][0]["scoped_roles"]
+    );
+    let path = "trust_policies[0].scoped_roles[0]";
+    body["id"] = json!("other");
+    for more in [
+        json!({ "role": "admin", "project_id": "bank" }),
+        json!({ "role": "viewer", "project_id": "shop" }),
+        json!({ "role": "viewer", "env_type_id": "dev" }),
+    ] {
+        body["trust_policies"][0]["scoped_roles"] = json!([more]);
+        assert_eq!(faults(&api.post("/service-accounts", body.clone()).await), [path], "{more}");
+    }
+
+    let main = signed_in(&api, "ci", &foreign.token(SUBJECT, AUDIENCE).await).await;
+    let branch = signed_in(&api, "ci", &foreign.token("branch", AUDIENCE).await).await;
+    assert_eq!(environments(&api, &main).await, ["bank main", "shop main"]);
+    assert_eq!(environments(&api, &branch).await, ["bank main"]);
+    assert_eq!(deploys_to(&api, &main, "bank").await, 201);
+    assert_eq!(deploys_to(&api, &branch, "bank").await, 403);
+    assert_eq!(deploys_to(&api, &branch, "shop").await, 400, "it does not see the project");
+
+    // What a policy allows stays within what the service account may do, also when that becomes less.
+    let less = json!({ "scoped_roles": [{ "role": "viewer", "project_id": "shop" }] });
+    assert_eq!(faults(&api.patch("/service-accounts/ci", less).await), [path]);
+}
+
+#[tokio::test]
+async fn a_module_reads_no_further_than_the_one_who_deploys_it() {
+    let api = two_projects().await;
+    let scoped = json!([{ "role": "deployer", "project_id": "shop" }]);
+    let narrow = token(&api, json!({ "role": "none", "scoped_roles": scoped })).await;
+    for (deployer, sees) in
+        [(&narrow, vec!["shop main"]), (&api.ours.deployer, vec!["bank main", "shop main"])]
+    {
+        let (status, made) =
+            api.call_as(deployer, Method::POST, "/deployments", Some(&order())).await;
+        assert_eq!(status, 201, "{made}");
+        let id = made["id"].as_str().unwrap();
+        let code = launch(&api, id).await;
+        let claimed = claim(&api, id, 1, &code, "claimant-of-the-test").await.1;
+        let module = claimed["read_token"].as_str().unwrap();
+        assert_eq!(environments(&api, module).await, sees);
+        let runners = api.call_as(module, Method::GET, "/runners", None).await.0;
+        assert_eq!(runners, if sees.len() == 1 { 403 } else { 200 });
+        // The next one has the turn then.
+        crate::job::lose(&api, id).await;
+        let cancelled = api.act(&format!("/deployments/{id}/actions/cancel")).await;
+        assert_eq!(cancelled.0, 202, "{}", cancelled.1);
+    }
+}
+
+#[tokio::test]
+async fn a_scoped_administrator_rules_its_part_and_nothing_of_the_organization() {
+    let api = two_projects().await;
+    let scoped = json!([{ "role": "admin", "project_id": "team" }]);
+    let admin = token(&api, json!({ "role": "none", "scoped_roles": scoped })).await;
+    let call = async |method: Method, path: &str, body: Value| {
+        api.call_as(&admin, method, path, Some(&body)).await
+    };
+    let (post, made) = (Method::POST, json!({ "id": "team/web" }));
+    assert_eq!(call(post.clone(), "/projects", made).await.0, 201);
+    assert_eq!(call(post.clone(), "/projects", json!({ "id": "teams" })).await.0, 403);
+    let env = json!({ "id": "main", "env_type_id": "dev" });
+    assert_eq!(call(post.clone(), "/projects/team%2Fweb/envs", env.clone()).await.0, 201);
+    assert_eq!(call(post.clone(), "/projects/bank/envs", env).await.0, 404);
+    let mut accepts = order();
+    accepts["project_id"] = json!("team/web");
+    accepts["accept_state"] = json!(true);
+    assert_eq!(call(post.clone(), "/deployments", accepts).await.0, 201, "as only admins may");
+    let token = json!({ "role": "none", "scoped_roles": scoped });
+    assert_eq!(call(post, "/tokens", token).await.0, 403, "no more of its kind");
+    let with_rules = "/projects/team%2Fweb?deleteRules=true";
+    let (status, refused) = api.call_as(&admin, Method::DELETE, with_rules, None).await;
+    assert_eq!(status, 403, "rules are the organization's: {refused}");
+    let record = &api.get("/audit-records?per_page=1").await.1["items"][0];
+    assert_eq!(record["by_right"], "admin in project team");
+}
