@@ -8,6 +8,7 @@ use crate::json_lines::JsonLines;
 use canyon_api::deployment::Deployment;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 /// Something worth a line of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,7 +147,8 @@ impl Progress {
         let mut plan = format!("plan: {add} to add, {change} to change, {remove} to destroy");
         for (count, what) in [(import, "import"), (forget, "forget")] {
             if count > 0 {
-                plan.push_str(&format!(", {count} to {what}"));
+                // Writing to a String cannot fail.
+                let _ = write!(plan, ", {count} to {what}");
             }
         }
         let is_empty = self.total == Some(0) && import == 0 && forget == 0;

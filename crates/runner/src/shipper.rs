@@ -131,16 +131,19 @@ impl Shipper {
                 let sent: Vec<_> = chunks.iter().map(|chunk| chunk.stream).collect();
                 let body = ReportBody { phase: step.phase, forgets: step.forgets, chunks };
                 match self.line.report(&body).await {
+                    Ok(answer) if answer.phase < step.phase => {
+                        // To an earlier report: the network brings it now, and says nothing of this one.
+                        self.stop.answered(wish, answer.stop, answer.stop_reason);
+                        sleep(backoff.pause()).await;
+                        continue;
+                    }
                     Ok(answer) => {
                         backoff.reset();
                         outage.ends(&self.outages);
                         reported = Some(Instant::now());
                         // What is told to stop has not been accepted.
                         self.stop.answered(wish, answer.stop, answer.stop_reason);
-                        // The answer to an earlier report, which the network brings now, accepts no later phase.
-                        if answer.phase >= step.phase {
-                            self.accepted.send_replace(Some(step));
-                        }
+                        self.accepted.send_replace(Some(step));
                         if self.streams.confirm(answer.offsets, &sent) && ended {
                             continue;
                         }

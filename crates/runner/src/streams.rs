@@ -114,7 +114,8 @@ impl StreamFile {
     fn confirm(&mut self, offset: u64) -> bool {
         let before = self.shipped;
         let length = self.file.metadata().map_or(before, |found| found.len());
-        self.shipped = offset.saturating_sub(self.base).min(length);
+        // An answer that comes late may say less than an earlier one; what Canyon has, it keeps.
+        self.shipped = offset.saturating_sub(self.base).min(length).max(before);
         self.shipped > before
     }
 

@@ -15,6 +15,7 @@ use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
 use server::{Foreign, Home, Server, code};
 use sha2::{Digest as _, Sha256};
+use std::time::Duration;
 
 const HTML: &str = "<html><h1>Blocked by your network</h1></html>";
 
@@ -159,19 +160,22 @@ resource "terraform_data" "slow" {
 
 #[test]
 fn nothing_is_applied_before_canyon_knows_of_the_apply() {
-    let home = Home::new();
-    let server = Server::start(home.job(MODULE, &json!({})));
-    server.plane().stale = 5;
+    let (home, folder) = (Home::new(), tempfile::tempdir().unwrap());
+    let applied = folder.path().join("applied");
+    let module = format!(
+        "resource \"terraform_data\" \"a\" {{\n  provisioner \"local-exec\" {{\n    command = \"touch {}\"\n  }}\n}}\n",
+        applied.display()
+    );
+    let server = Server::start(home.job(&module, &json!({})));
+    server.plane().stale = 3;
     let runner = home.start(&server);
-    server.wait_until("the last answer of before", |plane| plane.stale == 1);
-    let plane = server.plane();
-    assert!(!plane.log().contains("line 1 of the log"), "it applies: {}", plane.log());
-    drop(plane);
+    server.wait_until("an answer of before", |plane| plane.stale < 3);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(server.plane().stale > 0 && !applied.exists(), "it applies");
     assert_eq!(code(runner), 0, "{}", server.plane().log());
     let plane = server.plane();
     assert_eq!(plane.result().status, ResultStatus::Success);
-    let applies = plane.phases.iter().position(|phase| *phase == Phase::Apply);
-    assert!(applies.is_some(), "{:?}", plane.phases);
+    assert!(applied.exists() && plane.phases.contains(&Phase::Apply), "{:?}", plane.phases);
 }
 
 #[test]

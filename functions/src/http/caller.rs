@@ -2,7 +2,7 @@
 //!
 //! A handler that takes a [`Viewer`], [`Deployer`] or [`Admin`] is reached only by a principal of at
 //! least that role in the whole organization that the path names; one that takes a [`Member`] by any that
-//! has a role somewhere in it, and asks itself what that may do ([`crate::app::permissions`]). The path is
+//! has a role somewhere in it, and asks itself what that may do (`app::permissions`). The path is
 //! compared and then forgotten: all data is reached through the organization of the token.
 
 use super::access::note_organization;

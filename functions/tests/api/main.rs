@@ -31,6 +31,7 @@ mod inventory;
 mod job;
 mod job_tokens;
 mod long_polls;
+mod needs;
 mod new_agents;
 mod operator;
 mod paging;
