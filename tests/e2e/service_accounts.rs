@@ -151,7 +151,8 @@ async fn a_token_of_a_certified_provider_signs_in_and_ends_with_its_service_acco
     let with = [("CANYON_TOKEN", ours)];
     server.canyon_with(&["list", "projects"], "", &with).done();
     let refused = server.canyon_with(&["create", "project", "shop"], "", &with);
-    assert!(refused.stderr.contains("needs the role `admin`, and your token has `viewer`"));
+    let words = "needs the role `admin` in project `shop`, and your token has `viewer` there";
+    assert!(refused.stderr.contains(words), "{}", refused.stderr);
     let audit = server.canyon(&["list", "audit"]);
     let sign_in = |line: &&str| line.contains("service_account.sign_in");
     let line = audit.done().lines().find(sign_in).unwrap_or_else(|| panic!("{}", audit.stdout));
