@@ -100,7 +100,7 @@ fn missing_environment(order: &Order) -> ApiError {
         "there is no environment `{env}` in project `{project}`; create it: canyon create \
          environment {project} {env} --set=env_type_id=TYPE"
     );
-    ApiError::field("env_id", reason)
+    ApiError::absent("env_id", reason)
 }
 
 impl App {
@@ -109,7 +109,7 @@ impl App {
     ///
     /// # Errors
     ///
-    /// 400 names the faulty field, 409 says what stands in the way; nothing is written then.
+    /// 400 names the faulty field, 409 says what stands in the way or is missing; nothing is written then.
     pub async fn deploy(
         &self,
         by: &Principal,
@@ -240,7 +240,7 @@ impl App {
             let reason = format!(
                 "there is no project `{project}`; create it: canyon create project {project}"
             );
-            return Ok(ApiError::field("project_id", reason));
+            return Ok(ApiError::absent("project_id", reason));
         }
         Ok(missing_environment(order))
     }

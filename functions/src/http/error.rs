@@ -69,6 +69,12 @@ impl ApiError {
         Self { passing: true, ..conflict }
     }
 
+    /// 409: what the field at `path` names is not there. The published API answers so, not with 400.
+    pub fn absent(path: &str, reason: String) -> Self {
+        let fields = json!([{ "path": path, "reason": reason }]);
+        Self::conflict(reason).with_detail("fields", fields)
+    }
+
     /// 401: no token, or one that is not good. It does not say why: that would help to guess.
     pub fn unauthorized() -> Self {
         Self::new(

@@ -66,8 +66,6 @@ async fn what_cannot_be_deployed_is_refused_with_its_field_and_leaves_nothing() 
     let rollback =
         |to: Value| json!({ "mode": "rollback", "module": null, "rollback_to_deployment_id": to });
     let cases = [
-        (json!({ "project_id": "absent" }), "project_id"),
-        (json!({ "env_id": "absent" }), "env_id"),
         (json!({ "project_id": "../x" }), "project_id"),
         (json!({ "mode": "apply" }), "mode"),
         (json!({ "module": null }), "module"),
@@ -101,6 +99,10 @@ async fn what_cannot_be_deployed_is_refused_with_its_field_and_leaves_nothing() 
         let shown = changes.to_string().chars().take(200).collect::<String>();
         assert_eq!((refused.0, faults(&refused)), (400, vec![field]), "{shown}: {}", refused.1);
         assert!(!refused.1.to_string().contains("secret-word"), "{}", refused.1);
+    }
+    for field in ["project_id", "env_id"] {
+        let refused = api.post("/deployments", with(&json!({ field: "absent" }))).await;
+        assert_eq!((refused.0, faults(&refused)), (409, vec![field]), "as published: {refused:?}");
     }
     let destroy = json!({ "project_id": "shop", "env_id": "main", "mode": "destroy" });
     let refused = api.post("/deployments", destroy).await;
@@ -144,7 +146,7 @@ async fn a_dry_run_answers_as_a_deployment_would_and_writes_nothing() {
     assert_eq!((status, &answer["runner_id"]), (200, &json!("shared")));
     let refused =
         api.post("/deployments", with(&json!({ "is_dry_run": true, "env_id": "absent" }))).await;
-    assert_eq!((refused.0, faults(&refused)), (400, vec!["env_id"]));
+    assert_eq!((refused.0, faults(&refused)), (409, vec!["env_id"]));
     assert_eq!(everything(&api).await, before);
 }
 

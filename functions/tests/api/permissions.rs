@@ -62,7 +62,7 @@ fn outcome((status, body): &Answer) -> Outcome {
         // A token of another kind is no token there.
         401 | 403 => Outcome::Denied,
         404 if is_missing(message) => Outcome::Hidden,
-        400 if is_missing(field["reason"].as_str().unwrap_or_default()) => Outcome::Hidden,
+        409 if is_missing(field["reason"].as_str().unwrap_or_default()) => Outcome::Hidden,
         _ => Outcome::Allowed,
     }
 }

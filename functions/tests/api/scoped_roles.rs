@@ -110,7 +110,7 @@ async fn a_trust_policy_lets_its_tokens_do_less_and_never_more_than_its_service_
     assert_eq!(environments(&api, &branch).await, ["bank main"]);
     assert_eq!(deploys_to(&api, &main, "bank").await, 201);
     assert_eq!(deploys_to(&api, &branch, "bank").await, 403);
-    assert_eq!(deploys_to(&api, &branch, "shop").await, 400, "it does not see the project");
+    assert_eq!(deploys_to(&api, &branch, "shop").await, 409, "it does not see the project");
 
     // What a policy allows stays within what the service account may do, also when that becomes less.
     let less = json!({ "scoped_roles": [{ "role": "viewer", "project_id": "shop" }] });
