@@ -107,9 +107,13 @@ fn routes() -> OpenApiRouter<App> {
         .merge(deployments::routes())
         .merge(archives::routes())
         .merge(artifacts::routes())
-        .merge(runs::routes())
-        .merge(job_tokens::routes())
-        .merge(state_locks::routes())
+        .merge(of_runs())
+}
+
+/// What runners call.
+fn of_runs() -> OpenApiRouter<App> {
+    let routes = runs::routes().merge(job_tokens::routes()).merge(state_locks::routes());
+    routes.layer(middleware::from_fn(runs::told_of))
 }
 
 /// The OpenAPI 3.1 document of the API, generated from its handlers.

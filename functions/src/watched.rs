@@ -69,9 +69,12 @@ impl Watched {
 
     /// Wakes those that wait for this deployment.
     pub(crate) fn changed(&self, id: DeploymentId) {
-        let topics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all = (id, OrgUuid(Uuid::nil()))..=(id, OrgUuid(Uuid::max()));
-        for topic in topics.range(all).filter_map(|(_, topic)| topic.upgrade()) {
+        let topics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found: Vec<_> = topics.range(all).filter_map(|(_, topic)| topic.upgrade()).collect();
+        // By now each may be the last of its topic, and its end takes this lock.
+        drop(topics);
+        for topic in found {
             topic.version.send_modify(|version| *version = version.wrapping_add(1));
         }
     }
@@ -113,5 +116,35 @@ impl Drop for Topic {
         if topics.get(&self.key).is_some_and(|topic| topic.strong_count() == 0) {
             topics.remove(&self.key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_write_and_the_end_of_the_last_wait_hold_each_other_up_in_no_order() {
+        let (watched, id) = (Watched::default(), DeploymentId(Uuid::from_u128(1)));
+        let org = OrgUuid(Uuid::from_u128(2));
+        let (done, ended) = mpsc::channel();
+        for is_writer in [true, false] {
+            let (watched, done) = (watched.clone(), done.clone());
+            std::thread::spawn(move || {
+                for _ in 0..100_000 {
+                    if is_writer {
+                        watched.changed(id);
+                    } else {
+                        drop(watched.topic(org, id));
+                    }
+                }
+                let _ = done.send(());
+            });
+        }
+        for _ in 0..2 {
+            ended.recv_timeout(Duration::from_mins(1)).expect("one waits for the other for ever");
+        }
+        assert!(watched.0.lock().unwrap().is_empty(), "nothing waits");
     }
 }

@@ -33,6 +33,10 @@ pub fn result_of(deployment: impl std::fmt::Display, number: u32) -> String {
     format!("{deployment}/{number}")
 }
 
+/// Header of every answer to a runner: for which attempt it is, by the token that came with the request, as [`result_of`]
+/// writes it. An answer without it, or for another attempt, is not the one that the runner asked for.
+pub const ANSWER_OF: &str = "canyon-answer-of";
+
 /// A runner claims its attempt. The claim code goes into `Authorization: Bearer`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -45,6 +49,9 @@ pub struct ClaimBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 253)]
     pub host: Option<String>,
+    /// The newest format of jobs that the runner understands, as in the header [`JOB_FORMAT`], which a proxy may take out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_format: Option<u32>,
 }
 
 /// What the winner gets.
@@ -125,7 +132,7 @@ impl Stream {
 pub struct ReportAnswer {
     /// Which attempt has reported, as [`result_of`] writes it.
     pub of: String,
-    /// The phase of the attempt that Canyon knows of now.
+    /// The phase that was reported, and that Canyon knows of now.
     #[schema(value_type = String)]
     pub phase: Phase,
     /// Whether the run shall stop: save the state, free the lock, send a result.
@@ -164,6 +171,8 @@ pub struct JudgeLockBody {
 /// What is to be done about a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JudgeLockAnswer {
+    /// The id of the lock.
+    pub id: String,
     /// The verdict.
     pub verdict: LockVerdict,
     /// Why, in words; with `break`, the proof that the holder is dead.

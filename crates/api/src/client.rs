@@ -12,6 +12,7 @@ mod runs;
 pub use deployments::LogPart;
 pub use error::ClientError;
 
+use crate::attempt::ANSWER_OF;
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::HeaderMap;
@@ -137,7 +138,16 @@ impl Client {
     /// What an answer that is no success says.
     async fn refusal(&self, response: Response) -> ClientError {
         match Answer::read(&self.url, response).await {
-            Ok(answer) => ClientError::refused(&self.url, answer.status.as_u16(), &answer.body),
+            Ok(answer) => {
+                let mut error =
+                    ClientError::refused(&self.url, answer.status.as_u16(), &answer.body);
+                if let (ClientError::Refused { body, .. }, Some(of)) =
+                    (&mut error, answer.header(ANSWER_OF))
+                {
+                    body.details.insert("of".to_owned(), of.into());
+                }
+                error
+            }
             Err(error) => error,
         }
     }

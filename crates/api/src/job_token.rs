@@ -20,6 +20,11 @@ pub struct IssueTokenBody {
 /// A token of a job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct IssuedToken {
+    /// For whom it is.
+    pub audience: String,
+    /// What it says that the run does.
+    #[schema(value_type = String)]
+    pub phase: TokenPhase,
     /// A JWT, signed by Canyon's issuer.
     pub token: String,
     /// How many seconds it is good from now on, for those whose clock is wrong.

@@ -107,6 +107,9 @@ pub struct Agent {
     /// deployment. Its key dies with its process, so it never comes back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reserved: bool,
+    /// Who vouched for it, if it was adopted. A reserved agent launches for no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted_by: Option<PrincipalId>,
     /// When it was first heard of.
     pub created_at: Timestamp,
     /// The network address that it first asked from, if nothing vouched for it then.

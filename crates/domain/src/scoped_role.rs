@@ -50,6 +50,13 @@ pub enum Target<'a> {
     Organization,
     /// A project.
     Project(&'a ProjectId),
+    /// An environment that is to be made.
+    NewEnvironment {
+        /// Its project.
+        project: &'a ProjectId,
+        /// Its type.
+        env_type: &'a EnvTypeId,
+    },
     /// An environment, and what was deployed to it.
     Environment {
         /// Its project.
@@ -78,6 +85,9 @@ impl fmt::Display for Target<'_> {
         match self {
             Self::Organization => f.write_str("the whole organization"),
             Self::Project(id) => write!(f, "project `{id}`"),
+            Self::NewEnvironment { project, env_type } => {
+                write!(f, "project `{project}` for new environments of type `{env_type}`")
+            }
             Self::Environment { project, env, .. } => {
                 write!(f, "environment `{env}` of project `{project}`")
             }
@@ -106,17 +116,29 @@ impl ScopedRole {
                     && self.env.is_none()
                     && self.project.as_ref().is_some_and(|own| own.holds(id))
             }
+            // Its type, which decides on the runner, is not for one who rules an environment of that name to choose.
+            Target::NewEnvironment { project, env_type } => {
+                self.env.is_none() && self.reaches(project) && self.is_of_type(Some(env_type))
+            }
             Target::Environment { project, env, env_type } => {
-                self.project.as_ref().is_none_or(|own| own.holds(project))
+                self.reaches(project)
                     && self.env.as_ref().is_none_or(|own| own == env)
-                    && self.env_type.as_ref().is_none_or(|own| Some(own) == env_type)
+                    && self.is_of_type(env_type)
             }
         }
     }
 
-    /// Whether it may hold for something in the project.
+    /// Whether it may hold for something in the project. An environment is of one project alone, not of those below.
     pub fn reaches(&self, project: &ProjectId) -> bool {
-        self.project.as_ref().is_none_or(|own| own.holds(project))
+        match (&self.project, &self.env) {
+            (None, _) => true,
+            (Some(own), None) => own.holds(project),
+            (Some(own), Some(_)) => own == project,
+        }
+    }
+
+    fn is_of_type(&self, env_type: Option<&EnvTypeId>) -> bool {
+        self.env_type.as_ref().is_none_or(|own| Some(own) == env_type)
     }
 
     /// Whether it allows all that `other` does.
@@ -163,6 +185,24 @@ pub fn check_together(faults: &mut FieldErrors, role: Role, scoped: &[ScopedRole
         }
         _ => {}
     }
+}
+
+/// Where two may both read, each everywhere without a list.
+pub fn both(
+    one: Option<Vec<ScopedRole>>,
+    other: Option<Vec<ScopedRole>>,
+) -> Option<Vec<ScopedRole>> {
+    let (one, other) = match (one, other) {
+        (Some(one), Some(other)) => (one, other),
+        (one, other) => return one.or(other),
+    };
+    let within = |narrow: &[ScopedRole], wide: &[ScopedRole]| -> Vec<ScopedRole> {
+        let is_within = |role: &&ScopedRole| wide.iter().any(|wide| wide.includes(role));
+        narrow.iter().filter(is_within).cloned().collect()
+    };
+    let mut shared = within(&one, &other);
+    shared.extend(within(&other, &one).into_iter().filter(|role| !one.contains(role)));
+    Some(shared)
 }
 
 /// For audit records: `deployer in project shop, environments of type dev`.

@@ -58,7 +58,8 @@ proptest! {
         prop_assume!(is_well_formed(&role));
         let holds = role.project.as_ref().is_none_or(|own| {
             let own = own.as_str();
-            project == own || project.starts_with(&format!("{own}/"))
+            // An environment is of one project, and not of those below.
+            project == own || (role.env.is_none() && project.starts_with(&format!("{own}/")))
         });
         let agrees = holds
             && role.env.as_ref().is_none_or(|own| own.as_str() == env)
@@ -69,6 +70,8 @@ proptest! {
         let whole = role.project.is_some() && holds && role.env.is_none() && role.env_type.is_none();
         prop_assert_eq!(role.covers(Target::Project(&project)), whole);
         prop_assert!(!role.covers(Target::Organization));
+        let new = Target::NewEnvironment { project: &project, env_type: &env_type };
+        prop_assert_eq!(role.covers(new), agrees && role.env.is_none());
         // What it covers is in a project that its holder sees.
         prop_assert!(!agrees || principal(Role::None, vec![role]).sees_project(&project));
     }
@@ -122,6 +125,24 @@ proptest! {
         prop_assert_eq!(reader.role_in(target), of.role_in(target).min(Role::Viewer));
         prop_assert_eq!(reader.sees_project(&project), of.sees_project(&project));
         prop_assert!(reader.highest_role() <= Role::Viewer);
+    }
+}
+
+#[test]
+fn what_two_read_is_what_the_narrower_reads() {
+    let viewer = || ScopedRole::new(Role::Viewer);
+    let shop = viewer().in_project(id("shop"));
+    let api = viewer().in_project(id("shop/api"));
+    let bank = viewer().in_project(id("bank"));
+    assert_eq!(both(None, None), None, "everything");
+    for (one, other, shared) in [
+        (None, Some(vec![shop.clone()]), vec![shop.clone()]),
+        (Some(vec![shop.clone()]), Some(vec![api.clone(), bank.clone()]), vec![api]),
+        (Some(vec![shop.clone(), bank]), Some(vec![shop.clone()]), vec![shop.clone()]),
+        (Some(vec![]), Some(vec![shop]), vec![]),
+    ] {
+        assert_eq!(both(one.clone(), other.clone()), Some(shared.clone()));
+        assert_eq!(both(other, one), Some(shared));
     }
 }
 

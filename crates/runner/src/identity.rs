@@ -130,7 +130,7 @@ enum Trouble {
 
 impl Trouble {
     fn passes(&self) -> bool {
-        matches!(self, Self::Canyon(error) if error.is_retryable())
+        matches!(self, Self::Canyon(error) if !error.is_final())
     }
 
     fn into_failure(self, audience: &str) -> Failure {
@@ -138,7 +138,7 @@ impl Trouble {
             Self::Disk(error) => unwritable(&error),
             Self::Canyon(error) => {
                 // What Canyon's own log explains, another attempt does not help.
-                let passes = error.is_retryable() && !error.is_failure_of_canyon();
+                let passes = !error.is_final() && !error.is_failure_of_canyon();
                 let class = if passes { FailureClass::Lost } else { FailureClass::Config };
                 let causes = Causes(&error);
                 Failure::new(class, format!("the job has no token for `{audience}`: {causes}"))

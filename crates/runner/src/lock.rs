@@ -111,7 +111,7 @@ impl Locks {
                         return Ok(());
                     }
                 },
-                Err(error) if !error.is_retryable() => {
+                Err(error) if error.is_final() => {
                     (format!("cannot ask about it: {error}"), FailureClass::User, Duration::ZERO)
                 }
                 Err(error) => (error.to_string(), FailureClass::Timeout, PROOF_TIME),

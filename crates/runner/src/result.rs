@@ -2,7 +2,7 @@
 
 use crate::facts::Facts;
 use crate::outputs::Outputs;
-use crate::session::{Line, is_over};
+use crate::session::Line;
 use crate::{backoff::Backoff, exit::Exit, log::Log, shipper::AFTERWARDS, stop::Stop, verdict};
 use canyon_api::attempt::{
     DeploymentResultsUpdateBody, ReportBody, ResultStatus, TfResourceCounts,
@@ -114,8 +114,8 @@ pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
         let error = match line.post_result(&body).await {
             Ok(()) => return delivered,
             // An earlier try, whose answer was lost, may have ended the attempt.
-            Err(error) if is_over(&error) && backoff.is_failing() => return delivered,
-            Err(error) if is_over(&error) => return Exit::Over(error.to_string()),
+            Err(error) if line.is_over(&error) && backoff.is_failing() => return delivered,
+            Err(error) if line.is_over(&error) => return Exit::Over(error.to_string()),
             Err(error) => error,
         };
         // A body that is as it was may be refused as faulty where the network has changed it; or for its outputs.
@@ -126,7 +126,8 @@ pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
         if (error.is_too_large() || is_faulty) && is_sure && leave_out(&mut body) {
             continue;
         }
-        if !(error.is_retryable() || is_faulty) || Instant::now() >= deadline {
+        // Whatever else refuses it: the run is over, and only its result is left to save.
+        if Instant::now() >= deadline {
             let causes = Causes(&error);
             return Exit::undelivered(format!("could not deliver the result: {causes}"));
         }
@@ -134,7 +135,7 @@ pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
         // The phase of an attempt never goes back, so the first one says nothing about it. A refusal
         // shows that an earlier try has ended the attempt.
         let alive = ReportBody { phase: Phase::Fetch, forgets: false, chunks: Vec::new() };
-        if line.report(&alive).await.is_err_and(|error| is_over(&error)) {
+        if line.report(&alive).await.is_err_and(|error| line.is_over(&error)) {
             return delivered;
         }
     }

@@ -3,11 +3,11 @@
 use crate::{backoff::Backoff, exit::Exit, settings::Settings, stop::Stop, stop::Wish};
 use canyon_api::attempt::{
     ClaimBody, DeploymentResultsUpdateBody, JudgeLockAnswer, JudgeLockBody, Offsets, ReportAnswer,
-    ReportBody,
+    ReportBody, result_of,
 };
 use canyon_api::client::{Client, ClientError};
 use canyon_api::job_token::{IssueTokenBody, IssuedToken};
-use canyon_domain::job::Job;
+use canyon_domain::job::{FORMAT, Job};
 use secrecy::SecretString;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -43,6 +43,14 @@ pub struct Line {
 }
 
 impl Line {
+    /// Whether Canyon itself says that this attempt is over, or was never this runner's. A gateway that
+    /// answers with the same status says nothing about the attempt, nor does Canyon's answer to another one.
+    pub fn is_over(&self, error: &ClientError) -> bool {
+        matches!(error.status(), Some(401 | 403 | 404 | 409))
+            && !error.is_retryable()
+            && error.of() == Some(&result_of(&self.deployment, self.attempt))
+    }
+
     /// Says that the run lives, with what was written.
     ///
     /// # Errors
@@ -89,12 +97,6 @@ impl Line {
     }
 }
 
-/// Whether Canyon itself says that the attempt is over, or was never this runner's. A gateway that
-/// answers with the same status says nothing about the attempt.
-pub fn is_over(error: &ClientError) -> bool {
-    matches!(error.status(), Some(401 | 403 | 404 | 409)) && !error.is_retryable()
-}
-
 /// What the machine calls itself: in a pod or a task, the name of that.
 fn host() -> Option<String> {
     let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
@@ -113,7 +115,8 @@ pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
     let client = Client::new(&settings.api_url, &settings.org, settings.claim_code.clone())
         .map_err(|error| Exit::undelivered(error.to_string()))?;
     // Drawn once: so a claim whose answer was lost may be repeated, by this process alone.
-    let body = ClaimBody { claimant: Uuid::new_v4().simple().to_string(), host: host() };
+    let claimant = Uuid::new_v4().simple().to_string();
+    let body = ClaimBody { claimant, host: host(), job_format: Some(FORMAT) };
     let deadline = Instant::now() + CLAIM_TIME;
     let mut backoff = Backoff::default();
     loop {
@@ -135,7 +138,7 @@ pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
             }
             Err(error) => error,
         };
-        if !error.is_retryable() {
+        if error.is_final() {
             return Err(Exit::Over(format!("did not get its attempt: {error}")));
         }
         if Instant::now() >= deadline {

@@ -5,9 +5,7 @@
 //! own refusal stops the run.
 
 use crate::outage::{Outage, Outages};
-use crate::{
-    backoff::Backoff, session::Line, session::is_over, stop::Stop, stop::Wish, streams::Streams,
-};
+use crate::{backoff::Backoff, session::Line, stop::Stop, stop::Wish, streams::Streams};
 use canyon_api::attempt::{Chunk, ReportBody};
 use canyon_domain::failure::Phase;
 use std::time::Duration;
@@ -148,7 +146,7 @@ impl Shipper {
                             continue;
                         }
                     }
-                    Err(error) if is_over(&error) => {
+                    Err(error) if self.line.is_over(&error) => {
                         self.stop.turn(Wish::Leave);
                         return Vec::new();
                     }

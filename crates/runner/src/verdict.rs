@@ -51,7 +51,8 @@ pub fn refused(command: &Command, code: i32, transcript: &Transcript) -> Failure
     let in_storage = (command.phase == Phase::Init && facts.in_backend)
         || STORAGE_ERRORS.iter().any(|summary| error.summary.contains(summary));
     let outage = unreachable::is_told_in(&format!("{}: {}", error.summary, error.detail));
-    let message = render::failure_message(error, !sealed);
+    // A cut through a secret would leave a part of it that no mask knows.
+    let message = transcript.log.masked(&render::failure_message(error, !sealed));
     let (class, message) = match (in_storage, outage) {
         (true, true) => {
             (FailureClass::Unreachable, format!("the state storage does not answer: {message}"))

@@ -125,6 +125,11 @@ fn what_did_not_come_to_canyon_as_it_was_sent_is_sent_again() {
     all_run_whole(&[400], code(400, "incomplete"));
     all_run_whole(&[408], code(408, "incomplete"));
     all_run_whole(&[401], code(401, "no_token"));
+    // Canyon's refusal of another run's request, which the network brings to this one; and of a request that lost
+    // its way, or its form.
+    all_run_whole(&[409], r#"{"error": "API-409", "message": "the attempt is over"}"#);
+    all_run_whole(&[404], r#"{"error": "API-404", "message": "there is no such path"}"#);
+    all_run_whole(&[415], r#"{"error": "API-415", "message": "send JSON"}"#);
 }
 
 #[test]

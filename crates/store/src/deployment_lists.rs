@@ -36,6 +36,17 @@ pub enum DeploymentFilter {
     Environment(EnvUuid),
 }
 
+impl Page<Deployment> {
+    /// Leaves out what `wanted` does not want. The next page begins behind the last one that is left, so that its cursor
+    /// tells of no other.
+    pub fn keep(&mut self, wanted: impl Fn(&Deployment) -> bool) {
+        self.items.retain(wanted);
+        if let (Some(next), Some(last)) = (&mut self.next, self.items.last()) {
+            *next = Cursor::after(last.id.to_string());
+        }
+    }
+}
+
 impl Table {
     /// What is due at `now`, the longest due first, at most `limit` (from 1) of each shard. The index is
     /// behind the table by a moment: it finds, and the item decides. Half a read unit a shard when

@@ -124,6 +124,8 @@ impl Table {
         let inside = |cursor: &Cursor| prefix.is_none_or(|p| cursor.position.starts_with(p));
         let mut after = request.after.clone().filter(inside);
         let mut items = Vec::new();
+        // The next page begins behind the last item of this one: a cursor tells of nothing that is left out.
+        let mut last = None;
         loop {
             let mut query = self.query_of(&partition, bite);
             let looked_at = std::mem::replace(&mut bite, MAX_BITE);
@@ -146,10 +148,11 @@ impl Table {
                     continue;
                 }
                 if items.len() == wanted {
-                    return Ok(Page { items, next: after });
+                    return Ok(Page { items, next: last });
                 }
                 items.push(value);
                 after = Some(Cursor::after(position));
+                last.clone_from(&after);
             }
             if at_end {
                 return Ok(Page { items, next: None });
@@ -157,7 +160,7 @@ impl Table {
             // DynamoDB reads 1 MB at most. A hundred large items could be more than Lambda can
             // answer (6 MB), so what is large comes in shorter pages.
             if cut && !items.is_empty() {
-                return Ok(Page { items, next: after });
+                return Ok(Page { items, next: last });
             }
         }
     }

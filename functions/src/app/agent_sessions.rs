@@ -198,6 +198,7 @@ impl App {
             settled_at: None,
             disabled: false,
             reserved: body.reserved,
+            adopted_by: None,
             created_at: now,
             asked_from: vouched.is_none().then(|| caller.asks_from()),
             sessions: 0,

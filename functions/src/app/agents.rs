@@ -34,6 +34,9 @@ impl App {
             if fingerprint.is_some_and(|wanted| shown.as_deref() != Some(wanted)) {
                 return Err(another_key(&agent.id));
             }
+            if agent.adoption != Adoption::Adopted {
+                agent.adopted_by = Some(by.id);
+            }
             agent.adoption = Adoption::Adopted;
             agent.by_runner_key = false;
             Ok(())

@@ -4,7 +4,7 @@ use super::App;
 use super::deploy::Order;
 use crate::http::error::ApiError;
 use canyon_domain::ids::RunnerId;
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, Role};
 use canyon_domain::runner::RunnerDefinition;
 
 impl App {
@@ -16,7 +16,12 @@ impl App {
         runner: &RunnerId,
     ) -> Result<(), ApiError> {
         let Some(id) = &order.agent else { return Ok(()) };
-        let fault = |reason: String| Err(ApiError::field("agent", reason));
+        let missing = || format!("there is no agent `{id}`");
+        // Which agents and runners there are is the organization's.
+        let fault = |reason: String| {
+            let told = if by.role >= Role::Viewer { reason } else { missing() };
+            Err(ApiError::field("agent", told))
+        };
         let found = self.table.runner(by.org, runner).await?;
         let definition = found
             .and_then(|found| serde_json::from_str(&found.definition).ok())
@@ -31,8 +36,12 @@ impl App {
             ));
         }
         let Some(agent) = self.table.agent(by.org, id).await? else {
-            return fault(format!("there is no agent `{id}`"));
+            return fault(missing());
         };
+        // A machine of a person's own, with what that person has there: no other's module runs on it.
+        if agent.reserved && agent.adopted_by != Some(by.id) {
+            return fault(missing());
+        }
         let settings = definition.configuration.agent_settings();
         let target = settings.and_then(|settings| settings.agents.as_ref());
         // Of a runner whose jobs Canyon launches itself, only what was adopted for that takes one.

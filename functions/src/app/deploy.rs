@@ -12,7 +12,7 @@ use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, PrincipalId, Pro
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::principal::{Principal, Role};
-use canyon_domain::scoped_role::ScopedRole;
+use canyon_domain::scoped_role::{ScopedRole, both};
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
 use jiff::SignedDuration;
 
@@ -88,12 +88,6 @@ fn given_up(environment: &Environment) -> Option<String> {
     })
 }
 
-/// Where the module of a deployment may read, if not everywhere.
-fn reads_in(by: &Principal) -> Option<Vec<ScopedRole>> {
-    let (role, scoped_roles) = by.as_reader();
-    Some(scoped_roles).filter(|_| role == Role::None)
-}
-
 fn missing_environment(order: &Order) -> ApiError {
     let Order { project, env, .. } = order;
     let reason = format!(
@@ -101,6 +95,22 @@ fn missing_environment(order: &Order) -> ApiError {
          environment {project} {env} --set=env_type_id=TYPE"
     );
     ApiError::absent("env_id", reason)
+}
+
+fn missing_project(order: &Order) -> ApiError {
+    let project = &order.project;
+    let reason =
+        format!("there is no project `{project}`; create it: canyon create project {project}");
+    ApiError::absent("project_id", reason)
+}
+
+/// The answer for an environment that is not there, or not for the caller to see.
+fn unseen(by: &Principal, order: &Order) -> ApiError {
+    if by.sees_project(&order.project) {
+        missing_environment(order)
+    } else {
+        missing_project(order)
+    }
 }
 
 impl App {
@@ -118,13 +128,13 @@ impl App {
     ) -> Result<Deployment, ApiError> {
         match self.accept(by, order, idempotency).await {
             Ok(Some(deployment)) => Ok(deployment),
-            Ok(None) => self.repeated(by.org, idempotency).await?.ok_or_else(|| {
+            Ok(None) => self.repeated(by.org, Some(by), idempotency).await?.ok_or_else(|| {
                 ApiError::conflict("the idempotency key is in use; try again with another")
             }),
             // What was accepted once is answered the same way again, even if it would be refused
             // now. Only then is the key looked up: that spares each first request a read.
             Err(refusal) if refusal.status().is_client_error() => {
-                self.repeated(by.org, idempotency).await?.ok_or(refusal)
+                self.repeated(by.org, Some(by), idempotency).await?.ok_or(refusal)
             }
             Err(failure) => Err(failure),
         }
@@ -143,7 +153,7 @@ impl App {
         let environment = self.open_environment(by, order).await?;
         self.bundle_for(by, order, &environment).await?;
         // The queue may be full; what this makes is dropped.
-        self.enqueue(by, order, environment.clone())?;
+        self.enqueue(by, order, None, environment.clone())?;
         Ok(environment)
     }
 
@@ -157,7 +167,8 @@ impl App {
         for _ in 0..MAX_TRIES {
             let environment = self.open_environment(by, order).await?;
             let bundle = self.bundle_for(by, order, &environment).await?;
-            let (deployment, environment) = self.enqueue(by, order, environment)?;
+            let reads_in = self.reads_in(by, order, &environment).await?;
+            let (deployment, environment) = self.enqueue(by, order, reads_in, environment)?;
             let key = idempotency.map(|key| key.record(&deployment));
             let mut record = self.record(by, "deployment.create", deployment.path());
             if order.accept_state {
@@ -184,10 +195,12 @@ impl App {
         Err(ApiError::contended(&order.env))
     }
 
-    /// What the key has led to, if it has been used and still counts.
+    /// What the key has led to, if it has been used and still counts, and `reader`, if there is one, may still read it:
+    /// callers of one principal may have come by different trust policies.
     pub(super) async fn repeated(
         &self,
         org: OrgUuid,
+        reader: Option<&Principal>,
         idempotency: Option<&Idempotency>,
     ) -> Result<Option<Deployment>, ApiError> {
         let Some(idempotency) = idempotency else { return Ok(None) };
@@ -198,6 +211,11 @@ impl App {
         if known.expires_at <= self.now() {
             return Ok(None);
         }
+        let found = self.table.deployment(org, known.deployment).await?;
+        let is_seen = |found: &Deployment| {
+            reader.is_none_or(|reader| reader.role_in(found.into()) >= Role::Viewer)
+        };
+        let Some(found) = found.filter(is_seen) else { return Ok(None) };
         if known.body != idempotency.body {
             return Err(ApiError::conflict(format!(
                 "this idempotency key came with another body and made deployment {}; use a new \
@@ -205,7 +223,7 @@ impl App {
                 known.deployment
             )));
         }
-        Ok(self.table.deployment(org, known.deployment).await?)
+        Ok(Some(found))
     }
 
     async fn open_environment(
@@ -215,13 +233,13 @@ impl App {
     ) -> Result<Environment, ApiError> {
         let found = self.table.environment(by.org, &order.project, &order.env).await?;
         let Some(environment) = found else { return Err(self.no_environment(by, order).await?) };
+        require(by, Role::Deployer, (&environment).into(), || unseen(by, order))?;
         if environment.status == EnvironmentStatus::Deleting {
             return Err(ApiError::conflict(format!(
                 "environment `{}` is being deleted",
                 environment.id
             )));
         }
-        require(by, Role::Deployer, (&environment).into(), || missing_environment(order))?;
         if order.accept_state && by.role_in((&environment).into()) < Role::Admin {
             return Err(ApiError::new(
                 StatusCode::FORBIDDEN,
@@ -235,14 +253,30 @@ impl App {
 
     /// The refusal that says whether the project is missing or only its environment.
     async fn no_environment(&self, by: &Principal, order: &Order) -> Result<ApiError, ApiError> {
-        let project = &order.project;
-        if !by.sees_project(project) || self.table.project(by.org, project).await?.is_none() {
-            let reason = format!(
-                "there is no project `{project}`; create it: canyon create project {project}"
-            );
-            return Ok(ApiError::absent("project_id", reason));
+        if self.table.project(by.org, &order.project).await?.is_none() {
+            return Ok(missing_project(order));
         }
-        Ok(missing_environment(order))
+        Ok(unseen(by, order))
+    }
+
+    /// Where the module may read, if not everywhere: no further than who asks, and where it is the module of an earlier
+    /// deployment, no further than who asked for that: its author reads the log.
+    async fn reads_in(
+        &self,
+        by: &Principal,
+        order: &Order,
+        environment: &Environment,
+    ) -> Result<Option<Vec<ScopedRole>>, ApiError> {
+        let (role, scoped_roles) = by.as_reader();
+        let own = Some(scoped_roles).filter(|_| role == Role::None);
+        let of = match (order.mode, &order.module) {
+            (Mode::Destroy, None) => environment.applied,
+            (Mode::Rollback, _) => order.rollback_to,
+            (Mode::Deploy | Mode::Destroy, _) => None,
+        };
+        let Some(of) = of else { return Ok(own) };
+        let authors = self.table.deployment(by.org, of).await?;
+        Ok(both(own, authors.and_then(|authors| authors.reads_in)))
     }
 
     /// The deployment and its environment as they will be stored.
@@ -250,6 +284,7 @@ impl App {
         &self,
         by: &Principal,
         order: &Order,
+        reads_in: Option<Vec<ScopedRole>>,
         mut environment: Environment,
     ) -> Result<(Deployment, Environment), ApiError> {
         let now = self.now();
@@ -273,7 +308,7 @@ impl App {
             max_deletions: order.max_deletions,
             created_at: now,
             created_by: by.id,
-            reads_in: reads_in(by),
+            reads_in,
             status: Status::Queued,
             message: String::new(),
             due_at: Some(due_at),
@@ -328,7 +363,8 @@ impl App {
                 )));
             }
             let bundle = self.bundle_for(by, &order, &environment).await?;
-            let (deployment, mut environment) = self.enqueue(by, &order, environment)?;
+            let reads_in = self.reads_in(by, &order, &environment).await?;
+            let (deployment, mut environment) = self.enqueue(by, &order, reads_in, environment)?;
             environment.status = EnvironmentStatus::Deleting;
             environment.status_message = Some(format!("destroy run {}", deployment.id));
             environment.removed_by = Some(deployment.id);

@@ -176,7 +176,7 @@ impl App {
         organization: &Organization,
         key: &Idempotency,
     ) -> Result<Option<Deployment>, Refusal> {
-        match self.repeated(organization.uuid, Some(key)).await {
+        match self.repeated(organization.uuid, None, Some(key)).await {
             Ok(found) => Ok(found),
             Err(refusal) if !refusal.is_transient() => Ok(None),
             Err(failure) => Err(Refusal::Failed(failure)),

@@ -71,11 +71,7 @@ impl App {
         by: &Principal,
         order: EnvironmentOrder,
     ) -> Result<Environment, ApiError> {
-        let target = Target::Environment {
-            project: &order.project,
-            env: &order.id,
-            env_type: Some(&order.env_type),
-        };
+        let target = Target::NewEnvironment { project: &order.project, env_type: &order.env_type };
         for _ in 0..MAX_TRIES {
             let project = self.project(by, &order.project).await?;
             if by.role_in(target) < Role::Admin {

@@ -69,7 +69,7 @@ impl App {
         let expires_at = end_of(&token).ok_or_else(ApiError::internal)?;
         let left = expires_at.duration_since(self.now()).as_secs().max(0);
         let expires_in = u32::try_from(left).unwrap_or(u32::MAX);
-        Ok(IssuedToken { token, expires_in, expires_at })
+        Ok(IssuedToken { audience: audience.to_owned(), phase, token, expires_in, expires_at })
     }
 
     async fn statement(

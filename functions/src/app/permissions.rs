@@ -29,7 +29,9 @@ pub(crate) fn require(
     }
     let is_seen = match target {
         Target::Organization => true,
-        Target::Project(project) => by.sees_project(project),
+        Target::Project(project) | Target::NewEnvironment { project, .. } => {
+            by.sees_project(project)
+        }
         Target::Environment { .. } => role >= Role::Viewer,
     };
     Err(if is_seen { forbidden(needed, role, target) } else { hidden() })
@@ -79,7 +81,7 @@ impl App {
         loop {
             looks += 1;
             let mut page = self.table.deployments(by.org, filter, &request).await?;
-            page.items.retain(|found| by.role_in(found.into()) >= Role::Viewer);
+            page.keep(|found| by.role_in(found.into()) >= Role::Viewer);
             if !page.items.is_empty() || page.next.is_none() || looks == MAX_LOOKS {
                 return Ok(page);
             }

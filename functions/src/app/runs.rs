@@ -216,7 +216,7 @@ impl App {
             let stop_reason = deployment.open_attempt().and_then(reason);
             return Ok(ReportAnswer {
                 of: result_of(of.deployment, of.number),
-                phase: deployment.open_attempt().map_or(body.phase, |attempt| attempt.phase),
+                phase: body.phase,
                 stop: stop_reason.is_some(),
                 stop_reason,
                 offsets,

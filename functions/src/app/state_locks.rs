@@ -47,7 +47,7 @@ impl App {
             let others = self.table.deployments(of.org, &filter, &newest).await?.items;
             let verdict = state_lock::judge(lock, &deployment, of.number, &others);
             let changed = state_lock::judged(&mut deployment, lock, &verdict, self.now());
-            let answer = answer(&verdict, &deployment);
+            let answer = answer(lock, &verdict, &deployment);
             if !changed {
                 return Ok(answer);
             }
@@ -91,7 +91,7 @@ impl App {
     }
 }
 
-fn answer(verdict: &Verdict, asker: &Deployment) -> JudgeLockAnswer {
+fn answer(lock: &StateLock, verdict: &Verdict, asker: &Deployment) -> JudgeLockAnswer {
     let (verdict, reason) = match verdict {
         Verdict::Break(proof) => (LockVerdict::Break, proof.to_string()),
         Verdict::Keep(reason) => (LockVerdict::Keep, reason.to_string()),
@@ -102,5 +102,5 @@ fn answer(verdict: &Verdict, asker: &Deployment) -> JudgeLockAnswer {
             (LockVerdict::Wait, format!("{}{said}", state_lock::waiting(*holder)))
         }
     };
-    JudgeLockAnswer { verdict, reason }
+    JudgeLockAnswer { id: lock.id.clone(), verdict, reason }
 }

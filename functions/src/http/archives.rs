@@ -14,7 +14,7 @@ use axum::http::header::CACHE_CONTROL;
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use canyon_api::archive::{ArchiveUpload, ArchiveUploadBody, MAX_ARCHIVE, MAX_DIRECT};
-use canyon_api::error::ErrorBody;
+use canyon_api::error::{ErrorBody, INCOMPLETE};
 use canyon_domain::module_source::Digest;
 use canyon_domain::principal::Role;
 use canyon_store::blob_keys::BlobKey;
@@ -75,7 +75,9 @@ async fn put_archive(
     })?;
     let actual = hex::encode(Sha256::digest(&bytes));
     if actual != digest.as_str() {
-        return Err(ApiError::field("digest", format!("the bytes have the SHA-256 {actual}")));
+        // The sender has made both; something on the way may have cut it.
+        let refusal = ApiError::field("digest", format!("the bytes have the SHA-256 {actual}"));
+        return Err(refusal.with_detail("code", INCOMPLETE));
     }
     app.blobs.put_if_absent(&BlobKey::archive(caller.org, &digest), bytes).await?;
     Ok(StatusCode::NO_CONTENT)

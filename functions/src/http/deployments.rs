@@ -117,14 +117,20 @@ async fn list(
         query.env_id.as_deref().unwrap_or_default()
     );
     let request = paging::request(&page, &name)?;
+    let nothing = || Ok(Json(Page { items: Vec::new(), next_page_token: None }));
+    if project.as_ref().is_some_and(|project| !caller.sees_project(project)) {
+        return nothing();
+    }
     let filter = match (project, env) {
         (None, None) => DeploymentFilter::All,
         (Some(project), None) => DeploymentFilter::Project(project),
         (None, Some(_)) => return Err(ApiError::field("env_id", "give its `project_id` too")),
         (Some(project), Some(env)) => {
             match app.table.environment(caller.org, &project, &env).await? {
-                Some(environment) => DeploymentFilter::Environment(environment.uuid),
-                None => return Ok(Json(Page { items: Vec::new(), next_page_token: None })),
+                Some(found) if caller.role_in((&found).into()) >= Role::Viewer => {
+                    DeploymentFilter::Environment(found.uuid)
+                }
+                _ => return nothing(),
             }
         }
     };

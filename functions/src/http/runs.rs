@@ -6,16 +6,17 @@ use super::error::ApiError;
 use super::refusals::OfRun;
 use crate::App;
 use crate::app::{Source, foreign_path};
-use axum::extract::{FromRequestParts, State};
-use axum::http::StatusCode;
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, extract::DefaultBodyLimit};
 use canyon_api::archive::GZIP;
 use canyon_api::attempt::{
-    ClaimBody, Claimed, DEPLOYMENT_TOKEN, DeploymentResultsUpdateBody, JOB_FORMAT, RESULT_OF,
-    ReportAnswer, ReportBody, result_of,
+    ANSWER_OF, ClaimBody, Claimed, DEPLOYMENT_TOKEN, DeploymentResultsUpdateBody, JOB_FORMAT,
+    RESULT_OF, ReportAnswer, ReportBody, result_of,
 };
 use canyon_api::error::ErrorBody;
 use canyon_domain::attempt::SecretHash;
@@ -30,6 +31,21 @@ const MAX_REPORT: usize = 2 * 1024 * 1024;
 
 /// The most that is read for a token which may not be good: a claim, and reports with nothing to ship.
 const SMALL_BODY: u64 = 4 * 1024;
+
+/// Names the attempt that the request was for, by its token, in the answer, whatever that is.
+pub(super) async fn told_of(request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let of = match presented(&parts) {
+        Ok(Presented::Job(of, _) | Presented::Claim(of, _)) => Some(of),
+        Ok(Presented::Api(_) | Presented::Read(..) | Presented::Watch(..)) | Err(_) => None,
+    };
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    let of = of.and_then(|of| HeaderValue::from_str(&result_of(of.deployment, of.number)).ok());
+    if let Some(of) = of {
+        response.headers_mut().insert(ANSWER_OF, of);
+    }
+    response
+}
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     let claims = OpenApiRouter::new()
@@ -192,6 +208,7 @@ async fn claim(
     if host.is_some_and(|host| !(1..=253).contains(&host.len()) || !host.bytes().all(in_name)) {
         return Err(ApiError::field("host", "1 to 253 letters, digits, `-`, `_` and `.`"));
     }
+    let job_format = body.value.job_format.unwrap_or(1).max(job_format);
     let claimant = Claimant { drawn: claimant, host, job_format };
     app.claim(code.of, &code.hash, claimant).await.map(Json)
 }

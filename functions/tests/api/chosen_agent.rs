@@ -84,14 +84,17 @@ async fn only_an_agent_that_may_launch_it_can_be_named() {
         ("gke", "cli-me", "Canyon does itself"),
     ] {
         let order = order(env, agent);
-        let answer =
-            api.call_as(&api.ours.deployer, Method::POST, "/deployments", Some(&order)).await;
+        let answer = api.post("/deployments", order).await;
         assert_eq!((answer.0, faults(&answer)), (400, vec!["agent"]), "{}", answer.1);
         assert!(answer.1.to_string().contains(reason), "{}", answer.1);
     }
     assert_eq!(api.audit().await, before);
     let good = order("main", "cli-me");
-    let answer = api.call_as(&api.ours.deployer, Method::POST, "/deployments", Some(&good)).await;
+    // A machine of the administrator's own runs no module of others.
+    let other = api.call_as(&api.ours.deployer, Method::POST, "/deployments", Some(&good)).await;
+    assert_eq!((other.0, faults(&other)), (400, vec!["agent"]), "{}", other.1);
+    assert!(other.1.to_string().contains("there is no agent"), "{}", other.1);
+    let answer = api.post("/deployments", good).await;
     assert_eq!(answer.0, 201, "{}", answer.1);
 }
 

@@ -143,6 +143,72 @@ async fn a_module_reads_no_further_than_the_one_who_deploys_it() {
 }
 
 #[tokio::test]
+async fn the_module_of_another_reads_no_further_than_its_author() {
+    let api = two_projects().await;
+    let scoped = json!([{ "role": "deployer", "project_id": "shop" }]);
+    let narrow = token(&api, json!({ "role": "none", "scoped_roles": scoped })).await;
+    let made = api.call_as(&narrow, Method::POST, "/deployments", Some(&order())).await.1;
+    let job = crate::job::Job::of(&api, made["id"].as_str().unwrap().to_owned()).await;
+    job.report(&api, "apply", json!([])).await;
+    job.succeed(&api).await;
+    // An administrator destroys it, which runs what its author has written.
+    let destroy = json!({ "project_id": "shop", "env_id": "main", "mode": "destroy" });
+    let id = api.make("/deployments", destroy).await["id"].as_str().unwrap().to_owned();
+    let code = launch(&api, &id).await;
+    let claimed = claim(&api, &id, 1, &code, "claimant-of-the-test").await.1;
+    let module = claimed["read_token"].as_str().unwrap();
+    assert_eq!(environments(&api, module).await, ["shop main"]);
+}
+
+#[tokio::test]
+async fn a_key_tells_of_no_deployment_that_its_caller_may_not_read() {
+    let api = two_projects().await;
+    let foreign = Foreign::new(&api);
+    let (mut bank, mut shop) = (foreign.policy().await, foreign.policy().await);
+    for (policy, subject, project) in [(&mut bank, "bank", "bank"), (&mut shop, "shop", "shop")] {
+        policy["bound_claims"] = json!({ "sub": subject });
+        policy["scoped_roles"] = json!([{ "role": "deployer", "project_id": project }]);
+    }
+    let body = json!({ "id": "ci", "role": "deployer", "trust_policies": [bank, shop] });
+    api.make("/service-accounts", body).await;
+    let mut body = order();
+    body["project_id"] = json!("bank");
+    let mut answers = Vec::new();
+    for subject in ["bank", "shop"] {
+        let token = signed_in(&api, "ci", &foreign.token(subject, AUDIENCE).await).await;
+        let request = crate::job::request(&api, &token, Method::POST, "/deployments");
+        let answer = request.header("idempotency-key", "build-1").json(&body).send().await.unwrap();
+        answers.push((answer.status().as_u16(), answer.json::<Value>().await.unwrap()));
+    }
+    let [made, other] = answers.try_into().unwrap();
+    assert_eq!((made.0, other.0), (201, 409), "{}", other.1);
+    assert!(!other.1.to_string().contains(made.1["id"].as_str().unwrap()), "{}", other.1);
+}
+
+#[tokio::test]
+async fn a_cursor_names_nothing_that_its_caller_may_not_read() {
+    use base64::Engine as _;
+    let api = two_projects().await;
+    for project in ["ab", "cd", "zz"] {
+        api.make("/projects", json!({ "id": project })).await;
+    }
+    let scoped = json!([
+        { "role": "viewer", "project_id": "ab" },
+        { "role": "viewer", "project_id": "zz" },
+    ]);
+    let narrow = token(&api, json!({ "role": "none", "scoped_roles": scoped })).await;
+    let (status, page) = api.call_as(&narrow, Method::GET, "/projects?per_page=1", None).await;
+    assert_eq!((status, &page["items"][0]["id"]), (200, &json!("ab")));
+    let cursor = page["next_page_token"].as_str().unwrap();
+    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(cursor).unwrap();
+    let text = String::from_utf8_lossy(&bytes[8..]).into_owned();
+    assert!(text.contains("ab") && !text.contains("shop"), "{text}");
+    let next = format!("/projects?per_page=1&page={cursor}");
+    let page = api.call_as(&narrow, Method::GET, &next, None).await.1;
+    assert_eq!(page["items"][0]["id"], "zz", "{page}");
+}
+
+#[tokio::test]
 async fn a_scoped_administrator_rules_its_part_and_nothing_of_the_organization() {
     let api = two_projects().await;
     let scoped = json!([{ "role": "admin", "project_id": "team" }]);

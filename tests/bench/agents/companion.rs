@@ -117,7 +117,7 @@ impl Companion {
         let deployment = taken.job.deployment.to_string();
         let code = taken.environment.get("CANYON_CLAIM_CODE").cloned().unwrap_or_default();
         let claimant = format!("{}-of-{:016}", self.name, taken.job.attempt);
-        let body = ClaimBody { claimant, host: None };
+        let body = ClaimBody { claimant, host: None, job_format: Some(canyon_domain::job::FORMAT) };
         let claimed = self
             .client
             .with_token(code.into())

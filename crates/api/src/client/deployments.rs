@@ -43,7 +43,16 @@ impl Client {
     ///
     /// 404 when there is none.
     pub async fn deployment(&self, id: &str) -> Result<Deployment, ClientError> {
-        self.read(self.request(Method::GET, &["deployments", id])).await
+        let found = self.read(self.request(Method::GET, &["deployments", id])).await?;
+        self.named(id, found)
+    }
+
+    /// The deployment that was asked for; another is the answer to another request.
+    fn named(&self, id: &str, found: Deployment) -> Result<Deployment, ClientError> {
+        if found.id.to_string() == id {
+            return Ok(found);
+        }
+        Err(ClientError::foreign(&self.url, 200, "it tells of another deployment"))
     }
 
     /// Deployments, newest first.
@@ -69,7 +78,7 @@ impl Client {
         let path = ["deployments", id, "actions", "wait-for-complete"];
         let request = self.request(Method::GET, &path);
         match self.read(request.query(&[("timeout_in_seconds", seconds)])).await {
-            Ok(deployment) => Ok(Some(deployment)),
+            Ok(deployment) => self.named(id, deployment).map(Some),
             Err(error) if error.status() == Some(408) => Ok(None),
             Err(error) => Err(error),
         }
@@ -81,7 +90,9 @@ impl Client {
     ///
     /// 409 when it is over.
     pub async fn cancel(&self, id: &str) -> Result<Deployment, ClientError> {
-        self.read(self.request(Method::POST, &["deployments", id, "actions", "cancel"])).await
+        let path = ["deployments", id, "actions", "cancel"];
+        let found = self.read(self.request(Method::POST, &path)).await?;
+        self.named(id, found)
     }
 
     /// A part of a stream from `offset` on; waits up to `wait` seconds for something to come.
@@ -106,6 +117,9 @@ impl Client {
         else {
             return Err(answer.foreign(&self.url, "it is no part of a log"));
         };
+        if next_offset != offset + answer.body.len() as u64 {
+            return Err(answer.foreign(&self.url, "it is another part of a log, or not all of one"));
+        }
         let complete = answer.header(LOG_COMPLETE) == Some("true");
         let bytes = answer.body;
         Ok(LogPart { bytes, next_offset, complete })

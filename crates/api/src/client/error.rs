@@ -131,6 +131,17 @@ impl ClientError {
         }
     }
 
+    /// Of which attempt the refusal says that it is, if it is the answer to a runner.
+    pub fn of(&self) -> Option<&str> {
+        self.refusal().and_then(|(_, body)| body.details.get("of")?.as_str())
+    }
+
+    /// Whether Canyon has refused a runner's call for good. A refusal that does not say for which attempt it is answers
+    /// another request than the one that was sent.
+    pub fn is_final(&self) -> bool {
+        !self.is_retryable() && (self.status().is_none() || self.of().is_some())
+    }
+
     /// Whether the same call may succeed later: the outcome of this one is unknown, or others were
     /// in its way. It must be one that may be repeated.
     pub fn is_retryable(&self) -> bool {
@@ -142,7 +153,8 @@ impl ClientError {
             | Self::ObjectStore { .. }
             | Self::Foreign { .. } => true,
             Self::Refused { status, body } => {
-                matches!(status, 429 | 500..=599)
+                // No client of Canyon's asks with another method, or sends another kind of body.
+                matches!(status, 405 | 415 | 429 | 500..=599)
                     || self.code() == Some("contended")
                     || body.blames_the_network()
             }
@@ -177,6 +189,7 @@ mod tests {
             let canyons = format!(r#"{{"error": "API-{status}", "message": "no"}}"#);
             let error = ClientError::refused("http://canyon", status, canyons.as_bytes());
             assert_eq!((error.status(), error.is_retryable()), (Some(status), status >= 500));
+            assert!(!error.is_final(), "it names no attempt");
         }
     }
 

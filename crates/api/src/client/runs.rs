@@ -2,12 +2,13 @@
 
 use super::{Client, ClientError};
 use crate::attempt::{
-    ClaimBody, Claimed, DeploymentResultsUpdateBody, JOB_FORMAT, JudgeLockAnswer, JudgeLockBody,
-    RESULT_OF, ReportAnswer, ReportBody, result_of,
+    ANSWER_OF, ClaimBody, Claimed, DeploymentResultsUpdateBody, JOB_FORMAT, JudgeLockAnswer,
+    JudgeLockBody, RESULT_OF, ReportAnswer, ReportBody, result_of,
 };
 use crate::job_token::{IssueTokenBody, IssuedToken};
 use canyon_domain::job::FORMAT;
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
+use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 /// How long a report may take. On a line that swallows it, the next one is still within the lease.
@@ -25,10 +26,23 @@ impl Client {
         number: u32,
         body: &ClaimBody,
     ) -> Result<Claimed, ClientError> {
-        let number = number.to_string();
-        let path = ["deployments", deployment, "attempts", &number, "claim"];
+        let path = ["deployments", deployment, "attempts", &number.to_string(), "claim"];
         let claim = self.request(Method::POST, &path).header(JOB_FORMAT, FORMAT);
-        self.read(claim.json(body)).await
+        self.answer_of(claim.json(body), deployment, number).await
+    }
+
+    /// What is answered to the runner of this attempt. What is for another is [`ClientError::Foreign`].
+    async fn answer_of<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+        deployment: &str,
+        number: u32,
+    ) -> Result<T, ClientError> {
+        let answer = self.send(request).await?;
+        if answer.header(ANSWER_OF) != Some(&result_of(deployment, number)) {
+            return Err(answer.foreign(&self.url, "it is not for this attempt"));
+        }
+        self.parsed(&answer)
     }
 
     /// Says that the run lives, and ships what was written.
@@ -44,12 +58,11 @@ impl Client {
     ) -> Result<ReportAnswer, ClientError> {
         let path = ["deployments", deployment, "attempts", &number.to_string(), "report"];
         let request = self.request(Method::POST, &path).timeout(REPORT);
-        let answer = self.send(request.json(body)).await?;
-        let told: ReportAnswer = self.parsed(&answer)?;
+        let told: ReportAnswer = self.answer_of(request.json(body), deployment, number).await?;
         if told.of == result_of(deployment, number) {
             return Ok(told);
         }
-        Err(answer.foreign(&self.url, "it answers another attempt's report"))
+        Err(ClientError::foreign(&self.url, 200, "it answers another attempt's report"))
     }
 
     /// Asks what is to be done about a lock that is in the run's way.
@@ -63,9 +76,14 @@ impl Client {
         number: u32,
         body: &JudgeLockBody,
     ) -> Result<JudgeLockAnswer, ClientError> {
-        let number = number.to_string();
-        let path = ["deployments", deployment, "attempts", &number, "actions", "judge-lock"];
-        self.write(Method::POST, &path, body).await
+        let of = number.to_string();
+        let path = ["deployments", deployment, "attempts", &of, "actions", "judge-lock"];
+        let request = self.request(Method::POST, &path).json(body);
+        let judged: JudgeLockAnswer = self.answer_of(request, deployment, number).await?;
+        if judged.id == body.id {
+            return Ok(judged);
+        }
+        Err(ClientError::foreign(&self.url, 200, "it judges another lock"))
     }
 
     /// Gets a token of the job, for a cloud that trusts Canyon's issuer.
@@ -80,9 +98,14 @@ impl Client {
         number: u32,
         body: &IssueTokenBody,
     ) -> Result<IssuedToken, ClientError> {
-        let number = number.to_string();
-        let path = ["deployments", deployment, "attempts", &number, "actions", "issue-token"];
-        self.write(Method::POST, &path, body).await
+        let of = number.to_string();
+        let path = ["deployments", deployment, "attempts", &of, "actions", "issue-token"];
+        let request = self.request(Method::POST, &path).json(body);
+        let issued: IssuedToken = self.answer_of(request, deployment, number).await?;
+        if issued.audience == body.audience && issued.phase == body.phase {
+            return Ok(issued);
+        }
+        Err(ClientError::foreign(&self.url, 200, "it is a token for something else"))
     }
 
     /// Says how attempt `number` ended. Canyon has taken it only if the answer says of which attempt

@@ -124,9 +124,9 @@ fn a_deployment_is_shown_with_the_deletions_that_ended_it() {
     let deployment =
         crate::deploying::deployment("failed", &value!({"refused_deletions": 3, "attempts": []}));
     let server = CannedServer::start([
-        ("GET /deployments/1", json(200, &deployment)),
+        ("GET /deployments/01970000-0000-7000-8000-000000000001", json(200, &deployment)),
         ("DELETE /runners/laptop", done()),
     ]);
-    let said = told(&server, &["get deployment 1"]);
+    let said = told(&server, &[&format!("get deployment {}", crate::deploying::ID)]);
     assert!(said.contains("\nrefused_deletions") && said.contains("  3\n"), "{said}");
 }

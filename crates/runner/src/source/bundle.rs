@@ -35,7 +35,7 @@ pub async fn fetch<B: AsRef<[u8]> + Send + 'static>(
             },
             Err(error) => {
                 let text = format!("cannot fetch the module: {}", Causes(&error));
-                if !error.is_retryable() {
+                if error.is_final() {
                     return Err(SourceError::Unusable(text));
                 }
                 if error.is_failure_of_canyon() {
@@ -98,7 +98,9 @@ mod tests {
     }
 
     fn canyons(status: u16) -> ClientError {
-        let body = format!(r#"{{"error": "API-{status}", "message": "something went wrong"}}"#);
+        let body = format!(
+            r#"{{"error": "API-{status}", "message": "something went wrong", "details": {{"of": "d/1"}}}}"#
+        );
         let body = ErrorBody::of_answer(status, body.as_bytes()).unwrap();
         ClientError::Refused { status, body: Box::new(body) }
     }

@@ -8,7 +8,9 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use canyon_api::attempt::{Chunk, DeploymentResultsUpdateBody, ReportBody, Stream, result_of};
+use canyon_api::attempt::{
+    ANSWER_OF, Chunk, DeploymentResultsUpdateBody, ReportBody, Stream, result_of,
+};
 use canyon_domain::failure::Phase;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -150,6 +152,7 @@ impl Server {
             .route(&format!("{base}/results"), post(results))
             .route(&format!("{base}/bundle"), get(bundle))
             .route("/portal", get(async || Html("<html>Sign in</html>")))
+            .layer(middleware::from_fn(told_of))
             .layer(middleware::from_fn_with_state(self.plane.clone(), on_the_way))
             .with_state(self.plane.clone());
         runtime.spawn(async move { axum::serve(listener, router).await });
@@ -172,6 +175,17 @@ impl Server {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// Names the attempt in each answer of the control plane's own.
+async fn told_of(request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    let number = path.split_once("/attempts/").and_then(|(_, rest)| rest.split('/').next());
+    let number = number.and_then(|number| number.parse().ok()).unwrap_or(1);
+    let mut response = next.run(request).await;
+    let of = HeaderValue::from_str(&result_of(DEPLOYMENT, number)).unwrap();
+    response.headers_mut().insert(ANSWER_OF, of);
+    response
 }
 
 async fn on_the_way(State(plane): State<Shared>, request: Request, next: Next) -> Response {
@@ -252,7 +266,7 @@ async fn report(
             offsets[stream.as_str()] = json!(0);
         }
     }
-    let phase = plane.phases.iter().max();
+    let phase = body.phase;
     let mut answer = json!({"of": of, "phase": phase, "stop": plane.stop, "offsets": offsets});
     if let Some(reason) = &plane.stop_reason {
         answer["stop_reason"] = reason.clone();
@@ -281,7 +295,10 @@ async fn issue_token(
     let token = format!("header.{phase}-{number}.signature-{number:030}");
     plane.tokens.push((audience, phase, token.clone()));
     let life = if plane.token_life == 0 { 600 } else { plane.token_life };
-    let answer = json!({"token": token, "expires_in": life, "expires_at": "2026-01-01T00:00:00Z"});
+    let answer = json!({
+        "audience": body["audience"], "phase": body["phase"],
+        "token": token, "expires_in": life, "expires_at": "2026-01-01T00:00:00Z",
+    });
     Json(answer).into_response()
 }
 

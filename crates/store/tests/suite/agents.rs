@@ -38,6 +38,7 @@ fn agent(name: &str) -> Agent {
         by_token: None,
         settled_at: None,
         reserved: false,
+        adopted_by: None,
         created_at: at(0),
         asked_from: None,
         sessions: 0,
