@@ -72,6 +72,35 @@ fn every_variable_of_the_job_reaches_the_module_and_no_secret_leaves_it_in_any_f
     }
 }
 
+/// Fails with a message that is too long to keep, of nothing but a secret: it is cut somewhere in one.
+const TOO_LONG: &str = r#"
+variable "password" { default = "p<ss&w0rd-99" }
+resource "terraform_data" "fails" {
+  lifecycle {
+    postcondition {
+      condition     = self.id == ""
+      error_message = join("", [for i in range(500) : var.password])
+    }
+  }
+}
+"#;
+
+#[test]
+fn a_message_is_masked_before_it_is_cut() {
+    let home = Home::new();
+    let names = json!({ "names": ["STORED_SETTING"] });
+    let server = Server::start(home.job(TOO_LONG, &json!({ "secret_variables": names })));
+    let status = home.command(&server).env("STORED_SETTING", STORED).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+    let plane = server.plane();
+    let message = &plane.result().failure.as_ref().unwrap().message;
+    assert!(message.contains(" ... "), "it was cut: {message}");
+    for part in ["p<ss", "ss&w", "w0rd", "rd-99"] {
+        let (log, message) = (plane.log(), message.clone());
+        assert!(!log.contains(part) && !message.contains(part), "{part}: {message}\n{log}");
+    }
+}
+
 /// Says what its runner was started with, and what it has open there.
 const LOOKS: &str = r#"
 resource "terraform_data" "looks" {
