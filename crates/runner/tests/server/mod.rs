@@ -1,16 +1,16 @@
 //! A small control plane, for the runner's side of the conversation.
 
+mod on_the_way;
+
 use axum::Router;
-use axum::extract::{Path, Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::middleware::{self, Next};
+use axum::extract::{Path, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware;
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use canyon_api::attempt::{
-    ANSWER_OF, Chunk, DeploymentResultsUpdateBody, ReportBody, Stream, result_of,
-};
+use canyon_api::attempt::{Chunk, DeploymentResultsUpdateBody, ReportBody, Stream, result_of};
 use canyon_domain::failure::Phase;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -152,8 +152,8 @@ impl Server {
             .route(&format!("{base}/results"), post(results))
             .route(&format!("{base}/bundle"), get(bundle))
             .route("/portal", get(async || Html("<html>Sign in</html>")))
-            .layer(middleware::from_fn(told_of))
-            .layer(middleware::from_fn_with_state(self.plane.clone(), on_the_way))
+            .layer(middleware::from_fn(on_the_way::told_of))
+            .layer(middleware::from_fn_with_state(self.plane.clone(), on_the_way::on_the_way))
             .with_state(self.plane.clone());
         runtime.spawn(async move { axum::serve(listener, router).await });
         self.runtime = Some(runtime);
@@ -175,37 +175,6 @@ impl Server {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-}
-
-/// Names the attempt in each answer of the control plane's own.
-async fn told_of(request: Request, next: Next) -> Response {
-    let path = request.uri().path().to_owned();
-    let number = path.split_once("/attempts/").and_then(|(_, rest)| rest.split('/').next());
-    let number = number.and_then(|number| number.parse().ok()).unwrap_or(1);
-    let mut response = next.run(request).await;
-    let of = HeaderValue::from_str(&result_of(DEPLOYMENT, number)).unwrap();
-    response.headers_mut().insert(ANSWER_OF, of);
-    response
-}
-
-async fn on_the_way(State(plane): State<Shared>, request: Request, next: Next) -> Response {
-    let (path, host) = (request.uri().path().to_owned(), request.headers()[HOST].clone());
-    let found = {
-        let mut plane = plane.lock().unwrap();
-        let at = plane.foreign.iter().position(|foreign| path.ends_with(foreign.step));
-        at.map(|at| plane.foreign.remove(at))
-    };
-    let Some(foreign) = found else { return next.run(request).await };
-    if foreign.arrived {
-        next.run(request).await;
-    }
-    let status = StatusCode::from_u16(foreign.status).unwrap();
-    let mut response = (status, Html(foreign.body)).into_response();
-    if status.is_redirection() {
-        let portal = format!("http://{}/portal", host.to_str().unwrap());
-        response.headers_mut().insert(LOCATION, HeaderValue::from_str(&portal).unwrap());
-    }
-    response
 }
 
 async fn bundle(State(plane): State<Shared>) -> Response {
