@@ -33,7 +33,7 @@ resource "terraform_data" "fails" {
   lifecycle {
     postcondition {
       condition     = self.id == ""
-      error_message = "nobody lets ${var.password} in"
+      error_message = "no entry for ${var.password} here"
     }
   }
 }
@@ -62,7 +62,7 @@ fn every_variable_of_the_job_reaches_the_module_and_no_secret_leaves_it_in_any_f
     assert!(log.contains(&format!("(local-exec): {}\n", "*".repeat("MIIEvQIBADANBg".len()))));
     assert!(log.contains("warning: `TF_CLI_ARGS_apply` of the job's environment"), "{log}");
     let message = &plane.result().failure.as_ref().unwrap().message;
-    assert!(message.contains("nobody lets ************ in"), "{message}");
+    assert!(message.contains("no entry for ************ here"), "{message}");
     let whole = std::fs::read_to_string(output).unwrap();
     let places = [("log", &log), ("events", &plane.events()), ("output", &whole)];
     for (place, text) in places.into_iter().chain([("failure", message)]) {
