@@ -31,6 +31,8 @@ def options():
     parser.add_argument("--epoch", required=True, type=int)
     parser.add_argument("--revision", default="")
     parser.add_argument("--locked", type=Path)
+    parser.add_argument("--newest", action="store_true")
+    parser.add_argument("--replace-vanished", action="store_true")
     parser.add_argument("--refresh", action="store_true")
     parser.add_argument("--anew", action="store_true")
     parser.add_argument("--fast", action="store_true")
@@ -82,15 +84,58 @@ def folder(given):
 
 
 def debian_packages(given, store):
-    """Which packages: those of the lock file, or the newest ones."""
+    """Which packages: those of a lock, or the newest ones. All that differs from the lock is printed."""
     debian = Debian(store, given.architecture)
-    if given.locked:
-        packages = read_lock(given.locked.read_text())
+    names = [name for name, *_ in rootfs.read_table(folder(given) / "packages.txt")]
+    lock = given.locked or folder(given) / f"packages.{given.architecture}.lock"
+    packages = read_lock(lock.read_text())
+    if sorted(package.name for package in packages) != sorted(names):
+        raise Unavailable(f"{lock} does not name the packages of packages.txt; renew it with scripts/lock debian")
+    newest = newest_packages(debian, names, given)
+    if given.newest:
+        chosen = [newest[package.name] for package in packages]
+    elif gone := debian.vanished(packages):
+        chosen = replaced(debian, packages, gone, lock, given.replace_vanished)
     else:
-        names = [name for name, *_ in rootfs.read_table(folder(given) / "packages.txt")]
-        packages = debian.newest(names, given.refresh)
-    debian.fetch(packages)
-    return packages
+        chosen = packages
+    report(packages, chosen, newest, lock)
+    debian.fetch(chosen)
+    return chosen
+
+
+def newest_packages(debian, names, given):
+    """What Debian has now, by name; to compare with only, unless it is to be taken."""
+    if given.locked and not given.newest:
+        return {}
+    try:
+        return {package.name: package for package in debian.newest(names, given.refresh)}
+    except Unavailable as problem:
+        if given.newest:
+            raise
+        print(f"image: it is not known whether Debian has newer packages than the lock: {problem}")
+        return {}
+
+
+def replaced(debian, packages, gone, lock, allowed):
+    """The packages, with the newest ones in place of those that are gone, if that is allowed."""
+    newest = {package.name: package for package in debian.newest([package.name for package in packages])}
+    if not allowed:
+        names = ", ".join(f"{p.name} {p.version} (they have {newest[p.name].version})" for p in gone)
+        raise Unavailable(
+            f"the machine's package sources no longer have what {lock.name} names: {names}. Take the newest in place of"
+            " these with --replace-vanished, or of all packages with --newest; or point the sources to Debian's snapshot"
+            " archive for the same image as before. A maintainer of Canyon renews the lock: scripts/lock debian"
+        )
+    return [newest[package.name] if package in gone else package for package in packages]
+
+
+def report(packages, chosen, newest, lock):
+    """Prints where the image differs from the lock, and where the lock differs from what Debian has now."""
+    for locked, taken in zip(packages, chosen):
+        if taken != locked:
+            print(f"image: {locked.name} {taken.version} is taken, not {locked.version} of {lock.name}")
+        elif (now := newest.get(locked.name, locked)) != locked:
+            print(f"image: {locked.name} {locked.version} is locked; Debian has {now.version}: scripts/lock debian")
 
 
 def debian_layer(given, store, packages):

@@ -39,7 +39,11 @@ class Package:
 
 def read_lock(text):
     """The packages of a lock file."""
-    return [Package(*line.split()) for line in text.splitlines() if line.strip()]
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    for words in lines:
+        if len(words) != 4:
+            raise Unavailable(f"not a package, version, architecture and sum, as a line of a lock must be: {' '.join(words)}")
+    return [Package(*words) for words in lines]
 
 
 class Debian:
@@ -49,12 +53,14 @@ class Debian:
         self.architecture = architecture
         self.debs = folder / "debs"
         self.apt = folder / f"apt-{architecture}"
+        # Whether this process has fetched the sources' lists.
+        self.asked = False
         for path in (self.debs, self.apt / "state/lists/partial", self.apt / "cache/archives/partial"):
             path.mkdir(parents=True, exist_ok=True)
         # Nothing is installed as far as this apt knows.
         (self.apt / "status").touch()
 
-    def _apt(self, *arguments):
+    def _apt(self, *arguments, program="apt-get"):
         settings = {
             "APT::Architecture": self.architecture,
             "APT::Architectures": self.architecture,
@@ -67,12 +73,12 @@ class Debian:
         }
         options = [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
         done = subprocess.run(
-            ["apt-get", "-qq", *options, *arguments],
+            [program, "-qq", *options, *arguments],
             cwd=self.debs, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
             env={**os.environ, "LC_ALL": "C"},
         )
         if done.returncode:
-            raise Unavailable(f"apt-get {arguments[0]} failed:\n{done.stderr.strip()}")
+            raise Unavailable(f"{program} {arguments[0]} failed:\n{done.stderr.strip()}")
         return done.stdout
 
     def _refresh(self, now):
@@ -80,6 +86,7 @@ class Debian:
         if now or not stamp.exists() or time.time() - stamp.stat().st_mtime > LISTS_SECONDS:
             self._apt("update")
             stamp.touch()
+            self.asked = True
 
     def newest(self, names, refresh=False):
         """The newest version of each package that the sources offer."""
@@ -101,6 +108,24 @@ class Debian:
         if missing := sorted(set(names) - set(found)):
             raise Unavailable(f"the machine's package sources have no {', '.join(missing)}; are they Debian 12's?")
         return found
+
+    def vanished(self, packages):
+        """Those of the packages that no source offers in their version, and that no earlier build has fetched."""
+        wanted = [package for package in packages if not self.path(package).exists()]
+        if not wanted:
+            return []
+        self._refresh(False)
+        gone = self._not_offered(wanted)
+        if gone and not self.asked:
+            # The lists may be older than the lock.
+            self._refresh(True)
+            gone = self._not_offered(wanted)
+        return gone
+
+    def _not_offered(self, packages):
+        lines = self._apt("madison", *(package.name for package in packages), program="apt-cache").splitlines()
+        offered = {tuple(word.strip() for word in line.split("|")[:2]) for line in lines}
+        return [package for package in packages if (package.name, package.version) not in offered]
 
     def path(self, package):
         """Where a package that was fetched lies."""
