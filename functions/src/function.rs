@@ -41,7 +41,8 @@ pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> 
     let table = Table::new(clients.dynamodb(), &settings.table).telling_ends();
     let kms = clients.kms();
     let master_key =
-        KmsMasterKey::new(kms.clone(), &settings.master_key, table.clone(), Arc::new(System));
+        KmsMasterKey::new(kms.clone(), &settings.master_key, table.clone(), Arc::new(System))
+            .made_for(settings.master_key_table.as_deref());
     Ok(App {
         table,
         blobs: clients.blobs(&settings.bucket)?,
@@ -50,7 +51,7 @@ pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> 
         master_keys: Arc::new(MasterKeys::on_demand(master_key)),
         issuer: Arc::new(issuer(settings, &kms)),
         operator: settings.operator_token_hash.clone().map(SecretHash),
-        changes: Changes::new(LOOK_AGAIN),
+        changes: Changes::new(LOOK_AGAIN).sharing_waits(),
         sign_ins: Arc::new(SignIns::new(private_issuers(settings)?, Arc::new(System))),
         authenticated: Recent::default(),
         agents: AgentDesk::new(settings.agent_pause),

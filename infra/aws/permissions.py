@@ -49,13 +49,20 @@ def statements(template, function):
                 raise Fault(f"statement {sid} of {function} allows actions that it does not name")
             if "*" in resources and sid not in WITHOUT_RESOURCE:
                 raise Fault(f"statement {sid} of {function} is for every resource")
-            yield actions, [text(resource) for resource in resources], reasons.pop(sid)
+            yield actions, [text(resource) for resource in resources], limits(statement), reasons.pop(sid)
     if reasons:
         raise Fault(f"reasons without a statement in {function}: {', '.join(reasons)}")
 
 
 def as_list(value):
     return value if isinstance(value, list) else [value]
+
+
+def limits(statement):
+    """The conditions of a statement, as the end of a sentence about its resources."""
+    keys = [tested for tests in statement.get("Condition", {}).values() for tested in tests.items()]
+    said = [f"`{key}` {' or '.join(map(text, as_list(values)))}" for key, values in keys]
+    return f"; only {', '.join(said)}" if said else ""
 
 
 def text(resource):
@@ -74,13 +81,15 @@ def text(resource):
         return f"those of parameter `{value}`"
     if kind == "Fn::If":
         _, yes, no = value
+        if no == {"Ref": "AWS::NoValue"}:
+            return text(yes)
         return f"{text(no)}, or {text(yes)}"
     raise Fault(f"a resource that is named by {kind}")
 
 
 def page(template):
     roles = {function: list(statements(template, function)) for function in FUNCTIONS}
-    allowed = {name: {action for actions, _, _ in role for action in actions} for name, role in roles.items()}
+    allowed = {name: {action for actions, *_ in role for action in actions} for name, role in roles.items()}
     lines = [INTRODUCTION, "| action | " + " | ".join(f"`{name}`" for name in FUNCTIONS) + " |"]
     lines.append("|---|" + "---|" * len(FUNCTIONS))
     for action in sorted(set().union(*allowed.values())):
@@ -88,9 +97,9 @@ def page(template):
         lines.append(f"| `{action}` | " + " | ".join(marks) + " |")
     for name, role in roles.items():
         lines += ["", f"## `{name}`", "", "| actions | on | why |", "|---|---|---|"]
-        for actions, resources, why in role:
+        for actions, resources, limited, why in role:
             named = ", ".join(f"`{action}`" for action in actions)
-            lines.append(f"| {named} | {', '.join(resources)} | {why} |")
+            lines.append(f"| {named} | {', '.join(resources)}{limited} | {why} |")
     return "\n".join(lines) + "\n"
 
 

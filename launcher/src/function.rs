@@ -54,7 +54,8 @@ pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
     let clients = Clients::new(&settings.aws);
     let table = Table::new(clients.dynamodb(), &settings.table).telling_ends();
     let master_key =
-        KmsMasterKey::new(clients.kms(), &settings.master_key, table.clone(), Arc::new(System));
+        KmsMasterKey::new(clients.kms(), &settings.master_key, table.clone(), Arc::new(System))
+            .made_for(settings.master_key_table.as_deref());
     let issuer = Arc::new(issuer(&settings, &clients.kms()));
     let endpoints = Endpoints::from_variables(&|name| std::env::var(name).ok());
     let federation = Arc::new(Federation::new(issuer, endpoints, Arc::new(System)));

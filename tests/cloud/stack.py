@@ -7,6 +7,8 @@
 moto does not know SAM: the template goes through AWS's own translator first. Some kinds of resources it does not know
 either (`not_created` lists them); what is said of those is taken from the template, with all its functions resolved.
 moto skips API Gateway v2, so the API has no URL of its own here: give the parameter ApiUrl.
+
+With `--resources` it makes nothing, and prints the resources and outputs that the template declares with these parameters.
 """
 
 import argparse
@@ -51,7 +53,9 @@ class Template:
             condition, yes, no = argument
             return self.resolve(yes if self.holds({"Condition": condition}) else no)
         if name == "Fn::Sub":
-            return self.join("", [self.resolve(part) for part in parts(argument)])
+            text, own = argument if isinstance(argument, list) else (argument, {})
+            named = ((own.get(part.get("Ref"), part) if isinstance(part, dict) else part) for part in parts(text))
+            return self.join("", [self.resolve(part) for part in named])
         if name == "Fn::Join":
             return self.join(argument[0], self.resolve(argument[1]))
         resolved = {key: self.resolve(value) for key, value in node.items()}
@@ -68,6 +72,8 @@ class Template:
             return self.holds(self.template["Conditions"][argument])
         if name == "Fn::Not":
             return not self.holds(argument[0])
+        if name in ("Fn::And", "Fn::Or"):
+            return (all if name == "Fn::And" else any)(map(self.holds, argument))
         if name == "Fn::Equals":
             left, right = map(self.resolve, argument)
             return str(left) == str(right)
@@ -101,9 +107,7 @@ def parameters(template, given):
 
 
 def parts(text):
-    """A Fn::Sub as literals and references."""
-    if not isinstance(text, str):
-        sys.exit("stack.py: Fn::Sub with a map is not supported")
+    """The text of a Fn::Sub as literals and references."""
     for literal, name in re.findall(r"([^$]+|\$(?!\{))|\$\{([^}]+)\}", text):
         if literal:
             yield literal
@@ -320,7 +324,7 @@ def queues(region, of_type):
             "url": url,
             "arn": attributes["QueueArn"],
             "retention_seconds": int(attributes["MessageRetentionPeriod"]),
-            "encrypted": properties["SqsManagedSseEnabled"],
+            "encrypted": properties["SqsManagedSseEnabled"] or "KmsMasterKeyId" in properties,
         }
     return found
 
@@ -354,6 +358,7 @@ def report(template, region, stack, resources, created):
         "api": {
             "url": template.values["ApiUrl"] or template.references[("HttpApi", "ApiEndpoint")],
             "cors": only("AWS::ApiGatewayV2::Api").get("CorsConfiguration"),
+            "endpoint_disabled": only("AWS::ApiGatewayV2::Api").get("DisableExecuteApiEndpoint", False),
             "integration": only("AWS::ApiGatewayV2::Integration"),
             "route": only("AWS::ApiGatewayV2::Route")["RouteKey"],
             "stage": stage["StageName"],
@@ -376,7 +381,7 @@ def report(template, region, stack, resources, created):
         "bucket": {"name": bucket["BucketName"], "properties": bucket, "policy": only("AWS::S3::BucketPolicy")},
         "log_groups": {p["LogGroupName"]: p["RetentionInDays"] for p in of_type("AWS::Logs::LogGroup").values()},
         "alarms": {p["AlarmName"]: p for p in of_type("AWS::CloudWatch::Alarm").values()},
-        "retained": sorted(name for name, r in resources.items() if r.get("DeletionPolicy") == "Retain"),
+        "retained": {name: r["DeletionPolicy"] for name, r in resources.items() if "DeletionPolicy" in r},
         "outputs": {name: output["Value"] for name, output in template.resolve(template.template["Outputs"]).items()},
         "not_created": sorted({r["Type"] for name, r in resources.items() if name not in created}),
     }
@@ -385,7 +390,8 @@ def report(template, region, stack, resources, created):
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--template", default="infra/aws/template.yaml")
-    options.add_argument("--endpoint", required=True, help="where moto listens")
+    options.add_argument("--endpoint", help="where moto listens")
+    options.add_argument("--resources", action="store_true", help="print what the template declares, and make nothing")
     options.add_argument("--stack", default="canyon")
     options.add_argument("--region", default="us-east-1")
     options.add_argument("--account", default="123456789012", help="the account that moto plays")
@@ -402,6 +408,10 @@ def main():
     }
     given = dict(parameter.split("=", 1) for parameter in options.parameter)
     template = Template(translate(options.template, region), given, pseudo)
+    if options.resources:
+        outputs = template.resolve(template.template["Outputs"])
+        json.dump({"resources": template.resources(), "outputs": outputs}, sys.stdout, sort_keys=True)
+        return
     resources, created = create(template, region, options.stack)
     json.dump(report(template, region, options.stack, resources, created), sys.stdout, indent=1, sort_keys=True)
     print()

@@ -2,15 +2,30 @@
 //! template with everything filled in.
 
 use crate::bus::SOON;
+use crate::harness::programs;
 use crate::harness::server::Server;
 use canyon_cloud::cloud::FUNCTIONS;
 use canyon_cloud::region::Region;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 async fn stack() -> Value {
     tokio::task::spawn_blocking(|| Region::shared().stack("looked-at")).await.unwrap()
+}
+
+/// What the template declares with these parameters.
+pub(crate) fn declared(parameters: &[&str]) -> Value {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut python = Command::new(programs::given("CANYON_TEST_AWS_PYTHON"));
+    python.current_dir(root).args(["tests/cloud/stack.py", "--resources"]);
+    for parameter in parameters {
+        python.args(["--parameter", parameter]);
+    }
+    let output = python.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// The alarms on a metric, by the value of their only dimension.
@@ -42,8 +57,55 @@ async fn the_table_has_the_shape_that_the_store_expects_and_is_kept_safe() {
     assert_eq!(create["SSESpecification"]["Enabled"], true);
     assert_eq!(table["ttl"], json!({ "AttributeName": "ttl", "Enabled": true }));
     assert_eq!(table["point_in_time_recovery"], true);
-    let kept = json!(["Bucket", "BucketPolicy", "MasterKey", "SigningKey", "Table"]);
-    assert_eq!(stack["retained"], kept, "they outlive the stack");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_keys_and_logs_outlive_the_stack_and_a_first_deployment_that_fails_leaves_only_the_table()
+ {
+    let stack = stack().await;
+    let mut kept: BTreeMap<String, String> =
+        serde_json::from_value(stack["retained"].clone()).unwrap();
+    assert_eq!(kept.remove("Table").unwrap(), "Retain", "its protection would stop the rollback");
+    let names: Vec<_> = kept.keys().map(String::as_str).collect();
+    let expected = [
+        "AccessLogGroup",
+        "ApiLogGroup",
+        "Bucket",
+        "BucketPolicy",
+        "EventsLogGroup",
+        "LauncherLogGroup",
+        "MasterKey",
+        "SigningKey",
+        "SweepLogGroup",
+    ];
+    assert_eq!(names, expected);
+    assert!(kept.values().all(|policy| policy == "RetainExceptOnCreate"), "{kept:?}");
+}
+
+#[test]
+fn what_launches_has_executions_of_its_own_which_no_flood_of_requests_takes() {
+    let small = ["LauncherConcurrency=-1", "SweepConcurrency=-1"];
+    for (parameters, expected) in
+        [(&[][..], [json!(40), json!(2)]), (&small, [Value::Null, Value::Null])]
+    {
+        let declared = declared(parameters);
+        let reserved = ["LauncherFunction", "SweepFunction"].map(|function| {
+            declared["resources"][function]["Properties"]["ReservedConcurrentExecutions"].clone()
+        });
+        assert_eq!(reserved, expected, "{parameters:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn api_gateways_own_address_is_closed_where_the_api_has_a_domain_of_its_own() {
+    for (parameters, hidden) in [
+        (vec![], None),
+        (vec!["ApiUrl=https://canyon.example.com"], Some(true)),
+        (vec!["ApiUrl=https://canyon.example.com", "ApiEndpoint=open"], None),
+    ] {
+        let api = &declared(&parameters)["resources"]["HttpApi"]["Properties"];
+        assert_eq!(api["DisableExecuteApiEndpoint"].as_bool(), hidden, "{parameters:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,7 @@ use std::sync::Arc;
 pub struct KmsMasterKey {
     kms: Client,
     key: String,
+    made_for: String,
     table: Table,
     clock: Arc<dyn Clock>,
 }
@@ -30,15 +31,26 @@ pub struct KmsMasterKey {
 impl KmsMasterKey {
     /// The master key that the symmetric KMS key `key` (id, ARN or alias) wraps.
     pub fn new(kms: Client, key: impl Into<String>, table: Table, clock: Arc<dyn Clock>) -> Self {
-        Self { kms, key: key.into(), table, clock }
+        let made_for = table.name().to_owned();
+        Self { kms, key: key.into(), made_for, table, clock }
     }
 
-    /// KMS opens a wrapped key only for whoever says the same: that of another table is refused,
-    /// and the account's trail says what was opened.
+    /// The same for a table that was restored from a backup of another one: KMS opens its wrapped key by the name of the
+    /// table that the key was made for. Without a name it is the table's own.
+    #[must_use]
+    pub fn made_for(mut self, table: Option<&str>) -> Self {
+        if let Some(table) = table {
+            table.clone_into(&mut self.made_for);
+        }
+        self
+    }
+
+    /// KMS opens a wrapped key only for the same context: it refuses that of another table, and the account's trail
+    /// says what was opened.
     fn context(&self) -> HashMap<String, String> {
         HashMap::from([
             ("canyon".to_owned(), "master-key".to_owned()),
-            ("table".to_owned(), self.table.name().to_owned()),
+            ("table".to_owned(), self.made_for.clone()),
         ])
     }
 
@@ -97,7 +109,8 @@ impl KmsMasterKey {
             KmsFailure::Refused(source) => {
                 let reason = format!(
                     "the KMS key `{key}` refused; does CANYON_MASTER_KEY name the key that this \
-                     installation began with, and may the function's role use it?"
+                     installation began with, may the function's role use it, and if the table was \
+                     restored under another name, does CANYON_MASTER_KEY_TABLE name the first?"
                 );
                 (reason, false, source)
             }

@@ -49,6 +49,8 @@ pub struct Settings {
     pub signing_keys: Vec<String>,
     /// `CANYON_MASTER_KEY`: the KMS key that wraps the master key.
     pub master_key: String,
+    /// `CANYON_MASTER_KEY_TABLE`: the table that the master key was made for, if this one was restored from its backup.
+    pub master_key_table: Option<String>,
     /// `CANYON_EVENT_BUS`: where events are published.
     pub event_bus: String,
     /// `CANYON_CORS_ORIGINS`: origins of consoles in browsers that may call the API.
@@ -274,6 +276,7 @@ impl Settings {
             issuer_url,
             signing_keys,
             master_key,
+            master_key_table: variables.optional("CANYON_MASTER_KEY_TABLE"),
             event_bus: if function.needs_bus() {
                 variables.required("CANYON_EVENT_BUS")?
             } else {

@@ -77,7 +77,10 @@ impl Cloud {
         let mut functions = BTreeMap::new();
         let mut endpoints = BTreeMap::new();
         for name in FUNCTIONS {
-            let statements: Vec<Statement> = parse(&stack["roles"][name]);
+            let mut statements: Vec<Statement> = parse(&stack["roles"][name]);
+            // What the bucket's own policy denies, it denies to every role.
+            let of_bucket = &stack["bucket"]["policy"]["PolicyDocument"]["Statement"];
+            statements.extend(parse::<Vec<Statement>>(of_bucket));
             let policy = Policy::read(&statements).unwrap_or_else(|e| panic!("role {name}: {e}"));
             let endpoint = front.open(name, policy).await.unwrap_or_else(|e| panic!("{e}"));
             let url = format!("http://{address}");

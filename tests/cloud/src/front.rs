@@ -7,6 +7,7 @@
 
 mod answer;
 mod call;
+mod cloudformation;
 mod condition;
 mod dynamodb;
 mod fault;

@@ -2,6 +2,7 @@
 //! its value.
 
 pub mod azurite;
+pub mod cloudformation;
 pub mod dynamodb_local;
 pub mod fake_gcs;
 pub mod minio;

@@ -8,6 +8,7 @@ pub(crate) mod cli;
 #[path = "../../e2e/harness/deployments.rs"]
 pub(crate) mod deployments;
 pub(crate) mod fleet;
+pub(crate) mod handbook;
 #[path = "../../e2e/harness/hostile.rs"]
 pub(crate) mod hostile;
 #[path = "../../e2e/harness/ledger.rs"]

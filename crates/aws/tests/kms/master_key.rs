@@ -76,6 +76,23 @@ async fn the_key_of_another_table_is_refused() {
 }
 
 #[tokio::test]
+async fn a_table_restored_under_another_name_opens_its_key_if_it_is_told_the_first_name() {
+    let world = World::new().await;
+    let (first, restored) = (world.table("canyon").await, world.table("canyon-restored").await);
+    let sealed = world.process(&first).get().await.unwrap().seal("place", b"secret", &System);
+    restored.create_wrapped_key(&first.wrapped_key().await.unwrap().unwrap()).await.unwrap();
+    for (told, opens) in [(None, false), (Some("other"), false), (Some("canyon"), true)] {
+        let key =
+            KmsMasterKey::new(world.kms.clone(), &world.key, restored.clone(), Arc::new(System));
+        let found = MasterKeys::on_demand(key.made_for(told)).get().await;
+        assert_eq!(found.is_ok(), opens, "{told:?}");
+        if let Ok(key) = found {
+            assert_eq!(key.open("place", sealed.as_ref().unwrap()).unwrap(), b"secret");
+        }
+    }
+}
+
+#[tokio::test]
 async fn another_kms_key_does_not_make_another_master_key() {
     let world = World::new().await;
     let table = world.table("canyon").await;

@@ -6,14 +6,24 @@ use crate::wildcard;
 use std::collections::BTreeMap;
 
 /// Keys that `needs` fills in, in lower case. One that ends with `:` stands for all that begin with it.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 18] = [
+    "aws:calledviafirst",
     "aws:requestedregion",
     "aws:securetransport",
+    "dynamodb:leadingkeys",
     "events:detail-type",
     "events:source",
+    "iam:awsservicename",
+    "iam:passedtoservice",
+    "iam:permissionsboundary",
     "kms:encryptioncontext:",
     "kms:encryptioncontextkeys",
+    "kms:messagetype",
+    "kms:schedulekeydeletionpendingwindowindays",
     "kms:signingalgorithm",
+    "kms:viaservice",
+    "s3:if-none-match",
+    "s3:objectcreationoperation",
     "s3:prefix",
 ];
 
@@ -33,6 +43,7 @@ enum Operator {
     Equals,
     EqualsIgnoreCase,
     Like,
+    AtLeast,
     Null,
 }
 
@@ -76,6 +87,7 @@ impl Test {
             // "ArnEquals and ArnLike behave the same."
             "StringLike" | "ArnLike" | "ArnEquals" => (Operator::Like, false),
             "StringNotLike" | "ArnNotLike" | "ArnNotEquals" => (Operator::Like, true),
+            "NumericGreaterThanEquals" => (Operator::AtLeast, false),
             "Null" => (Operator::Null, false),
             _ => return Err(format!("the condition operator `{name}` is not known to the front")),
         };
@@ -111,6 +123,10 @@ impl Test {
             Operator::Equals => wanted == value,
             Operator::EqualsIgnoreCase => wanted.eq_ignore_ascii_case(value),
             Operator::Like => wildcard::matches(wanted, value),
+            Operator::AtLeast => {
+                let number = |text: &str| text.parse::<i64>().ok();
+                number(value).zip(number(wanted)).is_some_and(|(value, wanted)| value >= wanted)
+            }
             Operator::Null => false,
         }
     }

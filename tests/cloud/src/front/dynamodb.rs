@@ -14,6 +14,10 @@ const IN_TRANSACTION: [(&str, &str); 5] = [
     ("Get", "GetItem"),
 ];
 
+/// What a restore does to its target.
+const ON_RESTORED: [&str; 7] =
+    ["BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem"];
+
 pub(super) fn needs(call: &Call, account: &Account) -> Vec<Need> {
     let body = call.json();
     if call.is_stream_call() {
@@ -23,9 +27,14 @@ pub(super) fn needs(call: &Call, account: &Account) -> Vec<Need> {
         "TransactWriteItems" | "TransactGetItems" => transaction(&body, account),
         "BatchGetItem" | "BatchWriteItem" => {
             let tables = body["RequestItems"].as_object().into_iter().flat_map(|map| map.keys());
-            tables.map(|name| Need::new(action(&call.operation), table(name, account))).collect()
+            let need = |name: &String| {
+                let keys = of_batch(&body["RequestItems"][name]);
+                with_keys(Need::new(action(&call.operation), table(name, account)), keys)
+            };
+            tables.map(need).collect()
         }
-        "ListTables" | "DescribeLimits" | "DescribeEndpoints" => {
+        "RestoreTableToPointInTime" | "RestoreTableFromBackup" => restore(call, &body, account),
+        "ListBackups" | "ListTables" | "DescribeLimits" | "DescribeEndpoints" => {
             vec![Need::new(action(&call.operation), "*")]
         }
         _ => {
@@ -33,9 +42,49 @@ pub(super) fn needs(call: &Call, account: &Account) -> Vec<Need> {
             if let Some(index) = body["IndexName"].as_str() {
                 resource = format!("{resource}/index/{index}");
             }
-            vec![Need::new(action(&call.operation), resource)]
+            let keys = leading_key(&body).into_iter().collect();
+            vec![with_keys(Need::new(action(&call.operation), resource), keys)]
         }
     }
+}
+
+/// "DynamoDB read and write permissions on the target table are necessary for restore functionality." (DynamoDB developer
+/// guide, "Using IAM with DynamoDB backup and restore".)
+fn restore(call: &Call, body: &Value, account: &Account) -> Vec<Need> {
+    let source = body["BackupArn"].as_str().map(str::to_owned);
+    let named = || table(body["SourceTableName"].as_str().unwrap_or("*"), account);
+    let restored = table(body["TargetTableName"].as_str().unwrap_or("*"), account);
+    let mut needs = vec![Need::new(action(&call.operation), source.unwrap_or_else(named))];
+    needs.extend(ON_RESTORED.map(|operation| Need::new(action(operation), &*restored)));
+    needs
+}
+
+/// `dynamodb:LeadingKeys`: "Represents the first key attribute of a table". The table's own is `pk`.
+fn with_keys(need: Need, keys: Vec<String>) -> Need {
+    if keys.is_empty() { need } else { need.with("dynamodb:LeadingKeys", keys) }
+}
+
+/// The partition key that a call, or a part of a transaction, is about.
+fn leading_key(body: &Value) -> Option<String> {
+    let of_item = body["Item"]["pk"]["S"].as_str().or(body["Key"]["pk"]["S"].as_str());
+    of_item.map(str::to_owned).or_else(|| of_query(body))
+}
+
+/// A query says `<partition key> = :value`, and then what it wants of the sort key.
+fn of_query(body: &Value) -> Option<String> {
+    let (_, rest) = body["KeyConditionExpression"].as_str()?.split_once(" = ")?;
+    let name = rest.split(' ').next()?;
+    body["ExpressionAttributeValues"][name]["S"].as_str().map(str::to_owned)
+}
+
+fn of_batch(requests: &Value) -> Vec<String> {
+    let read = requests["Keys"].as_array().into_iter().flatten();
+    let read = read.filter_map(|key| key["pk"]["S"].as_str().map(str::to_owned));
+    let written = requests.as_array().into_iter().flatten();
+    let written = written.filter_map(|one| {
+        leading_key(&one["PutRequest"]).or_else(|| leading_key(&one["DeleteRequest"]))
+    });
+    read.chain(written).collect()
 }
 
 /// A transaction needs what its parts would need on their own.
@@ -45,7 +94,8 @@ fn transaction(body: &Value, account: &Account) -> Vec<Need> {
         for (member, name) in IN_TRANSACTION {
             if let Some(part) = item.get(member) {
                 let resource = table(part["TableName"].as_str().unwrap_or("*"), account);
-                needs.push(Need::new(action(name), resource));
+                let keys = leading_key(part).into_iter().collect();
+                needs.push(with_keys(Need::new(action(name), resource), keys));
             }
         }
     }

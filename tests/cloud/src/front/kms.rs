@@ -21,6 +21,11 @@ pub(super) fn needs(call: &Call, account: &Account) -> Vec<Need> {
     if let Some(algorithm) = body["SigningAlgorithm"].as_str() {
         need = need.with("kms:SigningAlgorithm", vec![algorithm.to_owned()]);
     }
+    if call.operation == "Sign" {
+        // "The default value is RAW." (KMS API reference, `Sign`.)
+        let kind = body["MessageType"].as_str().unwrap_or("RAW");
+        need = need.with("kms:MessageType", vec![kind.to_owned()]);
+    }
     if let Some(context) = body["EncryptionContext"].as_object() {
         let names = context.keys().cloned().collect();
         need = need.with("kms:EncryptionContextKeys", names);

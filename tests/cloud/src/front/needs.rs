@@ -2,7 +2,7 @@
 //! of each service.)
 
 use super::call::Call;
-use super::{Account, dynamodb, kms, other, put_events, s3};
+use super::{Account, cloudformation, dynamodb, kms, other, put_events, s3};
 use std::collections::BTreeMap;
 
 /// One action on one resource, with what conditions may ask about it.
@@ -30,6 +30,7 @@ impl Need {
 /// Everything that this call needs; none for what every principal may do.
 pub(super) fn of(call: &Call, account: &Account) -> Vec<Need> {
     let needs = match call.scope.service.as_str() {
+        "cloudformation" => cloudformation::needs(call, account),
         "dynamodb" => dynamodb::needs(call, account),
         "s3" => s3::needs(call),
         "kms" => kms::needs(call, account),

@@ -17,6 +17,12 @@ pub(super) fn needs(call: &Call) -> Vec<Need> {
             let role = form.iter().find(|(name, _)| name == "RoleArn");
             vec![Need::new(action, role.map_or("*", |(_, arn)| arn.as_str()))]
         }
+        // The query protocol names it in the form.
+        "sns:Subscribe" => {
+            let form = call.form();
+            let topic = form.iter().find(|(name, _)| name == "TopicArn");
+            vec![Need::new(action, topic.map_or("*", |(_, arn)| arn.as_str()))]
+        }
         _ => vec![Need::new(action, resource(&call.json()))],
     }
 }

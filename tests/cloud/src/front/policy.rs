@@ -5,6 +5,7 @@ use super::condition::{self, Test};
 use super::needs::Need;
 use crate::stack::{Effect, OneOrMany, Statement};
 use crate::wildcard;
+use std::collections::BTreeMap;
 
 /// A policy that was read and is understood.
 #[derive(Clone, Debug)]
@@ -44,6 +45,18 @@ impl Policy {
             resources: all(),
             tests: Vec::new(),
         }])
+    }
+
+    /// Whether it grants this action on this resource, in a call with these condition keys.
+    pub fn permits(
+        &self,
+        action: &str,
+        resource: &str,
+        context: &BTreeMap<String, String>,
+    ) -> bool {
+        let values = context.iter().map(|(key, value)| (key.as_str(), vec![value.clone()]));
+        let need = Need::new(action, resource);
+        self.allows(&values.fold(need, |need, (key, value)| need.with(key, value)))
     }
 
     /// Whether it grants this.

@@ -55,3 +55,22 @@ fn a_condition_is_enforced_and_one_that_is_not_known_refuses_the_policy() {
     assert!(policy(with(json!({"DateLessThan": {"s3:prefix": "x"}}))).is_err());
     assert!(policy(json!([{"Effect": "Allow", "Action": "kms:Sign"}])).is_err());
 }
+
+#[test]
+fn a_role_may_write_the_items_whose_keys_its_policy_names_and_no_others() {
+    let statements = json!([{
+        "Effect": "Allow", "Action": "dynamodb:*", "Resource": "*",
+        "Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["*#dep#*", "*#idem#*"]}},
+    }]);
+    for (keys, expected) in [
+        (vec!["a#dep#1"], true),
+        (vec!["a#dep#1", "a#idem#2"], true),
+        (vec!["a#dep#1", "system#master-key"], false),
+        (vec!["token#x"], false),
+    ] {
+        let keys: Vec<_> = keys.into_iter().map(str::to_owned).collect();
+        let need =
+            Need::new("dynamodb:PutItem", "arn:t").with("dynamodb:LeadingKeys", keys.clone());
+        assert_eq!(allows(statements.clone(), &need), expected, "{keys:?}");
+    }
+}

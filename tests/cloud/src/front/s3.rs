@@ -63,8 +63,9 @@ pub(super) fn needs(call: &Call) -> Vec<Need> {
             vec![Need::new(versioned(call, &format!("s3:{}", call.operation)), object)]
         }
         "PutObject" if call.header("x-amz-tagging").is_some() => {
-            vec![Need::new("s3:PutObject", &object), Need::new("s3:PutObjectTagging", &object)]
+            vec![written(call, &object), Need::new("s3:PutObjectTagging", &object)]
         }
+        "PutObject" => vec![written(call, &object)],
         "CopyObject" => {
             let from = call.header("x-amz-copy-source").unwrap_or_default();
             let from = percent_decode_str(from.trim_start_matches('/')).decode_utf8_lossy();
@@ -79,6 +80,19 @@ pub(super) fn needs(call: &Call) -> Vec<Need> {
         "ListBucket" => vec![list_bucket(call)],
         _ if key.is_empty() => vec![Need::new(format!("s3:{}", call.operation), arn(&bucket))],
         _ => vec![Need::new(format!("s3:{}", call.operation), object)],
+    }
+}
+
+/// `s3:ObjectCreationOperation`: an object comes to be by a `PUT` without parts, or by the end of an upload of parts.
+/// (Amazon S3 user guide, "Enforce conditional writes on Amazon S3 buckets".)
+fn written(call: &Call, object: &str) -> Need {
+    let parts = call.asked("uploads").is_some()
+        || (call.asked("uploadId").is_some() && call.method == Method::PUT);
+    let need = Need::new("s3:PutObject", object)
+        .with("s3:ObjectCreationOperation", vec![(!parts).to_string()]);
+    match call.header("if-none-match") {
+        Some(value) => need.with("s3:if-none-match", vec![value.to_owned()]),
+        None => need,
     }
 }
 
