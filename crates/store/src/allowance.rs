@@ -51,10 +51,15 @@ impl Allowance {
         i64::try_from(self.interval.as_micros()).unwrap_or(i64::MAX / 4).max(1)
     }
 
-    /// When the burst is full again if one is used now; or how long there is none.
-    fn use_one(self, full_at: i64, now: i64) -> Result<i64, Duration> {
-        let next = full_at.max(now).saturating_add(self.interval());
-        let latest = now.saturating_add(self.interval().saturating_mul(self.burst.max(1).into()));
+    /// How long `units` take to come back, in microseconds.
+    fn time_of(self, units: u32) -> i64 {
+        self.interval().saturating_mul(units.into())
+    }
+
+    /// When the burst is full again if so much is used now; or how long there is not so much.
+    fn take(self, units: u32, full_at: i64, now: i64) -> Result<i64, Duration> {
+        let next = full_at.max(now).saturating_add(self.time_of(units));
+        let latest = now.saturating_add(self.time_of(self.burst.max(1)));
         if next <= latest {
             return Ok(next);
         }
@@ -74,7 +79,48 @@ impl Table {
         allowance: Allowance,
         now: Timestamp,
     ) -> Result<Allowed, StoreError> {
-        self.use_allowance(name, allowance, now, false).await
+        self.allow_units(name, allowance, 1, now).await
+    }
+
+    /// Uses so many units of the allowance at once, if that much is left.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the table cannot be read or written.
+    pub async fn allow_units(
+        &self,
+        name: &str,
+        allowance: Allowance,
+        units: u32,
+        now: Timestamp,
+    ) -> Result<Allowed, StoreError> {
+        self.use_allowance(name, allowance, units, now, false).await
+    }
+
+    /// Gives units back that were allowed and not needed. Where others use the allowance at this very moment they may
+    /// be lost: they come back by themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the table cannot be read or written.
+    pub async fn give_back(
+        &self,
+        name: &str,
+        allowance: Allowance,
+        units: u32,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        for _ in 0..MAX_TRIES {
+            let found: Option<Used> = self.read(OPERATION, &keys::allowance(name)).await?;
+            let Some(before) = found else { break };
+            let full_at = before.full_at.saturating_sub(allowance.time_of(units));
+            let version = before.version;
+            let after = Used { full_at, version: version + 1, ..before };
+            if self.save_allowance(name, &after, Condition::version(version), now).await? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The same, and what is refused is counted, which the next that is allowed learns. A refusal writes one unit.
@@ -88,13 +134,14 @@ impl Table {
         allowance: Allowance,
         now: Timestamp,
     ) -> Result<Allowed, StoreError> {
-        self.use_allowance(name, allowance, now, true).await
+        self.use_allowance(name, allowance, 1, now, true).await
     }
 
     async fn use_allowance(
         &self,
         name: &str,
         allowance: Allowance,
+        units: u32,
         now: Timestamp,
         counts: bool,
     ) -> Result<Allowed, StoreError> {
@@ -102,7 +149,7 @@ impl Table {
             let found: Option<Used> = self.read(OPERATION, &keys::allowance(name)).await?;
             let before = found.clone().unwrap_or_default();
             let mut after = Used { version: before.version + 1, ..before };
-            let answer = match allowance.use_one(before.full_at, now.as_microsecond()) {
+            let answer = match allowance.take(units, before.full_at, now.as_microsecond()) {
                 Ok(full_at) => {
                     after.full_at = full_at;
                     after.passed_over = 0;
@@ -166,7 +213,7 @@ mod tests {
         // Ten times a second, for 10 s.
         for tenth in 1_000..1_100 {
             let now = tenth * SECOND / 10;
-            match allowance.use_one(full_at, now) {
+            match allowance.take(1, full_at, now) {
                 Ok(next) => {
                     full_at = next;
                     allowed.push(tenth - 1_000);
@@ -177,8 +224,9 @@ mod tests {
         assert_eq!(allowed, [0, 1, 2, 20, 40, 60, 80]);
         let late = 1_000 * SECOND;
         assert!(
-            (0..3).all(|_| allowance.use_one(full_at, late).map(|next| full_at = next).is_ok())
+            (0..3).all(|_| allowance.take(1, full_at, late).map(|next| full_at = next).is_ok())
         );
-        assert_eq!(allowance.use_one(full_at, late), Err(Duration::from_secs(2)));
+        assert_eq!(allowance.take(1, full_at, late), Err(Duration::from_secs(2)));
+        assert_eq!(allowance.take(3, full_at, late), Err(Duration::from_secs(6)));
     }
 }

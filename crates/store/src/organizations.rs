@@ -1,7 +1,7 @@
 //! Organizations and the tokens that open them.
 
 use crate::items::{Condition, delete, put, to_item};
-use crate::outcome::{Created, Deleted};
+use crate::outcome::{Created, Deleted, Saved};
 use crate::page::{Page, PageRequest, Partition};
 use crate::{StoreError, Table, audit, keys};
 use canyon_domain::attempt::SecretHash;
@@ -90,6 +90,29 @@ impl Table {
         id: &canyon_domain::ids::OrgId,
     ) -> Result<Option<Organization>, StoreError> {
         self.read("read organization", &keys::organization_name(id)).await
+    }
+
+    /// Changes the settings of an organization. Keys: the organization, the guard of its name, audit; on condition that
+    /// it is there. The last of several writers wins. 6 write units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] as every write.
+    pub async fn update_organization(
+        &self,
+        organization: &Organization,
+        record: &AuditRecord,
+    ) -> Result<Saved, StoreError> {
+        const OPERATION: &str = "update organization";
+        let key = keys::organization(organization.uuid);
+        let name = keys::organization_name(&organization.id);
+        let items = vec![
+            put(self, to_item(OPERATION, &name, organization)?, Condition::present()),
+            put(self, to_item(OPERATION, &key, organization)?, Condition::present()),
+            audit::record(self, organization.uuid, record)?,
+        ];
+        let done = self.transact(OPERATION, organization.id.as_str(), items).await?;
+        Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
     fn token_items(

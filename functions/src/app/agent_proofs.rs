@@ -43,6 +43,46 @@ pub(crate) enum Proof {
     Key(String),
 }
 
+/// A request to the path of an agent. Whether the organization of the path exists is for [`Self::caller`] to tell, after
+/// the body was judged: an earlier refusal would tell a stranger so.
+#[derive(Clone, Debug)]
+pub(crate) enum AgentRequest {
+    /// To an organization that exists.
+    Known(AgentCaller),
+    /// To one that does not, by a token that a key has signed.
+    Unknown(SignedRequest),
+}
+
+impl AgentRequest {
+    /// Who asks.
+    ///
+    /// # Errors
+    ///
+    /// 401 if there is no such organization, as for an agent that the organization does not know.
+    pub(crate) fn caller(&self) -> Result<&AgentCaller, ApiError> {
+        match self {
+            Self::Known(caller) => Ok(caller),
+            Self::Unknown(_) => Err(ApiError::unauthorized()),
+        }
+    }
+}
+
+/// What a token that a key has signed must be about.
+#[derive(Clone, Debug)]
+pub(crate) struct SignedRequest {
+    pub(crate) org_id: OrgId,
+    pub(crate) agent: AgentId,
+    pub(crate) at: Timestamp,
+    pub(crate) token: String,
+}
+
+impl SignedRequest {
+    /// The same refusals as for the agent of an organization that exists.
+    pub(super) fn check(&self, key: Option<AgentKey>) -> Result<(), ApiError> {
+        check_signed(&self.token, key, &self.agent, &self.org_id, self.at).map(drop)
+    }
+}
+
 impl AgentCaller {
     /// What the caller has proved to be, if it has: by the token's word, or by this key.
     pub(crate) fn identity(&self, key: Option<AgentKey>) -> Result<AgentIdentity, ApiError> {
@@ -52,10 +92,7 @@ impl AgentCaller {
             }
             Proof::Key(token) => token,
         };
-        let key = key.ok_or_else(ApiError::unauthorized)?;
-        let claims = KeyToken::parse(token).and_then(|token| key.verify::<KeyClaims>(&token).ok());
-        let claims = claims.ok_or_else(ApiError::unauthorized)?;
-        check_claims(&claims, self.agent.as_str(), &self.org_id, self.at.as_second())?;
+        let key = check_signed(token, key, &self.agent, &self.org_id, self.at)?;
         Ok(AgentIdentity::Key { public_key: key.to_pem() })
     }
 
@@ -71,6 +108,21 @@ impl AgentCaller {
             Proof::Key(_) => None,
         }
     }
+}
+
+/// The key, if it has signed the token, and the token is about this agent.
+fn check_signed(
+    token: &str,
+    key: Option<AgentKey>,
+    agent: &AgentId,
+    org_id: &OrgId,
+    at: Timestamp,
+) -> Result<AgentKey, ApiError> {
+    let key = key.ok_or_else(ApiError::unauthorized)?;
+    let claims = KeyToken::parse(token).and_then(|token| key.verify::<KeyClaims>(&token).ok());
+    let claims = claims.ok_or_else(ApiError::unauthorized)?;
+    check_claims(&claims, agent.as_str(), org_id, at.as_second())?;
+    Ok(key)
 }
 
 /// Only whoever has the key comes here, so it may be told what is wrong.
@@ -153,6 +205,11 @@ impl App {
         let Some(agent) = self.table.agent(caller.org, &caller.agent).await? else {
             return Err(unknown(caller));
         };
+        let is_by_key = matches!(caller.proof, Proof::Key(_));
+        if agent.adoption == Adoption::Pending && is_by_key {
+            // As if Canyon had never heard of it: see `App::answer_opening`.
+            return Err(ApiError::unauthorized());
+        }
         if caller.identity(key_of(&agent))? != agent.identity {
             return Err(another(&agent.id));
         }
@@ -161,9 +218,6 @@ impl App {
         }
         if agent.adoption == Adoption::Rejected {
             return Err(rejected(&agent.id));
-        }
-        if agent.adoption == Adoption::Pending {
-            return Err(pending(&agent.id));
         }
         Ok(agent)
     }
@@ -209,12 +263,6 @@ pub(crate) fn another(id: &AgentId) -> ApiError {
          or forget that one: canyon forget agent {id}"
     );
     ApiError::conflict(message).with_detail("code", "another_agent")
-}
-
-/// Nobody has said yet whether it may work.
-fn pending(id: &AgentId) -> ApiError {
-    let message = format!("agent `{id}` waits to be adopted: canyon adopt agent {id}");
-    ApiError::conflict(message).with_detail("code", "pending")
 }
 
 /// Somebody has refused it.

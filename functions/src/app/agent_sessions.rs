@@ -1,7 +1,8 @@
 //! An agent begins and ends a session.
 
 use super::App;
-use super::agent_proofs::{AgentCaller, another, key_of, key_replaced, rejected};
+use super::agent_proofs::{AgentCaller, AgentRequest, another, key_of, key_replaced, rejected};
+use super::new_agents::as_it_asks;
 use super::opening_refusals::{not_as_adopted, opened_before, other_runner, speaks_already};
 use crate::http::error::ApiError;
 use canyon_api::agent::{OLDEST_PROTOCOL, OpenSession, PROTOCOL, SessionOpened};
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 
 /// How often an opening is weighed again when the agent has changed meanwhile.
 const MAX_TRIES: u32 = 10;
-/// How long an agent waits that nobody has adopted yet, in milliseconds.
+/// After how many milliseconds an agent asks again that waits to be adopted.
 const PENDING_PAUSE: u64 = 5_000;
 
 /// What vouches for an agent that nobody has adopted.
@@ -44,6 +45,23 @@ impl Vouched {
 }
 
 impl App {
+    /// An agent asks for a session. An agent that nothing vouches for has one answer, 202, whether its request is noted, is
+    /// refused or is one too many, whether its name is another agent's, and whether there is such an organization. So a
+    /// stranger learns neither which organizations exist nor which agents they have.
+    pub(crate) async fn answer_opening(
+        &self,
+        request: &AgentRequest,
+        body: &OpenSession,
+    ) -> Result<SessionOpened, ApiError> {
+        match request {
+            AgentRequest::Known(caller) => self.open_session(caller, body).await,
+            AgentRequest::Unknown(signed) => {
+                signed.check(shown_key(body)?)?;
+                Ok(pending(body))
+            }
+        }
+    }
+
     /// An agent begins. If another session of it goes on, the first request in the new one supersedes that
     /// ([`Agent::confirm`]). The same process may repeat the opening, which counts once.
     pub(crate) async fn open_session(
@@ -51,27 +69,26 @@ impl App {
         caller: &AgentCaller,
         body: &OpenSession,
     ) -> Result<SessionOpened, ApiError> {
-        check_protocol(body.protocol)?;
-        if body.reserved && body.runner.is_none() {
-            return Err(ApiError::field("runner", "a reserved agent is for one runner; name it"));
-        }
-        let given = body.public_key.as_deref().map(AgentKey::from_pem).transpose();
-        let given = given.map_err(|error| ApiError::field("public_key", error.to_string()))?;
+        let given = shown_key(body)?;
         for _ in 0..MAX_TRIES {
             let found = self.table.agent(caller.org, &caller.agent).await?;
-            let key = given.or_else(|| found.as_ref().and_then(key_of));
+            let judged = found.as_ref().filter(|agent| agent.adoption != Adoption::Pending);
+            let key = given.or_else(|| judged.and_then(key_of));
             let now = self.now();
             let identity = caller.identity(key)?;
             let vouched = self.vouched(caller, body, key).await?;
+            let is_known = judged.is_some_and(|agent| agent.identity == identity);
+            if vouched.is_none() && !is_known {
+                self.note_request(caller, body, identity, found).await?;
+                return Ok(pending(body));
+            }
             let known = match found {
                 Some(agent) => self.recognize(caller, agent, identity, vouched.as_ref()).await?,
-                None => self.meet(caller, body, identity, vouched.as_ref(), now).await?,
+                None => self.meet(caller, body, identity, now).await?,
             };
             let Some(agent) = known else { continue };
-            match agent.adoption {
-                Adoption::Rejected => return Err(rejected(&agent.id)),
-                Adoption::Pending if vouched.is_none() => return Ok(pending(body)),
-                Adoption::Pending | Adoption::Adopted => {}
+            if agent.adoption == Adoption::Rejected {
+                return Err(rejected(&agent.id));
             }
             if body.standby && agent.live(now).is_some() {
                 return Err(speaks_already(&agent));
@@ -101,7 +118,8 @@ impl App {
             // Labels are whom a token is for: what an agent adds to them would make it one for others as well.
             let is_confined = !token_labels.is_empty();
             let labels = if is_confined { &token_labels } else { &body.labels }.clone();
-            let is_for_others = !is_confined || runner.is_some();
+            // A runner that the agent names itself confines nothing.
+            let is_for_others = !is_confined || principal.runner.is_some();
             let run_untagged_jobs =
                 if is_for_others { body.run_untagged_jobs } else { Some(false) };
             let token = scope;
@@ -120,7 +138,8 @@ impl App {
         }))
     }
 
-    /// The agent that has the name, if the caller is it. `None` if it made way for the caller, whom nobody knows yet.
+    /// The agent that has the name, if the caller is it. `None` if a stranger that had asked under the name made way for
+    /// the caller.
     async fn recognize(
         &self,
         caller: &AgentCaller,
@@ -173,45 +192,22 @@ impl App {
         Ok(token.is_none_or(|token| token.has_expired(self.now())))
     }
 
-    /// An agent of whom nobody has heard. `None` if somebody else was faster.
+    /// An agent that Canyon does not know, and that something vouches for. `None` if another request was faster.
     async fn meet(
         &self,
         caller: &AgentCaller,
         body: &OpenSession,
         identity: AgentIdentity,
-        vouched: Option<&Vouched>,
         now: Timestamp,
     ) -> Result<Option<Agent>, ApiError> {
-        let adoption = if vouched.is_some() { Adoption::Adopted } else { Adoption::Pending };
-        if adoption == Adoption::Pending {
-            self.make_room_for_pending(caller).await?;
-        }
         let agent = Agent {
-            id: caller.agent.clone(),
-            identity,
-            adoption,
-            labels: body.labels.clone(),
-            runner: body.runner.clone(),
-            run_untagged_jobs: body.run_untagged_jobs,
-            by_runner_key: vouched.is_some() && caller.principal().is_none(),
-            by_token: None,
-            settled_at: None,
-            disabled: false,
-            reserved: body.reserved,
-            adopted_by: None,
-            created_at: now,
-            asked_from: vouched.is_none().then(|| caller.asks_from()),
-            sessions: 0,
-            numbers_drawn: 0,
-            candidates: Vec::new(),
-            session: None,
-            version: 1,
+            adoption: Adoption::Adopted,
+            by_runner_key: caller.principal().is_none(),
+            asked_from: None,
+            ..as_it_asks(caller, body, identity, now)
         };
-        let record = match vouched {
-            Some(_) => Some(self.record_of_agent(caller, "agent.join")),
-            None => self.record_of_stranger(caller.org, "agent.ask", &agent.id, "agent").await?,
-        };
-        let created = self.table.create_agent(caller.org, &agent, record.as_ref()).await?;
+        let record = self.record_of_agent(caller, "agent.join");
+        let created = self.table.create_agent(caller.org, &agent, Some(&record)).await?;
         Ok((created == Created::Yes).then_some(agent))
     }
 
@@ -305,6 +301,16 @@ impl App {
     }
 }
 
+/// The key that an opening shows, once everything is judged that the body alone decides.
+fn shown_key(body: &OpenSession) -> Result<Option<AgentKey>, ApiError> {
+    check_protocol(body.protocol)?;
+    if body.reserved && body.runner.is_none() {
+        return Err(ApiError::field("runner", "a reserved agent is for one runner; name it"));
+    }
+    let key = body.public_key.as_deref().map(AgentKey::from_pem).transpose();
+    key.map_err(|error| ApiError::field("public_key", error.to_string()))
+}
+
 fn check_protocol(spoken: u32) -> Result<(), ApiError> {
     if spoken >= OLDEST_PROTOCOL {
         return Ok(());
@@ -365,8 +371,10 @@ fn warnings(agent: &Agent, body: &OpenSession, vouched: Option<&Vouched>) -> Vec
         let contradicts =
             |(name, value): (&String, &String)| vouched.labels.get(name) != Some(value);
         let labels = body.labels.iter().any(contradicts);
-        let untagged =
-            body.run_untagged_jobs.is_some() && vouched.run_untagged_jobs != body.run_untagged_jobs;
+        // An agent that names its own runner takes the jobs of that, unless it says otherwise.
+        let wanted = body.run_untagged_jobs.or(body.runner.is_some().then_some(true));
+        let given = vouched.run_untagged_jobs.unwrap_or(vouched.runner.is_some());
+        let untagged = wanted.is_some_and(|wanted| wanted != given);
         let way = "canyon create token --role agent makes another token";
         ([labels, untagged], format!("what its token says, which counts: {way}"))
     } else {

@@ -1,17 +1,20 @@
 //! Agents that ask to be adopted. Anyone who can reach Canyon may ask, with any key, so this is limited: for each
-//! network address, for each organization, and in what the audit list says of it.
+//! network address, for each organization, and in what the audit list says of it. An organization may refuse all of
+//! it ([`AgentRequests::Refused`]). Whatever becomes of the request, the answer is the same.
 //!
 //! An agent that Canyon knows, or that a token or a runner's key vouches for, is never limited by this.
 
 use super::App;
 use super::agent_proofs::AgentCaller;
 use crate::http::error::ApiError;
-use canyon_domain::agent::{Adoption, Agent};
+use canyon_api::agent::OpenSession;
+use canyon_domain::agent::{Adoption, Agent, AgentIdentity};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{AgentId, OrgUuid, PrincipalId};
+use canyon_domain::inventory::AgentRequests;
 use canyon_store::StoreError;
 use canyon_store::allowance::{Allowance, Allowed};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use uuid::Uuid;
@@ -28,25 +31,59 @@ const OF_AN_ORGANIZATION: Allowance = Allowance { burst: 30, interval: Duration:
 const RECORDS: Allowance = Allowance { burst: 20, interval: Duration::from_mins(1) };
 
 impl App {
-    /// Checks that another agent may wait to be adopted, and makes room for it.
-    ///
-    /// # Errors
-    ///
-    /// 429 if too many have asked, with the seconds after which this one may ask again: a few at most.
-    pub(super) async fn make_room_for_pending(&self, caller: &AgentCaller) -> Result<(), ApiError> {
+    /// Notes that an agent asks which nothing vouches for, unless the organization refuses that, its name is another
+    /// agent's, or too many ask. The caller is told nothing of all this.
+    pub(super) async fn note_request(
+        &self,
+        caller: &AgentCaller,
+        body: &OpenSession,
+        identity: AgentIdentity,
+        found: Option<Agent>,
+    ) -> Result<(), ApiError> {
+        let organization = self.table.organization(caller.org).await?;
+        let allows = organization.is_some_and(|of| of.agent_requests == AgentRequests::Allowed);
+        match found {
+            // One that asked just before the organization began to refuse.
+            Some(agent) if !allows && agent.adoption == Adoption::Pending => {
+                self.forget_pending_agent(caller.org, &agent).await
+            }
+            None if allows && self.makes_room_for_pending(caller).await? => {
+                let agent = as_it_asks(caller, body, identity, self.now());
+                let (org, id) = (caller.org, &agent.id);
+                let record = self.record_of_stranger(org, "agent.ask", id, "agent").await?;
+                // If another request was faster, the next one of this agent finds the name taken.
+                self.table.create_agent(org, &agent, record.as_ref()).await?;
+                Ok(())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Forgets all agents that wait to be adopted.
+    pub(super) async fn forget_pending_agents(&self, org: OrgUuid) -> Result<(), ApiError> {
+        let agents = self.table.all_agents(org).await?;
+        for agent in agents.iter().filter(|agent| agent.adoption == Adoption::Pending) {
+            self.forget_pending_agent(org, agent).await?;
+        }
+        Ok(())
+    }
+
+    async fn forget_pending_agent(&self, org: OrgUuid, agent: &Agent) -> Result<(), ApiError> {
+        let record = self.record_of_stranger(org, "agent.forget", &agent.id, "canyon").await?;
+        self.forget_as_read(org, agent, record.as_ref()).await
+    }
+
+    /// Whether another agent may wait to be adopted. If so, there is room for it then.
+    async fn makes_room_for_pending(&self, caller: &AgentCaller) -> Result<bool, ApiError> {
         let (org, source) = (caller.org, caller.asks_from());
         let limits = [
-            (format!("agents#{org}#{source}"), OF_A_SOURCE, "from your network"),
-            (format!("agents#{org}"), OF_AN_ORGANIZATION, "of this organization"),
+            (format!("agents#{org}#{source}"), OF_A_SOURCE),
+            (format!("agents#{org}"), OF_AN_ORGANIZATION),
         ];
-        for (name, allowance, whose) in limits {
+        for (name, allowance) in limits {
             let allowed = self.table.allow(&name, allowance, self.now()).await?;
-            if let Allowed::After(pause) = allowed {
-                let message = format!(
-                    "too many new agents {whose} ask to be adopted; ask again in a few seconds, or give the agent a \
-                     token: canyon create token --role agent"
-                );
-                return Err(ApiError::too_many(message, pause));
+            if let Allowed::After(_) = allowed {
+                return Ok(false);
             }
         }
         let mut pending = self.table.all_agents(org).await?;
@@ -59,10 +96,9 @@ impl App {
         while pending.len() >= MAX_PENDING {
             let Some(place) = next_to_forget(&pending) else { break };
             let agent = pending.swap_remove(place);
-            let record = self.record_of_stranger(org, "agent.forget", &agent.id, "canyon").await?;
-            self.forget_as_read(org, &agent, record.as_ref()).await?;
+            self.forget_pending_agent(org, &agent).await?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The record of what becomes of an agent that nothing vouches for; `None` if there were too many of late. The next
@@ -83,6 +119,36 @@ impl App {
             record.details.push(more);
         }
         Ok(Some(record))
+    }
+}
+
+/// The agent that a request describes, pending.
+pub(super) fn as_it_asks(
+    caller: &AgentCaller,
+    body: &OpenSession,
+    identity: AgentIdentity,
+    now: Timestamp,
+) -> Agent {
+    Agent {
+        id: caller.agent.clone(),
+        identity,
+        adoption: Adoption::Pending,
+        labels: body.labels.clone(),
+        runner: body.runner.clone(),
+        run_untagged_jobs: body.run_untagged_jobs,
+        by_runner_key: false,
+        by_token: None,
+        settled_at: None,
+        disabled: false,
+        reserved: body.reserved,
+        adopted_by: None,
+        created_at: now,
+        asked_from: Some(caller.asks_from()),
+        sessions: 0,
+        numbers_drawn: 0,
+        candidates: Vec::new(),
+        session: None,
+        version: 1,
     }
 }
 

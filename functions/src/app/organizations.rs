@@ -1,14 +1,15 @@
-//! Making organizations.
+//! Making organizations, and their settings.
 
 use super::App;
 use crate::http::error::ApiError;
+use canyon_api::organization::OrganizationUpdateBody;
 use canyon_domain::ids::{OrgId, OrgUuid, PrincipalId};
-use canyon_domain::inventory::Organization;
+use canyon_domain::inventory::{AgentRequests, Organization};
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::seam::Entropy;
 use canyon_identity::bearer;
 use canyon_store::organizations::TokenRecord;
-use canyon_store::outcome::Created;
+use canyon_store::outcome::{Created, Saved};
 use secrecy::{ExposeSecret, SecretString};
 
 /// How often another name is drawn when one is taken: of a billion names that happens hardly once.
@@ -37,12 +38,8 @@ impl App {
     ) -> Result<(Organization, SecretString), ApiError> {
         for _ in 0..MAX_TRIES {
             let now = self.now();
-            let organization = Organization {
-                id: name(self.entropy.as_ref())?,
-                uuid: OrgUuid(self.entropy.id(now)),
-                created_at: now,
-                created_by: by.id,
-            };
+            let (id, uuid) = (name(self.entropy.as_ref())?, OrgUuid(self.entropy.id(now)));
+            let organization = Organization::new(id, uuid, now, by.id);
             let (token, secret) = self.first_token(&organization);
             let record = self.record(
                 by,
@@ -55,6 +52,32 @@ impl App {
             }
         }
         Err(ApiError::conflict("no free name was found; try again"))
+    }
+
+    /// Changes the settings of the caller's organization. If it refuses requests of agents from now on, those that wait
+    /// are forgotten, so that none of them is adopted by mistake later.
+    pub(crate) async fn update_organization(
+        &self,
+        by: &Principal,
+        body: &OrganizationUpdateBody,
+    ) -> Result<Organization, ApiError> {
+        let found = self.table.organization(by.org).await?;
+        let mut organization =
+            found.ok_or_else(|| ApiError::not_found("organization", &by.org_id))?;
+        let Some(wanted) = body.agent_requests else { return Ok(organization) };
+        if organization.agent_requests != wanted {
+            organization.agent_requests = wanted;
+            let subject = format!("organizations/{}", organization.id);
+            let mut record = self.record(by, "organization.update", subject);
+            record.details.push(format!("agent_requests: {}", wanted.as_str()));
+            if self.table.update_organization(&organization, &record).await? == Saved::Lost {
+                return Err(ApiError::not_found("organization", &by.org_id));
+            }
+        }
+        if wanted == AgentRequests::Refused {
+            self.forget_pending_agents(by.org).await?;
+        }
+        Ok(organization)
     }
 
     fn first_token(&self, organization: &Organization) -> (TokenRecord, SecretString) {

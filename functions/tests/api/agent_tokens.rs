@@ -204,8 +204,34 @@ async fn an_agent_is_no_more_than_the_labels_of_its_token_say() {
 }
 
 #[tokio::test]
+async fn a_runner_that_an_agent_names_itself_gives_it_no_jobs_beyond_the_labels_of_its_token() {
+    let api = far_away().await;
+    let labelled = json!({ "labels": { "team": "blue" } });
+    let bound = json!({ "labels": { "team": "blue" }, "runner_id": "far" });
+    let mut body = opening("a");
+    body["run_untagged_jobs"] = json!(true);
+    let (_, job) = order(&api).await;
+    let poll = json!({ "running": 0, "wait_seconds": 0 });
+    for (name, token, may) in [("berlin", labelled, false), ("boston", bound, true)] {
+        let token = Token::new(&api, token).await.secret;
+        let opened = say(&api, &token, &format!("{name}/sessions"), body.clone()).await;
+        assert_eq!(opened.0, 201, "{}", opened.1);
+        let warned = opened.1["warnings"].to_string().contains("`run_untagged_jobs`");
+        assert_eq!(warned, !may, "{}", opened.1);
+        let seen = view(&api, name).await;
+        assert_eq!((&seen["runner_id"], &seen["run_untagged_jobs"]), (&json!("far"), &json!(may)));
+        let path = format!("{name}/sessions/1/poll");
+        let offers = say(&api, &token, &path, poll.clone()).await.1["offers"].clone();
+        assert_eq!(offers, if may { json!([job]) } else { Value::Null }, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn where_no_runner_bounds_a_token_its_labels_say_as_which_agents_it_goes_on() {
     let api = far_away().await;
+    let agents = json!({ "labels": { "team": "blue" } });
+    let configuration = json!({ "type": "docker-agent", "agents": agents });
+    api.patch("/runners/far", json!({ "runner_configuration": configuration })).await;
     let of = async |team: &str| Token::new(&api, json!({ "labels": { "team": team } })).await;
     let (former, others, new) = (of("blue").await, of("red").await, of("blue").await);
     let key = former.works(&api).await;

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use canyon_domain::agent_job::{AgentJob, JobOrder, Wish};
 use canyon_domain::ids::RunnerUuid;
-use canyon_domain::runner::RunnerType;
+use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_domain::seam::Clock as _;
 use canyon_identity::agent_key::AgentKey;
 use reqwest::Method;
@@ -80,6 +80,9 @@ pub(crate) async fn order_next(api: &Api, id: &str) -> (String, Value) {
     let org = api.ours.uuid;
     let runner = api.app.table.runner(org, &deployment.runner).await.unwrap().unwrap();
     assert_eq!(runner.id.as_str(), "far");
+    let definition: Value = serde_json::from_str(&runner.definition).unwrap();
+    let parsed = RunnerDefinition::parse_stored(definition.clone()).unwrap();
+    let settings = parsed.configuration.agent_settings();
     let job = AgentJob {
         deployment: deployment.id,
         attempt: attempt.number,
@@ -89,12 +92,12 @@ pub(crate) async fn order_next(api: &Api, id: &str) -> (String, Value) {
             org_id: api.ours.id.parse().unwrap(),
             runner_id: runner.id,
             kind: RunnerType::DockerAgent,
-            definition: serde_json::from_str(&runner.definition).unwrap(),
+            definition,
             project: deployment.project.clone(),
             env: deployment.env.clone(),
             launched_at: attempt.launched_at,
         },
-        target: None,
+        target: settings.and_then(|settings| settings.agents.clone()),
         only: None,
         priority: 0,
         offer: None,

@@ -151,7 +151,7 @@ async fn a_key_alone_makes_an_agent_that_waits_and_an_admin_makes_it_work() {
     );
     let poll = json!({ "running": 0, "wait_seconds": 0 });
     let early = say(&api, &key.token(&api, "berlin"), "berlin/sessions/0/poll", poll).await;
-    assert_eq!(early.0, 409);
+    assert_eq!(early.0, 401, "as if Canyon had never heard of it");
 
     let adopt = "/agents/berlin/actions/adopt";
     assert_eq!(api.call_as(&api.ours.deployer, Method::POST, adopt, None).await.0, 403);
@@ -173,7 +173,10 @@ async fn a_key_alone_makes_an_agent_that_waits_and_an_admin_makes_it_work() {
     let mut stolen = opening("t");
     stolen["public_key"] = json!(thief.pem());
     let token = thief.token(&api, "berlin");
-    assert_eq!(code(&say(&api, &token, "berlin/sessions", stolen).await), (409, "another_agent"));
+    let before = view(&api, "berlin").await;
+    let answer = say(&api, &token, "berlin/sessions", stolen).await;
+    assert_eq!((answer.0, &answer.1["state"]), (202, &json!("pending")), "it learns nothing");
+    assert_eq!(view(&api, "berlin").await, before);
 
     api.act("/agents/berlin/actions/reject").await;
     assert_eq!(code(&ask(&body).await), (403, "rejected"));

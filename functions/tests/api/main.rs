@@ -23,6 +23,7 @@ mod claims;
 mod concurrency_limits;
 mod deploy_requests;
 mod deployments;
+mod enrolment;
 mod environments;
 mod event_sources;
 mod harness;

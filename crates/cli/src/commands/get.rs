@@ -72,6 +72,9 @@ enum What {
         /// Its id
         id: String,
     },
+    /// The organization of the settings
+    #[command(visible_alias = "organizations")]
+    Organization,
     /// A deployment
     #[command(visible_alias = "deployments")]
     Deployment {
@@ -95,6 +98,7 @@ pub(crate) async fn run(
         What::RunnerProfile { id } => Resource::new(Kind::RunnerProfile, id),
         What::ServiceAccount { id } => Resource::new(Kind::ServiceAccount, id),
         What::Agent { id } => Resource::new(Kind::Agent, id),
+        What::Organization => Resource::new(Kind::Organization, client.org().to_owned()),
         What::Deployment { id } => {
             output.thing(&json(&client.deployment(&id).await?)?)?;
             return Ok(Exit::Ok);

@@ -86,6 +86,12 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
+    /// The organization: `agent_requests` (`allowed` or `refused`)
+    #[command(visible_alias = "organizations")]
+    Organization {
+        #[command(flatten)]
+        body: BodyArguments,
+    },
     /// A service account; its `trust_policies` replace the stored ones, and its tokens end
     #[command(visible_alias = "service-accounts")]
     ServiceAccount {
@@ -113,6 +119,9 @@ pub(crate) async fn run(
         What::EventSource { id, body } => (Resource::new(Kind::EventSource, id), body),
         What::RunnerProfile { id, body } => (Resource::new(Kind::RunnerProfile, id), body),
         What::Agent { id, body } => (Resource::new(Kind::Agent, id), body),
+        What::Organization { body } => {
+            (Resource::new(Kind::Organization, client.org().to_owned()), body)
+        }
         What::ServiceAccount { id, body } => (Resource::new(Kind::ServiceAccount, id), body),
         What::RunnerRule { id, .. } => {
             return Err(CliError::usage_with_hint(

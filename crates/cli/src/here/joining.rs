@@ -66,8 +66,7 @@ impl Here {
         let http = line::http_client(settings.authorities.as_ref()).map_err(CliError::usage)?;
         let (sign_in, clock) = (self.sign_in(&key), Arc::default());
         let line = Line::new(http.clone(), client.url(), &self.org, &self.name, sign_in, clock);
-        self.ask(&line, &*kind).await?;
-        client.adopt_key(self.name.as_str(), &key.public().fingerprint()).await?;
+        self.be_adopted(&line, &*kind, client, &key.public().fingerprint()).await?;
         let work = canyon_agent::run_as(settings, kind, self.sign_in(&key), http, Stop::of(stops));
         agent.work = Some(tokio::spawn(work));
         agent.until_it_works(client).await
@@ -77,8 +76,37 @@ impl Here {
         SignIn::Key { key: key.clone(), agent: self.name.clone(), org: self.org.clone() }
     }
 
+    /// Asks until Canyon has a record of the request, and adopts that. Canyon does not tell an agent whether it has: too
+    /// many may ask at the moment, or the organization may refuse all.
+    async fn be_adopted(
+        &self,
+        line: &Line,
+        kind: &dyn Kind,
+        client: &Client,
+        fingerprint: &str,
+    ) -> Result<(), CliError> {
+        let deadline = Instant::now() + JOINING;
+        loop {
+            self.ask(line, kind, deadline).await?;
+            match client.adopt_key(self.name.as_str(), fingerprint).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.status() == Some(404) => {
+                    let organization = client.get(&[]).await?;
+                    if organization["agent_requests"] == "refused" {
+                        return Err(refused(client.org()));
+                    }
+                    if Instant::now() > deadline {
+                        return Err(error.into());
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
     /// Shows the key, so that it can be adopted.
-    async fn ask(&self, line: &Line, kind: &dyn Kind) -> Result<(), CliError> {
+    async fn ask(&self, line: &Line, kind: &dyn Kind, deadline: Instant) -> Result<(), CliError> {
         let failed = |reason: String| CliError::usage(format!("cannot become an agent: {reason}"));
         let body = OpenSession {
             instance: Uuid::new_v4().to_string(),
@@ -95,7 +123,6 @@ impl Here {
             public_key: line.public_key(),
             found: Vec::new(),
         };
-        let deadline = Instant::now() + JOINING;
         loop {
             match line.open(&body).await {
                 Ok(_) => return Ok(()),
@@ -132,6 +159,15 @@ impl Here {
             warnings: Vec::new(),
         }
     }
+}
+
+fn refused(org: &str) -> CliError {
+    CliError::usage_with_hint(
+        format!(
+            "organization `{org}` refuses agents that ask to be adopted, and --local makes this machine one"
+        ),
+        "an admin may allow that: canyon update organization --set=agent_requests=allowed",
+    )
 }
 
 /// What the job's providers may use: here there are no others than the caller's.

@@ -10,6 +10,7 @@ const ALLOWANCE: Allowance = Allowance { burst: 2, interval: Duration::from_secs
 on_each_table!(
     what_is_refused_uses_nothing_up_and_is_counted_only_where_that_is_asked,
     of_many_at_once_no_more_than_the_burst_are_allowed,
+    what_was_allowed_and_not_needed_is_there_for_the_next,
 );
 
 async fn what_is_refused_uses_nothing_up_and_is_counted_only_where_that_is_asked(table: Table) {
@@ -26,6 +27,23 @@ async fn what_is_refused_uses_nothing_up_and_is_counted_only_where_that_is_asked
     }
     assert_eq!((allow(10).await, count(10).await), (yes(0), yes(9)));
     assert_eq!(count(20).await, yes(0), "they were told");
+}
+
+async fn what_was_allowed_and_not_needed_is_there_for_the_next(table: Table) {
+    let hundred = Allowance { burst: 100, interval: Duration::from_secs(1) };
+    let ask = async |units| table.allow_units("c", hundred, units, at(0)).await.unwrap();
+    assert_eq!(ask(101).await, Allowed::After(Duration::from_secs(1)), "there is never so much");
+    assert_eq!(ask(60).await, Allowed::Yes { passed_over: 0 });
+    assert_eq!(ask(60).await, Allowed::After(Duration::from_secs(20)));
+    table.give_back("c", hundred, 20, at(0)).await.unwrap();
+    assert_eq!(ask(60).await, Allowed::Yes { passed_over: 0 });
+    table.give_back("c", hundred, 500, at(0)).await.unwrap();
+    assert_eq!(
+        ask(101).await,
+        Allowed::After(Duration::from_secs(1)),
+        "nor when much is given back"
+    );
+    table.give_back("unknown", hundred, 1, at(0)).await.unwrap();
 }
 
 async fn of_many_at_once_no_more_than_the_burst_are_allowed(table: Table) {

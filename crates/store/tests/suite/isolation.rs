@@ -55,8 +55,7 @@ fn twin() -> Twin {
 async fn fill(table: &Table, number: u128, twin: &Twin) -> World {
     let org = OrgUuid(Uuid::from_u128(number));
     let name = ["acme", "acme-2"][number as usize % 2];
-    let founded =
-        Organization { id: id(name), uuid: org, created_at: at(0), created_by: somebody() };
+    let founded = Organization::new(id(name), org, at(0), somebody());
     // The ids of tokens are the same too; their secrets are what tells the organizations apart.
     let token = token(org, 1, name);
     let made = table.create_organization(&founded, &token, &record()).await.unwrap();
@@ -118,52 +117,52 @@ async fn what_one_organization_has_another_does_not_find(table: Table) {
     let twin = twin();
     let theirs = fill(&table, 2, &twin).await;
     let before = everything(&table).await;
-    let nobody = OrgUuid(Uuid::from_u128(3));
+    let outsider = OrgUuid(Uuid::from_u128(3));
     let (shop, dev, testing, laptop) = (id("shop"), id("dev"), id("testing"), id("laptop"));
     let found = [
-        table.organization(nobody).await.unwrap().is_some(),
-        table.project(nobody, &shop).await.unwrap().is_some(),
-        table.env_type(nobody, &testing).await.unwrap().is_some(),
-        table.runner(nobody, &laptop).await.unwrap().is_some(),
-        table.rule(nobody, twin.rule.id).await.unwrap().is_some(),
-        table.environment(nobody, &shop, &dev).await.unwrap().is_some(),
-        table.deployment(nobody, twin.deployment.id).await.unwrap().is_some(),
-        table.bundle(nobody, twin.deployment.id).await.unwrap().is_some(),
-        table.idempotency(nobody, somebody(), "same").await.unwrap().is_some(),
+        table.organization(outsider).await.unwrap().is_some(),
+        table.project(outsider, &shop).await.unwrap().is_some(),
+        table.env_type(outsider, &testing).await.unwrap().is_some(),
+        table.runner(outsider, &laptop).await.unwrap().is_some(),
+        table.rule(outsider, twin.rule.id).await.unwrap().is_some(),
+        table.environment(outsider, &shop, &dev).await.unwrap().is_some(),
+        table.deployment(outsider, twin.deployment.id).await.unwrap().is_some(),
+        table.bundle(outsider, twin.deployment.id).await.unwrap().is_some(),
+        table.idempotency(outsider, somebody(), "same").await.unwrap().is_some(),
     ];
     assert_eq!(found, [false; 9]);
     let (by_env, filter) = (DeploymentFilter::Environment(twin.dev.uuid), RuleFilter::default());
     let all = first(100);
     let listed = [
-        table.tokens(nobody, &all).await.unwrap().items.len(),
-        table.projects(nobody, &all, |_| true).await.unwrap().items.len(),
-        table.env_types(nobody, &all).await.unwrap().items.len(),
-        table.runners(nobody, None, &all).await.unwrap().items.len(),
-        table.rules(nobody, &filter, &all).await.unwrap().items.len(),
-        table.environments(nobody, None, &all, |_| true).await.unwrap().items.len(),
-        table.environments(nobody, Some(&shop), &all, |_| true).await.unwrap().items.len(),
-        table.deployments(nobody, &DeploymentFilter::All, &all).await.unwrap().items.len(),
-        table.deployments(nobody, &by_env, &all).await.unwrap().items.len(),
-        table.audit_records(nobody, at(0), at(9), &all).await.unwrap().items.len(),
+        table.tokens(outsider, &all).await.unwrap().items.len(),
+        table.projects(outsider, &all, |_| true).await.unwrap().items.len(),
+        table.env_types(outsider, &all).await.unwrap().items.len(),
+        table.runners(outsider, None, &all).await.unwrap().items.len(),
+        table.rules(outsider, &filter, &all).await.unwrap().items.len(),
+        table.environments(outsider, None, &all, |_| true).await.unwrap().items.len(),
+        table.environments(outsider, Some(&shop), &all, |_| true).await.unwrap().items.len(),
+        table.deployments(outsider, &DeploymentFilter::All, &all).await.unwrap().items.len(),
+        table.deployments(outsider, &by_env, &all).await.unwrap().items.len(),
+        table.audit_records(outsider, at(0), at(9), &all).await.unwrap().items.len(),
     ];
     assert_eq!(listed, [0; 10]);
 
     let (mut env, mut step) = (theirs.env("dev").await, twin.deployment.clone());
-    let deleted = table.delete_environment(nobody, &env, &record()).await.unwrap();
+    let deleted = table.delete_environment(outsider, &env, &record()).await.unwrap();
     env.version += 1;
     step.version += 1;
     let saved = [
-        table.save_environment(nobody, &env, &record()).await.unwrap(),
-        table.save_deployment(nobody, &step, Wake::Nobody).await.unwrap(),
-        table.end_deployment(nobody, &step, at(3), None).await.unwrap(),
+        table.save_environment(outsider, &env, &record()).await.unwrap(),
+        table.save_deployment(outsider, &step, Wake::Nobody).await.unwrap(),
+        table.end_deployment(outsider, &step, at(3), None).await.unwrap(),
     ];
     assert_eq!((deleted, saved), (Deleted::No, [Saved::Lost; 3]));
     let accepted =
-        table.accept_deployment(nobody, &twin.deployment, &bundle(), &env, None, &record()).await;
+        table.accept_deployment(outsider, &twin.deployment, &bundle(), &env, None, &record()).await;
     assert_eq!(accepted.unwrap(), Accepted::Lost);
-    assert_eq!(table.delete_project(nobody, &shop, &record()).await.unwrap(), Deleted::No);
+    assert_eq!(table.delete_project(outsider, &shop, &record()).await.unwrap(), Deleted::No);
     assert_eq!(
-        table.delete_token(nobody, Uuid::from_u128(1), &record()).await.unwrap(),
+        table.delete_token(outsider, Uuid::from_u128(1), &record()).await.unwrap(),
         Deleted::No
     );
     assert_eq!(everything(&table).await, before);

@@ -2,12 +2,12 @@
 
 use crate::world::{at, count, everything, hash, id, race, record, somebody};
 use canyon_domain::ids::{OrgUuid, PrincipalId};
-use canyon_domain::inventory::Organization;
+use canyon_domain::inventory::{AgentRequests, Organization};
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::scoped_role::ScopedRole;
 use canyon_store::Table;
 use canyon_store::organizations::TokenRecord;
-use canyon_store::outcome::{Created, Deleted};
+use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::PageRequest;
 use uuid::Uuid;
 
@@ -15,13 +15,14 @@ on_each_table!(
     of_16_founders_of_one_name_one_wins_and_the_others_leave_nothing,
     a_secret_opens_its_token_until_one_of_16_revokers_revokes_it,
     a_secret_is_given_once,
+    the_settings_of_an_organization_are_the_same_by_its_name_and_by_its_uuid,
 );
 
 const ALL: PageRequest = PageRequest { limit: 100, after: None };
 
 fn organization(uuid: u128) -> Organization {
     let uuid = OrgUuid(Uuid::from_u128(uuid));
-    Organization { id: id("acme"), uuid, created_at: at(0), created_by: somebody() }
+    Organization::new(id("acme"), uuid, at(0), somebody())
 }
 
 pub(crate) fn token(org: OrgUuid, number: u128, secret: &str) -> TokenRecord {
@@ -92,4 +93,16 @@ async fn a_secret_is_given_once(table: Table) {
     let again = token(acme.uuid, 2, "same");
     assert_eq!(table.create_token(&again, &record()).await.unwrap(), Created::Exists);
     assert_eq!(everything(&table).await, before);
+}
+
+async fn the_settings_of_an_organization_are_the_same_by_its_name_and_by_its_uuid(table: Table) {
+    let acme = organization(1);
+    let refusing = Organization { agent_requests: AgentRequests::Refused, ..acme.clone() };
+    assert_eq!(table.update_organization(&refusing, &record()).await.unwrap(), Saved::Lost);
+    assert_eq!(everything(&table).await.len(), 0, "a change makes no organization");
+    table.create_organization(&acme, &token(acme.uuid, 1, "first"), &record()).await.unwrap();
+    assert_eq!(table.update_organization(&refusing, &record()).await.unwrap(), Saved::Yes);
+    assert_eq!(table.organization(acme.uuid).await.unwrap(), Some(refusing.clone()));
+    assert_eq!(table.organization_named(&acme.id).await.unwrap(), Some(refusing));
+    assert_eq!(everything(&table).await.len(), 6, "one record more");
 }
