@@ -26,6 +26,8 @@ pub struct Changes {
     watched: Watched,
     /// Every write of a deployment is told by name.
     tells_deployments: bool,
+    /// Other processes hold waiting requests too, each of which keeps one of them busy.
+    shares_waits: bool,
     waits: Waits,
 }
 
@@ -61,6 +63,7 @@ impl Changes {
             ends: None,
             watched: Watched::default(),
             tells_deployments: false,
+            shares_waits: false,
             waits: Waits::new(MOST_WAITS),
         }
     }
@@ -76,6 +79,16 @@ impl Changes {
     #[must_use]
     pub fn telling_deployments(self) -> Self {
         Self { tells_deployments: true, ..self }
+    }
+
+    /// The same where each request that waits keeps a whole function busy, so that waiting is counted in the table.
+    #[must_use]
+    pub fn sharing_waits(self) -> Self {
+        Self { shares_waits: true, ..self }
+    }
+
+    pub(crate) fn shares_waits(&self) -> bool {
+        self.shares_waits
     }
 
     /// The same with at most so many requests that wait at once, half of them of one caller. Others are answered early.

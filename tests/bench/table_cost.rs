@@ -256,7 +256,7 @@ async fn organization(table: &Table) -> Result<(OrgUuid, SecretString), Error> {
         runner: None,
         operator: true,
     };
-    let organization = Organization { id, uuid, created_at: now, created_by: principal.id };
+    let organization = Organization::new(id, uuid, now, principal.id);
     let token = bearer::api_token(&System);
     let record = TokenRecord {
         hash: bearer::hash(token.expose_secret()),

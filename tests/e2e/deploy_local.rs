@@ -300,3 +300,25 @@ async fn adopt(site: &Site, name: &str) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_organization_that_adopts_no_agents_is_named_with_the_setting_that_allows_it() {
+    let site = far(json!({ "type": "local", "agents": { "ids": ["elsewhere"] } })).await;
+    let set = |word: &str| {
+        let setting = format!("--set=agent_requests={word}");
+        site.server.canyon(&["update", "organization", &setting]).done();
+    };
+    set("refused");
+    let shown = site.server.canyon(&["get", "organization"]);
+    assert!(shown.done().contains("agent_requests  refused"), "{shown:?}");
+    let module = module(&site, "module", THIRTY);
+    let path = programs::search_path(None).into_string().unwrap();
+    let arguments = ["deploy", PROJECT, ENV, "--local", "--module", &module];
+    let refused = site.server.canyon_with(&arguments, "", &[("PATH", &path)]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("--set=agent_requests=allowed"), "{}", refused.stderr);
+    assert_eq!(site.client.list(&["deployments"], &[]).await.unwrap(), Vec::<Value>::new());
+    set("allowed");
+    site.server.canyon_with(&arguments, "", &[("PATH", &path)]).done();
+    nothing_is_left(&site).await;
+}

@@ -20,6 +20,7 @@ mod confirming;
 mod connections;
 mod deploy_local;
 mod doctor;
+mod drift;
 mod duplicates;
 mod harness;
 mod hostile_network;

@@ -5,12 +5,13 @@ use crate::harness::module::inline;
 use crate::harness::programs;
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, Site};
-use crate::kept_state::{deploying, things};
+use crate::kept_state::{assert_wrong_state, deploying, things};
 use crate::lost_reports::arm;
 use canyon_api::deployment::DeploymentCreateBody;
 use canyon_domain::failure::FailureClass;
 use serde_json::json;
 use std::fs;
+use std::path::Path;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nothing_is_left_to_move_another_state_at_the_new_place_is_no_ones() {
@@ -63,8 +64,10 @@ async fn an_old_copy_of_a_state_stands_in_the_way_by_name_and_a_lost_place_has_a
     assert_eq!(counts(&site.run(&deploying(2, 1)).await), (0, 0, 0));
     assert_succeeded(&site.run(&destruction(ENV)).await);
     site.keep_in(&old, false).await.unwrap();
-    let (class, message) = failure(&site.run(&deploying(2, 1)).await);
-    assert!(class == FailureClass::Config && message.contains("Remove that copy"), "{message}");
+    for body in [deploying(2, 1), accepting()] {
+        let (class, message) = failure(&site.run(&body).await);
+        assert!(class == FailureClass::Config && message.contains("Remove that copy"), "{message}");
+    }
     fs::remove_file(&file).unwrap();
     assert_eq!(counts(&site.run(&deploying(2, 1)).await), (2, 0, 0));
 }
@@ -129,4 +132,47 @@ async fn a_state_that_was_put_there_by_hand_is_known_before_anything_is_applied(
     assert_eq!(counts(&site.run(&request("adopts", module(3))).await), (0, 0, 0));
     assert_succeeded(&site.run(&destruction("adopts")).await);
     delete().await.unwrap();
+}
+
+/// A module that puts `copy` in the place of the state while its second resource is made, as a restored backup would be,
+/// and keeps what OpenTofu writes.
+fn swapping(copy: &Path, place: &Path, fails: bool) -> String {
+    let (copy, place) = (copy.display(), place.display());
+    let end = if fails { "exit 1" } else { "true" };
+    format!(
+        "resource \"terraform_data\" \"thing\" {{\n  count = 2\n}}\n\
+         resource \"terraform_data\" \"swap\" {{\n  provisioner \"local-exec\" {{\n    command = \"ln {place} {place}.kept && \
+         cp {copy} {place}.new && mv {place}.new {place}; {end}\"\n  }}\n}}\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_that_is_exchanged_under_an_apply_is_not_taken_for_what_that_wrote() {
+    for fails in [false, true] {
+        let site = Site::new().await;
+        assert_succeeded(&site.run(&deploying(1, 1)).await);
+        let place = site.file_in(&site.states()).await;
+        let copy = site.server.path("copy");
+        fs::copy(&place, &copy).unwrap();
+        if fails {
+            let mut other: serde_json::Value =
+                serde_json::from_slice(&fs::read(&copy).unwrap()).unwrap();
+            other["lineage"] = json!("11111111-2222-3333-4444-555555555555");
+            fs::write(&copy, other.to_string()).unwrap();
+        }
+        let ended = site.run(&request(ENV, Some(inline(swapping(&copy, &place, fails))))).await;
+        assert_eq!(ended.status == "succeeded", !fails, "{ended:#?}");
+        let log = site.log(&ended.id.to_string()).await;
+        assert!(log.contains("is not what this run has written"), "{log}");
+        let shown = site.shown().await;
+        assert_eq!(shown["state"]["uncertain"], true, "{shown}");
+        assert_wrong_state(
+            &site.run(&deploying(3, 1)).await,
+            if fails { "lineage" } else { "before the last run" },
+        );
+        // What OpenTofu wrote goes back in its place.
+        fs::rename(format!("{}.kept", place.display()), &place).unwrap();
+        assert_succeeded(&site.run(&deploying(2, 1)).await);
+        assert_eq!(site.shown().await["state"]["resources"], 2);
+    }
 }

@@ -7,6 +7,7 @@ use crate::sign_in::{SignIn, SignInError};
 use canyon_api::agent::{
     OpenSession, Poll, Reports, ReportsTaken, SessionOpened, TakeJobs, TakenJobs, Work,
 };
+use canyon_api::ask::{self, ANSWER_TO, ASK};
 use canyon_api::error::{ErrorBody, INCOMPLETE, NO_TOKEN};
 use canyon_domain::causes::Causes;
 use canyon_domain::ids::{AgentId, OrgId};
@@ -24,8 +25,6 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
 /// The most that is read of an answer, in bytes. A hundred jobs with their pod templates fit.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
-/// Header with the id of the request, which every answer of Canyon's has.
-const REQUEST_ID: &str = "x-request-id";
 /// The clock was that wrong that what it signed may have been refused for it.
 const WRONG_CLOCK: Duration = Duration::from_secs(5);
 
@@ -258,29 +257,37 @@ impl Line {
         let mut again = true;
         loop {
             let token = self.sign_in.bearer(&self.clock).await?;
+            let word = ask::draw();
             let mut request = self
                 .http
                 .request(method.clone(), format!("{}{path}", self.base))
                 .timeout(timeout)
+                .header(ASK, &word)
                 .bearer_auth(token.expose_secret());
             if let Some(body) = body {
                 request = request.json(body);
             }
             let response = request.send().await.map_err(|error| unreachable(&self.url, error))?;
             let off = heard(&self.clock, response.headers());
+            // An empty object would be a good answer to most of this, and anything may give one; Canyon's own answer to
+            // another agent would start that one's jobs here, or end this agent with that one's refusal.
+            let answers_this = response.headers().get(ANSWER_TO).is_some_and(|it| *it == *word);
             if response.status().is_success() {
-                // An empty object would be a good answer to most of this, and anything may give one.
-                if !response.headers().contains_key(REQUEST_ID) {
-                    let reason = "it does not name the request".to_owned();
+                if !answers_this {
+                    let reason = format!(
+                        "it does not name the request: a proxy must let the headers `{ASK}` and `{ANSWER_TO}` pass"
+                    );
                     return Err(LineError::Unreadable { url: self.url.clone(), reason });
                 }
                 return read(&self.url, response).await;
             }
-            let refusal = refusal(&self.url, response).await;
+            let refusal = refusal(&self.url, response, answers_this).await;
             // Only a 401 says anything against the token.
             let retry = refusal.status() == Some(401)
                 && again
-                && (self.sign_in.forget(&token) || off > WRONG_CLOCK);
+                && (refusal.blames_the_network()
+                    || self.sign_in.forget(&token)
+                    || off > WRONG_CLOCK);
             if !retry {
                 return Err(refusal);
             }
@@ -338,17 +345,18 @@ pub(crate) async fn read(url: &str, mut response: Response) -> Result<Vec<u8>, L
     Ok(bytes)
 }
 
-async fn refusal(url: &str, response: Response) -> LineError {
+/// What an answer says that is no success, and that may not be Canyon's answer to this request.
+async fn refusal(url: &str, response: Response, answers_this: bool) -> LineError {
     let status = response.status().as_u16();
     let pause = retry_after::pause(response.headers());
     let text = read(url, response).await.unwrap_or_default();
-    let Some(body) = ErrorBody::of_answer(status, &text) else {
+    let Some(body) = ErrorBody::of_answer(status, &text).filter(|_| answers_this) else {
         // A proxy, a firewall or a maintenance page: what it refuses, Canyon may not. When to come again, it may say.
         let url = url.to_owned();
         if let Some(pause) = pause {
             return LineError::Gateway { url, status, pause };
         }
-        let reason = format!("status {status} without a body of Canyon's");
+        let reason = format!("status {status}, and not Canyon's answer to this request");
         return LineError::Unreadable { url, reason };
     };
     let code =

@@ -104,6 +104,13 @@ impl Desk {
             "agent `{name}` waits to be adopted. Compare its fingerprint with what Canyon shows, then: canyon \
              adopt agent {name} (organization `{org}`)"
         );
+        tracing::warn!(
+            "Canyon answers the same in other cases. If `canyon list agents --pending` does not show `{name}` with this \
+             fingerprint within a minute: is the organization `{org}` (CANYON_ORG, CANYON_RUNNER_PATH)? Is another agent \
+             called `{name}` (canyon get agent {name}; forget it, or give this one another CANYON_AGENT_NAME)? Does the \
+             organization refuse such agents (canyon get organization; start this one with a token, a service account or \
+             the runner's key, or allow them: canyon update organization --set=agent_requests=allowed)?"
+        );
     }
 
     async fn ask_for_session(&mut self, instance: &str) -> Result<SessionOpened, Refusal> {

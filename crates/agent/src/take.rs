@@ -47,7 +47,7 @@ impl Desk {
             tracing::info!(job = %crate::job::name(&refused.job), reason = refused.reason, "not taken");
         }
         self.status.took(answer.taken.len());
-        for taken in answer.taken {
+        for taken in answer.taken.into_iter().filter(|taken| body.jobs.contains(&taken.job)) {
             tracing::info!(job = %crate::job::name(&taken.job), runner = %taken.order.runner_id, "taken");
             self.start(taken);
         }

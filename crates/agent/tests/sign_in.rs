@@ -11,6 +11,7 @@ use canyon_agent::server_clock::ServerClock;
 use canyon_agent::settings::identity::SourceSettings;
 use canyon_agent::sign_in::exchange::Exchange;
 use canyon_agent::sign_in::source::Source;
+use canyon_api::ask::{ANSWER_TO, ASK};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -27,15 +28,21 @@ struct Canyon {
     down: Arc<Mutex<bool>>,
     /// It answers 429, with so many seconds to wait.
     busy: Arc<Mutex<Option<u64>>>,
+    /// The network brings the answers to other agents' requests.
+    crossed: Arc<Mutex<bool>>,
 }
 
 async fn exchange(
     State(canyon): State<Canyon>,
+    asked: HeaderMap,
     Form(form): Form<BTreeMap<String, String>>,
 ) -> (StatusCode, HeaderMap, Json<Value>) {
     let mut forms = canyon.forms.lock().unwrap();
     forms.push(form);
     let mut headers = HeaderMap::new();
+    let is_crossed = *canyon.crossed.lock().unwrap();
+    let word = if is_crossed { "another".parse().unwrap() } else { asked[ASK].clone() };
+    headers.insert(ANSWER_TO, word);
     if let Some(seconds) = *canyon.busy.lock().unwrap() {
         headers.insert(RETRY_AFTER, seconds.into());
         let body = json!({"error": "temporarily_unavailable", "error_description": "often", "message": "often", "request_id": "1"});
@@ -123,6 +130,21 @@ async fn a_token_is_exchanged_once_for_all_who_ask_and_anew_before_its_end() {
     assert_eq!(canyon.forms.lock().unwrap()[1]["subject_token"], "h.c2.s");
     // That one ends at once, so it is replaced.
     assert_eq!(ask().await.unwrap(), "cya_3");
+}
+
+#[tokio::test]
+async fn a_token_that_answers_another_agents_request_is_not_taken() {
+    let canyon = Canyon::default();
+    *canyon.life.lock().unwrap() = 900;
+    *canyon.crossed.lock().unwrap() = true;
+    let url = start(canyon.clone()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    fs::write(&file, "h.c.s\n").unwrap();
+    let exchange = exchange_of(&url, &SourceSettings::File(file));
+    let clock = ServerClock::default();
+    let refused = exchange.token(&clock).await.unwrap_err().to_string();
+    assert!(refused.contains("does not name the request"), "{refused}");
 }
 
 #[tokio::test]

@@ -130,8 +130,6 @@ impl Stream {
 /// The answer to a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReportAnswer {
-    /// Which attempt has reported, as [`result_of`] writes it.
-    pub of: String,
     /// The phase that was reported, and that Canyon knows of now.
     #[schema(value_type = String)]
     pub phase: Phase,

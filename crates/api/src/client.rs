@@ -12,6 +12,7 @@ mod runs;
 pub use deployments::LogPart;
 pub use error::ClientError;
 
+use crate::ask::{self, ANSWER_TO, ASK};
 use crate::attempt::ANSWER_OF;
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -97,9 +98,20 @@ impl Client {
         }
     }
 
-    /// Whatever is answered, be it a refusal.
+    /// Whatever is answered, be it a refusal, unless it is the answer to another request.
     async fn ask(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        request.send().await.map_err(|source| ClientError::unreachable(&self.url, source))
+        let word = ask::draw();
+        let response = request.header(ASK, &word).send().await;
+        let response = response.map_err(|source| ClientError::unreachable(&self.url, source))?;
+        match response.headers().get(ANSWER_TO) {
+            // A gateway's own answer, which is judged by what it says.
+            None => Ok(response),
+            Some(answered) if *answered == *word => Ok(response),
+            Some(_) => {
+                let status = response.status().as_u16();
+                Err(ClientError::foreign(&self.url, status, "it answers another request"))
+            }
+        }
     }
 
     async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {

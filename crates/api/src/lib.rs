@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod archive;
+pub mod ask;
 pub mod attempt;
 pub mod audit;
 #[cfg(feature = "client")]

@@ -7,12 +7,14 @@ use canyon_api::client::Client;
 use canyon_api::environment::{DeletionProtection, EnvironmentState};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use uuid::Uuid;
 
 /// Its state as far as it is known, and its limit.
 #[derive(Clone, Debug)]
 pub(crate) struct EnvironmentFacts {
     /// `project/environment`.
     name: String,
+    uuid: Option<Uuid>,
     state: Option<EnvironmentState>,
     protection: Option<DeletionProtection>,
 }
@@ -27,11 +29,17 @@ impl EnvironmentFacts {
         match client.get(&environment.path()).await {
             Ok(found) => Ok(Self {
                 name: environment.full_name(),
+                uuid: member(&found, "uuid"),
                 state: member(&found, "state"),
                 protection: member(&found, "deletion_protection"),
             }),
             Err(error) => Err(environment.explain(client, error).await),
         }
+    }
+
+    /// Which environment was read: another may have its name later.
+    pub(crate) fn uuid(&self) -> Option<Uuid> {
+        self.uuid
     }
 
     /// How many resources a run may delete or replace; `None` for no limit.

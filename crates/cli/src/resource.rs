@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     ConcurrencyLimit,
     Agent,
     Token,
+    /// That of the settings: its path is empty.
+    Organization,
 }
 
 impl Kind {
@@ -36,6 +38,7 @@ impl Kind {
             Self::ConcurrencyLimit => "limit",
             Self::Agent => "agent",
             Self::Token => "token",
+            Self::Organization => "organization",
         }
     }
 
@@ -57,6 +60,7 @@ impl Kind {
             Self::Token => {
                 &["id", "role", "scoped_roles", "description", "created_at", "expires_at"]
             }
+            Self::Organization => &["id", "agent_requests", "created_at"],
         }
     }
 }
@@ -113,13 +117,15 @@ impl Resource {
     /// Where it is itself.
     pub(crate) fn path(&self) -> Vec<&str> {
         let mut path = self.collection();
-        path.push(&self.id);
+        if self.kind != Kind::Organization {
+            path.push(&self.id);
+        }
         path
     }
 
     /// Adds to a 404 what was probably meant.
     pub(crate) async fn explain(&self, client: &Client, error: ClientError) -> CliError {
-        if error.status() != Some(404) {
+        if error.status() != Some(404) || self.kind == Kind::Organization {
             return error.into();
         }
         let Ok(items) = client.list(&self.collection(), &[]).await else { return error.into() };
@@ -147,5 +153,6 @@ pub(crate) fn collection(kind: Kind, project: Option<&str>) -> Vec<&str> {
         (Kind::ConcurrencyLimit, _) => vec!["concurrency-limits"],
         (Kind::Agent, _) => vec!["agents"],
         (Kind::Token, _) => vec!["tokens"],
+        (Kind::Organization, _) => Vec::new(),
     }
 }

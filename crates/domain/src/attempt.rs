@@ -53,6 +53,10 @@ pub struct Attempt {
     /// When its job was taken up, after it had been queued. The time to start began then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_up_at: Option<Timestamp>,
+    /// Where its job runs, in the words of the agent that has taken it: the machine or the cluster; without an agent, what
+    /// names that in the definition. `None` where no state lies there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_at: Option<String>,
     /// Why its job does not run yet, in the platform's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<String>,

@@ -282,6 +282,12 @@ impl Deployment {
         !self.plan_only
     }
 
+    /// Where its last attempt ran that has begun to apply; see [`Attempt::ran_at`].
+    pub fn applied_at(&self) -> Option<&str> {
+        let applied = self.attempts.iter().rev().find(|attempt| attempt.phase >= Phase::Apply);
+        applied?.ran_at.as_deref()
+    }
+
     /// Whether an attempt of it has begun to change something.
     pub fn began_to_apply(&self) -> bool {
         let has_begun = |attempt: &Attempt| {

@@ -246,6 +246,17 @@ impl EnvironmentState {
         self.doubt.is_some() || self.facts.as_ref().is_some_and(|facts| facts.resources > 0)
     }
 
+    /// Whether there is a state for certain, so that finding none means that it was lost, or is another job's elsewhere
+    /// (`may_be_elsewhere`: each place where jobs run has a storage of its own).
+    pub fn must_exist(&self, may_be_elsewhere: bool) -> bool {
+        match self.doubt {
+            Some(Doubt::Unseen(_)) => true,
+            // It has written one as soon as there was something to write.
+            Some(Doubt::Unfinished(_)) => may_be_elsewhere,
+            Some(Doubt::Unrecorded) | None => false,
+        }
+    }
+
     /// What becomes of the record when `deployment` is launched by a runner that keeps state in
     /// `storage`. `former` are storages from which the runner may move states. A plan is recorded too: it may find a
     /// state that was put there by hand.

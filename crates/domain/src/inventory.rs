@@ -27,6 +27,42 @@ pub struct Organization {
     pub created_at: Timestamp,
     /// By whom.
     pub created_by: PrincipalId,
+    /// Whether an agent may ask to be adopted.
+    #[serde(default, skip_serializing_if = "AgentRequests::is_default")]
+    pub agent_requests: AgentRequests,
+}
+
+impl Organization {
+    /// A new organization, with the defaults of its settings.
+    pub fn new(id: OrgId, uuid: OrgUuid, created_at: Timestamp, created_by: PrincipalId) -> Self {
+        Self { id, uuid, created_at, created_by, agent_requests: AgentRequests::default() }
+    }
+}
+
+/// What becomes of an agent that shows a key of its own, and that neither a token nor a runner's key vouches for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentRequests {
+    /// It is listed as pending until an administrator adopts it.
+    #[default]
+    Allowed,
+    /// Canyon keeps no record of it.
+    Refused,
+}
+
+impl AgentRequests {
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Refused => "refused",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A kind of environment.
@@ -164,11 +200,13 @@ impl Environment {
     }
 
     /// The storage that `deployment`, which has the turn, works with, and what its job does about the
-    /// state there. `storage` is that of its runner, for what was launched without a record.
+    /// state there. `storage` is that of its runner, for what was launched without a record; `unfinished` the deployment
+    /// that [`Self::unfinished`] names.
     pub fn state_for_job<'a>(
         &'a self,
         deployment: &Deployment,
         storage: &'a StateStorage,
+        unfinished: Option<&Deployment>,
     ) -> (&'a StateStorage, StateTask) {
         let place = |storage| state_location(storage, self.uuid);
         let recorded = self.state.as_ref();
@@ -180,15 +218,18 @@ impl Environment {
             (None, None) => storage,
         };
         let expected = recorded.and_then(|state| state.facts.clone());
+        // Another place than the last one's has another disk, or is another cluster.
+        let runs_at = deployment.attempts.last().and_then(|attempt| attempt.ran_at.as_deref());
+        let may_be_elsewhere = works_in.storage_type().is_where_jobs_run()
+            && unfinished.is_some_and(|earlier| earlier.applied_at() != runs_at);
         let task = StateTask {
             place: place(works_in),
             expected: expected.filter(|_| !deployment.accept_state),
             uncertain: recorded.is_some_and(|state| state.doubt.is_some())
                 && !deployment.accept_state,
-            must_exist: recorded.is_some_and(|state| matches!(state.doubt, Some(Doubt::Unseen(_))))
+            must_exist: recorded.is_some_and(|state| state.must_exist(may_be_elsewhere))
                 && !deployment.accept_state,
-            vacant: recorded.is_some_and(|state| state.vacant && state.doubt.is_none())
-                && !deployment.accept_state,
+            vacant: recorded.is_some_and(|state| state.vacant && state.doubt.is_none()),
             accepted: deployment.accept_state,
             move_from: moved.map(|state| FormerPlace {
                 place: place(&state.storage),
@@ -249,4 +290,25 @@ pub struct RunnerRule {
     pub scope: Scope,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_organization_of_before_its_settings_allows_requests_and_is_written_as_it_was() {
+        let id = Uuid::nil();
+        let stored = json!({
+            "id": "acme", "uuid": id, "created_at": "2026-01-15T12:00:00Z", "created_by": id,
+        });
+        let mut read: Organization = serde_json::from_value(stored.clone()).unwrap();
+        assert_eq!(read.agent_requests, AgentRequests::Allowed);
+        assert_eq!(serde_json::to_value(&read).unwrap(), stored);
+        read.agent_requests = AgentRequests::Refused;
+        let refusing = serde_json::to_value(&read).unwrap();
+        assert_eq!(refusing["agent_requests"], "refused");
+        assert_eq!(serde_json::from_value::<Organization>(refusing).unwrap(), read);
+    }
 }

@@ -97,9 +97,8 @@ pub fn launch(
     if !may || deployment.open_attempt().is_some() || deployment.cancel.is_some() {
         return Err(Refused::Superseded);
     }
-    let number = u32::try_from(deployment.attempts.len()).unwrap_or(u32::MAX) + 1;
     deployment.attempts.push(Attempt {
-        number,
+        number: u32::try_from(deployment.attempts.len()).unwrap_or(u32::MAX) + 1,
         fence,
         launched_at: now,
         limits,
@@ -112,6 +111,7 @@ pub fn launch(
         suspected: false,
         queued: false,
         taken_up_at: None,
+        ran_at: None,
         waiting: None,
         stop: None,
         ended: None,

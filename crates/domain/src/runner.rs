@@ -30,9 +30,10 @@ use crate::{
     field_error::FieldErrors,
     state_storage::{StateStorage, StorageType},
 };
+use agents::AgentSettings;
 use fields::{Fields, nests_deeper_than};
 use patterns::DESCRIPTION;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// How deep objects and lists may nest in a definition; the pod template is free in form.
 pub const MAX_DEPTH: usize = 64;
@@ -126,9 +127,17 @@ impl RunnerDefinition {
         self.configuration.runner_type()
     }
 
-    /// Which cluster holds the states of its environments, if their storage is in the cluster of the
-    /// job: what names a cluster in the definition, without how Canyon gets there.
-    pub fn state_cluster(&self) -> Option<Value> {
+    /// Where its jobs run, if the states of its environments lie there too: on the disk of the machine, or in the
+    /// cluster. What names that place in the definition, without how Canyon gets there.
+    pub fn state_site(&self) -> Option<Value> {
+        if !self.storage_type().is_where_jobs_run() {
+            return None;
+        }
+        let agents = self.configuration.agent_settings().map(AgentSettings::site);
+        Some(json!({ "cluster": self.cluster_name(), "agents": agents }))
+    }
+
+    fn cluster_name(&self) -> Option<Value> {
         const NAMES: [&str; 7] = [
             "cluster_data",
             "name",
@@ -140,11 +149,15 @@ impl RunnerDefinition {
         ];
         let cluster = plain(&self.configuration).get_mut("cluster")?.take();
         let Value::Object(mut members) = cluster else { return None };
+        // Clusters of two AWS accounts may have one name.
+        let role = members.get("auth").and_then(|auth| auth.get("role_arn")?.as_str());
+        let account = role.and_then(|arn| arn.split(':').nth(4)).map(Value::from);
         members.retain(|name, _| NAMES.contains(&name.as_str()));
         if let Some(Value::Object(data)) = members.get_mut("cluster_data") {
             data.retain(|name, _| name == "server");
         }
-        (self.storage_type() == StorageType::Kubernetes).then_some(Value::Object(members))
+        members.extend(account.map(|account| ("account".to_owned(), account)));
+        Some(Value::Object(members))
     }
 
     /// The type of its state storage.

@@ -36,6 +36,8 @@ word_enum! {
         Image = "image",
         /// The job as it would be started is accepted, without being started.
         DryRun = "dry_run",
+        /// The job does not reach the metadata service of the machine that it would run on.
+        Metadata = "metadata",
     }
 }
 

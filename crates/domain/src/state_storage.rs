@@ -126,6 +126,14 @@ impl StateStorage {
 }
 
 impl StorageType {
+    /// Whether the state lies on the job's machine or in its cluster, so that another place has another one.
+    pub const fn is_where_jobs_run(self) -> bool {
+        match self {
+            Self::Kubernetes | Self::Local => true,
+            Self::S3 | Self::Gcs | Self::Azurerm => false,
+        }
+    }
+
     /// Why a runner of type `runner` cannot keep its state here, if so: the published matrix, with
     /// `local` storage and the types that it does not know added by the same reasoning.
     pub fn refusal_for(self, runner: RunnerType) -> Option<String> {

@@ -14,6 +14,9 @@ use crate::job_identity::AZURE_AUDIENCE;
 use crate::runner::{RunnerConfiguration, RunnerDefinition};
 use serde_json::Value;
 
+/// The claim by which a token for an API server names it, as the runner's definition does.
+pub const SERVER_CLAIM: &str = "server";
+
 /// Whom to trust, and what to configure for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {

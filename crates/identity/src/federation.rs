@@ -30,8 +30,10 @@ use canyon_domain::runner::aks::AzureAuth;
 use canyon_domain::runner::eks::AwsAuth;
 use canyon_domain::runner::gke::GcpAuth;
 use canyon_domain::seam::Clock;
+use canyon_domain::trust::SERVER_CLAIM;
 use jiff::Timestamp;
 use secrecy::SecretString;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,6 +105,23 @@ impl Federation {
         audience: &str,
     ) -> Result<SecretString, FederationError> {
         self.parts.assertion(who, audience).await
+    }
+
+    /// The same for the API server at `server`, which the token names in the claim [`SERVER_CLAIM`]. An administrator
+    /// chooses the server and the audience of a runner, so the audience alone does not bind the token: a server that is
+    /// shown it could show it to another one that trusts the same audience.
+    ///
+    /// # Errors
+    ///
+    /// [`FederationError`] when it cannot be signed.
+    pub async fn assertion_for_server(
+        &self,
+        who: RunnerIdentity,
+        audience: &str,
+        server: &str,
+    ) -> Result<SecretString, FederationError> {
+        let claims = Map::from_iter([(SERVER_CLAIM.to_owned(), Value::from(server))]);
+        self.parts.assertion_with(who, audience, claims).await
     }
 
     /// The credentials of the role `auth.role_arn`, in a session called `session_name`. `region` is

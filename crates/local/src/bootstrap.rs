@@ -60,8 +60,7 @@ pub(crate) async fn organization(app: &App, url: &str, path: &Path) -> Result<()
         details: Vec::new(),
     };
     if known.is_none() {
-        let organization =
-            Organization { id: id.clone(), uuid, created_at: now, created_by: record.principal.id };
+        let organization = Organization::new(id.clone(), uuid, now, record.principal.id);
         let audit = audit("organization.create", format!("orgs/{id}"));
         let created = app.table.create_organization(&organization, &record, &audit).await?;
         debug_assert_eq!(created, Created::Yes, "one process has the table");

@@ -5,6 +5,7 @@
 //! | 0 | the run succeeded, and its result was delivered |
 //! | 1 | the run failed, and its result was delivered |
 //! | 2 | the result could not be delivered |
+//! | 10 | `canyon-runner metadata-services` alone: one of them answers |
 //! | 64 | a setting is missing or wrong (`EX_USAGE` of sysexits.h) |
 //! | 75 | another runner has the attempt, or it is over (`EX_TEMPFAIL`); nothing was touched, or what ran was stopped |
 

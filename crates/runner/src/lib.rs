@@ -21,6 +21,7 @@ pub mod identity;
 pub mod lock;
 pub mod log;
 pub mod mask;
+pub mod metadata_services;
 pub mod neighbours;
 pub mod oom;
 pub mod orphans;

@@ -1,12 +1,18 @@
 //! Reads the settings once, serves one attempt, exits with a code of [`canyon_runner::exit`].
 
 use canyon_runner::{
-    container_log, exit::Exit, protection, settings, settings::Settings, workspace::Workspace,
+    container_log, exit::Exit, metadata_services, protection, settings, settings::Settings,
+    workspace::Workspace,
 };
 use secrecy::SecretString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some(metadata_services::ARGUMENT) {
+        // Of no attempt, so there is nothing to keep secret.
+        return try_metadata_services(arguments);
+    }
     // Before anything else: nothing of this process is readable for others from here on.
     let claim_code = protection::begin();
     let in_container = settings::is_in_container();
@@ -30,6 +36,17 @@ fn main() -> ExitCode {
         }
     }
     exit.into()
+}
+
+fn try_metadata_services(addresses: impl Iterator<Item = String>) -> ExitCode {
+    let reachable = metadata_services::reachable(addresses);
+    for address in &reachable {
+        #[expect(clippy::print_stdout, reason = "it is what this command is asked for")]
+        {
+            println!("{address}");
+        }
+    }
+    if reachable.is_empty() { ExitCode::SUCCESS } else { metadata_services::REACHABLE.into() }
 }
 
 fn serve(claim_code: Option<SecretString>) -> Exit {

@@ -119,10 +119,12 @@ pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
             Err(error) => error,
         };
         // A body that is as it was may be refused as faulty where the network has changed it; or for its outputs.
-        let is_faulty = error.status() == Some(400);
+        let is_canyons = line.is_told_by_canyon(&error);
+        let is_faulty = error.status() == Some(400) && is_canyons;
         refusals += u32::from(error.is_too_large() || is_faulty);
-        // Canyon says once that it is too large; of a gateway it may have been a passing fault.
-        let is_sure = error.is_too_large() && error.status().is_some() || refusals >= SURE;
+        // Canyon says once that it is too large; of a gateway it may have been a passing fault, or meant for another
+        // request.
+        let is_sure = error.is_too_large() && is_canyons || refusals >= SURE;
         if (error.is_too_large() || is_faulty) && is_sure && leave_out(&mut body) {
             continue;
         }

@@ -48,7 +48,12 @@ impl Line {
     pub fn is_over(&self, error: &ClientError) -> bool {
         matches!(error.status(), Some(401 | 403 | 404 | 409))
             && !error.is_retryable()
-            && error.of() == Some(&result_of(&self.deployment, self.attempt))
+            && self.is_told_by_canyon(error)
+    }
+
+    /// Whether it is Canyon's own answer to this attempt's runner.
+    pub fn is_told_by_canyon(&self, error: &ClientError) -> bool {
+        error.of() == Some(&result_of(&self.deployment, self.attempt))
     }
 
     /// Says that the run lives, with what was written.

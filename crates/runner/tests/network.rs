@@ -137,13 +137,24 @@ fn a_result_that_canyon_finds_faulty_is_sent_again_and_at_last_without_its_outpu
     let home = Home::new();
     let module = "resource \"terraform_data\" \"a\" {}\noutput \"word\" { value = \"whole\" }\n";
     let server = Server::start(home.job(module, &json!({})));
-    let body = r#"{"error": "API-400", "message": "`plain_outputs` is no good"}"#;
-    let answer = Foreign { step: "/results", arrived: false, status: 400, body };
-    server.plane().foreign.extend(std::iter::repeat_n(answer, 3));
+    server.plane().takes_no_outputs = true;
     assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
     let plane = server.plane();
     assert_eq!(plane.result().status, ResultStatus::Success);
     assert!(plane.result().plain_outputs.is_empty() && plane.result().state.is_some());
+}
+
+#[test]
+fn a_result_keeps_its_outputs_whatever_canyon_says_of_another_request() {
+    let home = Home::new();
+    let module = "resource \"terraform_data\" \"a\" {}\noutput \"word\" { value = \"whole\" }\n";
+    let server = Server::start(home.job(module, &json!({})));
+    let foreign = |status, body| Foreign { step: "/results", arrived: false, status, body };
+    let faulty = foreign(400, r#"{"error": "API-400", "message": "`module` is no good"}"#);
+    let large = foreign(413, r#"{"error": "API-413", "message": "the body is too large"}"#);
+    server.plane().foreign.extend([large, faulty.clone(), faulty.clone(), faulty]);
+    assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
+    assert_eq!(server.plane().result().plain_outputs.len(), 1);
 }
 
 #[test]

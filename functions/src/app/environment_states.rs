@@ -46,7 +46,7 @@ impl App {
             return Ok(None);
         };
         let stays = same_place(&state.storage, &next.state_storage, environment.uuid);
-        if stays && linked.state_cluster() == next.state_cluster() {
+        if stays && linked.state_site() == next.state_site() {
             environment.state = Some(state);
             return Ok(None);
         }
@@ -65,7 +65,7 @@ impl App {
                  `{to}`{}: its next run would create everything a second time. Have that run move the \
                  state first: canyon refresh-runner {} {} --migrate",
                 environment.id,
-                if stays { " of another cluster" } else { "" },
+                if stays { " of other machines or another cluster" } else { "" },
                 environment.project_id,
                 environment.id
             )));
@@ -93,7 +93,7 @@ impl App {
     ) -> Result<(), ApiError> {
         // Two storages lead every environment to the same place, or none.
         let stays = same_place(&before.state_storage, &after.state_storage, EnvUuid(Uuid::nil()));
-        if stays && before.state_cluster() == after.state_cluster() {
+        if stays && before.state_site() == after.state_site() {
             return Ok(());
         }
         let left = |env: &Environment| {
@@ -110,8 +110,8 @@ impl App {
             return if users.is_empty() { Ok(()) } else { Err(refusal(&runner.id, &users)) };
         }
         if stays {
-            // The same storage in a cluster of another address: the run itself sees whether its state
-            // is there.
+            // The same storage on other machines, or in a cluster of another address: the run itself sees whether
+            // its state is there.
             return Ok(());
         }
         self.record_states(by, &runner.id, before).await?;
@@ -167,6 +167,13 @@ impl App {
             Some(facts) => format!("{} resources in the state at {place}", facts.resources),
             None => format!("an unknown number of resources in the state at {place}"),
         }];
+        let runner = stored_definition(&self.runner(by, &environment.runner_id).await?)?;
+        if !same_place(&state.storage, &runner.state_storage, environment.uuid) {
+            let now = state_location(&runner.state_storage, environment.uuid);
+            said.push(format!(
+                "or at {now}, if a run moved it there and was ended before it said so"
+            ));
+        }
         match state.doubt {
             Some(Doubt::Unfinished(deployment) | Doubt::Unseen(deployment)) => said.push(format!(
                 "there may be more: deployment {deployment} did not say all that it left"

@@ -44,6 +44,16 @@ pub(crate) struct Refresh {
     pub(crate) migrate: bool,
 }
 
+/// How an environment is deleted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deletion {
+    /// What was deployed to it is left behind.
+    pub(crate) force: bool,
+    /// The environment that is meant, if the caller says so. A request that a network repeats late
+    /// finds another one under the same name.
+    pub(crate) only: Option<EnvUuid>,
+}
+
 /// What a deletion came to.
 #[derive(Debug)]
 pub(crate) enum Removal {
@@ -214,17 +224,24 @@ impl App {
         Err(ApiError::contended(env))
     }
 
-    /// Deletes an environment. What was deployed to it is destroyed first, unless `force` says to
-    /// leave it behind.
+    /// Deletes an environment. What was deployed to it is destroyed first, unless that is to be left
+    /// behind.
     pub(crate) async fn delete_environment(
         &self,
         by: &Principal,
         project: &ProjectId,
         env: &EnvId,
-        force: bool,
+        Deletion { force, only }: Deletion,
     ) -> Result<Removal, ApiError> {
         for _ in 0..MAX_TRIES {
             let environment = self.environment(by, Role::Admin, project, env).await?;
+            if let Some(only) = only.filter(|only| *only != environment.uuid) {
+                return Err(ApiError::conflict(format!(
+                    "environment `{env}` of project `{project}` has been made anew: its uuid is {}, and {only} was to \
+                     be deleted. Nothing was done. Look at it first: canyon get environment {project} {env}",
+                    environment.uuid
+                )));
+            }
             let is_empty = !environment.may_hold_resources()
                 && environment.applied.is_none()
                 && environment.turns.is_idle();

@@ -59,7 +59,8 @@ impl App {
             let is_news = found.steps.len() > after || !found.is_open(self.now());
             Ok(is_news.then_some(found))
         };
-        match self.changes.until(by, wait, look).await? {
+        let waiting = async |wait| self.changes.until(by, wait, look).await;
+        match self.bounded_wait(by, wait, waiting).await? {
             Some(found) => Ok(found),
             None => read().await,
         }

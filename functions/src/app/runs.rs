@@ -4,10 +4,11 @@
 //! attempt, and a late word of a superseded one changes nothing.
 
 use super::App;
+use super::runners::stored_definition;
 use super::streams::ChunkError;
 use crate::http::error::ApiError;
 use axum::http::StatusCode;
-use canyon_api::attempt::{Chunk, Claimed, Offsets, ReportAnswer, ReportBody, Stream, result_of};
+use canyon_api::attempt::{Chunk, Claimed, Offsets, ReportAnswer, ReportBody, Stream};
 use canyon_domain::attempt::{ApplyNote, Attempt, Outcome, SecretHash};
 use canyon_domain::backend::backend_file;
 use canyon_domain::deployment::Deployment;
@@ -105,6 +106,10 @@ impl App {
                 self.now(),
             )?;
             if is_new {
+                let ran_at = self.place_of_job(of, &deployment).await?;
+                if let Some(attempt) = deployment.attempts.last_mut() {
+                    attempt.ran_at = ran_at;
+                }
                 deployment.version += 1;
                 let saved = self.table.save_deployment(of.org, &deployment, Wake::Launcher).await?;
                 if saved == Saved::Lost {
@@ -122,6 +127,22 @@ impl App {
             return Ok(Claimed { token, read_token, job, offsets, report_seconds });
         }
         Err(ApiError::contended(of.deployment))
+    }
+
+    /// Where the job of an attempt runs: the place of the agent that has taken it, or what names it in the definition, if
+    /// states lie there.
+    async fn place_of_job(
+        &self,
+        of: AttemptRef,
+        deployment: &Deployment,
+    ) -> Result<Option<String>, ApiError> {
+        let runner = self.table.runner(of.org, &deployment.runner).await?;
+        let Some(runner) = runner else { return Ok(None) };
+        let job = self.table.agent_job(of.org, runner.uuid, of.deployment, of.number).await?;
+        if let Some(taken) = job.and_then(|job| job.taken) {
+            return Ok(Some(taken.place));
+        }
+        Ok(stored_definition(&runner)?.state_site().map(|site| site.to_string()))
     }
 
     /// Ends an attempt whose runner would run its job and leave out what it does not understand.
@@ -163,7 +184,12 @@ impl App {
         let attempt = deployment.attempts.last();
         let attempt: &Attempt = attempt.ok_or_else(|| gone("the attempt"))?;
         let (executable, variables) = local_settings(&definition);
-        let (storage, state) = environment.state_for_job(deployment, &definition.state_storage);
+        let unfinished = match environment.unfinished() {
+            Some(id) => self.table.deployment(of.org, id).await?,
+            None => None,
+        };
+        let storage = &definition.state_storage;
+        let (storage, state) = environment.state_for_job(deployment, storage, unfinished.as_ref());
         Ok(Job {
             deployment_id: deployment.id,
             attempt: of.number,
@@ -215,7 +241,6 @@ impl App {
             let reason = |attempt: &Attempt| attempt.stop.as_ref().map(|stop| stop.told(attempt));
             let stop_reason = deployment.open_attempt().and_then(reason);
             return Ok(ReportAnswer {
-                of: result_of(of.deployment, of.number),
                 phase: body.phase,
                 stop: stop_reason.is_some(),
                 stop_reason,

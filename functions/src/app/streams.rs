@@ -175,7 +175,8 @@ impl App {
             let next_offset = offset + bytes.len() as u64;
             Ok(Some(Part { bytes, next_offset, complete }))
         };
-        let found = waiting.until(wait, look).await?;
+        let found =
+            self.bounded_wait(by, wait, async |wait| waiting.until(wait, look).await).await?;
         let nothing = Part { bytes: Bytes::new(), next_offset: offset, complete: false };
         Ok(found.unwrap_or(nothing))
     }

@@ -9,6 +9,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
+use canyon_api::ask::{ANSWER_TO, ASK, is_word};
 use canyon_domain::ids::OrgId;
 use tokio::time::Instant;
 use tracing::field::{Empty, display};
@@ -17,12 +18,16 @@ use tracing::{Instrument as _, Span};
 /// Answers a request under its id, in its span.
 pub(super) async fn log(State(app): State<App>, request: Request, next: Next) -> Response {
     let id = RequestId::of(&request, &app);
+    let word = request.headers().get(ASK).filter(|word| word.to_str().is_ok_and(is_word)).cloned();
     let mut entry = Entry::new(&id, &request);
     let span = entry.span.clone();
     let mut response = id.clone().scope(next.run(request)).instrument(span).await;
     entry.status = Some(response.status().as_u16());
     if let Some(id) = id.header() {
         response.headers_mut().insert(REQUEST_ID, id);
+    }
+    if let Some(word) = word {
+        response.headers_mut().insert(ANSWER_TO, word);
     }
     response
 }

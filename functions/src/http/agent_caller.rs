@@ -5,7 +5,7 @@ use super::caller::{bearer, shown};
 use super::error::ApiError;
 use super::source::Source;
 use crate::App;
-use crate::app::agent_proofs::{AgentCaller, Proof};
+use crate::app::agent_proofs::{AgentCaller, AgentRequest, Proof, SignedRequest};
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -14,7 +14,7 @@ use canyon_domain::principal::Role;
 use canyon_identity::agent_key::KeyToken;
 use canyon_identity::bearer::{self, Presented};
 
-impl FromRequestParts<App> for AgentCaller {
+impl FromRequestParts<App> for AgentRequest {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
@@ -34,7 +34,7 @@ impl FromRequestParts<App> for AgentCaller {
                 let agent = agent.ok_or_else(ApiError::not_an_id)?;
                 let (org, org_id) = (principal.org, principal.org_id.clone());
                 let (source, proof) = (Source::of(parts), Proof::Token(hash, principal));
-                Ok(Self { org, org_id, agent, at: app.now(), source, proof })
+                Ok(Self::Known(AgentCaller { org, org_id, agent, at: app.now(), source, proof }))
             }
             Some(_) => Err(ApiError::unauthorized()),
             None => {
@@ -43,10 +43,14 @@ impl FromRequestParts<App> for AgentCaller {
                 let org_id: OrgId = org.parse().map_err(|_| ApiError::unauthorized())?;
                 let agent = agent.ok_or_else(ApiError::unauthorized)?;
                 let org = app.organization_of_agents(&org_id).await?;
-                let org = org.ok_or_else(ApiError::unauthorized)?;
+                let at = app.now();
+                let Some(org) = org else {
+                    let token = secret;
+                    return Ok(Self::Unknown(SignedRequest { org_id, agent, at, token }));
+                };
                 note_organization(&org_id);
                 let (source, proof) = (Source::of(parts), Proof::Key(secret));
-                Ok(Self { org, org_id, agent, at: app.now(), source, proof })
+                Ok(Self::Known(AgentCaller { org, org_id, agent, at, source, proof }))
             }
         }
     }

@@ -5,7 +5,7 @@ use super::caller::Ids;
 use super::error::ApiError;
 use super::refusals::{OfAction, OfWrite};
 use crate::App;
-use crate::app::agent_proofs::AgentCaller;
+use crate::app::agent_proofs::AgentRequest;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -40,16 +40,17 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     request_body = OpenSession,
     responses(
         (status = 201, description = "It has begun.", body = SessionOpened),
-        (status = 202, description = "Nobody has adopted the agent yet; ask again.", body = SessionOpened),
+        (status = 202, description = "The agent may not work, unless it is adopted later; ask again. It is the answer in each case in \
+which nothing vouches for the agent, also if there is no such organization.", body = SessionOpened),
         OfWrite,
     ))]
 async fn open(
     State(app): State<App>,
-    caller: AgentCaller,
+    request: AgentRequest,
     body: Body<OpenSession>,
 ) -> Result<(StatusCode, Json<SessionOpened>), ApiError> {
     check(&body.value)?;
-    let opened = app.open_session(&caller, &body.value).await?;
+    let opened = app.answer_opening(&request, &body.value).await?;
     let status = if opened.session.is_some() { StatusCode::CREATED } else { StatusCode::ACCEPTED };
     Ok((status, Json(opened)))
 }
@@ -92,10 +93,10 @@ fn check(body: &OpenSession) -> Result<(), FieldErrors> {
     responses((status = 204, description = "It is over."), OfAction))]
 async fn close(
     State(app): State<App>,
-    caller: AgentCaller,
+    request: AgentRequest,
     Ids((_, _, number)): Ids<(String, String, u64)>,
 ) -> Result<StatusCode, ApiError> {
-    app.close_session(&caller, number).await?;
+    app.close_session(request.caller()?, number).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -111,7 +112,7 @@ async fn close(
     responses((status = 200, description = "What there is to do.", body = Work), OfWrite))]
 async fn poll(
     State(app): State<App>,
-    caller: AgentCaller,
+    request: AgentRequest,
     Ids((_, _, number)): Ids<(String, String, u64)>,
     body: Body<Poll>,
 ) -> Result<Json<Work>, ApiError> {
@@ -124,7 +125,7 @@ async fn poll(
         faults.add("last_error", "has at most 1000 characters");
     }
     faults.into_result(())?;
-    Ok(Json(app.poll(&caller, number, &body).await?))
+    Ok(Json(app.poll(request.caller()?, number, &body).await?))
 }
 
 /// Take jobs that were offered. What is answered as taken may be started, and nothing else.
@@ -139,13 +140,13 @@ async fn poll(
     responses((status = 200, description = "Which to start.", body = TakenJobs), OfWrite))]
 async fn take(
     State(app): State<App>,
-    caller: AgentCaller,
+    request: AgentRequest,
     Ids((_, _, number)): Ids<(String, String, u64)>,
     body: Body<TakeJobs>,
 ) -> Result<Json<TakenJobs>, ApiError> {
     let jobs = body.value.jobs;
     few("jobs", jobs.len())?;
-    Ok(Json(app.take_jobs(&caller, number, &jobs).await?))
+    Ok(Json(app.take_jobs(request.caller()?, number, &jobs).await?))
 }
 
 /// Say what became of jobs. Each word may be said again.
@@ -160,7 +161,7 @@ async fn take(
     responses((status = 200, description = "They are noted, but for these.", body = ReportsTaken), OfWrite))]
 async fn report(
     State(app): State<App>,
-    caller: AgentCaller,
+    request: AgentRequest,
     Ids((_, _, number)): Ids<(String, String, u64)>,
     body: Body<Reports>,
 ) -> Result<Json<ReportsTaken>, ApiError> {
@@ -173,7 +174,7 @@ async fn report(
     if let Some(at) = reports.iter().position(handle) {
         return Err(ApiError::field(format!("reports[{at}].handle"), "has at most 1000 bytes"));
     }
-    Ok(Json(app.take_reports(&caller, number, &reports).await?))
+    Ok(Json(app.take_reports(request.caller()?, number, &reports).await?))
 }
 
 fn few(path: &str, count: usize) -> Result<(), ApiError> {

@@ -48,6 +48,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         (status = 413, description = "It has more than 64 MiB; or more than 4 MiB, and this \
                                       installation takes such by `createArchiveUploadUrl` only.",
          body = ErrorBody),
+        (status = 429, description = "The organization has uploaded too much today.",
+         body = ErrorBody),
     ))]
 async fn put_archive(
     State(app): State<App>,
@@ -79,7 +81,11 @@ async fn put_archive(
         let refusal = ApiError::field("digest", format!("the bytes have the SHA-256 {actual}"));
         return Err(refusal.with_detail("code", INCOMPLETE));
     }
-    app.blobs.put_if_absent(&BlobKey::archive(caller.org, &digest), bytes).await?;
+    let key = BlobKey::archive(caller.org, &digest);
+    if app.blobs.size(&key).await?.is_none() {
+        app.take_upload(&caller, bytes.len() as u64).await?;
+        app.blobs.put_if_absent(&key, bytes).await?;
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -130,9 +136,14 @@ async fn upload_url(
     }
     let key = BlobKey::archive(caller.org, &digest);
     let expires_at = app.now() + LIFETIME;
-    let signed = app.blobs.sign_upload(&key, &digest).await?.ok_or_else(|| {
-        ApiError::conflict("this installation takes archives itself: send it with `PUT`")
-    })?;
+    let size = body.value.size_bytes;
+    let unsigned =
+        || ApiError::conflict("this installation takes archives itself: send it with `PUT`");
+    if !app.blobs.signs() {
+        return Err(unsigned());
+    }
+    app.take_upload(&caller, size).await?;
+    let signed = app.blobs.sign_upload(&key, &digest).await?.ok_or_else(unsigned)?;
     let headers = signed.headers.into_iter().collect();
     let answer = ArchiveUpload { url: signed.url, headers, expires_at };
     Ok(([(CACHE_CONTROL, "no-store")], Json(answer)))

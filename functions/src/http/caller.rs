@@ -10,11 +10,13 @@ use super::error::ApiError;
 use crate::App;
 use crate::app::permissions::{forbidden, require};
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{FromRequestParts, Path, RawPathParams};
+use axum::extract::{FromRequestParts, MatchedPath, Path, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use canyon_api::ask::{ASK, is_word};
 use canyon_api::attempt::DEPLOYMENT_TOKEN;
+use canyon_api::deployment::IDEMPOTENCY_KEY;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::scoped_role::Target;
 use canyon_identity::bearer::{self, Presented};
@@ -68,11 +70,34 @@ async fn principal(parts: &mut Parts, app: &App) -> Result<Arc<Principal>, ApiEr
     Ok(principal)
 }
 
+/// The ends of routes whose requests do the same however often and late they come: an archive is what its digest says, and
+/// a deployment is cancelled once.
+const REPEATABLE: [&str; 2] = ["/archives/{digest}", "/actions/cancel"];
+
+/// Refuses a change that a network carries a second time, perhaps after a later one that it would undo. One with an
+/// idempotency key is answered again instead.
+async fn refuse_repetition(
+    parts: &Parts,
+    app: &App,
+    principal: &Principal,
+) -> Result<(), ApiError> {
+    let word = parts.headers.get(ASK).and_then(|word| word.to_str().ok()).filter(|it| is_word(it));
+    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let may_be_repeated = parts.method.is_safe()
+        || parts.headers.contains_key(IDEMPOTENCY_KEY)
+        || REPEATABLE.iter().any(|end| route.ends_with(end));
+    match word {
+        Some(word) if !may_be_repeated => app.refuse_repetition(principal, word).await,
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// A principal with the role `needed` in the whole organization.
 async fn ruler(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Principal>, ApiError> {
     let principal = principal(parts, app).await?;
     let missing = || ApiError::not_found("organization", &principal.org_id);
     require(&principal, needed, Target::Organization, missing)?;
+    refuse_repetition(parts, app, &principal).await?;
     Ok(principal)
 }
 
@@ -95,6 +120,7 @@ impl FromRequestParts<App> for Member {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let member = Self(principal(parts, app).await?);
         member.require_anywhere(Role::Viewer)?;
+        refuse_repetition(parts, app, &member).await?;
         Ok(member)
     }
 }

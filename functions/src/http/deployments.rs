@@ -200,7 +200,10 @@ async fn wait(
         let found = of_caller(&caller, Role::Viewer, id, found)?;
         Ok(Some(found).filter(|deployment| deployment.status.is_terminal()))
     };
-    let ended = waiting.until(Duration::from_secs(seconds.into()), look).await?;
+    let longest = Duration::from_secs(seconds.into());
+    let ended = app
+        .bounded_wait(&caller, longest, async |longest| waiting.until(longest, look).await)
+        .await?;
     let ended = ended.ok_or_else(|| {
         ApiError::new(
             StatusCode::REQUEST_TIMEOUT,

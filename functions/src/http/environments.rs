@@ -6,7 +6,7 @@ use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging};
 use crate::App;
-use crate::app::environments::{EnvironmentOrder, Refresh, Removal};
+use crate::app::environments::{Deletion, EnvironmentOrder, Refresh, Removal};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -27,6 +27,7 @@ use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use uuid::Uuid;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -180,6 +181,10 @@ struct DeleteQuery {
     #[serde(default)]
     #[param(required = false, default = false)]
     force: bool,
+    /// The uuid of the environment that is meant. If another one has this name by now, nothing is
+    /// deleted (409).
+    #[param(required = false)]
+    uuid: Option<Uuid>,
     /// Accepted for compatibility: no rule names an environment, so there is none to delete.
     #[serde(default, rename = "deleteRules")]
     #[param(required = false, default = false)]
@@ -208,7 +213,8 @@ async fn delete(
     Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
     Params(query): Params<DeleteQuery>,
 ) -> Result<Response, ApiError> {
-    match app.delete_environment(&caller, &project, &env, query.force).await? {
+    let how = Deletion { force: query.force, only: query.uuid.map(EnvUuid) };
+    match app.delete_environment(&caller, &project, &env, how).await? {
         Removal::Gone => Ok(StatusCode::NO_CONTENT.into_response()),
         Removal::Destroying(environment) => {
             Ok((StatusCode::ACCEPTED, Json(render(*environment))).into_response())

@@ -62,6 +62,11 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, message)
     }
 
+    /// 429: it may be asked again after `pause`.
+    pub fn too_many(message: impl Into<String>, pause: Duration) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, message).with_retry_after(pause)
+    }
+
     /// 409: others changed the same thing again and again meanwhile.
     pub fn contended(thing: impl std::fmt::Display) -> Self {
         let conflict = Self::conflict(format!("`{thing}` is being changed by others; try again"))
@@ -86,11 +91,6 @@ impl ApiError {
     /// 401: no token, or something else where it should be. Programs that have sent one know that it was lost on the way.
     pub fn without_token() -> Self {
         Self::unauthorized().with_detail("code", NO_TOKEN)
-    }
-
-    /// 429: the same may be asked again after `pause`.
-    pub fn too_many(message: impl Into<String>, pause: Duration) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, message).with_retry_after(pause)
     }
 
     /// 503: what Canyon needs for it does not answer at the moment.
@@ -214,7 +214,8 @@ mod tests {
         for (millis, seconds) in [(0, "1"), (400, "1"), (1_000, "1"), (1_001, "2"), (90_000, "90")]
         {
             let pause = Duration::from_millis(millis);
-            assert_eq!(told(ApiError::too_many("too many", pause)).as_deref(), Some(seconds));
+            let error = ApiError::conflict("it is busy").with_retry_after(pause);
+            assert_eq!(told(error).as_deref(), Some(seconds));
         }
         let no_key = |is_retryable| {
             let (reason, source) = ("it is away".to_owned(), "it is away".into());

@@ -1,20 +1,21 @@
 //! Organizations.
 
-use super::caller::{Member, Viewer};
+use super::body::Body;
+use super::caller::{Admin, Member, Viewer};
 use super::error::ApiError;
-use super::refusals::{OfMaking, OfRead};
+use super::refusals::{OfMaking, OfRead, OfWrite};
 use crate::App;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use canyon_api::organization::{NewOrganization, Organization};
+use canyon_api::organization::{NewOrganization, Organization, OrganizationUpdateBody};
 use canyon_domain::inventory;
 use secrecy::ExposeSecret;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(create)).routes(routes!(get))
+    OpenApiRouter::new().routes(routes!(create)).routes(routes!(get, update))
 }
 
 /// Create an organization with a random name. Only the operator of this Canyon may.
@@ -53,6 +54,20 @@ async fn get(State(app): State<App>, caller: Member) -> Result<Json<Organization
     Ok(Json(render(found)))
 }
 
+/// Change the settings of the organization.
+#[utoipa::path(patch, path = "/orgs/{orgId}", tag = "Organization",
+    operation_id = "updateOrganization",
+    params(("orgId" = String, Path, description = "The organization.")),
+    request_body = OrganizationUpdateBody,
+    responses((status = 200, description = "It is changed.", body = Organization), OfWrite))]
+async fn update(
+    State(app): State<App>,
+    caller: Admin,
+    body: Body<OrganizationUpdateBody>,
+) -> Result<Json<Organization>, ApiError> {
+    Ok(Json(render(app.update_organization(&caller, &body.value).await?)))
+}
+
 fn render(of: inventory::Organization) -> Organization {
     Organization {
         id: of.id.into(),
@@ -60,5 +75,6 @@ fn render(of: inventory::Organization) -> Organization {
         created_at: of.created_at,
         created_by: of.created_by.0,
         plan: "open-source".to_owned(),
+        agent_requests: of.agent_requests,
     }
 }

@@ -7,7 +7,7 @@ use canyon_domain::inventory::Environment;
 use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_identity::system::System;
 use canyon_store::outcome::Saved;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 const MAIN: &str = "/projects/shop/envs/main";
@@ -141,6 +141,32 @@ async fn the_link_to_a_runner_stays_until_it_is_refreshed() {
 }
 
 #[tokio::test]
+async fn states_on_the_disk_of_another_machine_are_elsewhere_though_their_path_is_the_same() {
+    let api = furnished().await;
+    change(&api, |env| env.applied = Some(DeploymentId(Uuid::now_v7()))).await;
+    let by_agents = json!({ "type": "local", "agents": { "labels": { "host": "other" } } });
+    let mut elsewhere = local_runner("elsewhere");
+    elsewhere["runner_configuration"] = by_agents.clone();
+    api.make("/runners", elsewhere).await;
+    api.make("/runner-rules", json!({ "runner_id": "elsewhere", "project_id": "shop" })).await;
+    let refresh = format!("{MAIN}/actions/refresh_runner");
+    let refused = api.act(&refresh).await;
+    assert!(refused.0 == 409 && message(&refused).contains("of other machines"), "{refused:?}");
+    let moves = json!({ "runner_configuration": by_agents });
+    let refused = api.patch("/runners/shared", moves.clone()).await;
+    assert!(refused.0 == 409 && message(&refused).contains("project `shop`"), "{refused:?}");
+    // A state in a bucket is the same from everywhere.
+    let bucket = json!({ "type": "s3", "bucket": "states" });
+    change(&api, |env| env.applied = None).await;
+    let body = json!({ "state_storage_configuration": bucket });
+    let patched = api.patch("/runners/shared", body).await;
+    assert_eq!(patched.0, 200, "{patched:?}");
+    change(&api, |env| env.applied = Some(DeploymentId(Uuid::now_v7()))).await;
+    let patched = api.patch("/runners/shared", moves).await;
+    assert_eq!(patched.0, 200, "{patched:?}");
+}
+
+#[tokio::test]
 async fn force_removes_an_environment_at_once_but_not_under_a_deployment() {
     let api = furnished().await;
     change(&api, |env| {
@@ -155,6 +181,24 @@ async fn force_removes_an_environment_at_once_but_not_under_a_deployment() {
     change(&api, |env| env.turns = canyon_domain::turn::Turns::default()).await;
     assert_eq!(api.delete(&format!("{MAIN}?force=true&deleteRules=true")).await.0, 204);
     assert_eq!(api.get(MAIN).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_deletion_that_comes_late_spares_the_environment_that_was_made_anew() {
+    let api = furnished().await;
+    let uuid = |found: &Value| found["uuid"].as_str().unwrap().to_owned();
+    let first = uuid(&api.get(MAIN).await.1);
+    let meant = format!("{MAIN}?force=true&uuid={first}");
+    assert_eq!(api.delete(&meant).await.0, 204);
+    let main = json!({ "id": "main", "env_type_id": "dev" });
+    let second = uuid(&api.make("/projects/shop/envs", main).await);
+    for late in [meant, format!("{MAIN}?uuid={first}")] {
+        let refused = api.delete(&late).await;
+        assert!(refused.0 == 409 && message(&refused).contains(&second), "{late}: {refused:?}");
+    }
+    assert_eq!(uuid(&api.get(MAIN).await.1), second);
+    assert_eq!(api.delete(&format!("{MAIN}?uuid=main")).await.0, 400);
+    assert_eq!(api.delete(&format!("{MAIN}?uuid={second}")).await.0, 204);
 }
 
 #[tokio::test]

@@ -290,7 +290,7 @@ async fn organization(table: &Table, clock: &TestClock, id: &str) -> Org {
     };
     let (admin, stored) = token(Role::Admin, id == "our-org");
     let by = stored.principal.id;
-    let made = Organization { id: id.parse().unwrap(), uuid, created_at: at, created_by: by };
+    let made = Organization::new(id.parse().unwrap(), uuid, at, by);
     table.create_organization(&made, &stored, &record(by, "organization.create")).await.unwrap();
     let mut others = Vec::new();
     for role in [Role::Viewer, Role::Deployer] {

@@ -90,3 +90,48 @@ async fn a_caller_with_too_many_waiting_requests_is_answered_early_and_another_w
         assert_eq!(answer.0, 200, "these have waited for it");
     }
 }
+
+#[tokio::test]
+async fn on_the_functions_one_callers_waits_leave_executions_for_everyone_else() {
+    let mut api = furnished().await;
+    let change = |mut app: canyon_functions::App| {
+        app.changes = app.changes.sharing_waits();
+        app
+    };
+    api.serve_again(change, &HttpSettings::default()).await;
+    let id = deploy(&api).await;
+    let mut waiting = JoinSet::new();
+    for _ in 0..60 {
+        waiting.spawn(wait_for(&api, &id));
+        // One after the other: requests of one instant are in each other's way, and are answered early too.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut early = 0;
+    while let Ok(answer) = tokio::time::timeout(Duration::from_secs(2), waiting.join_next()).await {
+        let (status, took) = answer.unwrap().unwrap();
+        assert!(status == 408 && took < Duration::from_secs(2), "{status} after {took:?}");
+        early += 1;
+    }
+    // At most 50 wait; on a busy machine less, which were in each other's way.
+    assert!((10..=55).contains(&early), "{early} of 60 were answered early");
+    let deployer = api.ours.deployer.clone();
+    let path = format!("/deployments/{id}/actions/wait-for-complete?timeout_in_seconds=25");
+    let other = api.call_as(&deployer, Method::GET, &path, None);
+    let (other, cancelled) = tokio::join!(other, async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        api.act(&format!("/deployments/{id}/actions/cancel")).await.0
+    });
+    assert_eq!((other.0, cancelled), (200, 202), "another caller waits as ever");
+    assert!(waiting.join_all().await.iter().all(|(status, _)| *status == 200));
+
+    // A while later it may wait again.
+    api.clock.advance(Duration::from_secs(25));
+    let id = deploy(&api).await;
+    let mut waiting = JoinSet::new();
+    for _ in 0..20 {
+        waiting.spawn(wait_for(&api, &id));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let none = tokio::time::timeout(Duration::from_secs(2), waiting.join_next()).await;
+    assert!(none.is_err(), "each of them waits: {none:?}");
+}

@@ -112,6 +112,7 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("updateEnvironment", Environment('A')),
     ("updateEnvironmentType", Whole('A')),
     ("updateEventSource", Whole('A')),
+    ("updateOrganization", Whole('A')),
     ("updateProject", Project('A')),
     ("updateRunner", Whole('A')),
     ("updateRunnerInAnEnvironment", Environment('A')),

@@ -3,8 +3,10 @@
 use crate::agent_world::{Key, far_away, open, opening, order, say, token};
 use crate::harness::Api;
 use crate::job::{raw, request};
+use canyon_api::ask::{ANSWER_TO, ASK, REPEATED};
 use reqwest::Method;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
@@ -41,6 +43,69 @@ async fn an_answer_names_its_request_and_a_refusal_does_so_in_its_body_too() {
         let body: Value = serde_json::from_slice(&answer.body).unwrap();
         assert_eq!(answer.status, expected);
         assert_eq!(body["request_id"], answer.headers["x-request-id"].to_str().unwrap());
+    }
+}
+
+#[tokio::test]
+async fn every_answer_repeats_the_word_of_its_request() {
+    let api = Api::start().await;
+    let ask = async |token: &str, method, path: &str, word: &'static str| {
+        let asked = request(&api, token, method, path).header(ASK, word);
+        let answer = raw(asked).await;
+        (answer.status, answer.headers.get(ANSWER_TO).map(|it| it.to_str().unwrap().to_owned()))
+    };
+    let viewer = api.ours.viewer.clone();
+    for (token, method, path, status) in [
+        (viewer.as_str(), Method::GET, "/projects", 200),
+        (&viewer, Method::GET, "/projects/none", 404),
+        (&viewer, Method::GET, "/no/such/path", 404),
+        (&viewer, Method::PATCH, "/projects", 405),
+        (&viewer, Method::POST, "/projects", 400),
+        ("cya_no-good-token", Method::POST, "/agents/a/sessions/1/take", 401),
+    ] {
+        let word = "a-Word_1";
+        assert_eq!(ask(token, method, path, word).await, (status, Some(word.to_owned())), "{path}");
+    }
+    for bad in ["", "a b", "a.b", "<b>"] {
+        assert_eq!(ask(&viewer, Method::GET, "/projects", bad).await, (200, None), "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_a_network_repeats_late_undoes_no_later_one() {
+    let api = Api::start().await;
+    api.furnish().await;
+    api.make("/projects/shop/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
+    let change = async |token: &str, word: &'static str, allowed: Value| {
+        let path = "/projects/shop/envs/main";
+        let body = json!({ "deletion_protection": allowed });
+        let asked = request(&api, token, Method::PATCH, path).header(ASK, word).json(&body);
+        let answer = raw(asked).await;
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        (answer.status, body["details"]["code"].clone(), body["deletion_protection"].clone())
+    };
+    let (admin, none) = (api.ours.admin.clone(), json!({ "max_deletions": 0 }));
+    assert_eq!(change(&admin, "first", Value::Null).await.0, 200);
+    assert_eq!(change(&admin, "second", none.clone()).await, (200, Value::Null, none.clone()));
+    for word in ["first", "second"] {
+        let refused = change(&admin, word, Value::Null).await;
+        assert_eq!(refused, (409, json!(REPEATED), Value::Null), "{word}");
+    }
+    let found = api.get("/projects/shop/envs/main").await.1;
+    assert_eq!(found["deletion_protection"], none);
+    // What does the same however often it comes: its second answer is as good as its first.
+    let (bytes, digest) = (b"archive".to_vec(), hex::encode(Sha256::digest(b"archive")));
+    for _ in 0..2 {
+        let path = format!("/archives/{digest}");
+        let upload = request(&api, &admin, Method::PUT, &path).header(ASK, "upload");
+        assert_eq!(raw(upload.body(bytes.clone())).await.status, 204);
+    }
+    // A word is its caller's own, and what only reads may come again.
+    let other = api.ours.deployer.clone();
+    assert_eq!(change(&other, "first", Value::Null).await.0, 403);
+    for _ in 0..2 {
+        let read = request(&api, &admin, Method::GET, "/projects").header(ASK, "first");
+        assert_eq!(raw(read).await.status, 200);
     }
 }
 

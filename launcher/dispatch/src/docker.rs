@@ -18,6 +18,7 @@ mod container;
 mod engine;
 mod image;
 mod log;
+mod metadata;
 mod names;
 mod refusal;
 mod settings;

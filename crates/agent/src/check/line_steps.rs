@@ -6,7 +6,7 @@ use crate::server_clock::ServerClock;
 use crate::settings::Settings;
 use crate::sign_in;
 use canyon_api::agent::Poll;
-use canyon_domain::ids::AgentId;
+use canyon_domain::ids::{AgentId, OrgId};
 use std::sync::Arc;
 
 /// A session that no agent has: the first has the number 1.
@@ -27,11 +27,17 @@ pub(super) async fn check(settings: &Settings, http: reqwest::Client, report: &m
     let Err(error) = line.poll(NO_SESSION, &poll).await else {
         return report.failed(Step::Agent, "Canyon knows a session that nobody can have opened");
     };
-    say(name, line.fingerprint().as_deref(), &error, report);
+    say(org, name, line.fingerprint().as_deref(), &error, report);
 }
 
 /// What an answer to no session says of the agent, which shows a key with this fingerprint, or a token.
-fn say(name: &AgentId, fingerprint: Option<&str>, error: &LineError, report: &mut Report) {
+fn say(
+    org: &OrgId,
+    name: &AgentId,
+    fingerprint: Option<&str>,
+    error: &LineError,
+    report: &mut Report,
+) {
     let shown = match fingerprint {
         Some(fingerprint) => format!("by its own key with the fingerprint {fingerprint}"),
         None => "by a token".to_owned(),
@@ -59,8 +65,9 @@ fn say(name: &AgentId, fingerprint: Option<&str>, error: &LineError, report: &mu
         LineError::Refused { .. } if error.is_stranger() => {
             report.ok(Step::SignIn, shown);
             let found = format!(
-                "Canyon does not know `{name}` by that yet, or the token is not good: {error}. An agent that \
-                 was started once waits for `canyon adopt agent {name}`"
+                "Canyon does not take `{name}` by that, and does not say why: {error}. An agent that was started once \
+                 waits for `canyon adopt agent {name}`, unless organization `{org}` does not exist or refuses such agents \
+                 (canyon get organization), or another agent has the name (canyon get agent {name})"
             );
             report.skipped(Step::Agent, found);
         }
@@ -87,7 +94,13 @@ mod tests {
             let (code, message) = (code.to_owned(), String::new());
             let error = LineError::Refused { status, code, message, pause: None, standby: false };
             let mut report = Report::default();
-            say(&"east-1".parse().unwrap(), Some("f"), &error, &mut report);
+            say(
+                &"acme".parse().unwrap(),
+                &"east-1".parse().unwrap(),
+                Some("f"),
+                &error,
+                &mut report,
+            );
             assert_eq!(report.failures(), failures, "{error:?}");
         }
     }

@@ -44,6 +44,9 @@ pub(super) fn given(values: &mut Values<'_>) -> DockerSettings {
         registry_username: values.text("registry_username"),
         registry_password: values.secret("registry_password"),
         network: values.text("network"),
+        acknowledge_host_credentials: values
+            .truth("acknowledge_host_credentials")
+            .unwrap_or_default(),
     }
 }
 

@@ -247,6 +247,7 @@ fn containers_of_docker_are_made_as_each_name_says() {
         ("NETWORK", "of-jobs"),
         ("REGISTRY_USERNAME", "puller"),
         ("REGISTRY_PASSWORD", "s3cr3t"),
+        ("ACKNOWLEDGE_HOST_CREDENTIALS", "true"),
     ];
     are_all(DispatcherType::Docker, &[&data]);
     let settings = settings(DispatcherType::Docker, &data);
@@ -263,12 +264,13 @@ fn containers_of_docker_are_made_as_each_name_says() {
         registry_username,
         registry_password,
         network,
+        acknowledge_host_credentials,
     } = docker::given(&mut values);
     assert_eq!(values.faults.to_string(), "");
     assert_eq!(host.as_deref(), Some("tcp://10.0.0.7:2375"));
     assert_eq!(certificates, None, "they are in DOCKER_CERT_PATH, if anywhere");
     assert_eq!(image.as_deref(), Some("registry.example.com/runner:1"));
-    assert!(local_image);
+    assert!(local_image && acknowledge_host_credentials);
     assert_eq!(extra_hosts, ["canyon:10.0.0.5", "git:host-gateway"]);
     assert_eq!(memory_limit.as_deref(), Some("42 MB"));
     assert_eq!(bind_path.as_deref(), Some("/opt/authorities:/authorities:ro"));

@@ -2,15 +2,29 @@ use super::*;
 use axum::Router;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::IntoResponse as _;
 
-/// What an agent makes of this answer to its poll.
+/// What an agent makes of this answer of Canyon's to its poll.
 async fn answered(status: u16, body: &str, asks_to_come_again: bool) -> LineError {
+    told(status, body, asks_to_come_again, |word| Some(word.clone())).await
+}
+
+/// The same, with the word that `answers` makes of the poll's.
+async fn told(
+    status: u16,
+    body: &str,
+    asks_to_come_again: bool,
+    answers: fn(&HeaderValue) -> Option<HeaderValue>,
+) -> LineError {
     let mut headers = HeaderMap::new();
     if asks_to_come_again {
         headers.insert(RETRY_AFTER, HeaderValue::from_static("7"));
     }
     let answer = (StatusCode::from_u16(status).unwrap(), headers, body.to_owned());
-    let router = Router::new().fallback(move || async move { answer });
+    let router = Router::new().fallback(move |asked: HeaderMap| async move {
+        let word = answers(&asked[ASK]);
+        (word.map(|word| [(ANSWER_TO, word)]), answer).into_response()
+    });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let served = tokio::spawn(async move { axum::serve(listener, router).await });
@@ -66,7 +80,22 @@ async fn what_came_otherwise_than_it_was_sent_is_neither_lasting_nor_a_strangers
 #[tokio::test]
 async fn a_success_that_does_not_name_the_request_takes_no_report_and_offers_no_work() {
     for foreign in ["{}", r#"{"status": "ok"}"#, "<html>Sign in</html>", ""] {
-        let error = answered(200, foreign, false).await;
+        let error = told(200, foreign, false, |_| None).await;
         assert!(matches!(error, LineError::Unreadable { .. }), "{foreign}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_canyon_answers_another_request_is_no_answer_at_all() {
+    let rejected = r#"{"error": "API-403", "message": "agent `paris` was rejected", "details": {"code": "rejected"}}"#;
+    let another: fn(&HeaderValue) -> Option<HeaderValue> =
+        |_| Some(HeaderValue::from_static("of-another-request"));
+    let error = answered(403, rejected, false).await;
+    assert!(error.is_rejection() && error.is_lasting(), "{error:?}");
+    for (status, body) in [(403, rejected), (200, "{}"), (200, r#"{"offers": []}"#)] {
+        for answers in [another, |_| None] {
+            let error = told(status, body, false, answers).await;
+            assert!(matches!(error, LineError::Unreadable { .. }), "{status}: {error:?}");
+        }
     }
 }

@@ -120,6 +120,7 @@ impl DispatcherType {
                 "memory_limit",
                 "bind_path",
                 "network",
+                "acknowledge_host_credentials",
                 "registry_username",
                 "registry_password",
             ],

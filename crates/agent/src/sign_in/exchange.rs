@@ -9,6 +9,7 @@ use crate::backoff::Backoff;
 use crate::line;
 use crate::retry_after;
 use crate::server_clock::ServerClock;
+use canyon_api::ask::{self, ANSWER_TO, ASK};
 use canyon_api::token_exchange::{AccessToken, GRANT_TYPE, JWT, OAuthError};
 use canyon_domain::ids::{OrgId, ServiceAccountId};
 use secrecy::{ExposeSecret, SecretString};
@@ -129,12 +130,23 @@ impl Exchange {
         ];
         let began = Instant::now();
         let failed = |error: line::LineError| SignInError(error.to_string());
-        let request = self.http.post(&self.url).timeout(TIMEOUT).form(&form);
+        let word = ask::draw();
+        let request = self.http.post(&self.url).timeout(TIMEOUT).header(ASK, &word).form(&form);
         let response =
             request.send().await.map_err(|error| failed(line::unreachable(&self.url, error)))?;
         line::heard(clock, response.headers());
         let (status, asked) = (response.status(), retry_after::pause(response.headers()));
+        let answers_this = response.headers().get(ANSWER_TO).is_some_and(|it| *it == *word);
         let body = line::read(&self.url, response).await.map_err(failed)?;
+        if !answers_this {
+            // With another agent's token this one would sign in as that one, and be refused for good.
+            let why = format!(
+                "the answer of {} (status {status}) does not name the request: a proxy must let the headers `{ASK}` and \
+                 `{ANSWER_TO}` pass",
+                self.url
+            );
+            return Err(Failure(SignInError(why), asked));
+        }
         if !status.is_success() {
             let said = serde_json::from_slice::<OAuthError>(&body).ok();
             let said = said.map_or_else(|| format!("status {status}"), |said| said.message);

@@ -9,6 +9,7 @@ use canyon_agent::settings::identity::IdentitySettings;
 use canyon_agent::sign_in::SignIn;
 use canyon_agent::stop::Stop;
 use canyon_api::agent::JobKey;
+use canyon_api::ask::{ANSWER_TO, ASK};
 use canyon_dispatch::{
     DispatchError, Dispatcher, JobRef, Launch, Remains, Started, StopMode, TailStream, Target,
 };
@@ -125,6 +126,8 @@ struct Request {
     path: String,
     /// In small letters.
     authorization: String,
+    /// What the answer repeats.
+    word: String,
     body: Value,
 }
 
@@ -199,8 +202,9 @@ async fn request(stream: &mut TcpStream) -> Option<Request> {
             if body.len() >= length {
                 let path = head.split(' ').nth(1)?.to_owned();
                 let authorization = header(head, "authorization").unwrap_or_default();
+                let word = header(head, ASK).unwrap_or_default();
                 let body = serde_json::from_str(body).unwrap_or_default();
-                return Some(Request { path, authorization, body });
+                return Some(Request { path, authorization, word, body });
             }
         }
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -227,7 +231,8 @@ async fn serve(mut stream: TcpStream, world: World) -> Option<()> {
     let text = body.to_string();
     let again = if status == 429 { "Retry-After: 1\r\n" } else { "" };
     let head = format!(
-        "HTTP/1.1 {status} X\r\nX-Request-Id: 1\r\n{again}Content-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status} X\r\n{ANSWER_TO}: {}\r\n{again}Content-Length: {}\r\nConnection: close\r\n\r\n",
+        request.word,
         text.len()
     );
     stream.write_all(format!("{head}{text}").as_bytes()).await.ok()

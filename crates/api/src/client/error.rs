@@ -3,6 +3,7 @@
 //! Only a refusal in Canyon's own form says what Canyon decided. Every other answer comes from
 //! something on the way, and says nothing about the request: it is asked again.
 
+use crate::ask::REPEATED;
 use crate::error::ErrorBody;
 
 /// Why a call failed.
@@ -155,7 +156,7 @@ impl ClientError {
             Self::Refused { status, body } => {
                 // No client of Canyon's asks with another method, or sends another kind of body.
                 matches!(status, 405 | 415 | 429 | 500..=599)
-                    || self.code() == Some("contended")
+                    || matches!(self.code(), Some("contended" | REPEATED))
                     || body.blames_the_network()
             }
             Self::Setup(_) => false,

@@ -119,17 +119,18 @@ async fn delete_environment(
         format!("destroy everything in the state of {name} and delete the environment")
     };
     confirm::require_yes(yes, &action)?;
-    if !force && yes {
-        delete(environment, &[], client, output).await?;
-        return Ok(Exit::Ok);
-    }
     let facts = EnvironmentFacts::read(client, environment).await?;
-    output.notice(&facts.describe());
+    if force || !yes {
+        output.notice(&facts.describe());
+    }
     if !yes {
         confirm::ask(&action, confirm::ctrl_c(), output).await?;
     }
-    let options = force.then(|| ("force", "true".to_owned()));
-    let is_gone = delete(environment, options.as_slice(), client, output).await?;
+    let force_option = force.then(|| ("force", "true".to_owned()));
+    // The environment that was looked at, and none that has been made under its name since.
+    let uuid = facts.uuid().map(|uuid| ("uuid", uuid.to_string()));
+    let options: Vec<_> = force_option.into_iter().chain(uuid).collect();
+    let is_gone = delete(environment, &options, client, output).await?;
     if force && is_gone {
         output.notice(&facts.left_behind());
     }

@@ -49,7 +49,8 @@ fn a_runner_is_made_from_a_file_and_single_values() {
 
 #[test]
 fn each_kind_has_its_place_in_the_api() {
-    let server = CannedServer::start([]);
+    let environment = json(200, &value!({"id": "dev"}));
+    let server = CannedServer::start([("GET /projects/shop/envs/dev", environment)]);
     for call in [
         "create runner-rule --set=runner_id=laptop",
         "create project shop",
@@ -90,6 +91,8 @@ fn each_kind_has_its_place_in_the_api() {
         "adopt agent a",
         "reject agent a",
         "forget agent a",
+        "get organization",
+        "update organization --set agent_requests=refused",
         "limit organization --jobs 9",
         "limit runner r --none",
         "limit project pay/eu --jobs 1",
@@ -330,6 +333,7 @@ fn a_deletion_says_whether_it_is_done() {
     let left = value!({"id": "dev", "status": "deleting"});
     let server = CannedServer::start([
         ("DELETE /runners/laptop", done()),
+        ("GET /projects/shop/envs/dev", json(200, &value!({"id": "dev"}))),
         ("DELETE /projects/shop/envs/dev", json(202, &left)),
     ]);
     let calls = ["delete runner laptop", "delete environment shop dev --yes"];

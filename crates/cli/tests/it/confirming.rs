@@ -38,6 +38,9 @@ fn refused(count: u32) -> Value {
     )
 }
 
+/// Which environment is looked at before it is deleted.
+const UUID: &str = "01970000-0000-7000-8000-0000000000e1";
+
 fn environment(more: &Value) -> Value {
     let mut environment = value!({"id": "dev", "project_id": "shop", "env_type_id": "development"});
     for (name, member) in more.as_object().unwrap() {
@@ -47,7 +50,7 @@ fn environment(more: &Value) -> Value {
 }
 
 fn with_state(resources: u32) -> Value {
-    environment(&value!({"state": {
+    environment(&value!({"uuid": UUID, "state": {
         "place": "s3://states/a.tfstate", "storage_type": "s3", "storage_digest": "00",
         "lineage": "l", "serial": 7, "resources": resources,
     }}))
@@ -262,9 +265,9 @@ fn what_destroys_shows_the_resources_and_asks() {
         let what: Vec<_> = server.asked().into_iter().map(|asked| asked.what).collect();
         assert_eq!(what[0], "GET /projects/shop/envs/dev", "{call}");
         let destroyed = match call {
-            "deploy shop dev --destroy" => "POST /deployments",
-            "delete environment shop dev" => "DELETE /projects/shop/envs/dev",
-            _ => "DELETE /projects/shop/envs/dev?force=true",
+            "deploy shop dev --destroy" => "POST /deployments".to_owned(),
+            "delete environment shop dev" => format!("DELETE /projects/shop/envs/dev?uuid={UUID}"),
+            _ => format!("DELETE /projects/shop/envs/dev?force=true&uuid={UUID}"),
         };
         assert_eq!(what[1], destroyed, "{call}");
         format!("$ canyon {call}\n{said}")

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::job_identity::JobIdentity;
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// What the runners of agents share: who launches for them.
@@ -30,6 +31,12 @@ pub struct AgentSettings {
 }
 
 impl AgentSettings {
+    /// Which agents launch, and with which of their settings: other ones may launch elsewhere. A key may change where
+    /// the agent stays.
+    pub(super) fn site(&self) -> Value {
+        json!({ "agents": self.agents, "profile": self.profile })
+    }
+
     pub(crate) fn read(fields: &mut Fields) -> Self {
         Self {
             key: fields.text("key", &PUBLIC_KEY),

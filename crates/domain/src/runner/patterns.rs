@@ -60,9 +60,15 @@ shapes! {
 }
 
 /// In an audience, what says that a cloud takes it for its own: AWS's STS in every partition and region, Google's STS,
-/// and Microsoft Entra in its clouds.
-const OF_CLOUDS: [&str; 4] =
-    ["amazonaws.", "googleapis.", "azureadtokenexchange", "microsoftonline."];
+/// Microsoft Entra in its clouds, and Alibaba's STS.
+const OF_CLOUDS: [&str; 6] = [
+    "amazonaws.",
+    "googleapis.",
+    "azureadtokenexchange",
+    "microsoftonline.",
+    "windows.net",
+    "aliyuncs.",
+];
 
 /// The launcher shows the assertion to a server that the runner's administrator names, with the runner's own subject.
 fn is_cluster_audience(text: &str) -> bool {

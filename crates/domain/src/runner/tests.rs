@@ -201,6 +201,8 @@ fn a_cluster_has_exactly_one_kind_of_auth() {
         (json!({ "oidc": { "audience": "sts.amazonaws.com" } }), false),
         (json!({ "oidc": { "audience": "api://AzureADTokenExchange" } }), false),
         (json!({ "oidc": { "audience": "https://iam.googleapis.com/projects/1/x" } }), false),
+        (json!({ "oidc": { "audience": "https://sts.windows.net/tenant" } }), false),
+        (json!({ "oidc": { "audience": "STS.AliyunCS.com" } }), false),
         (json!({ "client_certificate_data": "Y2E=", "client_key_data": "Y2E=" }), true),
         (json!({ "client_certificate_data": "Y2E=" }), false),
         (json!({ "client_key_data": "Y2E=" }), false),

@@ -8,7 +8,8 @@ use crate::state_storage::StateStorage;
 use serde_json::json;
 
 /// Lets in the launcher, which speaks for runners, and not the jobs, whose subjects are longer.
-const RUNNERS_ALONE: &str = "assertion.sub.matches('^org:[0-9a-f-]{36}:runner:[0-9a-f-]{36}$')";
+pub(super) const RUNNERS_ALONE: &str =
+    "assertion.sub.matches('^org:[0-9a-f-]{36}:runner:[0-9a-f-]{36}$')";
 
 /// The parts of a provider's name,
 /// `//iam.googleapis.com/projects/N/locations/L/workloadIdentityPools/POOL/providers/PROVIDER`.

@@ -1,6 +1,6 @@
 //! Kubernetes: a namespace for jobs, what they run as, and what the launcher may do there.
 
-use super::{Document, Party};
+use super::{Document, Party, SERVER_CLAIM};
 use crate::runner::kubernetes::{Kubernetes, KubernetesAuthKind, KubernetesJob};
 use crate::state_storage::StateStorage;
 use std::fmt::Write as _;
@@ -73,7 +73,8 @@ pub(super) fn documents(
     let mut documents = Vec::new();
     let user = match (auth.kind(), &auth.oidc) {
         (KubernetesAuthKind::Oidc, Some(oidc)) => {
-            documents.push(authentication(party, &oidc.audience));
+            let server = &runner.cluster.cluster_data.server;
+            documents.push(authentication(party, &oidc.audience, server));
             User::Named(format!("{USER_PREFIX}{}", party.subject))
         }
         (KubernetesAuthKind::ClientCertificate, _) => User::Placeholder {
@@ -92,8 +93,9 @@ pub(super) fn documents(
 }
 
 /// The API server trusts the issuer, for runners of this organization and not for what jobs may ask to
-/// be signed. The subject alone is the name, so that no other claim of a token can give a right.
-fn authentication(party: &Party, audience: &str) -> Document {
+/// be signed. The subject alone is the name, so that no other claim of a token can give a right. A token that another
+/// server was shown names that one, and is good for nothing here.
+fn authentication(party: &Party, audience: &str, server: &str) -> Document {
     let Party { issuer, org, .. } = party;
     let text = format!(
         "apiVersion: apiserver.config.k8s.io/v1\n\
@@ -108,7 +110,9 @@ fn authentication(party: &Party, audience: &str) -> Document {
          \x20       prefix: \"{USER_PREFIX}\"\n\
          \x20   claimValidationRules:\n\
          \x20     - expression: \"claims.sub.startsWith('org:{org}:runner:')\"\n\
-         \x20       message: only runners of this organization\n"
+         \x20       message: only runners of this organization\n\
+         \x20     - expression: \"claims.{SERVER_CLAIM} in ['{server}']\"\n\
+         \x20       message: only tokens for this server, by each address that runners name it by\n"
     );
     let place = "file of the API server's flag --authentication-config (Kubernetes 1.34; before, \
                  v1beta1); it is read again when it changes. Once for all runners of the cluster with \

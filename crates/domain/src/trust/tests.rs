@@ -171,3 +171,10 @@ fn rights_over_network_policies_are_asked_for_only_where_they_are_used() {
     wanted["job"]["deny_metadata_access"] = json!(true);
     assert!(shown(&wanted, &s3()).contains("networkpolicies"));
 }
+
+#[test]
+fn the_printed_provider_of_google_has_the_condition_that_infra_gcp_has() {
+    let infra = include_str!("../../../../infra/gcp/main.tf");
+    let condition = format!("attribute_condition = \"{}\"", super::gcp::RUNNERS_ALONE);
+    assert!(infra.contains(&condition), "{condition}");
+}

@@ -8,6 +8,7 @@ use aws_smithy_http_client::{Builder, tls};
 use canyon_domain::seam::Clock;
 use reqwest::Client;
 use secrecy::SecretString;
+use serde_json::{Map, Value};
 use std::sync::{Arc, OnceLock};
 
 pub(super) struct Parts {
@@ -29,10 +30,19 @@ impl Parts {
         who: RunnerIdentity,
         audience: &str,
     ) -> Result<SecretString, FederationError> {
+        self.assertion_with(who, audience, Map::new()).await
+    }
+
+    pub(super) async fn assertion_with(
+        &self,
+        who: RunnerIdentity,
+        audience: &str,
+        claims: Map<String, Value>,
+    ) -> Result<SecretString, FederationError> {
         let statement = Statement {
             subject: who.subject(),
             audience: audience.to_owned(),
-            claims: serde_json::Map::new(),
+            claims,
             life: ASSERTION_LIFE,
         };
         Ok(self.issuer.assertion(&statement).await?)

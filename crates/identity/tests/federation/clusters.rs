@@ -1,6 +1,8 @@
 //! The tokens at a real API server, which knows them as it would in each cloud: by its authenticator.
 
 use crate::harness::{Canyon, application, azure_auth, gcp_auth, provider, runner};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_identity::federation::AccessToken;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
@@ -84,4 +86,26 @@ async fn the_api_server_knows_the_account_and_the_application() {
     let management = "https://management.azure.com/.default";
     let other = canyon.federation.azure(who, &azure_auth(), management).await.unwrap();
     assert_eq!(cluster.user(&other).await, Value::Null);
+}
+
+/// Who makes a runner chooses the server that is shown the token, and its audience.
+#[tokio::test]
+async fn a_token_for_a_server_names_it_and_is_handed_out_for_no_other_server() {
+    let (canyon, who) = (Canyon::start().await, runner());
+    let signed = async |server: Option<&str>| {
+        let (federation, audience) = (&canyon.federation, "canyon");
+        let token = match server {
+            Some(server) => federation.assertion_for_server(who, audience, server).await,
+            None => federation.assertion(who, audience).await,
+        };
+        let token = token.unwrap().expose_secret().to_owned();
+        let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+        serde_json::from_slice::<Value>(&claims).unwrap()
+    };
+    // Those of the same statement are kept, so each of these asks twice.
+    for server in [Some("https://a.example.com"), Some("https://b.example.com"), None].repeat(2) {
+        let claims = signed(server).await;
+        assert_eq!(claims.get("server").and_then(Value::as_str), server, "{claims}");
+        assert_eq!((&claims["aud"], &claims["sub"]), (&json!("canyon"), &json!(who.subject())));
+    }
 }

@@ -237,8 +237,7 @@ async fn organization(app: &App) -> String {
         by_right: "canyon".to_owned(),
         details: Vec::new(),
     };
-    let made =
-        Organization { id: ORG.parse().unwrap(), uuid: org, created_at: now, created_by: by };
+    let made = Organization::new(ORG.parse().unwrap(), org, now, by);
     app.table.create_organization(&made, &token, &record).await.unwrap();
     secret
 }

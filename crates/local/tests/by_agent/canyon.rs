@@ -87,7 +87,7 @@ impl Canyon {
         let (_, admin) = self.token(Role::Admin);
         let id = ORG.parse().unwrap();
         let by = admin.principal.id;
-        let made = Organization { id, uuid: self.org, created_at: now, created_by: by };
+        let made = Organization::new(id, self.org, now, by);
         table.create_organization(&made, &admin, &record()).await.unwrap();
         let env_type = EnvironmentType {
             id: "testing".parse().unwrap(),

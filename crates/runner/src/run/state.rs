@@ -6,6 +6,7 @@ use crate::state_file::{self, MOVED_TO, StateSeen};
 use crate::tofu::Tofu;
 use crate::unreachable;
 use canyon_api::attempt::StateReportBody;
+use canyon_domain::deployment::Mode;
 use canyon_domain::environment_state::{StateFacts, compare};
 use canyon_domain::failure::{Failure, FailureClass};
 use std::fmt::Display;
@@ -23,7 +24,12 @@ pub(super) struct StateKnown {
 }
 
 /// Nothing more is known of it.
-pub(super) const MISSING: &str = "there is no state, although the last run succeeded and left one";
+pub(super) const MISSING: &str = "there is no state, although an earlier run has applied: it was removed, or lies on another machine or in another \
+    cluster";
+
+/// The last run could not look at what it had written, or has not said it.
+const NOT_WRITTEN: &str =
+    "it is what lay there before the last run, which has written a newer one, here or elsewhere";
 
 /// How long a state may be on its way from or to its storage; with [`LOCK_TIMEOUT`](super::locked::LOCK_TIMEOUT) it waits for a
 /// lock before.
@@ -66,6 +72,10 @@ pub(super) fn moved_before(place: &str, to: &str, is_vacant: bool) -> Failure {
          docs/state.md"
     );
     Failure::new(FailureClass::Config, message)
+}
+
+fn is_version_of(one: &StateFacts, other: &StateFacts) -> bool {
+    one.lineage == other.lineage
 }
 
 impl Run {
@@ -122,10 +132,18 @@ impl Run {
             return Err(moved_before(&task.place, to, task.vacant));
         }
         let found = seen.map(|seen| &seen.facts);
-        if found.is_none() && task.must_exist {
-            return Err(refuse(&MISSING));
+        if task.must_exist {
+            let Some(found) = found else { return Err(refuse(&MISSING)) };
+            let known = task.expected.as_ref();
+            if known
+                .is_some_and(|known| is_version_of(known, found) && found.serial == known.serial)
+            {
+                return Err(refuse(&NOT_WRITTEN));
+            }
         }
-        if let Some(StateFacts { resources: others @ 1.., .. }) = found.filter(|_| task.vacant) {
+        if let Some(StateFacts { resources: others @ 1.., .. }) =
+            found.filter(|_| task.vacant && !task.accepted)
+        {
             let place = &task.place;
             let message = format!(
                 "{others} resources lie in the state at `{place}`, and this environment has none. Nothing was planned \
@@ -163,7 +181,12 @@ impl Run {
     /// Ends a run whose plan deletes or replaces more than it may.
     pub(super) fn refuse_deletions(&self) -> Result<(), Outcome> {
         // A plan that did not say it was refused before.
-        let planned = self.transcript.facts.planned.map_or(u32::MAX, |planned| planned.remove);
+        let planned = self.transcript.facts.planned.map_or(u32::MAX, |planned| {
+            // A destroy run drops from the state also what the provider does not find, perhaps in the wrong place.
+            let held = self.state.seen.as_ref().map_or(0, |seen| seen.facts.resources);
+            let dropped = if self.job.mode == Mode::Destroy { held } else { 0 };
+            planned.remove.max(dropped.saturating_sub(planned.forget))
+        });
         match self.job.max_deletions {
             Some(allowed) if planned > allowed => {
                 let message = format!(
@@ -192,13 +215,52 @@ impl Run {
         if !applied && self.state.seen.is_some() {
             return;
         }
-        match pull(tofu, &self.job.state.place).await {
-            Ok((_, seen)) => self.state.seen = seen,
-            Err(failure) => {
-                self.state.seen = None;
-                self.transcript.log.warn(&failure.message);
-            }
+        let before = self.state.seen.take();
+        let place = &self.job.state.place;
+        match pull(tofu, place).await {
+            Ok((_, seen)) => match self.not_written_by_apply(applied, before.as_ref(), seen.as_ref()) {
+                None => self.state.seen = seen,
+                // Reported as not known: the next run is refused, because the environment still has what lay there before.
+                Some(what) => self.transcript.log.warn(&format!(
+                    "the state at `{place}` is not what this run has written: {what}. Something else has written there \
+                     meanwhile, or has put a copy in its place, and what this run changed may be in no state: the next \
+                     run ends before its plan"
+                )),
+            },
+            Err(failure) => self.transcript.log.warn(&failure.message),
         }
+    }
+
+    /// Why the state that lies there after an apply is not what came of the one `before`.
+    fn not_written_by_apply(
+        &self,
+        applied: bool,
+        before: Option<&StateSeen>,
+        after: Option<&StateSeen>,
+    ) -> Option<&'static str> {
+        let (before, seen) = (&before.filter(|_| applied)?.facts, after?);
+        let after = &seen.facts;
+        if !is_version_of(before, after) {
+            Some("it was made independently, with another lineage")
+        } else if after.serial < before.serial {
+            Some("it is older than the one before this run")
+        } else if after.serial == before.serial && self.created_more_than(seen) {
+            Some("it does not have what this run created")
+        } else {
+            None
+        }
+    }
+
+    /// Whether this run has created what the state does not list. The serial alone says nothing: what was deleted by hand
+    /// and is created again as it was leaves the state as it was, and OpenTofu raises no serial for that.
+    fn created_more_than(&self, seen: &StateSeen) -> bool {
+        let is_whole = usize::try_from(seen.facts.resources) == Ok(seen.addresses.len());
+        let mut creations = self.transcript.facts.creations.iter();
+        // OpenTofu doubles the first sign of a template in the addresses that it says, and not in the state.
+        let plain = |address: &str| address.replace("$${", "${").replace("%%{", "%{");
+        let is_listed =
+            |address: &str| seen.addresses.iter().any(|known| plain(known) == plain(address));
+        is_whole && creations.any(|(address, id)| id.is_some() && !is_listed(address))
     }
 
     /// What is known of the state at the end.

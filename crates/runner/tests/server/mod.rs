@@ -10,7 +10,7 @@ use axum::middleware;
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use canyon_api::attempt::{Chunk, DeploymentResultsUpdateBody, ReportBody, Stream, result_of};
+use canyon_api::attempt::{Chunk, DeploymentResultsUpdateBody, ReportBody, Stream};
 use canyon_domain::failure::Phase;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -42,6 +42,8 @@ pub(crate) struct Plane {
     pub(crate) over: bool,
     /// So many reports and results are taken in and then answered with 503.
     pub(crate) failures: usize,
+    /// The control plane itself finds results with outputs faulty.
+    pub(crate) takes_no_outputs: bool,
     pub(crate) wrong_offsets: usize,
     /// Bytes of streams that came although they were there.
     pub(crate) repeated: usize,
@@ -204,7 +206,7 @@ async fn claim(
 
 async fn report(
     State(plane): State<Shared>,
-    Path(number): Path<u32>,
+    Path(_): Path<u32>,
     Json(body): Json<ReportBody>,
 ) -> Response {
     let mut plane = plane.lock().unwrap();
@@ -215,12 +217,10 @@ async fn report(
     if plane.largest_report.is_some_and(|most| size > most) {
         return (StatusCode::PAYLOAD_TOO_LARGE, "<html>413</html>").into_response();
     }
-    let of = result_of(DEPLOYMENT, number);
     if plane.stale > 0 && body.phase == Phase::Apply {
         plane.stale -= 1;
         let none = json!({"log": 0, "events": 0});
-        return Json(json!({"of": of, "phase": "plan", "stop": false, "offsets": none}))
-            .into_response();
+        return Json(json!({"phase": "plan", "stop": false, "offsets": none})).into_response();
     }
     plane.take(&body.chunks);
     plane.phases.push(body.phase);
@@ -236,7 +236,7 @@ async fn report(
         }
     }
     let phase = body.phase;
-    let mut answer = json!({"of": of, "phase": phase, "stop": plane.stop, "offsets": offsets});
+    let mut answer = json!({"phase": phase, "stop": plane.stop, "offsets": offsets});
     if let Some(reason) = &plane.stop_reason {
         answer["stop_reason"] = reason.clone();
     }
@@ -282,6 +282,9 @@ async fn results(
     if plane.failures > 0 {
         plane.failures -= 1;
         return refused(StatusCode::SERVICE_UNAVAILABLE);
+    }
+    if plane.takes_no_outputs && !body.plain_outputs.is_empty() {
+        return refused(StatusCode::BAD_REQUEST);
     }
     plane.take(&body.chunks);
     plane.results.push(body);

@@ -33,9 +33,15 @@ impl DockerDispatcher {
         };
         let Some(user) = user else {
             let message = "no container was made, as the image is first pulled by a launch";
-            return steps.ok(CheckStep::DryRun, message);
+            steps.ok(CheckStep::DryRun, message);
+            return steps.ok(CheckStep::Metadata, format!("not tried: {message}"));
         };
-        steps.take(CheckStep::DryRun, self.check_container(&docker, &plan, &user)).await;
+        let Some(launch) = launch_of_no_job() else { return };
+        let made = self.check_container(&docker, &plan, &launch, &user);
+        if steps.take(CheckStep::DryRun, made).await.is_some() {
+            let tried = self.check_metadata(&docker, &plan, &launch, &user);
+            steps.take(CheckStep::Metadata, tried).await;
+        }
     }
 
     async fn check_engine(&self) -> Result<(Docker, String), String> {
@@ -86,16 +92,10 @@ impl DockerDispatcher {
         &self,
         docker: &Docker,
         plan: &Plan<'_>,
+        launch: &Launch,
         user: &str,
     ) -> Result<((), String), String> {
         let engine = &self.platform.engine;
-        let launch = Launch {
-            job: no_job(),
-            environment: BTreeMap::new(),
-            project: "canyon".parse().map_err(|_| String::new())?,
-            env: "check".parse().map_err(|_| String::new())?,
-            launched_at: System.now(),
-        };
         // The engine looks for it when the container starts, which this one does not.
         if let Some(network) = &self.platform.settings.network {
             let found = docker.inspect_network(network, None::<InspectNetworkOptions>).await;
@@ -103,7 +103,7 @@ impl DockerDispatcher {
         }
         let name = container_name(&launch.job);
         let how = CreateContainerOptionsBuilder::default().name(&name).build();
-        let made = docker.create_container(Some(how), plan.container(&launch, user)).await;
+        let made = docker.create_container(Some(how), plan.container(launch, user)).await;
         let made = made.map_err(|error| refusal::of_start(engine, &error).to_string())?;
         let how = RemoveContainerOptionsBuilder::default().v(true).build();
         let removed = docker.remove_container(&made.id, Some(how)).await;
@@ -117,6 +117,17 @@ impl DockerDispatcher {
         };
         Ok(((), found))
     }
+}
+
+/// A launch that is never made.
+fn launch_of_no_job() -> Option<Launch> {
+    Some(Launch {
+        job: no_job(),
+        environment: BTreeMap::new(),
+        project: "canyon".parse().ok()?,
+        env: "check".parse().ok()?,
+        launched_at: System.now(),
+    })
 }
 
 /// The job of no deployment.

@@ -36,6 +36,8 @@ pub struct DockerSettings {
     pub registry_password: Option<SecretString>,
     /// Network of the containers; else the engine's default.
     pub network: Option<String>,
+    /// Jobs may reach the metadata service of the machine's cloud, and so the machine's own credentials.
+    pub acknowledge_host_credentials: bool,
 }
 
 /// A setting that cannot work.
@@ -76,6 +78,7 @@ pub(super) struct Checked {
     pub(super) bind: Option<Bind>,
     pub(super) credentials: Option<(String, SecretString)>,
     pub(super) network: Option<String>,
+    pub(super) acknowledge_host_credentials: bool,
 }
 
 impl DockerSettings {
@@ -117,6 +120,7 @@ impl DockerSettings {
             bind: self.bind_path.as_deref().map(bind).transpose()?,
             credentials,
             network: self.network.map(network).transpose()?,
+            acknowledge_host_credentials: self.acknowledge_host_credentials,
         })
     }
 }

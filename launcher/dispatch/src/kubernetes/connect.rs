@@ -254,11 +254,12 @@ impl Connector {
             ),
             RunnerConfiguration::Kubernetes(runner) => match &runner.cluster.auth.oidc {
                 Some(oidc) => format!(
-                    "its own token with issuer `{}`, audience `{}` and subject `{}`: the API server's \
-                    AuthenticationConfiguration must trust these",
+                    "its own token with issuer `{}`, audience `{}`, subject `{}` and claim `server` \
+                    `{}`: the API server's AuthenticationConfiguration must trust these",
                     self.issuer_url(),
                     oidc.audience,
-                    identity_of(target).subject()
+                    identity_of(target).subject(),
+                    runner.cluster.cluster_data.server
                 ),
                 None => "the runner's `service_account_token`: it is over, or of another cluster"
                     .to_owned(),

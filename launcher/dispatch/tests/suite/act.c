@@ -54,12 +54,17 @@ static void fill_memory(void) {
     }
 }
 
-int main(void) {
+int main(int count, char **arguments) {
     const char *act = getenv("CANYON_ACT");
     char told[64];
     struct sigaction on = {.sa_handler = on_term};
     sigaction(SIGTERM, &on, NULL);
     setvbuf(stdout, NULL, _IOLBF, 0);
+    /* As the runner that a check starts, with the end that the runner's definition names. */
+    if (count > 1 && !strcmp(arguments[1], "metadata-services")) {
+        const char *end = getenv("METADATA_END");
+        return end ? atoi(end) : 0;
+    }
     if (!act) {
         say("act?", told, sizeof told);
         act = told;

@@ -333,7 +333,7 @@ async fn a_check_tells_what_a_launch_would_meet_and_leaves_nothing() {
         }
         reports
     };
-    let all = [CheckStep::Connect, CheckStep::Image, CheckStep::DryRun];
+    let all = [CheckStep::Connect, CheckStep::Image, CheckStep::DryRun, CheckStep::Metadata];
     let reports = checked(host.settings()).await;
     assert_eq!(reports.iter().map(|report| report.0).collect::<Vec<_>>(), all, "{reports:?}");
     assert!(reports.iter().all(|report| report.1 == StepResult::Ok), "{reports:?}");
@@ -353,4 +353,36 @@ async fn a_check_tells_what_a_launch_would_meet_and_leaves_nothing() {
     away.host = Some("unix:///nowhere/docker.sock".to_owned());
     let reports = checked(away).await;
     assert_eq!((reports[0].0, reports[0].1), (CheckStep::Connect, StepResult::Failed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_tries_from_a_container_whether_jobs_reach_the_credentials_of_the_host() {
+    let host = Host::new().await;
+    // The runner's definition says how the program of the image ends.
+    let checked = async |end: &str, is_acknowledged: bool| {
+        let job = json!({ "environment": { "METADATA_END": end } });
+        let mut settings = host.settings();
+        settings.acknowledge_host_credentials = is_acknowledged;
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        host.dispatcher(settings, &job).check(&Steps::new(tell)).await;
+        let mut last = None;
+        while let Some(report) = told.recv().await {
+            last = Some(report);
+        }
+        let last = last.unwrap();
+        assert_eq!(last.step, CheckStep::Metadata, "{}", last.message);
+        (last.result, last.message)
+    };
+    let (result, said) = checked("0", false).await;
+    assert!(result == StepResult::Ok && said.starts_with("no metadata service"), "{said}");
+    let (result, said) = checked("10", false).await;
+    assert_eq!(result, StepResult::Failed, "{said}");
+    for part in ["--http-put-response-hop-limit 1", "DOCKER-USER", "ACKNOWLEDGE_HOST_CREDENTIALS"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (result, said) = checked("10", true).await;
+    assert!(result == StepResult::Ok && said.contains("acknowledge"), "{said}");
+    let (result, said) = checked("64", false).await;
+    assert!(result == StepResult::Ok && said.starts_with("not tried"), "{said}");
+    assert_eq!(host.docker(&["ps", "-aq", "--filter", "name=canyon-check-"]), "");
 }

@@ -17,7 +17,9 @@ pub(super) async fn access(
     let identity = match (oidc, client_certificate_data, client_key_data, service_account_token) {
         (Some(oidc), ..) => {
             let who = identity_of(target);
-            let token = connector.federation(target)?.assertion(who, &oidc.audience).await;
+            let (federation, server) =
+                (connector.federation(target)?, &cluster.cluster_data.server);
+            let token = federation.assertion_for_server(who, &oidc.audience, server).await;
             until = until.min(connector.clock.now() + ASSERTION_LIFE);
             Identity::Bearer(token.map_err(|error| of_federation(target, &error))?)
         }

@@ -1,0 +1,87 @@
+//! How long requests may wait where each of them keeps a whole execution of a function busy.
+//!
+//! Waiting is counted in seconds, in the table, because no function knows of the requests that others hold. A caller whose
+//! seconds are used up is answered early, and is told nothing else: it asks again. So the waits of one caller, or of one
+//! organization, cannot take the executions that every other request needs.
+
+use super::App;
+use canyon_domain::principal::Principal;
+use canyon_store::StoreError;
+use canyon_store::allowance::{Allowance, Allowed};
+use std::time::{Duration, Instant};
+
+/// As much as 50 requests wait that all wait without end: 25 deployments that `canyon deploy` follows.
+const OF_A_CALLER: Allowance = waiting_always(50);
+/// The same for all callers of an organization.
+const OF_AN_ORGANIZATION: Allowance = waiting_always(200);
+/// The longest wait, in seconds.
+const LONGEST: u32 = 25;
+/// Seconds that are given back when they were not needed. Fewer are not worth the write.
+const WORTH_GIVING_BACK: u32 = 5;
+
+const fn waiting_always(requests: u32) -> Allowance {
+    Allowance {
+        burst: requests * LONGEST,
+        interval: Duration::from_micros(1_000_000 / requests as u64),
+    }
+}
+
+/// What a wait has taken.
+#[derive(Debug)]
+struct Grant {
+    names: [(String, Allowance); 2],
+    seconds: u32,
+}
+
+impl App {
+    /// Calls `wait` with the time that it may take: `wanted`, or none if its caller has waited too much of late.
+    ///
+    /// # Errors
+    ///
+    /// What `wait` fails with, and [`StoreError`] when the table cannot be read or written.
+    pub(crate) async fn bounded_wait<T, E: From<StoreError>>(
+        &self,
+        by: &Principal,
+        wanted: Duration,
+        wait: impl AsyncFnOnce(Duration) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let seconds = u32::try_from(wanted.as_secs()).unwrap_or(LONGEST).min(LONGEST);
+        if !self.changes.shares_waits() || seconds == 0 {
+            return wait(wanted).await;
+        }
+        let Some(grant) = self.grant(by, seconds).await? else { return wait(Duration::ZERO).await };
+        let since = Instant::now();
+        let answer = wait(wanted).await;
+        self.give_back(&grant, since.elapsed()).await?;
+        answer
+    }
+
+    async fn grant(&self, by: &Principal, seconds: u32) -> Result<Option<Grant>, StoreError> {
+        let names = [
+            (format!("waits#{}#{}", by.org, by.id), OF_A_CALLER),
+            (format!("waits#{}", by.org), OF_AN_ORGANIZATION),
+        ];
+        for (place, (name, allowance)) in names.iter().enumerate() {
+            let allowed = self.table.allow_units(name, *allowance, seconds, self.now()).await?;
+            if let Allowed::After(_) = allowed {
+                for (name, allowance) in &names[..place] {
+                    self.table.give_back(name, *allowance, seconds, self.now()).await?;
+                }
+                return Ok(None);
+            }
+        }
+        Ok(Some(Grant { names, seconds }))
+    }
+
+    async fn give_back(&self, grant: &Grant, used: Duration) -> Result<(), StoreError> {
+        let used = u32::try_from(used.as_secs() + 1).unwrap_or(u32::MAX);
+        let left = grant.seconds.saturating_sub(used);
+        if left < WORTH_GIVING_BACK {
+            return Ok(());
+        }
+        for (name, allowance) in &grant.names {
+            self.table.give_back(name, *allowance, left, self.now()).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! How much an organization may upload. Archives are kept for as long as something may be destroyed or rolled back with
+//! them, so what one caller uploads in a loop would be paid for for ever.
+
+use super::App;
+use crate::http::error::ApiError;
+use canyon_domain::principal::Principal;
+use canyon_store::allowance::{Allowance, Allowed};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+/// MiB in a day: 256 of the largest archives.
+const IN_A_DAY: u32 = 16 * 1024;
+const OF_AN_ORGANIZATION: Allowance = Allowance {
+    burst: IN_A_DAY,
+    interval: Duration::from_millis(24 * 60 * 60 * 1_000 / IN_A_DAY as u64),
+};
+
+impl App {
+    /// Counts an upload of `size` bytes, each begun MiB as a whole one.
+    ///
+    /// # Errors
+    ///
+    /// 429 if the organization has uploaded too much of late, with the time after which there is room for this one.
+    pub(crate) async fn take_upload(&self, by: &Principal, size: u64) -> Result<(), ApiError> {
+        let units = u32::try_from(size.div_ceil(MIB)).unwrap_or(u32::MAX);
+        let name = format!("uploads#{}", by.org);
+        match self.table.allow_units(&name, OF_AN_ORGANIZATION, units, self.now()).await? {
+            Allowed::Yes { .. } => Ok(()),
+            Allowed::After(pause) => {
+                let message = "this organization has uploaded 16 GiB of modules within a day, which is the most; \
+                    upload less often, or have modules fetched from Git";
+                Err(ApiError::too_many(message, pause))
+            }
+        }
+    }
+}
