@@ -4,11 +4,13 @@
 //! use up what comes after it, and the time after which a caller may ask again is never longer than one interval.
 
 use crate::conditional::settle;
-use crate::items::{Condition, number, to_item};
+use crate::items::{from_item, key_item, number};
 use crate::table::TTL;
 use crate::{StoreError, Table, keys};
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::ReturnValue;
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::time::Duration;
 
 const OPERATION: &str = "use the allowance of";
@@ -37,13 +39,13 @@ pub enum Allowed {
 }
 
 /// What is stored of one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 struct Used {
     /// When all of the burst is allowed again, in microseconds.
+    #[serde(default)]
     full_at: i64,
     #[serde(default)]
     passed_over: u64,
-    version: u64,
 }
 
 impl Allowance {
@@ -97,8 +99,7 @@ impl Table {
         self.use_allowance(name, allowance, units, now, false).await
     }
 
-    /// Gives units back that were allowed and not needed. Where others use the allowance at this very moment they may
-    /// be lost: they come back by themselves.
+    /// Gives units back that were allowed and not needed.
     ///
     /// # Errors
     ///
@@ -110,16 +111,11 @@ impl Table {
         units: u32,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        for _ in 0..MAX_TRIES {
-            let found: Option<Used> = self.read(OPERATION, &keys::allowance(name)).await?;
-            let Some(before) = found else { break };
-            let full_at = before.full_at.saturating_sub(allowance.time_of(units));
-            let version = before.version;
-            let after = Used { full_at, version: version + 1, ..before };
-            if self.save_allowance(name, &after, Condition::version(version), now).await? {
-                break;
-            }
-        }
+        let update = self
+            .update_allowance(name, "SET full_at = full_at - :time, #ttl = :ttl", now)
+            .condition_expression("attribute_exists(full_at)")
+            .expression_attribute_values(":time", number(allowance.time_of(units)));
+        settle(OPERATION, name, update.send().await)?.ok();
         Ok(())
     }
 
@@ -147,55 +143,78 @@ impl Table {
     ) -> Result<Allowed, StoreError> {
         for _ in 0..MAX_TRIES {
             let found: Option<Used> = self.read(OPERATION, &keys::allowance(name)).await?;
-            let before = found.clone().unwrap_or_default();
-            let mut after = Used { version: before.version + 1, ..before };
-            let answer = match allowance.take(units, before.full_at, now.as_microsecond()) {
-                Ok(full_at) => {
-                    after.full_at = full_at;
-                    after.passed_over = 0;
-                    Allowed::Yes { passed_over: before.passed_over }
+            let used = found.unwrap_or_default();
+            if let Err(pause) = allowance.take(units, used.full_at, now.as_microsecond()) {
+                if counts {
+                    self.count_refusal(name, now).await?;
                 }
-                Err(pause) if !counts => return Ok(Allowed::After(pause)),
-                Err(pause) => {
-                    after.passed_over += 1;
-                    Allowed::After(pause)
-                }
-            };
-            let condition = match found {
-                Some(_) => Condition::version(before.version),
-                None => Condition::absent(),
-            };
-            if self.save_allowance(name, &after, condition, now).await? {
-                return Ok(answer);
+                return Ok(Allowed::After(pause));
+            }
+            if let Some(before) = self.take(name, allowance, units, used.full_at, now).await? {
+                return Ok(Allowed::Yes { passed_over: before.passed_over });
             }
         }
         // Many others use it at this very moment.
         Ok(Allowed::After(allowance.interval))
     }
 
-    async fn save_allowance(
+    /// Takes so many units where all of the burst was there, or was not, as `full_at` says. It does not matter who else
+    /// takes some meanwhile, as long as that stays so and enough is left. What was stored before.
+    async fn take(
         &self,
         name: &str,
-        used: &Used,
-        condition: Condition,
+        allowance: Allowance,
+        units: u32,
+        full_at: i64,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let mut item = to_item(OPERATION, &keys::allowance(name), used)?;
-        // One that is full again says nothing, but for what it counts.
-        let life = SignedDuration::from_hours(24);
-        item.insert(TTL.to_owned(), number((now + life).as_second()));
-        let put = self
-            .client()
-            .put_item()
-            .table_name(self.name())
-            .set_item(Some(item))
-            .condition_expression(condition.expression);
-        let put = if condition.values.is_empty() {
-            put
+    ) -> Result<Option<Used>, StoreError> {
+        let (now_at, time) = (now.as_microsecond(), allowance.time_of(units));
+        let latest = now_at.saturating_add(allowance.time_of(allowance.burst.max(1)));
+        let update = if full_at > now_at {
+            self.update_allowance(
+                name,
+                "SET full_at = full_at + :time, #ttl = :ttl REMOVE passed_over",
+                now,
+            )
+            .condition_expression("full_at > :now AND full_at <= :latest")
+            .expression_attribute_values(":time", number(time))
+            .expression_attribute_values(":latest", number(latest.saturating_sub(time)))
         } else {
-            put.set_expression_attribute_values(Some(condition.values))
+            self.update_allowance(name, "SET full_at = :next, #ttl = :ttl REMOVE passed_over", now)
+                .condition_expression("attribute_not_exists(full_at) OR full_at <= :now")
+                .expression_attribute_values(":next", number(now_at.saturating_add(time)))
         };
-        Ok(settle(OPERATION, name, put.send().await)?.is_ok())
+        let update = update
+            .expression_attribute_values(":now", number(now_at))
+            .return_values(ReturnValue::AllOld);
+        let Ok(done) = settle(OPERATION, name, update.send().await)? else { return Ok(None) };
+        let before = done.attributes.filter(|item| !item.is_empty());
+        before.map_or(Ok(Used::default()), |item| from_item(OPERATION, item)).map(Some)
+    }
+
+    async fn count_refusal(&self, name: &str, now: Timestamp) -> Result<(), StoreError> {
+        let update = self
+            .update_allowance(name, "SET #ttl = :ttl ADD passed_over :one", now)
+            .expression_attribute_values(":one", number(1));
+        settle(OPERATION, name, update.send().await)?.ok();
+        Ok(())
+    }
+
+    /// One that is full again says nothing, but for what it counts: it goes after a day.
+    fn update_allowance(
+        &self,
+        name: &str,
+        expression: &str,
+        now: Timestamp,
+    ) -> UpdateItemFluentBuilder {
+        let life = SignedDuration::from_hours(24);
+        self.client()
+            .update_item()
+            .table_name(self.name())
+            .set_key(Some(key_item(&keys::allowance(name))))
+            .update_expression(expression)
+            .expression_attribute_names("#ttl", TTL)
+            .expression_attribute_values(":ttl", number((now + life).as_second()))
     }
 }
 

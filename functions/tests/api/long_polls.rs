@@ -103,17 +103,14 @@ async fn on_the_functions_one_callers_waits_leave_executions_for_everyone_else()
     let mut waiting = JoinSet::new();
     for _ in 0..60 {
         waiting.spawn(wait_for(&api, &id));
-        // One after the other: requests of one instant are in each other's way, and are answered early too.
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let mut early = 0;
-    while let Ok(answer) = tokio::time::timeout(Duration::from_secs(2), waiting.join_next()).await {
+    while let Ok(answer) = tokio::time::timeout(Duration::from_secs(5), waiting.join_next()).await {
         let (status, took) = answer.unwrap().unwrap();
-        assert!(status == 408 && took < Duration::from_secs(2), "{status} after {took:?}");
+        assert!(status == 408 && took < Duration::from_secs(20), "{status} after {took:?}");
         early += 1;
     }
-    // At most 50 wait; on a busy machine less, which were in each other's way.
-    assert!((10..=55).contains(&early), "{early} of 60 were answered early");
+    assert_eq!(early, 10, "50 of 60 wait");
     let deployer = api.ours.deployer.clone();
     let path = format!("/deployments/{id}/actions/wait-for-complete?timeout_in_seconds=25");
     let other = api.call_as(&deployer, Method::GET, &path, None);
@@ -130,7 +127,6 @@ async fn on_the_functions_one_callers_waits_leave_executions_for_everyone_else()
     let mut waiting = JoinSet::new();
     for _ in 0..20 {
         waiting.spawn(wait_for(&api, &id));
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let none = tokio::time::timeout(Duration::from_secs(2), waiting.join_next()).await;
     assert!(none.is_err(), "each of them waits: {none:?}");
