@@ -33,7 +33,7 @@ mod results;
 mod runner_checks;
 pub(crate) mod runner_profiles;
 mod runner_rules;
-mod runners;
+pub(crate) mod runners;
 mod runs;
 pub(crate) mod service_accounts;
 mod shared_waits;

@@ -5,6 +5,7 @@ use crate::{LaunchError, Launcher};
 use canyon_dispatch::{Dispatcher, Target};
 use canyon_domain::attempt::Attempt;
 use canyon_domain::deployment::Deployment;
+use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerId};
 use canyon_domain::runner::{RunnerDefinition, RunnerType, Timeouts, timeouts::TimeoutSettings};
 use canyon_domain::state_storage::StateStorage;
@@ -105,7 +106,11 @@ impl Launcher {
             let dispatcher = Err(self.cannot_launch(definition.runner_type()));
             return Ok(Site { timeouts, dispatcher, no_start, closed_for_now, state, version });
         };
-        let definition = match self.with_secrets(org, &runner, definition).await? {
+        let usable = match definition.usable() {
+            Ok(definition) => self.with_secrets(org, &runner, definition).await?,
+            Err(faults) => Err(unusable(id, &faults)),
+        };
+        let definition = match usable {
             Ok(definition) => definition,
             Err(reason) => {
                 return Ok(Site {
@@ -150,9 +155,7 @@ impl Launcher {
             };
             secrets = read;
         }
-        Ok(definition
-            .join_secrets(&secrets)
-            .map_err(|faults| format!("runner `{}`: {faults}", runner.id)))
+        Ok(definition.join_secrets(&secrets).map_err(|faults| unusable(&runner.id, &faults)))
     }
 
     fn cannot_launch(&self, wanted: RunnerType) -> String {
@@ -161,6 +164,12 @@ impl Launcher {
         let others = if types.is_empty() { "none".to_owned() } else { types.join(", ") };
         format!("this installation cannot launch runners of type `{wanted}`; it launches: {others}")
     }
+}
+
+fn unusable(runner: &RunnerId, faults: &FieldErrors) -> String {
+    format!(
+        "runner `{runner}` cannot be used: {faults}; change it with: canyon update runner {runner}"
+    )
 }
 
 pub(crate) fn stored_definition(runner: &RunnerRecord) -> Option<RunnerDefinition> {

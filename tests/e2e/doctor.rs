@@ -10,7 +10,7 @@ fn nowhere() -> Value {
         "runner_configuration": {
             "type": "kubernetes",
             "cluster": {
-                "cluster_data": { "server": "https://127.0.0.1:1", "certificate_authority_data": "Y2E=" },
+                "cluster_data": { "server": "https://127.0.0.1:1", "certificate_authority_data": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==" },
                 "auth": { "oidc": { "audience": "canyon" } },
             },
             "job": { "namespace": "canyon", "service_account": "canyon" },

@@ -44,4 +44,5 @@ mod states;
 #[path = "../../crates/cli/tests/it/terminal.rs"]
 #[expect(dead_code, reason = "the tests of the command line use more of it")]
 mod terminal;
+mod warnings;
 mod withheld;

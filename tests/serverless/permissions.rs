@@ -138,7 +138,7 @@ fn lambda_hands_over(site: &Site) {
 /// A runner with a secret, which is sealed with the master key.
 fn cluster() -> Value {
     let auth = json!({ "service_account_token": "very-secret-token" });
-    let data = json!({ "server": "https://cluster.example", "certificate_authority_data": "Zm9v" });
+    let data = json!({ "server": "https://cluster.example", "certificate_authority_data": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==" });
     let job = json!({ "namespace": "canyon", "service_account": "canyon" });
     let cluster = json!({ "cluster_data": data, "auth": auth });
     json!({

@@ -149,6 +149,7 @@ impl Desk {
             return Err(format!("this agent launches jobs of `{own}`, not of `{wanted}`"));
         }
         let definition = RunnerDefinition::parse_stored(order.definition.clone())
+            .and_then(RunnerDefinition::usable)
             .map_err(|faults| format!("the runner `{}`: {faults}", order.runner_id))?;
         let target = Target {
             org: org_uuid(&order.org_id),

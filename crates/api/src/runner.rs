@@ -34,6 +34,19 @@ pub struct Runner {
     /// When it was last changed.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
+    /// What cannot work in its configurations, though they may be stored: no job starts until it is changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<FieldWarning>,
+}
+
+/// What cannot work in a definition that is stored all the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FieldWarning {
+    /// Where, from the root of the body.
+    #[schema(example = "runner_configuration.cluster.cluster_data.server")]
+    pub path: String,
+    /// What is wrong there, without the value; reads on after the path.
+    pub reason: String,
 }
 
 /// A runner as it stands in a list.

@@ -32,8 +32,13 @@ impl Output {
         Self { format }
     }
 
-    /// One thing.
+    /// One thing; what cannot work in it is told on stderr too.
     pub(crate) fn thing(self, value: &Value) -> Result<(), CliError> {
+        for warning in value.get("warnings").and_then(Value::as_array).into_iter().flatten() {
+            let [path, reason] =
+                ["path", "reason"].map(|part| warning[part].as_str().unwrap_or("?"));
+            self.notice(&format!("warning: `{path}` {reason}; no job starts until it is changed"));
+        }
         match self.format {
             Format::Table => self.text(&table::thing(value)),
             Format::Yaml | Format::Json => self.value(value),

@@ -2,6 +2,9 @@
 //!
 //! All faults of a body are collected, so that one answer names them all. A reason never repeats
 //! the value: people paste secrets into the wrong field.
+//!
+//! A warning is about a value that the published API accepts and that cannot work: it is stored, and judged again
+//! where it would be used. See `docs/decisions/0044-the-published-schema-is-the-border.md`.
 
 use serde::Serialize;
 use std::fmt;
@@ -10,7 +13,7 @@ use std::fmt;
 /// answered with several times its own size.
 const MAX_LISTED: usize = 50;
 
-/// One fault: where it is and why the value there is refused.
+/// One fault or warning: where it is, and what is wrong with the value there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldError {
     /// Where, from the root of the body: `runner_configuration.job.subnets[2]`. Empty for the body.
@@ -29,34 +32,67 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// All the faults that were found in one value, in the order of finding; at most 50.
+/// All the faults that were found in one value, in the order of finding, and all the warnings; at most 50 of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct FieldErrors(Vec<FieldError>);
+pub struct FieldErrors {
+    faults: Vec<FieldError>,
+    #[serde(skip)]
+    warnings: Vec<FieldError>,
+}
 
 impl FieldErrors {
     /// Notes one more fault.
     pub fn add(&mut self, path: impl Into<String>, reason: impl Into<String>) {
-        if self.0.len() < MAX_LISTED {
-            self.0.push(FieldError { path: path.into(), reason: reason.into() });
-        }
+        push(&mut self.faults, path.into(), reason.into());
+    }
+
+    /// Notes one more warning.
+    pub fn warn(&mut self, path: impl Into<String>, reason: impl Into<String>) {
+        push(&mut self.warnings, path.into(), reason.into());
     }
 
     /// Notes all of `other`, which was found in the value at `path`.
     pub fn add_under(&mut self, path: &str, other: FieldErrors) {
-        for error in other.0 {
-            self.add(join(path, &error.path), error.reason);
+        for fault in other.faults {
+            self.add(join(path, &fault.path), fault.reason);
         }
+        for warning in other.warnings {
+            self.warn(join(path, &warning.path), warning.reason);
+        }
+    }
+
+    /// The warnings.
+    pub fn warnings(&self) -> &[FieldError] {
+        &self.warnings
+    }
+
+    /// The same, where nothing that cannot work is accepted: its warnings are faults.
+    #[must_use]
+    pub fn strictly(mut self) -> Self {
+        for warning in std::mem::take(&mut self.warnings) {
+            self.add(warning.path, warning.reason);
+        }
+        self
+    }
+
+    /// The same, where all of it harms only its author: its faults are warnings.
+    #[must_use]
+    pub fn leniently(mut self) -> Self {
+        for fault in std::mem::take(&mut self.faults) {
+            self.warn(fault.path, fault.reason);
+        }
+        self
     }
 
     /// Whether no fault was found.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.faults.is_empty()
     }
 
     /// The faults.
     pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
-        self.0.iter()
+        self.faults.iter()
     }
 
     /// `value`, if no fault was found.
@@ -64,7 +100,13 @@ impl FieldErrors {
     /// # Errors
     /// The faults, if there are any.
     pub fn into_result<T>(self, value: T) -> Result<T, Self> {
-        if self.0.is_empty() { Ok(value) } else { Err(self) }
+        if self.faults.is_empty() { Ok(value) } else { Err(self) }
+    }
+}
+
+fn push(list: &mut Vec<FieldError>, path: String, reason: String) {
+    if list.len() < MAX_LISTED {
+        list.push(FieldError { path, reason });
     }
 }
 
@@ -78,7 +120,7 @@ impl<'a> IntoIterator for &'a FieldErrors {
 
 impl fmt::Display for FieldErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, error) in self.0.iter().enumerate() {
+        for (index, error) in self.faults.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
             write!(f, "{separator}{error}")?;
         }

@@ -8,11 +8,12 @@ use crate::failure::Phase;
 use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, ProjectId, RunnerId, RunnerUuid,
 };
-use crate::runner::eks::check_partition;
+use crate::runner::eks::other_partition;
 use crate::runner::fields::{Fields, Shape};
 use crate::runner::patterns::{
     GCP_AUDIENCE, GCP_PROJECT, GCP_SERVICE_ACCOUNT, NAME, REGION, ROLE_ARN, UUID,
 };
+use crate::runner::published;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -35,6 +36,7 @@ const TOKEN_NAME: Shape = Shape {
                 .chars()
                 .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c))
     },
+    published: published::nothing,
 };
 
 /// `job.identity`.
@@ -194,20 +196,21 @@ impl JobIdentity {
                     region: aws.text("region", &REGION),
                 };
                 let region = read.region.as_deref().unwrap_or_default();
-                check_partition(aws, "role_arn", &read.role_arn, region);
-                check_partition(
-                    aws,
-                    "plan_role_arn",
-                    read.plan_role_arn.as_deref().unwrap_or_default(),
-                    region,
-                );
+                let plan = read.plan_role_arn.as_deref().unwrap_or_default();
+                for (name, role) in [("role_arn", read.role_arn.as_str()), ("plan_role_arn", plan)]
+                {
+                    if let Some(reason) = other_partition(role, region) {
+                        aws.fault(name, reason);
+                    }
+                }
                 read
             }),
             gcp: fields.object("gcp", |gcp| GcpIdentity {
-                audience: gcp.required_text("audience", &GCP_AUDIENCE),
-                service_account: gcp.text("service_account", &GCP_SERVICE_ACCOUNT),
-                plan_service_account: gcp.text("plan_service_account", &GCP_SERVICE_ACCOUNT),
-                project_id: gcp.text("project_id", &GCP_PROJECT),
+                audience: gcp.required_text("audience", &GCP_AUDIENCE.strict()),
+                service_account: gcp.text("service_account", &GCP_SERVICE_ACCOUNT.strict()),
+                plan_service_account: gcp
+                    .text("plan_service_account", &GCP_SERVICE_ACCOUNT.strict()),
+                project_id: gcp.text("project_id", &GCP_PROJECT.strict()),
             }),
             azure: fields.object("azure", |azure| AzureIdentity {
                 tenant_id: azure.required_text("tenant_id", &UUID),

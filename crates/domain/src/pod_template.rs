@@ -8,7 +8,7 @@
 //!
 //! Decisions:
 //! - The container is `canyon-runner`; `main`, its name in newer documents, means the same.
-//! - No further container: it would keep the Job from completing. `initContainers` are allowed, with
+//! - No further container starts: it would keep the Job from completing. `initContainers` are allowed, with
 //!   `restartPolicy: Always` too (a sidecar that Kubernetes ends itself), under the same rules.
 //! - `$patch` and the other directives are refused: `null` deletes, and that is all there is.
 //! - Names that start with `canyon-`, and variables that start with `CANYON_`, are Canyon's own.
@@ -54,13 +54,13 @@ pub fn default_template(service_account: &str) -> Value {
     })
 }
 
-/// Merges a template into the least one and judges the result, for a runner that is being defined.
-pub(crate) fn check(
-    template: &Map<String, Value>,
-    service_account: &str,
-) -> Result<(), FieldErrors> {
-    let merged = merge(default_template(service_account), &Value::Object(template.clone()))?;
-    judge(&merged, service_account).map(drop)
+/// Merges a template into the least one and judges the result, for a runner that is being defined: what leads out of the
+/// pod is a fault, what only cannot work is a warning. A launch refuses both.
+pub(crate) fn check(template: &Map<String, Value>, service_account: &str) -> FieldErrors {
+    match merge(default_template(service_account), &Value::Object(template.clone())) {
+        Ok(merged) => judge::look(&merged, service_account).1,
+        Err(faults) => faults.leniently(),
+    }
 }
 
 #[cfg(test)]

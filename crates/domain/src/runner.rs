@@ -19,6 +19,7 @@ pub mod local;
 mod patch;
 pub(crate) mod patterns;
 pub mod profile;
+pub(crate) mod published;
 mod secrets;
 pub mod timeouts;
 pub mod word;
@@ -27,7 +28,7 @@ pub use configuration::{RunnerConfiguration, RunnerType};
 pub use timeouts::Timeouts;
 
 use crate::{
-    field_error::FieldErrors,
+    field_error::{FieldError, FieldErrors},
     state_storage::{StateStorage, StorageType},
 };
 use agents::AgentSettings;
@@ -50,6 +51,8 @@ pub struct RunnerDefinition {
     pub configuration: RunnerConfiguration,
     /// Where the state of its environments lies.
     pub state_storage: StateStorage,
+    /// What the published API accepts in it and what cannot work: no job starts with it.
+    warnings: Vec<FieldError>,
 }
 
 impl RunnerDefinition {
@@ -57,17 +60,12 @@ impl RunnerDefinition {
     /// `state_storage_configuration`.
     ///
     /// # Errors
-    /// Every fault with its path, secrets that are missing among them.
+    /// Every fault with its path.
     pub fn parse(value: Value) -> Result<Self, FieldErrors> {
-        let mut errors = FieldErrors::default();
-        let definition = Self::read(value, &mut errors);
-        if let Some(definition) = definition {
-            for path in definition.missing_secrets() {
-                errors.add(path, "is required, unless another kind of `auth` is given");
-            }
-            return errors.into_result(definition);
-        }
-        Err(errors)
+        let mut definition = Self::parse_stored(value)?;
+        let missing = definition.missing_secrets();
+        definition.warnings.extend(missing.into_iter().map(missing_secret));
+        Ok(definition)
     }
 
     /// Reads what [`Self::to_value`] wrote: the same, but that secrets may be missing.
@@ -77,9 +75,34 @@ impl RunnerDefinition {
     pub fn parse_stored(value: Value) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::default();
         match Self::read(value, &mut errors) {
-            Some(definition) => errors.into_result(definition),
+            Some(definition) => definition.judged(errors),
             None => Err(errors),
         }
+    }
+
+    /// With the warnings among what was found, if that is no more.
+    fn judged(mut self, found: FieldErrors) -> Result<Self, FieldErrors> {
+        self.warnings = found.warnings().to_vec();
+        found.into_result(self)
+    }
+
+    /// The paths and reasons of what cannot work in it, although the published API accepts it. Of a stored one, without
+    /// what is said of its secrets.
+    pub fn warnings(&self) -> &[FieldError] {
+        &self.warnings
+    }
+
+    /// The same, where a warning is a fault: what cannot work might also lead elsewhere than it was meant to, so no job
+    /// starts with it.
+    ///
+    /// # Errors
+    /// Every warning.
+    pub fn usable(self) -> Result<Self, FieldErrors> {
+        let mut faults = FieldErrors::default();
+        for warning in &self.warnings {
+            faults.add(&warning.path, &warning.reason);
+        }
+        faults.into_result(self)
     }
 
     /// `None` only with at least one fault noted.
@@ -103,8 +126,12 @@ impl RunnerDefinition {
         let configuration =
             configuration.and_then(|value| RunnerConfiguration::read(value, CONFIGURATION, errors));
         let state_storage = storage.and_then(|value| StateStorage::read(value, STORAGE, errors));
-        let definition =
-            Self { description, configuration: configuration?, state_storage: state_storage? };
+        let definition = Self {
+            description,
+            configuration: configuration?,
+            state_storage: state_storage?,
+            warnings: Vec::new(),
+        };
         if let Some(refusal) = definition.storage_type().refusal_for(definition.runner_type()) {
             errors.add(format!("{STORAGE}.type"), format!("does not fit: {refusal}"));
         }
@@ -184,6 +211,12 @@ impl RunnerDefinition {
     pub fn is_direct(&self) -> bool {
         !self.needs_agent()
     }
+}
+
+/// What is said of a secret that is needed and not there.
+pub fn missing_secret(path: String) -> FieldError {
+    let reason = "is required, unless another kind of `auth` is given".to_owned();
+    FieldError { path, reason }
 }
 
 /// `part` as JSON. Only maps with keys that are not text, or a failing `Serialize`, could make this

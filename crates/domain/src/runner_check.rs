@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_stored_secret_needs_no_assertion_and_an_agent_has_steps_of_its_own() {
         let job = json!({ "namespace": "ns", "service_account": "sa" });
-        let data = json!({ "server": "https://a", "certificate_authority_data": "Y2E=" });
+        let data = json!({ "server": "https://a", "certificate_authority_data": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==" });
         let steps = |configuration: serde_json::Value| {
             let storage = json!({ "type": "kubernetes", "namespace": "ns" });
             let value = json!({ "runner_configuration": configuration, "state_storage_configuration": storage });

@@ -99,7 +99,8 @@ impl ProfileSettings {
         if let Some(agents) = &self.agents {
             configuration["agents"] = json!(agents);
         }
-        RunnerDefinition::parse_stored(definition).map_err(|faults| without_configuration(&faults))
+        let merged = RunnerDefinition::parse_stored(definition);
+        merged.and_then(RunnerDefinition::usable).map_err(|faults| without_configuration(&faults))
     }
 }
 

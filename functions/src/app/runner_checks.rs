@@ -2,7 +2,7 @@
 //! platform: here a check is written down, and read again.
 
 use super::App;
-use super::runners::stored_definition;
+use super::runners::{stored_definition, unusable};
 use crate::http::error::ApiError;
 use canyon_domain::ids::{RunnerCheckId, RunnerId};
 use canyon_domain::principal::Principal;
@@ -73,7 +73,9 @@ impl App {
         id: &RunnerId,
     ) -> Result<Trust, ApiError> {
         let runner = self.runner(by, id).await?;
-        let definition = stored_definition(&runner)?;
+        // What is printed is pasted into shells.
+        let definition =
+            stored_definition(&runner)?.usable().map_err(|faults| unusable(id, &faults))?;
         let who = Identity { issuer: self.issuer.url(), org: by.org, uuid: runner.uuid, id };
         Ok(trust::of_runner(who, &definition))
     }

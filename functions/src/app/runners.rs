@@ -3,10 +3,10 @@
 use super::App;
 use crate::http::error::ApiError;
 use canyon_domain::causes::Causes;
-use canyon_domain::field_error::FieldErrors;
+use canyon_domain::field_error::{FieldError, FieldErrors};
 use canyon_domain::ids::{OrgUuid, RunnerId, RunnerUuid};
 use canyon_domain::principal::Principal;
-use canyon_domain::runner::{RunnerDefinition, RunnerType};
+use canyon_domain::runner::{RunnerDefinition, RunnerType, missing_secret};
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::runner_rules::RuleFilter;
 use canyon_store::runners::RunnerRecord;
@@ -21,14 +21,15 @@ const MAX_TRIES: u32 = 10;
 type Secrets = BTreeMap<String, SecretString>;
 
 impl App {
-    /// Makes a runner.
+    /// Makes a runner. Gives the warnings about its definition too.
     pub(crate) async fn create_runner(
         &self,
         by: &Principal,
         id: RunnerId,
         definition: RunnerDefinition,
-    ) -> Result<RunnerRecord, ApiError> {
+    ) -> Result<(RunnerRecord, Vec<FieldError>), ApiError> {
         self.check_served(&definition)?;
+        let warnings = definition.warnings().to_vec();
         let (definition, secrets) = definition.split_secrets();
         let record = self.record(by, "runner.create", format!("runners/{id}"));
         let runner = RunnerRecord {
@@ -44,7 +45,7 @@ impl App {
             version: 1,
         };
         match self.table.create_runner(by.org, &runner, &record).await? {
-            Created::Yes => Ok(runner),
+            Created::Yes => Ok((runner, warnings)),
             Created::Exists | Created::Missing(_) => Err(ApiError::conflict(format!(
                 "runner `{0}` exists already; change it with: canyon update runner {0}",
                 runner.id
@@ -145,8 +146,11 @@ impl App {
         secrets.extend(given);
         secrets.retain(|path, _| needed.contains(path));
         let mut missing = FieldErrors::default();
-        for path in needed.iter().filter(|path| !secrets.contains_key(*path)) {
-            missing.add(path, "has no stored secret; give it again");
+        // One that never had any has a warning already.
+        if runner.sealed_secrets.is_some() {
+            for path in needed.iter().filter(|path| !secrets.contains_key(*path)) {
+                missing.add(path, "has no stored secret; give it again");
+            }
         }
         missing.into_result(())?;
         self.seal(org, &runner.id, &secrets).await
@@ -215,6 +219,23 @@ pub(super) fn stored_definition(runner: &RunnerRecord) -> Result<RunnerDefinitio
     let value = serde_json::from_str(&runner.definition);
     let value = value.map_err(|error| broken(&runner.id, &error))?;
     RunnerDefinition::parse_stored(value).map_err(|error| broken(&runner.id, &error))
+}
+
+/// The warnings about a stored runner, of secrets that it never got too.
+pub(crate) fn stored_warnings(runner: &RunnerRecord) -> Result<Vec<FieldError>, ApiError> {
+    let definition = stored_definition(runner)?;
+    let mut warnings = definition.warnings().to_vec();
+    if runner.sealed_secrets.is_none() {
+        warnings.extend(definition.secret_paths().into_iter().map(missing_secret));
+    }
+    Ok(warnings)
+}
+
+/// Nothing is done with a runner that cannot work.
+pub(super) fn unusable(runner: &RunnerId, faults: &FieldErrors) -> ApiError {
+    ApiError::conflict(format!(
+        "runner `{runner}` cannot be used: {faults}; change it with: canyon update runner {runner}"
+    ))
 }
 
 /// What is stored cannot be used; the log says why, and holds no secret.

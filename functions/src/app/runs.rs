@@ -4,7 +4,7 @@
 //! attempt, and a late word of a superseded one changes nothing.
 
 use super::App;
-use super::runners::stored_definition;
+use super::runners::{stored_definition, unusable};
 use super::streams::ChunkError;
 use crate::http::error::ApiError;
 use axum::http::StatusCode;
@@ -181,6 +181,9 @@ impl App {
             tracing::error!(runner = %runner.id, "a stored runner definition does not parse");
             return Err(ApiError::internal());
         };
+        // It was changed since the launch.
+        let usable = definition.usable();
+        let definition = usable.map_err(|faults| unusable(&runner.id, &faults))?;
         let attempt = deployment.attempts.last();
         let attempt: &Attempt = attempt.ok_or_else(|| gone("the attempt"))?;
         let (executable, variables) = local_settings(&definition);

@@ -6,14 +6,16 @@ use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging};
 use crate::App;
+use crate::app::runners::stored_warnings;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use canyon_api::page::{Page, PageQuery};
 use canyon_api::runner::{
-    ConfigurationSummary, Runner, RunnerCreateBody, RunnerQuery, RunnerSummary, RunnerUpdateBody,
+    ConfigurationSummary, FieldWarning, Runner, RunnerCreateBody, RunnerQuery, RunnerSummary,
+    RunnerUpdateBody,
 };
-use canyon_domain::field_error::FieldErrors;
+use canyon_domain::field_error::{FieldError, FieldErrors};
 use canyon_domain::ids::{OrgId, RunnerId};
 use canyon_domain::runner::RunnerDefinition;
 use canyon_store::runners::RunnerRecord;
@@ -43,8 +45,8 @@ async fn create(
     let definition = RunnerDefinition::parse(definition(body.value));
     let definition = definition.map_err(|more| faults.add_under("", more)).ok();
     let (Some(id), Some(definition)) = (id, definition) else { return Err(faults.into()) };
-    let made = app.create_runner(&caller, id, definition).await?;
-    Ok((StatusCode::CREATED, Json(render(&caller.org_id, made)?)))
+    let (made, warnings) = app.create_runner(&caller, id, definition).await?;
+    Ok((StatusCode::CREATED, Json(render(&caller.org_id, made, warnings)?)))
 }
 
 fn definition(body: RunnerCreateBody) -> Value {
@@ -101,7 +103,9 @@ async fn get(
     caller: Viewer,
     Ids((_, id)): Ids<(String, RunnerId)>,
 ) -> Result<Json<Runner>, ApiError> {
-    Ok(Json(render(&caller.org_id, app.runner(&caller, &id).await?)?))
+    let runner = app.runner(&caller, &id).await?;
+    let warnings = stored_warnings(&runner)?;
+    Ok(Json(render(&caller.org_id, runner, warnings)?))
 }
 
 /// Change a runner. What is not given stays, secrets included.
@@ -131,7 +135,8 @@ async fn update(
         }
         None => app.update_runner(&caller, &id, &patch, migrate).await?,
     };
-    Ok(Json(render(&caller.org_id, changed)?))
+    let warnings = stored_warnings(&changed)?;
+    Ok(Json(render(&caller.org_id, changed, warnings)?))
 }
 
 fn patch(body: RunnerUpdateBody) -> Value {
@@ -177,7 +182,8 @@ fn read<C: DeserializeOwned>(runner: &RunnerRecord) -> Result<Definition<C>, Api
     })
 }
 
-fn render(org: &OrgId, of: RunnerRecord) -> Result<Runner, ApiError> {
+fn render(org: &OrgId, of: RunnerRecord, warnings: Vec<FieldError>) -> Result<Runner, ApiError> {
+    let warning = |FieldError { path, reason }| FieldWarning { path, reason };
     let definition: Definition<Map<String, Value>> = read(&of)?;
     Ok(Runner {
         org_id: org.to_string(),
@@ -189,6 +195,7 @@ fn render(org: &OrgId, of: RunnerRecord) -> Result<Runner, ApiError> {
         state_storage_configuration: definition.state_storage_configuration,
         created_at: of.created_at,
         updated_at: of.updated_at,
+        warnings: warnings.into_iter().map(warning).collect(),
     })
 }
 

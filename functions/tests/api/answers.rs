@@ -113,7 +113,7 @@ async fn a_list_of_large_things_comes_in_more_pages_and_nothing_is_left_out() {
                 "cluster": {
                     "cluster_data": {
                         "server": "https://cluster.example:6443",
-                        "certificate_authority_data": "Zm9v",
+                        "certificate_authority_data": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==",
                     },
                     "auth": { "service_account_token": "very-secret-token" },
                 },

@@ -56,7 +56,7 @@ async fn only_an_agent_that_may_launch_it_can_be_named() {
         "runner_configuration": {
             "type": "kubernetes",
             "cluster": {
-                "cluster_data": { "server": "https://cluster.example", "certificate_authority_data": "Zm9v" },
+                "cluster_data": { "server": "https://cluster.example", "certificate_authority_data": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==" },
                 "auth": { "service_account_token": "very-secret-token" },
             },
             "job": { "namespace": "canyon", "service_account": "canyon" },

@@ -121,7 +121,7 @@ async fn only_a_local_runner_reads_a_repository_on_its_own_machine() {
         "type": "kubernetes",
         "cluster": {
             "cluster_data": {
-                "server": "https://cluster.example:6443", "certificate_authority_data": "Zm9v",
+                "server": "https://cluster.example:6443", "certificate_authority_data": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==",
             },
             "auth": { "service_account_token": "secret" },
         },

@@ -31,7 +31,7 @@ fn kubernetes() -> Value {
             "cluster": {
                 "cluster_data": {
                     "server": "https://cluster.example:6443",
-                    "certificate_authority_data": "Zm9v",
+                    "certificate_authority_data": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==",
                 },
                 "auth": { "service_account_token": "very-secret-token" },
             },
@@ -212,13 +212,6 @@ async fn what_a_runner_cannot_be_is_refused_field_by_field() {
             template(json!({ "serviceAccountName": "admin" })),
             "serviceAccountName",
         ),
-        (
-            "a second container of our name",
-            template(
-                json!({ "containers": [{ "name": "canyon-runner" }, { "name": "canyon-runner" }] }),
-            ),
-            "containers",
-        ),
     ];
     let api = Api::start().await;
     let before = api.audit().await;
@@ -249,4 +242,35 @@ async fn a_runner_is_disabled_and_enabled_and_stays_what_it_is() {
     assert!(on.get("disabled").is_none() && on["description"] == "ours", "{on}");
     let none = api.patch("/runners/none", json!({ "disabled": true })).await;
     assert_eq!(none.0, 404, "{none:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_work_is_stored_with_warnings_until_it_is_changed() {
+    const SERVER: &str = "runner_configuration.cluster.cluster_data.server";
+    const TOKEN: &str = "runner_configuration.cluster.auth.service_account_token";
+    let api = Api::start().await;
+    let paths = |runner: &Value| {
+        let warnings = runner["warnings"].as_array().cloned().unwrap_or_default();
+        let path = |warning: Value| warning["path"].as_str().unwrap().to_owned();
+        warnings.into_iter().map(path).collect::<Vec<_>>()
+    };
+    let mut crooked = kubernetes();
+    let cluster = &mut crooked["runner_configuration"]["cluster"];
+    cluster["cluster_data"]["server"] = json!("cluster.example:6443");
+    cluster["auth"] = json!({});
+    let made = api.make("/runners", crooked.clone()).await;
+    assert_eq!(paths(&made), [SERVER, TOKEN]);
+    assert_eq!(api.get("/runners/my-cluster").await, (200, made));
+    let (_, trust) = api.get("/runners/my-cluster/trust").await;
+    assert!(trust.to_string().contains(SERVER), "{trust}");
+
+    // What is wrong elsewhere does not stand in the way of another change.
+    let (status, changed) = api.patch("/runners/my-cluster", json!({ "description": "x" })).await;
+    assert_eq!((status, paths(&changed)), (200, vec![SERVER.to_owned(), TOKEN.to_owned()]));
+
+    let cluster = kubernetes()["runner_configuration"]["cluster"].clone();
+    let patch = json!({ "runner_configuration": { "type": "kubernetes", "cluster": cluster } });
+    let (status, changed) = api.patch("/runners/my-cluster", patch).await;
+    assert_eq!((status, paths(&changed)), (200, vec![]), "{changed}");
+    assert!(changed.get("warnings").is_none(), "{changed}");
 }

@@ -18,7 +18,7 @@ pub(super) fn judge_runner(container: &Container, path: &str, verdict: &mut Verd
     verdict.refuse(format!("{path}.command"), container.command.as_ref(), program);
     verdict.refuse(format!("{path}.workingDir"), container.working_dir.as_ref(), program);
     let attempts = "Canyon decides about another attempt";
-    verdict.refuse(format!("{path}.restartPolicy"), container.restart_policy.as_ref(), attempts);
+    verdict.doubt(format!("{path}.restartPolicy"), container.restart_policy.as_ref(), attempts);
 }
 
 /// A container that runs before, or as a sidecar beside, `canyon-runner`.
@@ -27,7 +27,7 @@ pub(super) fn judge_init(container: &Container, path: &str, verdict: &mut Verdic
     let name = "use lower case letters, digits and hyphens, and nothing like `canyon-runner`";
     verdict.require(format!("{path}.name"), is_free_name(&container.name), name);
     let policy = container.restart_policy.as_deref().is_none_or(|policy| policy == "Always");
-    verdict.require(format!("{path}.restartPolicy"), policy, "use Always, for a sidecar, or none");
+    verdict.expect(format!("{path}.restartPolicy"), policy, "use Always, for a sidecar, or none");
 }
 
 fn judge(container: &Container, path: &str, verdict: &mut Verdict) {
@@ -67,17 +67,17 @@ fn judge(container: &Container, path: &str, verdict: &mut Verdict) {
         judge_source(source, &format!("{path}.envFrom[{n}]"), verdict);
     }
     let stop = "a hook or another signal would change how the job is stopped";
-    verdict.refuse(at("lifecycle"), lifecycle.as_ref(), stop);
+    verdict.doubt(at("lifecycle"), lifecycle.as_ref(), stop);
     let probe = "a probe could have the job killed in the middle of a change";
-    verdict.refuse(at("livenessProbe"), liveness_probe.as_ref(), probe);
-    verdict.refuse(at("readinessProbe"), readiness_probe.as_ref(), probe);
-    verdict.refuse(at("startupProbe"), startup_probe.as_ref(), probe);
+    verdict.doubt(at("livenessProbe"), liveness_probe.as_ref(), probe);
+    verdict.doubt(at("readinessProbe"), readiness_probe.as_ref(), probe);
+    verdict.doubt(at("startupProbe"), startup_probe.as_ref(), probe);
     for (n, port) in ports.iter().flatten().enumerate() {
         judge_port(port, &format!("{path}.ports[{n}]"), verdict);
     }
     let restart = "Canyon decides about another attempt";
-    verdict.refuse(at("resizePolicy"), resize_policy.as_ref(), restart);
-    verdict.refuse(at("restartPolicyRules"), restart_policy_rules.as_ref(), restart);
+    verdict.doubt(at("resizePolicy"), resize_policy.as_ref(), restart);
+    verdict.doubt(at("restartPolicyRules"), restart_policy_rules.as_ref(), restart);
     if let Some(resources) = resources {
         judge_resources(resources, &at("resources"), verdict);
     }
@@ -85,9 +85,9 @@ fn judge(container: &Container, path: &str, verdict: &mut Verdict) {
         security::judge_container(context, &at("securityContext"), verdict);
     }
     let nobody = "nobody is there to type";
-    verdict.require(at("stdin"), *stdin != Some(true), nobody);
-    verdict.require(at("stdinOnce"), *stdin_once != Some(true), nobody);
-    verdict.require(at("tty"), *tty != Some(true), nobody);
+    verdict.expect(at("stdin"), *stdin != Some(true), nobody);
+    verdict.expect(at("stdinOnce"), *stdin_once != Some(true), nobody);
+    verdict.expect(at("tty"), *tty != Some(true), nobody);
     let message = "it could copy output, with secrets in it, to the pod's status";
     verdict.refuse(at("terminationMessagePath"), termination_message_path.as_ref(), message);
     verdict.refuse(at("terminationMessagePolicy"), termination_message_policy.as_ref(), message);

@@ -24,6 +24,18 @@ impl Verdict {
             self.errors.add(path, format!("is refused: {reason}"));
         }
     }
+
+    /// Warns of the field at `path` if it is there at all: no job starts with it.
+    pub(super) fn doubt<T>(&mut self, path: String, field: Option<&T>, reason: &str) {
+        self.expect(path, field.is_none(), reason);
+    }
+
+    /// Warns of the field at `path` unless `works`: no job starts with it.
+    pub(super) fn expect(&mut self, path: String, works: bool, reason: &str) {
+        if !works {
+            self.errors.warn(path, format!("cannot be used: {reason}"));
+        }
+    }
 }
 
 /// Reads `merged` and judges every field of it against what is allowed.
@@ -32,19 +44,29 @@ impl Verdict {
 /// compile here until someone has judged the field.
 ///
 /// # Errors
-/// Every field that is unknown or refused, with the reason.
+/// Every field that is unknown or refused, or cannot be used, with the reason.
 pub fn judge(merged: &Value, service_account: &str) -> Result<PodTemplateSpec, FieldErrors> {
-    let (template, unknown) = known_fields::read(merged)?;
+    let (template, found) = look(merged, service_account);
+    found.strictly().into_result(template)
+}
+
+/// The template, as far as it can be read, and what is to be said of it. What cannot be read is no danger: it does not
+/// start.
+pub(super) fn look(merged: &Value, service_account: &str) -> (PodTemplateSpec, FieldErrors) {
+    let (template, unknown) = match known_fields::read(merged) {
+        Ok(read) => read,
+        Err(faults) => return (PodTemplateSpec::default(), faults.leniently()),
+    };
     let PodTemplateSpec { metadata, spec } = &template;
-    let mut verdict = Verdict { errors: unknown };
+    let mut verdict = Verdict { errors: unknown.leniently() };
     if let Some(metadata) = metadata {
         metadata::judge(metadata, &mut verdict);
     }
     match spec {
         Some(spec) => judge_spec(spec, service_account, &mut verdict),
-        None => verdict.errors.add("spec", "is required"),
+        None => verdict.errors.warn("spec", "is required"),
     }
-    verdict.errors.into_result(template)
+    (template, verdict.errors)
 }
 
 #[expect(
@@ -99,7 +121,7 @@ fn judge_spec(spec: &PodSpec, runner_account: &str, verdict: &mut Verdict) {
     let not = |flag: &Option<bool>| *flag != Some(true);
 
     let deadline = "Canyon sets it from `job.timeouts.run_seconds`";
-    verdict.refuse(at("activeDeadlineSeconds"), active_deadline_seconds.as_ref(), deadline);
+    verdict.doubt(at("activeDeadlineSeconds"), active_deadline_seconds.as_ref(), deadline);
     let token = "Canyon mounts the API token itself where the state storage needs it";
     verdict.require(
         at("automountServiceAccountToken"),
@@ -107,36 +129,36 @@ fn judge_spec(spec: &PodSpec, runner_account: &str, verdict: &mut Verdict) {
         token,
     );
     let dns = matches!(dns_policy.as_deref(), None | Some("ClusterFirst" | "Default" | "None"));
-    verdict.require(at("dnsPolicy"), dns, "use ClusterFirst, Default or None");
-    verdict.refuse(at("ephemeralContainers"), ephemeral_containers.as_ref(), "a job has none");
+    verdict.expect(at("dnsPolicy"), dns, "use ClusterFirst, Default or None");
+    verdict.doubt(at("ephemeralContainers"), ephemeral_containers.as_ref(), "a job has none");
     let host = "the job must not share namespaces with its node";
     verdict.require(at("hostIPC"), not(host_ipc), host);
     verdict.require(at("hostNetwork"), not(host_network), host);
     verdict.require(at("hostPID"), not(host_pid), host);
     verdict.require(at("hostUsers"), not(host_users), host);
     let name = "Canyon names the pod";
-    verdict.refuse(at("hostname"), hostname.as_ref(), name);
-    verdict.refuse(at("hostnameOverride"), hostname_override.as_ref(), name);
-    verdict.refuse(at("setHostnameAsFQDN"), set_hostname_as_fqdn.as_ref(), name);
-    verdict.refuse(at("subdomain"), subdomain.as_ref(), name);
+    verdict.doubt(at("hostname"), hostname.as_ref(), name);
+    verdict.doubt(at("hostnameOverride"), hostname_override.as_ref(), name);
+    verdict.doubt(at("setHostnameAsFQDN"), set_hostname_as_fqdn.as_ref(), name);
+    verdict.doubt(at("subdomain"), subdomain.as_ref(), name);
     let node = "it goes around the scheduler; use `nodeSelector` or `affinity`";
     verdict.refuse(at("nodeName"), node_name.as_ref(), node);
     let linux = os.as_ref().is_none_or(|os| os.name == "linux");
-    verdict.require(at("os"), linux, "the runner is a Linux program");
-    verdict.refuse(at("overhead"), overhead.as_ref(), "the runtime class sets it");
-    verdict.refuse(at("priority"), priority.as_ref(), "use `priorityClassName`");
+    verdict.expect(at("os"), linux, "the runner is a Linux program");
+    verdict.doubt(at("overhead"), overhead.as_ref(), "the runtime class sets it");
+    verdict.doubt(at("priority"), priority.as_ref(), "use `priorityClassName`");
     let system = priority_class_name.as_ref().is_some_and(|class| class.starts_with("system-"));
     verdict.require(at("priorityClassName"), !system, "it is for the cluster's own pods");
     let stuck = "the pod would wait for something that Canyon does not know of";
-    verdict.refuse(at("readinessGates"), readiness_gates.as_ref(), stuck);
-    verdict.refuse(at("schedulingGates"), scheduling_gates.as_ref(), stuck);
+    verdict.doubt(at("readinessGates"), readiness_gates.as_ref(), stuck);
+    verdict.doubt(at("schedulingGates"), scheduling_gates.as_ref(), stuck);
     let devices = "the job has no use for devices of the node";
     verdict.refuse(at("resourceClaims"), resource_claims.as_ref(), devices);
     if let Some(resources) = resources {
         containers::judge_resources(resources, "spec.resources", verdict);
     }
     let never = restart_policy.as_deref().is_none_or(|policy| policy == "Never");
-    verdict.require(at("restartPolicy"), never, "Canyon decides about another attempt; use Never");
+    verdict.expect(at("restartPolicy"), never, "Canyon decides about another attempt; use Never");
     if let Some(context) = security_context {
         security::judge_pod(context, "spec.securityContext", verdict);
     }
@@ -151,17 +173,17 @@ fn judge_spec(spec: &PodSpec, runner_account: &str, verdict: &mut Verdict) {
     );
     // 0 kills at once, and the state of what was just made with it.
     let grace = termination_grace_period_seconds.is_none_or(|grace| (5..=600).contains(&grace));
-    verdict.require(at("terminationGracePeriodSeconds"), grace, "use 5 to 600 seconds");
+    verdict.expect(at("terminationGracePeriodSeconds"), grace, "use 5 to 600 seconds");
 
     let named: Vec<_> = containers.iter().filter(|container| container.name == CONTAINER).collect();
-    verdict.require(at("containers"), named.len() == 1, "there must be one `canyon-runner`");
+    verdict.expect(at("containers"), named.len() == 1, "there must be one `canyon-runner`");
     for (n, container) in containers.iter().enumerate() {
         let path = format!("spec.containers[{n}]");
         if container.name == CONTAINER {
             containers::judge_runner(container, &path, verdict);
         } else {
             let more = "`canyon-runner` is the only container; use `initContainers`, with `restartPolicy: Always` for a sidecar";
-            verdict.require(format!("{path}.name"), false, more);
+            verdict.expect(format!("{path}.name"), false, more);
         }
     }
     for (n, container) in init_containers.iter().flatten().enumerate() {

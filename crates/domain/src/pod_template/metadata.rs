@@ -27,24 +27,20 @@ pub(super) fn judge(metadata: &ObjectMeta, verdict: &mut Verdict) {
     } = metadata;
     let at = |name: &str| format!("metadata.{name}");
     let server = "the API server sets it";
-    verdict.refuse(at("creationTimestamp"), creation_timestamp.as_ref(), server);
-    verdict.refuse(
-        at("deletionGracePeriodSeconds"),
-        deletion_grace_period_seconds.as_ref(),
-        server,
-    );
-    verdict.refuse(at("deletionTimestamp"), deletion_timestamp.as_ref(), server);
-    verdict.refuse(at("generation"), generation.as_ref(), server);
-    verdict.refuse(at("managedFields"), managed_fields.as_ref(), server);
-    verdict.refuse(at("resourceVersion"), resource_version.as_ref(), server);
-    verdict.refuse(at("selfLink"), self_link.as_ref(), server);
-    verdict.refuse(at("uid"), uid.as_ref(), server);
+    verdict.doubt(at("creationTimestamp"), creation_timestamp.as_ref(), server);
+    verdict.doubt(at("deletionGracePeriodSeconds"), deletion_grace_period_seconds.as_ref(), server);
+    verdict.doubt(at("deletionTimestamp"), deletion_timestamp.as_ref(), server);
+    verdict.doubt(at("generation"), generation.as_ref(), server);
+    verdict.doubt(at("managedFields"), managed_fields.as_ref(), server);
+    verdict.doubt(at("resourceVersion"), resource_version.as_ref(), server);
+    verdict.doubt(at("selfLink"), self_link.as_ref(), server);
+    verdict.doubt(at("uid"), uid.as_ref(), server);
     let canyon = "Canyon sets it; a template has only `labels` and `annotations`";
-    verdict.refuse(at("finalizers"), finalizers.as_ref(), canyon);
-    verdict.refuse(at("generateName"), generate_name.as_ref(), canyon);
-    verdict.refuse(at("name"), name.as_ref(), canyon);
-    verdict.refuse(at("namespace"), namespace.as_ref(), canyon);
-    verdict.refuse(at("ownerReferences"), owner_references.as_ref(), canyon);
+    verdict.doubt(at("finalizers"), finalizers.as_ref(), canyon);
+    verdict.doubt(at("generateName"), generate_name.as_ref(), canyon);
+    verdict.doubt(at("name"), name.as_ref(), canyon);
+    verdict.doubt(at("namespace"), namespace.as_ref(), canyon);
+    verdict.doubt(at("ownerReferences"), owner_references.as_ref(), canyon);
     for (field, map) in [("labels", labels), ("annotations", annotations)] {
         for key in map.iter().flatten().map(|(key, _)| key) {
             if let Some(reason) = refusal(key) {

@@ -5,7 +5,7 @@ mod hostile;
 const ACCOUNT: &str = "canyon-runner";
 
 fn judged(template: &Value) -> Result<(), FieldErrors> {
-    check(template.as_object().unwrap(), ACCOUNT)
+    check(template.as_object().unwrap(), ACCOUNT).strictly().into_result(())
 }
 
 /// A template whose `spec` is `spec`.
@@ -197,11 +197,11 @@ fn a_refusal_names_the_path_and_the_reason_and_never_the_value() {
         },
     });
     insta::assert_snapshot!(judged(&template).unwrap_err().to_string().replace("; `", "\n`"), @r#"
-    `spec.containers[0].imagee` is not a field that Kubernetes has here
     `spec.hostNetwork` is refused: the job must not share namespaces with its node
     `spec.serviceAccountName` is refused: the job runs as the `service_account` of `job`
     `spec.containers[0].securityContext.privileged` is refused: the job must not gain rights over its node
     `spec.volumes[0].hostPath` is refused: use configMap, secret, emptyDir, projected, downwardAPI or persistentVolumeClaim
+    `spec.containers[0].imagee` is not a field that Kubernetes has here
     "#);
     let wrong = with_spec(json!({ "hostNetwork": "hunter2" }));
     insta::assert_snapshot!(judged(&wrong).unwrap_err(), @"`spec.hostNetwork` must be a boolean");

@@ -44,7 +44,7 @@ impl Aks {
             job: fields.required_object("job", KubernetesJob::read),
             cluster: fields.required_object("cluster", |cluster| AksCluster {
                 name: cluster.required_text("name", &AKS_CLUSTER),
-                resource_group: cluster.required_text("resource_group", &RESOURCE_GROUP),
+                resource_group: cluster.required_text("resource_group", &RESOURCE_GROUP.strict()),
                 subscription_id: cluster.required_text("subscription_id", &UUID),
                 auth: cluster.required_object("auth", |auth| AzureAuth {
                     tenant_id: auth.required_text("tenant_id", &UUID),

@@ -233,7 +233,7 @@ impl EcsJob {
         let secrets = self.secrets.as_ref().unwrap_or(&empty);
         for name in self.environment.iter().flatten().map(|(name, _)| name) {
             if secrets.contains_key(name) {
-                fields.fault(&format!("secrets.{name}"), "is in `environment` too");
+                fields.warn(&format!("secrets.{name}"), "is in `environment` too");
             }
         }
         for (name, arn) in secrets {

@@ -3,7 +3,7 @@
 use super::{
     fields::Fields,
     kubernetes::KubernetesJob,
-    patterns::{EKS_CLUSTER, REGION, ROLE_ARN, SESSION_NAME, partition_of},
+    patterns::{EKS_CLUSTER, EKS_REGION, REGION, ROLE_ARN, SESSION_NAME, partition_of},
 };
 use serde::Serialize;
 
@@ -50,12 +50,18 @@ impl AwsAuth {
     }
 }
 
-/// Notes a fault if `arn` cannot be used in `region`: AWS partitions share nothing.
-pub(crate) fn check_partition(fields: &mut Fields, name: &str, arn: &str, region: &str) {
+/// Why `arn` cannot be used in `region`, if so: AWS partitions share nothing.
+pub(crate) fn other_partition(arn: &str, region: &str) -> Option<String> {
     let wanted = partition_of(region);
-    let given = arn.split(':').nth(1);
-    if !region.is_empty() && given.is_some_and(|given| given != wanted) {
-        fields.fault(name, format!("must be of the partition `{wanted}`, as the region is"));
+    let is_other = arn.split(':').nth(1).is_some_and(|given| given != wanted);
+    (!region.is_empty() && is_other)
+        .then(|| format!("must be of the partition `{wanted}`, as the region is"))
+}
+
+/// Warns if `arn` cannot be used in `region`.
+pub(crate) fn check_partition(fields: &mut Fields, name: &str, arn: &str, region: &str) {
+    if let Some(reason) = other_partition(arn, region) {
+        fields.warn(name, reason);
     }
 }
 
@@ -66,7 +72,7 @@ impl Eks {
             cluster: fields.required_object("cluster", |cluster| {
                 let read = EksCluster {
                     name: cluster.required_text("name", &EKS_CLUSTER),
-                    region: cluster.required_text("region", &REGION),
+                    region: cluster.required_text("region", &EKS_REGION),
                     auth: cluster.required_object("auth", AwsAuth::read),
                 };
                 check_partition(cluster, "auth.role_arn", &read.auth.role_arn, &read.region);

@@ -4,6 +4,7 @@
 //! a faulty field yields a placeholder and the reading goes on; whoever started it drops the result
 //! if any fault was noted.
 
+use super::published;
 use super::word::{UnknownWord, listed};
 use crate::field_error::{FieldErrors, join, shown};
 use secrecy::SecretString;
@@ -11,14 +12,27 @@ use serde_json::{Map, Value};
 use std::{collections::BTreeMap, ops::RangeInclusive, str::FromStr};
 
 /// What a text field takes.
+#[derive(Clone, Debug)]
 pub(crate) struct Shape {
     /// Completes the sentence "must be ...".
     pub(crate) rule: &'static str,
-    /// Most bytes.
+    /// Most characters.
     pub(crate) max: usize,
     /// Whether a text that is not too long fits.
     pub(crate) fits: fn(&str) -> bool,
+    /// Whether the published API accepts a text that does not fit.
+    pub(crate) published: fn(&str) -> bool,
 }
+
+impl Shape {
+    /// The same for a field that the published API does not have.
+    pub(crate) const fn strict(&self) -> Self {
+        Self { rule: self.rule, max: self.max, fits: self.fits, published: published::nothing }
+    }
+}
+
+/// Most bytes of a text whose length the published API does not limit. A definition is one item of the table.
+const LONGEST: usize = 65_536;
 
 /// An object being read. Fields that nobody has asked for by the end are faults.
 pub(crate) struct Fields<'e> {
@@ -59,7 +73,12 @@ impl Fields<'_> {
         self.errors.add(join(&self.path, name), reason);
     }
 
-    /// Notes the faults that were found inside the field `name`.
+    /// Notes that the field `name` cannot work, though the published API accepts it.
+    pub(crate) fn warn(&mut self, name: &str, reason: impl Into<String>) {
+        self.errors.warn(join(&self.path, name), reason);
+    }
+
+    /// Notes the faults and warnings that were found inside the field `name`.
     pub(crate) fn faults(&mut self, name: &str, faults: FieldErrors) {
         self.errors.add_under(&join(&self.path, name), faults);
     }
@@ -102,13 +121,21 @@ impl Fields<'_> {
 
     fn shaped(&mut self, name: &str, value: Value, shape: &Shape) -> Option<String> {
         match value {
-            Value::String(text) if text.len() > shape.max => {
-                self.fault(name, format!("is too long: at most {} bytes", shape.max));
-                None
-            }
-            Value::String(text) if (shape.fits)(&text) => Some(text),
-            Value::String(_) => {
-                self.fault(name, format!("must be {}", shape.rule));
+            Value::String(text) => {
+                let is_too_long = text.chars().count() > shape.max;
+                if !is_too_long && (shape.fits)(&text) {
+                    return Some(text);
+                }
+                let reason = if is_too_long {
+                    format!("is too long: at most {} characters", shape.max)
+                } else {
+                    format!("must be {}", shape.rule)
+                };
+                if text.len() <= LONGEST && (shape.published)(&text) {
+                    self.warn(name, reason);
+                    return Some(text);
+                }
+                self.fault(name, reason);
                 None
             }
             other => {
@@ -237,8 +264,13 @@ impl Fields<'_> {
         let mut read = BTreeMap::new();
         for (entry, value) in map {
             let at = join(name, &shown(&entry));
-            if entry.len() > key.max || !(key.fits)(&entry) {
-                self.fault(&at, format!("has a name that is refused: it must be {}", key.rule));
+            if entry.chars().count() > key.max || !(key.fits)(&entry) {
+                let reason = format!("has a name that cannot be used: it must be {}", key.rule);
+                if entry.len() <= LONGEST && (key.published)(&entry) {
+                    self.warn(&at, reason);
+                } else {
+                    self.fault(&at, reason);
+                }
             }
             if let Some(text) = self.shaped(&at, value, shape) {
                 read.insert(entry, text);

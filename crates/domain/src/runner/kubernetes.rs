@@ -2,7 +2,9 @@
 
 use super::{
     fields::Fields,
-    patterns::{BASE64, CLUSTER_AUDIENCE, DNS_LABEL, DNS_NAME, HTTPS_URL, PROXY_URL, TOKEN},
+    patterns::{
+        BASE64, CERTIFICATE, CLUSTER_AUDIENCE, DNS_LABEL, DNS_NAME, HTTPS_URL, PROXY_URL, TOKEN,
+    },
     timeouts::TimeoutSettings,
 };
 use crate::job_identity::JobIdentity;
@@ -42,10 +44,8 @@ impl KubernetesJob {
             timeouts: fields.object("timeouts", TimeoutSettings::read),
             deny_metadata_access: fields.flag("deny_metadata_access"),
         };
-        if let Some(template) = &job.pod_template
-            && let Err(faults) = pod_template::check(template, &job.service_account)
-        {
-            fields.faults("pod_template", faults);
+        if let Some(template) = &job.pod_template {
+            fields.faults("pod_template", pod_template::check(template, &job.service_account));
         }
         job
     }
@@ -145,7 +145,7 @@ impl KubernetesAuth {
 
     fn read(fields: &mut Fields) -> Self {
         let auth = Self {
-            client_certificate_data: fields.text("client_certificate_data", &BASE64),
+            client_certificate_data: fields.text("client_certificate_data", &CERTIFICATE),
             client_key_data: fields.secret("client_key_data", &BASE64),
             service_account_token: fields.secret("service_account_token", &TOKEN),
             oidc: fields.object("oidc", |oidc| KubernetesOidc {
@@ -153,11 +153,14 @@ impl KubernetesAuth {
             }),
         };
         let certificate = auth.client_certificate_data.is_some() || auth.client_key_data.is_some();
-        let kinds = [certificate, auth.service_account_token.is_some(), auth.oidc.is_some()];
-        if kinds.into_iter().filter(|given| *given).count() > 1 {
-            fields.fault("", "must have exactly one of `client_certificate_data` with `client_key_data`, `service_account_token`, `oidc`; leave the others out");
+        let token = auth.service_account_token.is_some();
+        let one = "must have exactly one of `client_certificate_data` with `client_key_data`, `service_account_token`, `oidc`; leave the others out";
+        if auth.oidc.is_some() && (certificate || token) {
+            fields.fault("", one);
+        } else if certificate && token {
+            fields.warn("", one);
         } else if auth.client_key_data.is_some() && auth.client_certificate_data.is_none() {
-            fields.fault("client_certificate_data", "is required beside `client_key_data`");
+            fields.warn("client_certificate_data", "is required beside `client_key_data`");
         }
         auth
     }
@@ -170,7 +173,7 @@ impl Kubernetes {
             cluster: fields.required_object("cluster", |cluster| KubernetesCluster {
                 cluster_data: cluster.required_object("cluster_data", |data| ClusterData {
                     certificate_authority_data: data
-                        .required_text("certificate_authority_data", &BASE64),
+                        .required_text("certificate_authority_data", &CERTIFICATE),
                     server: data.required_text("server", &HTTPS_URL),
                     proxy_url: data.text("proxy_url", &PROXY_URL),
                 }),

@@ -47,7 +47,7 @@ impl RunnerDefinition {
             return Err(errors);
         };
         self.keep_secret(&mut changed, &mut errors);
-        errors.into_result(changed)
+        changed.judged(errors)
     }
 
     fn replace_parts(

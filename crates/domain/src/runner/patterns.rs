@@ -2,55 +2,68 @@
 //!
 //! Most follow the patterns of the published API. They are wider where those leave out what exists
 //! (`GovCloud`, China, regions with two digits), and narrower where a value could not work or would
-//! lead elsewhere (`..` in a path, a user name in a URL).
+//! lead elsewhere (`..` in a path). What the published API accepts there stands behind `or`: it is stored with a
+//! warning, and no job starts with it.
 
 use super::fields::Shape;
+use super::published;
 use crate::ids::AgentId;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 macro_rules! shapes {
-    ($($name:ident: $max:literal, $rule:literal, $fits:expr;)+) => {
-        $(pub(crate) const $name: Shape = Shape { rule: $rule, max: $max, fits: $fits };)+
+    ($($name:ident: $max:literal, $rule:literal, $fits:expr $(, or $published:path)?;)+) => {
+        $(pub(crate) const $name: Shape = Shape {
+            rule: $rule,
+            max: $max,
+            fits: $fits,
+            published: shapes!(@ $($published)?),
+        };)+
     };
+    (@) => { published::nothing };
+    (@ $published:path) => { $published };
 }
 
 shapes! {
-    DESCRIPTION: 255, "text without control characters", |text| !text.contains(char::is_control);
+    DESCRIPTION: 16_384, "text", |_| true;
     NAME: 255, "a name: not empty, without spaces around it or control characters", is_name;
-    VALUE: 1024, "text without NUL", |text| !text.contains('\0');
-    BASE64: 65_536, "base64, on one line", is_base64;
-    TOKEN: 16_384, "a token: letters, digits and punctuation, without spaces", is_token;
-    HTTPS_URL: 2048, "an https:// URL without user name, query or fragment", is_https_url;
-    PROXY_URL: 2048, "an http://, https:// or socks5:// URL without user name or password", is_proxy_url;
+    VALUE: 1024, "text without NUL", |text| !text.contains('\0'), or published::value;
+    BASE64: 65_536, "base64, on one line", is_base64, or published::anything;
+    CERTIFICATE: 65_536, "a PEM certificate in base64, on one line", is_certificate, or published::certificate;
+    TOKEN: 16_384, "a token: letters, digits and punctuation, without spaces", is_token, or published::anything;
+    HTTPS_URL: 2048, "an https:// URL without user name, query or fragment", is_https_url, or published::server;
+    PROXY_URL: 2048, "an http://, https:// or socks5:// URL without user name or password", is_proxy_url, or published::proxy;
     UUID: 36, "a UUID", is_uuid;
-    IMAGE: 255, "a container image, such as registry.example.com/team/image:tag", is_image;
-    VARIABLE: 255, "the name of a variable: letters, digits and `_`, not starting with a digit or with `CANYON_`", is_variable;
-    PUBLIC_KEY: 200, "an ed25519 public key in PEM form (`openssl pkey -pubout`)", is_ed25519_key;
-    DNS_LABEL: 63, "at most 63 lower case letters, digits and hyphens, with neither end a hyphen", is_dns_label;
-    DNS_NAME: 253, "at most 253 lower case letters, digits, hyphens and dots", is_dns_name;
+    IMAGE: 255, "a container image, such as registry.example.com/team/image:tag", is_image, or published::image;
+    VARIABLE: 255, "the name of a variable: letters, digits and `_`, not starting with a digit or with `CANYON_`", is_variable, or published::variable;
+    PUBLIC_KEY: 200, "an ed25519 public key in PEM form (`openssl pkey -pubout`)", is_ed25519_key, or published::public_key;
+    DNS_LABEL: 63, "at most 63 lower case letters, digits and hyphens, with neither end a hyphen", is_dns_label, or published::anything;
+    DNS_NAME: 253, "at most 253 lower case letters, digits, hyphens and dots", is_dns_name, or published::anything;
     REGION: 24, "an AWS region, such as eu-central-1", is_region;
+    // The published API limits that of a cluster no further.
+    EKS_REGION: 24, "an AWS region, such as eu-central-1", is_region, or published::anything;
     ROLE_ARN: 2048, "the ARN of an IAM role: arn:aws:iam::123456789012:role/NAME (also aws-us-gov, aws-cn, aws-eusc)", is_role_arn;
-    // The published pattern also lets `/` pass, which STS refuses when the session is made.
-    SESSION_NAME: 64, "3 to 64 letters, digits and +=,.@-_", |text| text.len() >= 3 && text.chars().all(is_session_char);
-    EKS_CLUSTER: 100, "letters, digits, `-` and `_`, starting with a letter or digit", |text| starts_alphanumeric(text) && only(text, "-_");
-    ECS_CLUSTER: 255, "the name or ARN of an ECS cluster", |text| !text.is_empty() && only(text, "-_:/");
-    SUBNET: 24, "the id of a subnet, such as subnet-12345", |text| text.starts_with("subnet-") && text.len() > 7 && only(text, "-");
-    SECURITY_GROUP: 255, "the id of a security group", |text| !text.is_empty() && only(text, "-_");
-    SECRET_ARN: 2048, "the ARN of a Secrets Manager secret (with its six last characters) or of an SSM parameter", is_secret_arn;
+    // STS refuses `/`, which the published pattern lets pass.
+    SESSION_NAME: 64, "3 to 64 letters, digits and +=,.@-_", |text| text.len() >= 3 && text.chars().all(is_session_char), or published::session_name;
+    EKS_CLUSTER: 100, "letters, digits, `-` and `_`, starting with a letter or digit", |text| starts_alphanumeric(text) && only(text, "-_"), or published::anything;
+    ECS_CLUSTER: 255, "the name or ARN of an ECS cluster", |text| !text.is_empty() && only(text, "-_:/"), or published::up_to_255;
+    SUBNET: 24, "the id of a subnet, such as subnet-12345", |text| text.starts_with("subnet-") && text.len() > 7 && only(text, "-"), or published::up_to_24;
+    SECURITY_GROUP: 255, "the id of a security group", |text| !text.is_empty() && only(text, "-_"), or published::up_to_255;
+    SECRET_ARN: 2048, "the ARN of a Secrets Manager secret (with its six last characters) or of an SSM parameter", is_secret_arn, or published::secret_arn;
     LOG_GROUP: 512, "a CloudWatch log group: letters, digits and _-/.#", |text| !text.is_empty() && only(text, "_-/.#");
     PLATFORM_VERSION: 16, "LATEST or a version such as 1.4.0", is_platform_version;
     TAG_KEY: 128, "a tag: letters, digits, spaces and _.:/=+-@, not starting with `aws:` or `canyon:`", is_tag_key;
     TAG_VALUE: 256, "letters, digits, spaces and _.:/=+-@", is_tag_text;
-    GKE_NAME: 63, "lower case letters, digits and hyphens, starting with a letter", |text| starts_lower(text) && is_dns_label(text);
-    GCP_PROJECT: 100, "the id of a Google Cloud project", |text| starts_lower(text) && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:".contains(c));
-    GCP_AUDIENCE: 1024, "a workload identity provider: //iam.googleapis.com/projects/NUMBER/locations/global/workloadIdentityPools/POOL/providers/PROVIDER", is_gcp_audience;
-    GCP_SERVICE_ACCOUNT: 255, "the address of a Google service account, ending in .gserviceaccount.com", is_gcp_service_account;
+    GKE_NAME: 63, "lower case letters, digits and hyphens, starting with a letter", |text| starts_lower(text) && is_dns_label(text), or published::anything;
+    GCP_PROJECT: 100, "the id of a Google Cloud project", |text| starts_lower(text) && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:".contains(c)), or published::anything;
+    GCP_AUDIENCE: 1024, "a workload identity provider: //iam.googleapis.com/projects/NUMBER/locations/global/workloadIdentityPools/POOL/providers/PROVIDER", is_gcp_audience, or published::anything;
+    GCP_SERVICE_ACCOUNT: 255, "the address of a Google service account, ending in .gserviceaccount.com", is_gcp_service_account, or published::anything;
     CLUSTER_AUDIENCE: 255, "an audience of the cluster's own, such as `canyon` or its address: a cloud's would let the server sign in there as the runner", is_cluster_audience;
-    RESOURCE_GROUP: 90, "an Azure resource group: letters, digits and ._-(), not ending with a dot", |text| !text.is_empty() && !text.ends_with('.') && only(text, "._-()");
+    RESOURCE_GROUP: 90, "an Azure resource group: letters, digits and ._-(), not ending with a dot", |text| !text.is_empty() && !text.ends_with('.') && only(text, "._-()"), or published::anything;
     AKS_CLUSTER: 63, "letters, digits, `-` and `_`, starting with a letter or digit", |text| starts_alphanumeric(text) && only(text, "-_");
-    STORAGE_ACCOUNT: 24, "an Azure storage account: 3 to 24 lower case letters and digits", |text| text.len() >= 3 && is_dns_label(text) && !text.contains('-');
-    STORAGE_CONTAINER: 63, "an Azure storage container: 3 to 63 lower case letters, digits and single hyphens", |text| text.len() >= 3 && is_dns_label(text) && !text.contains("--");
-    BUCKET: 63, "a bucket: 3 to 63 lower case letters, digits and hyphens", |text| text.len() >= 3 && is_dns_label(text);
-    PATH_PREFIX: 512, "a path such as path/to/states: letters, digits and ._- between slashes, without `.` or `..`", is_path_prefix;
+    STORAGE_ACCOUNT: 24, "an Azure storage account: 3 to 24 lower case letters and digits", |text| text.len() >= 3 && is_dns_label(text) && !text.contains('-'), or published::anything;
+    STORAGE_CONTAINER: 63, "an Azure storage container: 3 to 63 lower case letters, digits and single hyphens", |text| text.len() >= 3 && is_dns_label(text) && !text.contains("--"), or published::anything;
+    BUCKET: 63, "a bucket: 3 to 63 lower case letters, digits and hyphens", |text| text.len() >= 3 && is_dns_label(text), or published::bucket;
+    PATH_PREFIX: 512, "a path such as path/to/states: letters, digits and ._- between slashes, without `.` or `..`", is_path_prefix, or published::path_prefix;
     DIRECTORY: 1024, "an absolute path without `.`, `..` or empty parts, and without `${` and `%{`: OpenTofu would evaluate them with variables of the deployment", is_directory;
     EXTRA_HOST: 300, "NAME:ADDRESS, the address an IP or `host-gateway`", is_extra_host;
     AGENT_ID: 100, "the id of an agent: 1 to 100 lower case letters, digits, hyphens, underscores and single dots, starting with a letter or digit", |text| text.parse::<AgentId>().is_ok();
@@ -89,7 +102,7 @@ pub(crate) fn partition_of(region: &str) -> &'static str {
 }
 
 /// Whether `text` consists of ASCII letters, digits and the characters of `more`.
-fn only(text: &str, more: &str) -> bool {
+pub(super) fn only(text: &str, more: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
 }
 
@@ -117,6 +130,11 @@ fn is_base64(text: &str) -> bool {
         && only(body, "+/")
 }
 
+fn is_certificate(text: &str) -> bool {
+    let pem = STANDARD.decode(text).unwrap_or_default();
+    String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----")
+}
+
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())
 }
@@ -139,7 +157,7 @@ fn is_uuid(text: &str) -> bool {
     text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
 }
 
-fn is_image(text: &str) -> bool {
+pub(super) fn is_image(text: &str) -> bool {
     let (name, digest) = text.split_once('@').map_or((text, None), |(n, d)| (n, Some(d)));
     let digest_fits = digest.is_none_or(|digest| {
         digest.split_once(':').is_some_and(|(algorithm, hash)| {
@@ -200,7 +218,7 @@ fn is_role_arn(text: &str) -> bool {
         && role.strip_prefix("role/").is_some_and(|name| !name.is_empty() && only(name, "_+=,.@-/"))
 }
 
-fn is_session_char(c: char) -> bool {
+pub(super) fn is_session_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "+=,.@-_".contains(c)
 }
 
@@ -290,110 +308,4 @@ pub fn is_extra_host(text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_shape_takes_what_exists_and_refuses_what_cannot_work() {
-        let key = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAc5dgCx4ano39JT0XgTsHnts3jej+5xl7ZAwSIrKpef0=\n-----END PUBLIC KEY-----\n";
-        let rsa = key.replace("MCowBQYDK2VwAyEA", "MIIBIjANBgkqhkiG");
-        let audience = "//iam.googleapis.com/projects/123456789012/locations/global/workloadIdentityPools/p/providers/q";
-        let secret = "arn:aws:secretsmanager:us-east-1:123456789012:secret:prod/database-AbCdEf";
-        let json_key = format!("{secret}:password::");
-        let cases: [(&str, Shape, &[&str], &[&str]); 12] = [
-            (
-                "region",
-                REGION,
-                &["us-west-2", "us-gov-west-1", "cn-north-1", "ap-southeast-5", "eusc-de-east-1"],
-                &[
-                    "",
-                    "us",
-                    "us-west",
-                    "US-west-2",
-                    "us-west-2\n",
-                    "us--2",
-                    "us-west-2a",
-                    "us-west-123",
-                ],
-            ),
-            (
-                "role",
-                ROLE_ARN,
-                &[
-                    "arn:aws:iam::123456789012:role/a/b",
-                    "arn:aws-us-gov:iam::123456789012:role/a",
-                    "arn:aws-cn:iam::123456789012:role/a",
-                ],
-                &[
-                    "arn:aws:iam::12345678901:role/a",
-                    "arn:aws:iam::123456789012:user/a",
-                    "arn:awz:iam::123456789012:role/a",
-                    "arn:aws:iam::123456789012:role/",
-                    "arn:aws:iam::123456789012:role/a b",
-                ],
-            ),
-            (
-                "secret",
-                SECRET_ARN,
-                &[secret, &json_key, "arn:aws-cn:ssm:cn-north-1:123456789012:parameter/a/b"],
-                &[
-                    "arn:aws:secretsmanager:us-east-1:123456789012:secret:plain",
-                    "arn:aws:s3:::bucket",
-                    "arn:aws:ssm:us-east-1:123456789012:parameter/",
-                ],
-            ),
-            ("key", PUBLIC_KEY, &[key, key.trim_end()], &[&rsa, "ssh-ed25519 AAAA", ""]),
-            (
-                "prefix",
-                PATH_PREFIX,
-                &["a", "a/b.c/", "a_b-c"],
-                &["", "/", "/a", "a//b", "../a", "a/..", "a b", "a\n"],
-            ),
-            (
-                "directory",
-                DIRECTORY,
-                &["/a", "/a/b c/", "/var/lib/x.y"],
-                &["", "a", "/", "/a/../b", "/a//b", "/a\0", "/a/.", "/a/${var.x}", "/%{if 1}a"],
-            ),
-            (
-                "image",
-                IMAGE,
-                &["a", "ghcr.io/a/b:v1", "a@sha256:00ff"],
-                &["", "a b", "a@sha256", "-a", "a@sha256:xyz"],
-            ),
-            ("variable", VARIABLE, &["A", "_a1"], &["", "1A", "A-B", "A=B", "CANYON_TOKEN", "Ä"]),
-            (
-                "audience",
-                GCP_AUDIENCE,
-                &[audience],
-                &["//iam.googleapis.com/", "//evil.example/projects/1", &audience[1..]],
-            ),
-            (
-                "url",
-                HTTPS_URL,
-                &["https://10.0.0.1:6443", "https://[::1]:6443/k8s/c-1"],
-                &["http://a", "https://", "https://user:pw@a", "https://a?b", "https://a b"],
-            ),
-            (
-                "host",
-                EXTRA_HOST,
-                &["db.local:10.0.0.1", "host.docker.internal:host-gateway", "a:::1"],
-                &["db", "db:x", ":10.0.0.1"],
-            ),
-            (
-                "tag",
-                TAG_KEY,
-                &["team", "cost center"],
-                &["", "aws:x", "AWS:x", "canyon:deployment", "a\n"],
-            ),
-        ];
-        for (name, shape, good, bad) in cases {
-            for text in good {
-                assert!((shape.fits)(text), "{name} refuses {text:?}");
-            }
-            for text in bad {
-                assert!(!(shape.fits)(text), "{name} takes {text:?}");
-            }
-        }
-    }
-}
+mod tests;

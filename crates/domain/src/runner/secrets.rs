@@ -50,7 +50,7 @@ impl RunnerDefinition {
         }
         let mut errors = FieldErrors::default();
         for path in self.missing_secrets() {
-            errors.add(path, "has no stored secret; update the runner with it");
+            errors.add(path, "has no stored secret");
         }
         errors.into_result(self)
     }

@@ -100,7 +100,7 @@ fn kubernetes() -> Value {
         "type": "kubernetes",
         "job": job(),
         "cluster": {
-            "cluster_data": { "server": "https://k8s.example.com:6443", "certificate_authority_data": "Y2E=" },
+            "cluster_data": { "server": "https://k8s.example.com:6443", "certificate_authority_data": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==" },
             "auth": { "oidc": { "audience": "canyon" } },
         },
     })
