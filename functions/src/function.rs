@@ -12,7 +12,7 @@ use crate::changes::Changes;
 use crate::http::{HttpSettings, InvalidOrigin};
 use canyon_aws::clients::Clients;
 use canyon_aws::event_bus::EventBus;
-use canyon_aws::issuer::issuer;
+use canyon_aws::issuer::{issuer, of_jobs};
 use canyon_aws::master_key::KmsMasterKey;
 use canyon_aws::settings::{SettingError, Settings};
 use canyon_domain::attempt::SecretHash;
@@ -50,6 +50,7 @@ pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> 
         entropy: Arc::new(System),
         master_keys: Arc::new(MasterKeys::on_demand(master_key)),
         issuer: Arc::new(issuer(settings, &kms)),
+        job_issuer: Arc::new(of_jobs(settings, &kms)),
         operator: settings.operator_token_hash.clone().map(SecretHash),
         changes: Changes::new(LOOK_AGAIN).sharing_waits(),
         sign_ins: Arc::new(SignIns::new(private_issuers(settings)?, Arc::new(System))),

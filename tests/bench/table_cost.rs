@@ -23,7 +23,7 @@ use canyon_functions::changes::Changes;
 use canyon_functions::http::HttpSettings;
 use canyon_identity::bearer;
 use canyon_identity::file_signer::FileSigner;
-use canyon_identity::issuer::Issuer;
+use canyon_identity::issuer::{Issuer, of_jobs};
 use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
@@ -99,7 +99,9 @@ impl Bench {
         let mut key = vec![0; KEY_LENGTH];
         System.fill(&mut key);
         let signer = Arc::new(FileSigner::new(&folder.join("issuer.pk8")));
-        let issuer = Issuer::new(&url, signer, vec![], Arc::new(System), Arc::new(System));
+        let issuer = Issuer::new(&url, signer.clone(), vec![], Arc::new(System), Arc::new(System));
+        let job_issuer =
+            Issuer::new(&of_jobs(&url), signer, vec![], Arc::new(System), Arc::new(System));
         let app = App {
             table: meter.watch(&table),
             blobs: Blobs::folder(&folder.join("blobs"))?,
@@ -107,6 +109,7 @@ impl Bench {
             entropy: Arc::new(System),
             master_keys: Arc::new(MasterKeys::known(MasterKey::new(&key)?)),
             issuer: Arc::new(issuer),
+            job_issuer: Arc::new(job_issuer),
             operator: None,
             changes,
             sign_ins: Arc::new(SignIns::new(PrivateIssuers::default(), Arc::new(System))),

@@ -370,6 +370,7 @@ def report(template, region, stack, resources, created):
         "keys": {
             "signing": made["api"]["environment"]["CANYON_SIGNING_KEYS"].split(","),
             "signing_of_stack": keys["SigningKey"],
+            "job_signing": made["api"]["environment"]["CANYON_JOB_SIGNING_KEYS"].split(","),
             "master": keys["MasterKey"],
             "properties": of_type("AWS::KMS::Key"),
         },

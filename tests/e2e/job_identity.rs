@@ -41,9 +41,9 @@ impl Drop for Cloud {
 }
 
 impl Cloud {
-    /// One that trusts `issuer`.
-    async fn trusting(issuer: &str, log: &Path) -> Self {
-        let discovery = format!("{issuer}/.well-known/openid-configuration");
+    /// One that trusts the issuer of jobs' tokens of the Canyon at `url`.
+    async fn trusting(url: &str, log: &Path) -> Self {
+        let discovery = format!("{url}/jobs/.well-known/openid-configuration");
         let minio = Minio::start_with(&[
             ("MINIO_IDENTITY_OPENID_CONFIG_URL", discovery.as_str()),
             ("MINIO_IDENTITY_OPENID_CLIENT_ID", "sts.amazonaws.com"),

@@ -57,8 +57,12 @@ async fn the_function_that_takes_events_writes_deployments_and_no_tokens_roles_o
 async fn a_function_signs_with_the_algorithm_of_canyons_tokens_and_no_other() {
     let server = Server::start().await;
     let cloud = server.cloud();
-    for function in ["api", "launcher", "sweep"] {
-        let keys = &cloud.function(function).config().environment["CANYON_SIGNING_KEYS"];
+    for (function, keys) in [
+        ("api", "CANYON_JOB_SIGNING_KEYS"),
+        ("launcher", "CANYON_SIGNING_KEYS"),
+        ("sweep", "CANYON_SIGNING_KEYS"),
+    ] {
+        let keys = &cloud.function(function).config().environment[keys];
         for (algorithm, kind, expected) in [
             ("RSASSA_PKCS1_V1_5_SHA_256", "RAW", "done"),
             ("RSASSA_PKCS1_V1_5_SHA_512", "RAW", "kms:Sign"),
@@ -72,5 +76,29 @@ async fn a_function_signs_with_the_algorithm_of_canyons_tokens_and_no_other() {
             let said = call(cloud, function, "kms", "TrentService.Sign", &sign).await;
             assert!(said.contains(expected), "{function}: {algorithm}, {kind}: {said}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_function_that_the_internet_reaches_cannot_sign_as_a_runner() {
+    let server = Server::start().await;
+    let cloud = server.cloud();
+    let keys = cloud.function("api").config().environment.clone();
+    assert_ne!(keys["CANYON_SIGNING_KEYS"], keys["CANYON_JOB_SIGNING_KEYS"]);
+    let sign = |key: &str| {
+        json!({
+            "KeyId": key, "Message": "dG9rZW4=", "MessageType": "RAW",
+            "SigningAlgorithm": "RSASSA_PKCS1_V1_5_SHA_256",
+        })
+    };
+    for (function, key, expected) in [
+        ("api", "CANYON_JOB_SIGNING_KEYS", "done"),
+        ("api", "CANYON_SIGNING_KEYS", "kms:Sign"),
+        ("events", "CANYON_SIGNING_KEYS", "kms:Sign"),
+        ("events", "CANYON_JOB_SIGNING_KEYS", "kms:Sign"),
+        ("launcher", "CANYON_JOB_SIGNING_KEYS", "kms:Sign"),
+    ] {
+        let said = call(cloud, function, "kms", "TrentService.Sign", &sign(&keys[key])).await;
+        assert!(said.contains(expected), "{function} with {key}: {said}");
     }
 }

@@ -97,8 +97,11 @@ async fn an_installation_goes_as_the_page_says_from_the_first_step_to_its_remova
 
 /// An administrator deletes what the stack leaves behind; then there is room for another one of the same name.
 fn remove_and_install_again(account: &mut Installer) {
-    for name in ["SIGNING_KEY_ARN", "MASTER_KEY_ARN"] {
-        let output = if name == "MASTER_KEY_ARN" { "MasterKeyArn" } else { "SigningKeyArn" };
+    for (name, output) in [
+        ("JOB_SIGNING_KEY_ARN", "JobSigningKeyArn"),
+        ("SIGNING_KEY_ARN", "SigningKeyArn"),
+        ("MASTER_KEY_ARN", "MasterKeyArn"),
+    ] {
         // moto finds a key that is to be deleted by its id alone.
         let arn = account.output(output);
         account.handbook.replace(name, arn.rsplit('/').next().unwrap());

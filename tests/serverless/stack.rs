@@ -73,6 +73,7 @@ async fn data_keys_and_logs_outlive_the_stack_and_a_first_deployment_that_fails_
         "Bucket",
         "BucketPolicy",
         "EventsLogGroup",
+        "JobSigningKey",
         "LauncherLogGroup",
         "MasterKey",
         "SigningKey",
@@ -121,8 +122,10 @@ async fn the_bucket_is_private_and_the_keys_are_of_the_right_kind() {
     assert_eq!((&policy["Effect"], &policy["Action"]), (&json!("Deny"), &json!("s3:*")));
     assert_eq!(policy["Condition"]["Bool"]["aws:SecureTransport"], "false");
     let keys = &stack["keys"]["properties"];
-    assert_eq!(keys["SigningKey"]["KeySpec"], "RSA_2048");
-    assert_eq!(keys["SigningKey"]["KeyUsage"], "SIGN_VERIFY");
+    for key in ["SigningKey", "JobSigningKey"] {
+        assert_eq!(keys[key]["KeySpec"], "RSA_2048");
+        assert_eq!(keys[key]["KeyUsage"], "SIGN_VERIFY");
+    }
     assert_eq!(keys["MasterKey"]["KeyUsage"], "ENCRYPT_DECRYPT");
     assert_eq!(keys["MasterKey"]["EnableKeyRotation"], true);
 }

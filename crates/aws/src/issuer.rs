@@ -2,17 +2,26 @@
 
 use crate::kms_signer::KmsSigner;
 use crate::settings::Settings;
-use canyon_identity::issuer::Issuer;
+use canyon_identity::issuer::{self, Issuer};
 use canyon_identity::signer::Signer;
 use canyon_identity::system::System;
 use std::sync::Arc;
 
-/// The issuer that the settings describe. The first of its keys signs; the others stay published for
-/// what they have signed. Nothing is asked of KMS yet.
+/// The issuer of tokens about runners. Nothing is asked of KMS yet.
 pub fn issuer(settings: &Settings, kms: &aws_sdk_kms::Client) -> Issuer {
+    with_keys(&settings.issuer_url, &settings.signing_keys, kms)
+}
+
+/// The issuer of jobs' tokens.
+pub fn of_jobs(settings: &Settings, kms: &aws_sdk_kms::Client) -> Issuer {
+    with_keys(&issuer::of_jobs(&settings.issuer_url), &settings.job_signing_keys, kms)
+}
+
+/// The first of the keys signs; the others stay published for what they have signed.
+fn with_keys(url: &str, keys: &[String], kms: &aws_sdk_kms::Client) -> Issuer {
     let signer = |key: &String| Arc::new(KmsSigner::new(kms.clone(), key)) as Arc<dyn Signer>;
-    let mut signers = settings.signing_keys.iter().map(signer);
+    let mut signers = keys.iter().map(signer);
     // The function `events` has no signing key, and publishes none.
     let active = signers.next().unwrap_or_else(|| signer(&String::new()));
-    Issuer::new(&settings.issuer_url, active, signers.collect(), Arc::new(System), Arc::new(System))
+    Issuer::new(url, active, signers.collect(), Arc::new(System), Arc::new(System))
 }

@@ -6,6 +6,9 @@ use secrecy::SecretString;
 use std::time::Duration;
 use url::Url;
 
+const SIGNING_KEYS: &str = "CANYON_SIGNING_KEYS";
+const JOB_SIGNING_KEYS: &str = "CANYON_JOB_SIGNING_KEYS";
+
 /// The functions of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
@@ -20,9 +23,14 @@ pub enum Function {
 }
 
 impl Function {
-    /// The API signs for jobs, the other two for runners.
-    fn signs(self) -> bool {
+    /// The launcher and the sweep sign for runners. The API publishes the public halves.
+    fn knows_signing_keys(self) -> bool {
         self != Self::Events
+    }
+
+    /// The API signs for jobs, and for nothing else.
+    fn signs_for_jobs(self) -> bool {
+        self == Self::Api
     }
 
     fn seals(self) -> bool {
@@ -47,6 +55,8 @@ pub struct Settings {
     pub issuer_url: String,
     /// `CANYON_SIGNING_KEYS`: KMS keys; the first signs, all are published.
     pub signing_keys: Vec<String>,
+    /// `CANYON_JOB_SIGNING_KEYS`: those of the issuer of jobs' tokens.
+    pub job_signing_keys: Vec<String>,
     /// `CANYON_MASTER_KEY`: the KMS key that wraps the master key.
     pub master_key: String,
     /// `CANYON_MASTER_KEY_TABLE`: the table that the master key was made for, if this one was restored from its backup.
@@ -185,15 +195,14 @@ impl Variables<'_> {
         })
     }
 
-    fn signing_keys(&self) -> Result<Vec<String>, SettingError> {
-        const NAME: &str = "CANYON_SIGNING_KEYS";
-        let keys = self.list(NAME);
+    fn signing_keys(&self, name: &'static str) -> Result<Vec<String>, SettingError> {
+        let keys = self.list(name);
         if keys.is_empty() {
-            return Err(SettingError::new(NAME, "it must name at least one KMS key"));
+            return Err(SettingError::new(name, "it must name at least one KMS key"));
         }
         for (index, key) in keys.iter().enumerate() {
             if keys[..index].contains(key) {
-                return Err(SettingError::new(NAME, format!("it names `{key}` twice")));
+                return Err(SettingError::new(name, format!("it names `{key}` twice")));
             }
         }
         Ok(keys)
@@ -262,11 +271,20 @@ impl Settings {
             Some(text) => Variables::url("CANYON_ISSUER_URL", &text)?,
             None => api_url.clone(),
         };
-        let signing_keys = if function.signs() { variables.signing_keys()? } else { Vec::new() };
+        let keys = |of: &'static str, needed: bool| {
+            if needed { variables.signing_keys(of) } else { Ok(Vec::new()) }
+        };
+        let signing_keys = keys(SIGNING_KEYS, function.knows_signing_keys())?;
+        let job_signing_keys = keys(JOB_SIGNING_KEYS, function.signs_for_jobs())?;
+        if let Some(key) = job_signing_keys.iter().find(|key| signing_keys.contains(key)) {
+            let reason =
+                format!("`{key}` also is one of {SIGNING_KEYS}: the API may not sign as a runner");
+            return Err(SettingError::new(JOB_SIGNING_KEYS, reason));
+        }
         let master_key =
             if function.seals() { variables.required("CANYON_MASTER_KEY")? } else { String::new() };
-        if signing_keys.contains(&master_key) {
-            let reason = "it also is one of CANYON_SIGNING_KEYS; one key cannot do both";
+        if signing_keys.iter().chain(&job_signing_keys).any(|key| *key == master_key) {
+            let reason = "it also is one of the signing keys; one key cannot do both";
             return Err(SettingError::new("CANYON_MASTER_KEY", reason));
         }
         Ok(Self {
@@ -275,6 +293,7 @@ impl Settings {
             api_url,
             issuer_url,
             signing_keys,
+            job_signing_keys,
             master_key,
             master_key_table: variables.optional("CANYON_MASTER_KEY_TABLE"),
             event_bus: if function.needs_bus() {
@@ -306,6 +325,7 @@ mod tests {
             ("CANYON_BUCKET", "blobs"),
             ("CANYON_API_URL", "https://api.acme.com/"),
             ("CANYON_SIGNING_KEYS", "alias/a, alias/b"),
+            ("CANYON_JOB_SIGNING_KEYS", "alias/j"),
             ("CANYON_MASTER_KEY", "alias/m"),
             ("CANYON_EVENT_BUS", "canyon"),
             ("CANYON_ISSUER_URL", ""),
@@ -339,6 +359,7 @@ mod tests {
         // What a function does not use, it need not have.
         assert!(read(Function::Events, ("CANYON_SIGNING_KEYS", "")).is_ok());
         assert!(read(Function::Api, ("CANYON_EVENT_BUS", "")).is_ok());
+        assert!(read(Function::Launcher, ("CANYON_JOB_SIGNING_KEYS", "")).is_ok());
     }
 
     #[test]
@@ -351,6 +372,8 @@ mod tests {
             ("CANYON_ISSUER_URL", "https://acme.com/?x=1"),
             ("CANYON_SIGNING_KEYS", ","),
             ("CANYON_SIGNING_KEYS", "alias/a,alias/a"),
+            ("CANYON_JOB_SIGNING_KEYS", ""),
+            ("CANYON_JOB_SIGNING_KEYS", "alias/j,alias/b"),
             ("CANYON_MASTER_KEY", "alias/a"),
             ("CANYON_EVENT_BUS", ""),
             ("CANYON_OPERATOR_TOKEN_HASH", "cya_token"),

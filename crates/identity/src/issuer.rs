@@ -16,6 +16,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
+/// Canyon's name as the issuer of jobs' tokens, below `url`, its name as the issuer of those about runners.
+///
+/// It is another one, with keys of its own: what a cloud trusts for its jobs can never let Canyon in as a runner. On AWS
+/// the function that the internet reaches may sign for jobs alone.
+pub fn of_jobs(url: &str) -> String {
+    format!("{}/jobs", url.trim_end_matches('/'))
+}
+
 /// How long a key set in which a key is missing is handed out before that key is tried again.
 const INCOMPLETE: Duration = Duration::from_mins(1);
 

@@ -152,15 +152,17 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     let url = format!("http://{address}");
     let private_issuers =
         PrivateIssuers::new(&settings.private_issuers, settings.private_issuers_ca)?;
+    let issuer_url = settings.issuer_url.as_deref().unwrap_or(&url);
     let app = App {
         table,
         blobs: Blobs::folder(&data_dir.join("blobs"))?,
         clock: Arc::new(System),
         entropy: Arc::new(System),
         master_keys: Arc::new(MasterKeys::known(master_key(&data_dir.join("keys/master.key"))?)),
-        issuer: Arc::new(issuer(
-            settings.issuer_url.as_deref().unwrap_or(&url),
-            &data_dir.join("keys/issuer.pk8"),
+        issuer: Arc::new(issuer(issuer_url, &data_dir.join("keys/issuer.pk8"))),
+        job_issuer: Arc::new(issuer(
+            &canyon_identity::issuer::of_jobs(issuer_url),
+            &data_dir.join("keys/job-issuer.pk8"),
         )),
         // The owner of the laptop has the admin's token, which is an operator's too.
         operator: None,

@@ -1,4 +1,4 @@
-//! Tokens of a job, for the clouds that trust Canyon's issuer.
+//! Tokens of a job, for the clouds that trust Canyon's issuer of jobs' tokens.
 //!
 //! A runner gets them with the token of its attempt, so they end with it: what it got is good for
 //! [`LIFE`] at most. Which ones there are, the runner's definition says as it is now.
@@ -60,7 +60,7 @@ impl App {
             return Err(ApiError::new(StatusCode::FORBIDDEN, message));
         }
         let statement = self.statement(of, &deployment, &runner, audience, phase).await?;
-        let signed = self.issuer.lasting_assertion(&statement, statement.life / 2).await;
+        let signed = self.job_issuer.lasting_assertion(&statement, statement.life / 2).await;
         let signed = signed.map_err(|error| {
             tracing::error!(error = %Causes(&error), "no token for a job");
             ApiError::unavailable("the key that signs tokens does not answer; try again")

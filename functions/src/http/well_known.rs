@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use canyon_api::error::ErrorBody;
 use canyon_domain::causes::Causes;
+use canyon_identity::issuer::Issuer;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use utoipa_axum::router::OpenApiRouter;
@@ -21,6 +22,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(health))
         .routes(routes!(openid_configuration))
         .routes(routes!(jwks))
+        .routes(routes!(job_openid_configuration))
+        .routes(routes!(job_jwks))
         .routes(routes!(openapi))
 }
 
@@ -31,7 +34,7 @@ async fn health() -> Json<Value> {
     Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
 }
 
-/// OIDC discovery document.
+/// OIDC discovery document of the issuer that clouds trust for runners.
 #[utoipa::path(get, path = "/.well-known/openid-configuration", tag = "WellKnown", security(()),
     responses(
         (status = 200, description = "The document.", body = Object),
@@ -41,15 +44,39 @@ async fn openid_configuration(State(app): State<App>, headers: HeaderMap) -> Res
     cached(&headers, &app.issuer.discovery())
 }
 
-/// Public keys of the issuer (JWKS).
+/// Public keys of that issuer (JWKS).
 #[utoipa::path(get, path = "/.well-known/jwks", tag = "WellKnown", security(()),
     responses(
         (status = 200, description = "The keys.", body = Object),
         (status = 304, description = "The one that `If-None-Match` names is still good."),
     ))]
 async fn jwks(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
-    match app.issuer.jwks().await {
-        Ok(keys) => Ok(cached(&headers, &keys)),
+    keys_of(&app.issuer, &headers).await
+}
+
+/// OIDC discovery document of the issuer that clouds trust for jobs.
+#[utoipa::path(get, path = "/jobs/.well-known/openid-configuration", tag = "WellKnown", security(()),
+    responses(
+        (status = 200, description = "The document.", body = Object),
+        (status = 304, description = "The one that `If-None-Match` names is still good."),
+    ))]
+async fn job_openid_configuration(State(app): State<App>, headers: HeaderMap) -> Response {
+    cached(&headers, &app.job_issuer.discovery())
+}
+
+/// Public keys of the issuer that clouds trust for jobs (JWKS).
+#[utoipa::path(get, path = "/jobs/.well-known/jwks", tag = "WellKnown", security(()),
+    responses(
+        (status = 200, description = "The keys.", body = Object),
+        (status = 304, description = "The one that `If-None-Match` names is still good."),
+    ))]
+async fn job_jwks(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
+    keys_of(&app.job_issuer, &headers).await
+}
+
+async fn keys_of(issuer: &Issuer, headers: &HeaderMap) -> Result<Response, ApiError> {
+    match issuer.jwks().await {
+        Ok(keys) => Ok(cached(headers, &keys)),
         Err(error) => {
             tracing::error!(error = %Causes(&error), "no key set");
             Err(ApiError::internal())

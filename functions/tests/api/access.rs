@@ -51,6 +51,8 @@ async fn every_route_but_the_open_ones_refuses_a_request_without_a_good_token() 
         "/.well-known/jwks",
         "/.well-known/openid-configuration",
         "/health",
+        "/jobs/.well-known/jwks",
+        "/jobs/.well-known/openid-configuration",
         // It takes the token of another issuer, in its form.
         "/orgs/our-org/oauth/token",
     ];

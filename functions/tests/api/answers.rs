@@ -146,7 +146,12 @@ async fn a_list_of_large_things_comes_in_more_pages_and_nothing_is_left_out() {
 #[tokio::test]
 async fn keys_and_discovery_are_kept_by_their_readers_for_a_while_and_known_again() {
     let api = Api::start().await;
-    for path in ["/.well-known/jwks", "/.well-known/openid-configuration"] {
+    for path in [
+        "/.well-known/jwks",
+        "/.well-known/openid-configuration",
+        "/jobs/.well-known/jwks",
+        "/jobs/.well-known/openid-configuration",
+    ] {
         let ask = async |tag: Option<&str>| {
             let mut request = api.http.get(format!("{}{path}", api.url));
             if let Some(tag) = tag {

@@ -11,7 +11,7 @@ use canyon_functions::http::{self, HttpSettings};
 use canyon_functions::{App, changes::Changes};
 use canyon_identity::bearer;
 use canyon_identity::file_signer::FileSigner;
-use canyon_identity::issuer::Issuer;
+use canyon_identity::issuer::{Issuer, of_jobs};
 use canyon_identity::master_key::MasterKey;
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
@@ -95,6 +95,9 @@ impl Api {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let signer = Arc::new(FileSigner::new(&folder.path().join("issuer.pk8")));
         let issuer = Issuer::new(&url, signer, vec![], clock.clone(), Arc::new(System));
+        let signer = Arc::new(FileSigner::new(&folder.path().join("job-issuer.pk8")));
+        let of_jobs = of_jobs(&url);
+        let job_issuer = Issuer::new(&of_jobs, signer, vec![], clock.clone(), Arc::new(System));
         let app = App {
             table,
             blobs: Blobs::folder(&folder.path().join("blobs")).unwrap(),
@@ -102,6 +105,7 @@ impl Api {
             entropy: Arc::new(System),
             master_keys: Arc::new(MasterKeys::known(MasterKey::new(&[7; 32]).unwrap())),
             issuer: Arc::new(issuer),
+            job_issuer: Arc::new(job_issuer),
             operator: Some(bearer::hash(OPERATOR)),
             changes,
             sign_ins: Arc::new(SignIns::new(PrivateIssuers::default(), clock.clone())),

@@ -35,12 +35,13 @@ impl Job {
     }
 }
 
-/// What a token says, if the issuer's published key has signed it.
+/// What a token says, if a published key of the issuer for jobs has signed it.
+/// That of runners never does: their keys are other ones.
 async fn verified(api: &Api, token: &str) -> Value {
     let (signed, signature) = token.rsplit_once('.').unwrap();
     let part = |n: usize| URL_SAFE_NO_PAD.decode(token.split('.').nth(n).unwrap()).unwrap();
     let header: Value = serde_json::from_slice(&part(0)).unwrap();
-    let (_, keys) = api.send(Method::GET, "/.well-known/jwks", None, None).await;
+    let (_, keys) = api.send(Method::GET, "/jobs/.well-known/jwks", None, None).await;
     let key = keys["keys"].as_array().unwrap().iter().find(|key| key["kid"] == header["kid"]);
     let number = |name: &str| URL_SAFE_NO_PAD.decode(key.unwrap()[name].as_str().unwrap()).unwrap();
     RsaPublicKeyComponents { n: number("n"), e: number("e") }
@@ -62,7 +63,7 @@ async fn a_token_says_where_the_job_deploys_to_and_how_far_it_is() {
     let says = verified(&api, answer["token"].as_str().unwrap()).await;
     let deployment = stored(&api, &job.id).await;
     let expected = json!({
-        "iss": api.url, "aud": "sts.amazonaws.com",
+        "iss": format!("{}/jobs", api.url), "aud": "sts.amazonaws.com",
         "sub": "org:our-org:project:shop:env_type:dev:env:main:phase:plan",
         "org": "our-org", "org_uuid": api.ours.uuid, "project": "shop", "env_type": "dev",
         "env": "main", "env_uuid": deployment.env_uuid, "runner": "shared", "phase": "plan",

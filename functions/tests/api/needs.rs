@@ -73,6 +73,8 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("health", Nothing),
     ("openid_configuration", Nothing),
     ("jwks", Nothing),
+    ("job_openid_configuration", Nothing),
+    ("job_jwks", Nothing),
     ("openapi", Anywhere('V')),
     ("getOrganization", Anywhere('V')),
     ("getProject", Seen),

@@ -24,7 +24,7 @@ use canyon_functions::changes::Changes;
 use canyon_functions::http::{HttpSettings, router};
 use canyon_identity::bearer;
 use canyon_identity::file_signer::FileSigner;
-use canyon_identity::issuer::Issuer;
+use canyon_identity::issuer::{Issuer, of_jobs};
 use canyon_identity::master_key::MasterKey;
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
@@ -201,14 +201,18 @@ async fn app(folder: &TempDir, url: &str) -> App {
     let embedded = Embedded::open(&folder.path().join("canyon.db"), Arc::new(|| {})).unwrap();
     let table = Table::new(embedded.client(), "canyon");
     table.ensure().await.unwrap();
-    let signer = Arc::new(FileSigner::new(&folder.path().join("issuer.pk8")));
+    let issuer = |url: &str, key: &str| {
+        let signer = Arc::new(FileSigner::new(&folder.path().join(key)));
+        Arc::new(Issuer::new(url, signer, vec![], Arc::new(System), Arc::new(System)))
+    };
     App {
         table,
         blobs: Blobs::folder(&folder.path().join("blobs")).unwrap(),
         clock: Arc::new(System),
         entropy: Arc::new(System),
         master_keys: Arc::new(MasterKeys::known(MasterKey::new(&[7; 32]).unwrap())),
-        issuer: Arc::new(Issuer::new(url, signer, vec![], Arc::new(System), Arc::new(System))),
+        issuer: issuer(url, "issuer.pk8"),
+        job_issuer: issuer(&of_jobs(url), "job-issuer.pk8"),
         operator: None,
         changes: Changes::new(Duration::from_secs(1)),
         sign_ins: Arc::new(SignIns::new(PrivateIssuers::default(), Arc::new(System))),
