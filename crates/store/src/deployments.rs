@@ -98,12 +98,15 @@ impl Table {
             audit::record(self, org, record)?,
             put(self, bundle_item(org, deployment.id, bundle)?, Condition::absent()),
         ];
+        let key = idempotency.map(|_| items.len());
         if let Some(idempotency) = idempotency {
             items.push(self.idempotency_item(org, idempotency, deployment.created_at)?);
         }
         match self.transact(OPERATION, &deployment.id.to_string(), items).await? {
             Ok(()) => Ok(Accepted::Yes),
-            Err(cancelled) if cancelled.includes(4) => Ok(Accepted::Repeated),
+            Err(cancelled) if key.is_some_and(|key| cancelled.includes(key)) => {
+                Ok(Accepted::Repeated)
+            }
             Err(_) => Ok(Accepted::Lost),
         }
     }

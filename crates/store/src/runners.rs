@@ -110,7 +110,8 @@ impl Table {
     }
 
     /// Writes a changed runner, on condition that it has the version before. Only what a person
-    /// defines is written, so that uses counted meanwhile are kept. 4 write units.
+    /// defines is written, so that uses counted meanwhile are kept; whether it is disabled only if that is given, because
+    /// [`Self::switch_runner`] changes it without a version. 4 write units.
     ///
     /// # Errors
     ///
@@ -119,9 +120,11 @@ impl Table {
         &self,
         org: OrgUuid,
         runner: &RunnerRecord,
+        disabled: Option<bool>,
         record: &AuditRecord,
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "update runner";
+        let switch = if disabled.is_some() { ", disabled = :disabled" } else { "" };
         let secrets = match &runner.sealed_secrets {
             Some(_) => ", sealed_secrets = :s",
             None => " REMOVE sealed_secrets",
@@ -134,7 +137,7 @@ impl Table {
             // `definition` is a reserved word.
             .update_expression(format!(
                 "SET #d = :d, runner_type = :type, updated_at = :at, version = :new, \
-                 former_storages = :former{secrets}"
+                 former_storages = :former{switch}{secrets}"
             ))
             .expression_attribute_names("#d", "definition")
             .condition_expression(Condition::version(0).expression)
@@ -146,6 +149,12 @@ impl Table {
             .expression_attribute_values(":at", text(runner.updated_at.to_string()));
         let update = match &runner.sealed_secrets {
             Some(sealed) => update.expression_attribute_values(":s", text(sealed)),
+            None => update,
+        };
+        let update = match disabled {
+            Some(disabled) => {
+                update.expression_attribute_values(":disabled", AttributeValue::Bool(disabled))
+            }
             None => update,
         };
         let update = aws_sdk_dynamodb::types::TransactWriteItem::builder()

@@ -96,12 +96,14 @@ impl App {
     }
 
     /// Changes the parts of a runner that `patch` gives. A secret that it leaves out stays. A change that
-    /// would leave states of its environments behind is refused, unless these may `migrate`.
+    /// would leave states of its environments behind is refused, unless these may `migrate`. With `disabled`, the runner
+    /// is disabled or enabled in the same write.
     pub(crate) async fn update_runner(
         &self,
         by: &Principal,
         id: &RunnerId,
         patch: &Value,
+        disabled: Option<bool>,
         migrate: bool,
     ) -> Result<RunnerRecord, ApiError> {
         for _ in 0..MAX_TRIES {
@@ -118,9 +120,14 @@ impl App {
             if migrate {
                 record.details.push("its environments may migrate their states".to_owned());
             }
+            if let Some(disabled) = disabled.filter(|disabled| *disabled != runner.disabled) {
+                let switched = if disabled { "disabled" } else { "enabled" };
+                record.details.push(format!("it is {switched}"));
+                runner.disabled = disabled;
+            }
             runner.updated_at = record.at;
             runner.version += 1;
-            if self.table.save_runner(by.org, &runner, &record).await? == Saved::Yes {
+            if self.table.save_runner(by.org, &runner, disabled, &record).await? == Saved::Yes {
                 return Ok(runner);
             }
         }

@@ -108,7 +108,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 /// words when the field is missing or unknown; the field's own path helps more.
 fn named(parent: &str, reason: String) -> (String, String) {
     let parent = parent.trim_matches('.');
-    for (words, told) in [("missing field `", "it is required"), ("unknown field `", "")] {
+    for (words, told) in [("missing field `", "is required"), ("unknown field `", "")] {
         let Some((field, rest)) = reason.strip_prefix(words).and_then(|r| r.split_once('`')) else {
             continue;
         };
@@ -120,7 +120,7 @@ fn named(parent: &str, reason: String) -> (String, String) {
             (false, false) => format!("{parent}.{field}"),
         };
         let told =
-            if told.is_empty() { format!("there is no such field{rest}") } else { told.into() };
+            if told.is_empty() { format!("is not a known field{rest}") } else { told.into() };
         return (path, told);
     }
     let path = if parent.is_empty() { "body" } else { parent };

@@ -127,13 +127,8 @@ async fn update(
     let patch = patch(body.value);
     let changes_more = patch.as_object().is_some_and(|parts| !parts.is_empty());
     let changed = match disabled {
-        Some(disabled) => {
-            if changes_more {
-                app.update_runner(&caller, &id, &patch, migrate).await?;
-            }
-            app.switch_runner(&caller, &id, disabled).await?
-        }
-        None => app.update_runner(&caller, &id, &patch, migrate).await?,
+        Some(disabled) if !changes_more => app.switch_runner(&caller, &id, disabled).await?,
+        _ => app.update_runner(&caller, &id, &patch, disabled, migrate).await?,
     };
     let warnings = stored_warnings(&changed)?;
     Ok(Json(render(&caller.org_id, changed, warnings)?))

@@ -237,9 +237,11 @@ async fn a_runner_is_disabled_and_enabled_and_stays_what_it_is() {
     // A change of its definition does not enable it.
     let (_, changed) = api.patch("/runners/laptop", json!({ "description": "mine" })).await;
     assert_eq!((&changed["disabled"], &changed["description"]), (&json!(true), &json!("mine")));
+    let before = api.audit().await.len();
     let both = json!({ "disabled": false, "description": "ours" });
     let (_, on) = api.patch("/runners/laptop", both).await;
     assert!(on.get("disabled").is_none() && on["description"] == "ours", "{on}");
+    assert_eq!(api.audit().await.len(), before + 1, "both in one write");
     let none = api.patch("/runners/none", json!({ "disabled": true })).await;
     assert_eq!(none.0, 404, "{none:?}");
 }

@@ -30,7 +30,7 @@ async fn organization(world: &World) -> (OrgUuid, Arc<Script>) {
         "state_storage_configuration": { "type": "s3", "bucket": "states" },
     })
     .to_string();
-    let saved = world.table.save_runner(org, &runner, &record()).await.unwrap();
+    let saved = world.table.save_runner(org, &runner, None, &record()).await.unwrap();
     assert_eq!(saved, Saved::Yes);
     (org, platform)
 }

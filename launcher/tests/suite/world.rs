@@ -168,7 +168,7 @@ impl World {
     pub(crate) async fn change_runner(&self, org: OrgUuid) {
         let mut runner = self.table.runner(org, &RUNNER.parse().unwrap()).await.unwrap().unwrap();
         runner.version += 1;
-        let saved = self.table.save_runner(org, &runner, &record()).await.unwrap();
+        let saved = self.table.save_runner(org, &runner, None, &record()).await.unwrap();
         assert_eq!(saved, Saved::Yes);
     }
 

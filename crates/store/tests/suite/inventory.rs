@@ -110,7 +110,7 @@ async fn a_runner_is_saved_by_one_of_16_who_read_the_same_version(table: Table) 
             let mut runner = runner("laptop", "local");
             runner.definition = format!(r#"{{"by":{n}}}"#);
             runner.version = 2;
-            table.save_runner(org, &runner, &record()).await.unwrap()
+            table.save_runner(org, &runner, None, &record()).await.unwrap()
         }
     })
     .await;
@@ -123,7 +123,7 @@ async fn a_runner_is_saved_by_one_of_16_who_read_the_same_version(table: Table) 
     for (name, version) in [("laptop", 2), ("laptop", 9), ("absent", 1), ("absent", 2)] {
         let mut runner = runner(name, "local");
         runner.version = version;
-        let saved = world.table.save_runner(world.org, &runner, &record()).await.unwrap();
+        let saved = world.table.save_runner(world.org, &runner, None, &record()).await.unwrap();
         assert_eq!(saved, Saved::Lost, "{name} {version}");
     }
     assert_eq!(everything(&world.table).await, before);
@@ -139,7 +139,7 @@ async fn saving_a_runner_sets_and_removes_its_secrets_and_keeps_its_uses(table: 
         runner.version = version;
         runner.updated_at = at(9);
         if version > 1 {
-            let saved = world.table.save_runner(world.org, &runner, &record()).await.unwrap();
+            let saved = world.table.save_runner(world.org, &runner, None, &record()).await.unwrap();
             assert_eq!(saved, Saved::Yes, "{version}");
             let found = world.table.runner(world.org, &runner.id).await.unwrap();
             assert_eq!(found, Some(runner), "all of it that can change has");

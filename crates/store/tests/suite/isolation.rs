@@ -85,7 +85,7 @@ async fn two_organizations_with_the_same_ids_see_and_touch_nothing_of_each_other
     table.update_env_type(org, &id("testing"), Some(&name), Change::Keep, &record()).await.unwrap();
     let mut runner = crate::world::runner("laptop", "local");
     runner.version = 2;
-    table.save_runner(org, &runner, &record()).await.unwrap();
+    table.save_runner(org, &runner, None, &record()).await.unwrap();
     assert_eq!(ours.table.due(at(1), 10).await.unwrap().len(), 2, "the launcher sees both");
     let mut over = ours.launch(twin.deployment.id, at(2)).await.unwrap();
     lifecycle::cancel(&mut over, somebody(), at(3));

@@ -113,7 +113,7 @@ impl Asked {
         let org: Result<OrgId, String> = match &org {
             Some(Value::String(name)) => name.parse().map_err(|e| format!("{e}")),
             Some(_) => Err("must be the name of an organization".to_owned()),
-            None => Err("it is required".to_owned()),
+            None => Err("is required".to_owned()),
         };
         match (org, parse_order(&detail)) {
             (Ok(org), order) => Ok(Self { org, order, digest }),
