@@ -13,9 +13,10 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use canyon_api::attempt::ResultStatus;
 use canyon_api::sealed_log::decode_frames;
 use canyon_domain::failure::{FailureClass, Phase};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 use server::{CODE, Home, Plane, Server, TOKEN, code};
+use std::os::unix::process::CommandExt;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -136,27 +137,50 @@ fn a_failure_says_whose_it_is_and_where() {
     }
 }
 
+/// Who stops a run, and how.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    /// The control plane, in an answer.
+    Asked,
+    /// The platform, by these signals to the runner alone.
+    Signals(&'static [Signal]),
+    /// A terminal or a supervisor, by a signal to all of the runner's process group.
+    Group(Signal),
+}
+
 /// A cancel, by the control plane and by the platform: one signal, the state saved, the lock free.
 #[test]
 fn a_stop_during_the_apply_saves_the_state_and_says_so() {
-    for by_signal in [false, true] {
+    let ways = [
+        Stop::Asked,
+        Stop::Signals(&[Signal::TERM]),
+        Stop::Signals(&[Signal::INT]),
+        Stop::Signals(&[Signal::TERM, Signal::INT]),
+        Stop::Group(Signal::TERM),
+        Stop::Group(Signal::INT),
+    ];
+    for way in ways {
         let home = Home::new();
         let server = Server::start(home.job(SLOW, &json!({})));
-        let runner = home.start(&server);
+        let runner = home.command(&server).process_group(0).spawn().unwrap();
         server.wait_until("the slow one begins", |plane| plane.log().contains("began"));
         let begun = Instant::now();
-        if by_signal {
-            signal(&runner, Signal::TERM);
-            signal(&runner, Signal::INT);
-        } else {
-            server.plane().stop = true;
+        match way {
+            Stop::Asked => server.plane().stop = true,
+            Stop::Signals(signals) => signals.iter().for_each(|which| signal(&runner, *which)),
+            Stop::Group(which) => {
+                let group = Pid::from_raw(i32::try_from(runner.id()).unwrap()).unwrap();
+                kill_process_group(group, which).unwrap();
+            }
         }
         assert_eq!(code(runner), 1);
         assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
         let plane = server.plane();
         let failure = plane.result().failure.clone().unwrap();
-        assert_eq!(failure.class, FailureClass::Cancelled, "{}", plane.log());
-        assert_eq!(plane.log().matches("asking tofu to stop").count(), 1, "{}", plane.log());
+        assert_eq!(failure.class, FailureClass::Cancelled, "{way:?}: {}", plane.log());
+        // Who signals the group has told OpenTofu already: a second signal would have it leave its state behind.
+        let asked = usize::from(!matches!(way, Stop::Group(_)));
+        assert_eq!(plane.log().matches("asking tofu to stop").count(), asked, "{}", plane.log());
         assert_eq!(plane.events().matches("Interrupt received").count(), 1);
         assert!(!plane.events().contains("Two interrupts received"));
         assert!(plane.result().orphans.is_empty());

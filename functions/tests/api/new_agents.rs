@@ -10,7 +10,7 @@ use std::time::Duration;
 const STRANGER: &str = "198.51.100.66";
 
 /// An agent with a key of its own asks from this address.
-async fn ask(api: &Api, name: &str, key: &Key, from: &str) -> u16 {
+pub(crate) async fn ask(api: &Api, name: &str, key: &Key, from: &str) -> u16 {
     let mut body = opening("a");
     body["public_key"] = json!(key.pem());
     let url = format!("{}/orgs/{}/agents/{name}/sessions", api.url, api.ours.id);

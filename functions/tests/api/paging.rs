@@ -1,7 +1,11 @@
 //! Lists come in pages, and a cursor is good for its own list only.
 
+use crate::agent_world::Key;
 use crate::harness::{Api, local_runner};
+use crate::job::order;
+use crate::new_agents::ask;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 async fn walk(api: &Api, path: &str) -> Vec<Vec<Value>> {
     let mut pages = Vec::new();
@@ -58,5 +62,82 @@ async fn a_cursor_of_another_list_is_refused() {
     ] {
         let answer = api.get(&format!("{path}&page={cursor}")).await;
         assert_eq!(answer.0, status, "{path}: {answer:?}");
+    }
+}
+
+/// The lists with filters, and values of these that more than one thing has.
+const FILTERED: [(&str, &[&str]); 6] = [
+    ("/agents", &["state=pending"]),
+    ("/runners", &["byRunnerType=local"]),
+    ("/runner-rules", &["byRunnerId=laptop", "byEnvTypeId=dev", "byProjectId=shop"]),
+    ("/envs", &["byEnvTypeId=dev"]),
+    ("/projects/shop/envs", &["byEnvTypeId=dev"]),
+    ("/deployments", &["project_id=shop", "project_id=shop&env_id=main"]),
+];
+
+/// The filters of each list that the document has.
+fn documented_filters() -> BTreeSet<String> {
+    let document = serde_json::to_value(canyon_functions::http::document()).unwrap();
+    let mut found = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let parameters = item["get"]["parameters"].as_array().cloned().unwrap_or_default();
+        let query = parameters.iter().filter(|parameter| parameter["in"] == "query");
+        let names: Vec<_> = query.map(|parameter| parameter["name"].as_str().unwrap()).collect();
+        if names.contains(&"per_page") {
+            let path = path.strip_prefix("/orgs/{orgId}").unwrap().replace("{projectId}", "shop");
+            let filters = names.iter().filter(|name| !["page", "per_page"].contains(*name));
+            found.extend(filters.map(|name| format!("{path}?{name}")));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_cursor_of_a_filtered_list_is_refused_under_every_other_filter() {
+    let named = FILTERED.iter().flat_map(|(path, filters)| {
+        let parts = filters.iter().flat_map(|filter| filter.split('&'));
+        parts.map(move |part| format!("{path}?{}", part.split_once('=').unwrap().0))
+    });
+    assert_eq!(named.collect::<BTreeSet<_>>(), documented_filters());
+
+    let api = Api::start().await;
+    for id in ["laptop", "other"] {
+        api.make("/runners", local_runner(id)).await;
+    }
+    for id in ["dev", "prod"] {
+        api.make("/env-types", json!({ "id": id })).await;
+    }
+    api.make("/projects", json!({ "id": "shop" })).await;
+    api.make("/projects", json!({ "id": "other" })).await;
+    for rule in [json!({}), json!({ "env_type_id": "dev" }), json!({ "project_id": "shop" })] {
+        let mut rule = rule;
+        rule["runner_id"] = json!("laptop");
+        api.make("/runner-rules", rule).await;
+    }
+    for (project, kind) in [("shop", "dev"), ("other", "dev")] {
+        let rule = json!({ "runner_id": "laptop", "env_type_id": kind, "project_id": project });
+        api.make("/runner-rules", rule).await;
+    }
+    for id in ["main", "next"] {
+        api.make("/projects/shop/envs", json!({ "id": id, "env_type_id": "dev" })).await;
+    }
+    for agent in ["berlin", "boston"] {
+        assert_eq!(ask(&api, agent, &Key::new(), "198.51.100.66").await, 202);
+    }
+    for _ in 0..2 {
+        api.make("/deployments", order()).await;
+    }
+    for (path, filters) in FILTERED {
+        let every: Vec<_> = std::iter::once("").chain(filters.iter().copied()).collect();
+        for from in &every {
+            let (_, page) = api.get(&format!("{path}?per_page=1&{from}")).await;
+            let cursor = page["next_page_token"].as_str();
+            let cursor = cursor.unwrap_or_else(|| panic!("{path}?{from} has one page: {page}"));
+            for to in &every {
+                let answer = api.get(&format!("{path}?page={cursor}&{to}")).await;
+                let expected = if from == to { 200 } else { 400 };
+                assert_eq!(answer.0, expected, "{path}: from `{from}` to `{to}`: {answer:?}");
+            }
+        }
     }
 }
