@@ -8,6 +8,8 @@ use canyon_runner::source::{SourceError, git, links};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 /// A work tree and the bare repository that is fetched from.
 struct Repository {
@@ -207,4 +209,31 @@ async fn the_cause_of_a_failed_ssh_fetch_is_told() {
         assert!(matches!(error, SourceError::Refused(_)), "{said}");
         assert!(said.contains(words) && said.contains(hint), "{said}");
     }
+}
+
+/// A server that anyone may name sends the job to another, such as one that only the job's network reaches.
+#[tokio::test]
+async fn a_redirect_leads_nowhere() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let location = format!("http://{}/x.git/info/refs", elsewhere.local_addr().unwrap());
+    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/x.git", server.local_addr().unwrap());
+    let asked = tokio::spawn(async move {
+        let (mut connection, _) = server.accept().await.unwrap();
+        let mut request = [0; 1024];
+        assert!(connection.read(&mut request).await.unwrap() > 0);
+        let answer = format!(
+            "HTTP/1.1 302 Found\r\nLocation: {location}?service=git-upload-pack\r\n\
+             Content-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        connection.write_all(answer.as_bytes()).await.unwrap();
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let into = folder.path().join("into");
+    let error = tokio::select! {
+        fetched = fetch(&url, None, &into) => fetched.unwrap_err(),
+        _ = elsewhere.accept() => panic!("git went where the server sent it"),
+    };
+    asked.await.unwrap();
+    assert!(error.to_string().contains("git"), "{error}");
 }
