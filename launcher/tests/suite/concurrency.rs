@@ -43,10 +43,20 @@ pub(crate) async fn end(world: &World, due: Due) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn however_many_launch_at_once_no_more_run_than_may_and_all_have_their_turn() {
+    never_more_than_three("project:shop", "project `shop`", "organization").await;
+}
+
+/// Each limit that covers a deployment counts, whichever of them is looked at first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_wider_of_two_limits_binds_where_it_is_the_lower() {
+    never_more_than_three("organization", "the organization", "project:shop").await;
+}
+
+async fn never_more_than_three(binding: &str, in_words: &str, other: &str) {
     let world = World::new().await;
     let (org, _) = world.organization("acme").await;
-    let scope = limit(&world, org, "project:shop", 3).await;
-    limit(&world, org, "organization", 5).await;
+    let scope = limit(&world, org, binding, 3).await;
+    let other = limit(&world, org, other, 5).await;
     let mut all = Vec::new();
     for _ in 0..12 {
         all.push(world.accept(org).await);
@@ -72,14 +82,14 @@ async fn however_many_launch_at_once_no_more_run_than_may_and_all_have_their_tur
             } else if deployment.status == Status::Queued && running == 3 {
                 let said = &deployment.message;
                 assert!(
-                    said.starts_with("waiting for one of the 3 places of project `shop`"),
+                    said.starts_with(&format!("waiting for one of the 3 places of {in_words}")),
                     "{said}"
                 );
             }
         }
         world.clock.by(6);
     }
-    for scope in [scope, LimitScope::Organization] {
+    for scope in [scope, other] {
         assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
     }
 }

@@ -3,12 +3,23 @@
 use crate::concurrency::end;
 use crate::platform::Script;
 use crate::world::{World, passes, until};
+use async_trait::async_trait;
 use canyon_dispatch::JobRef;
+use canyon_domain::attempt::Outcome;
 use canyon_domain::deadline::Observation;
 use canyon_domain::deployment::{Deployment, Status};
+use canyon_domain::events::DeploymentEvent;
 use canyon_domain::ids::OrgUuid;
-use canyon_launcher::{STAY_PAUSE, Sweeper, Why};
+use canyon_domain::lifecycle;
+use canyon_domain::seam::Clock as _;
+use canyon_launcher::publish::Publish;
+use canyon_launcher::{LaunchError, STAY_PAUSE, Sweeper, Why};
 use canyon_store::deployment_lists::Due;
+use canyon_store::error::BoxError;
+use canyon_store::outcome::Saved;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
@@ -166,4 +177,56 @@ async fn strays_are_ended_and_however_many_there_are_the_look_comes_to_its_end()
     let third = world.accept(org).await;
     world.tend(third).await;
     assert_eq!(platform.count("stop"), stopped + 1);
+}
+
+/// A bus that takes nothing until it is repaired.
+#[derive(Clone, Default)]
+struct Broken {
+    works: Arc<AtomicBool>,
+    taken: Arc<Mutex<Vec<String>>>,
+}
+
+#[async_trait]
+impl Publish for Broken {
+    async fn publish(&self, events: &[DeploymentEvent]) -> Result<(), BoxError> {
+        if !self.works.load(Ordering::Relaxed) {
+            return Err("the bus took none of them".into());
+        }
+        let ids = events.iter().map(|event| event.id.to_string());
+        self.taken.lock().unwrap().extend(ids);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_end_that_the_bus_did_not_take_is_told_later_and_then_once() {
+    let mut world = World::new().await;
+    let (org, _) = world.organization("acme").await;
+    let bus = Broken::default();
+    world.launcher.table = world.table.clone().telling_ends();
+    world.launcher.publisher = Some(Arc::new(bus.clone()));
+    let due = running(&world, org).await;
+    let mut deployment = world.read(due).await;
+    lifecycle::end(&mut deployment, 1, Outcome::Succeeded, world.clock.now()).unwrap();
+    deployment.version += 1;
+    let (table, now) = (&world.launcher.table, world.clock.now());
+    assert_eq!(table.end_deployment(org, &deployment, now, None).await.unwrap(), Saved::Yes);
+
+    for _ in 0..2 {
+        world.clock.by(600);
+        let error = world.launcher.tend(due, Why::Due).await.unwrap_err();
+        assert!(matches!(error, LaunchError::Publish { .. }), "{error}");
+        assert!(world.read(due).await.due_at.is_some(), "its end is still to be told");
+    }
+    bus.works.store(true, Ordering::Relaxed);
+    world.clock.by(600);
+    world.tend(due).await;
+    assert_eq!(world.read(due).await.due_at, None, "nothing is left to be told");
+    let taken = bus.taken.lock().unwrap().clone();
+    let each: BTreeSet<_> = taken.iter().collect();
+    assert!(!taken.is_empty() && each.len() == taken.len(), "each of them once: {taken:?}");
+    // The end comes last, under the id by which its repetitions are known.
+    let history = DeploymentEvent::history(&"acme".parse().unwrap(), &world.read(due).await);
+    let expected: Vec<_> = history.iter().map(|event| event.id.to_string()).collect();
+    assert_eq!(taken, expected);
 }
