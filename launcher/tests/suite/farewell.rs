@@ -192,7 +192,7 @@ impl Publish for Broken {
         if !self.works.load(Ordering::Relaxed) {
             return Err("the bus took none of them".into());
         }
-        let ids = events.iter().map(|event| event.id.to_string());
+        let ids = events.iter().map(|event| event.id.clone());
         self.taken.lock().unwrap().extend(ids);
         Ok(())
     }
@@ -227,6 +227,6 @@ async fn an_end_that_the_bus_did_not_take_is_told_later_and_then_once() {
     assert!(!taken.is_empty() && each.len() == taken.len(), "each of them once: {taken:?}");
     // The end comes last, under the id by which its repetitions are known.
     let history = DeploymentEvent::history(&"acme".parse().unwrap(), &world.read(due).await);
-    let expected: Vec<_> = history.iter().map(|event| event.id.to_string()).collect();
+    let expected: Vec<_> = history.iter().map(|event| event.id.clone()).collect();
     assert_eq!(taken, expected);
 }
