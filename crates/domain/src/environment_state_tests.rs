@@ -276,34 +276,6 @@ fn an_accepted_state_takes_effect_only_when_the_run_did() {
 }
 
 #[test]
-fn what_an_agent_left_unfinished_on_its_disk_must_be_found_again() {
-    let s3 = json!({ "type": "s3", "bucket": "states" });
-    let s3: StateStorage = serde_json::from_value(s3).unwrap();
-    let run = |status, phase, place: Option<&str>| {
-        let mut run = deployment(status, phase, &json!({}));
-        run.attempts[0].ran_at = place.map(str::to_owned);
-        run
-    };
-    for (storage, first, next, must_exist) in [
-        (at("/old"), Some("berlin"), Some("munich"), true),
-        (at("/old"), None, Some("munich"), true),
-        (at("/old"), Some("berlin"), Some("berlin"), false),
-        (at("/old"), None, None, false),
-        (s3, Some("berlin"), Some("munich"), false),
-    ] {
-        let (unfinished, next) = (run("failed", "apply", first), run("running", "launch", next));
-        // What is known may be an older copy, or one without resources.
-        for known in [None, Some(facts("a", 1, 0)), Some(facts("a", 1, 1))] {
-            let state = EnvironmentState::in_storage(storage.clone());
-            let state = EnvironmentState { facts: known, doubt: UNFINISHED, ..state };
-            let environment = environment(Some(state));
-            let (_, task) = environment.state_for_job(&next, &storage, Some(&unfinished));
-            assert_eq!(task.must_exist, must_exist, "{storage:?} {first:?}");
-        }
-    }
-}
-
-#[test]
 fn what_lies_where_an_empty_environment_goes_is_not_its_own_however_often_it_runs_there() {
     let mut environment = environment(Some(in_old(0)));
     environment.applied = Some(DeploymentId(Uuid::from_u128(1)));
@@ -392,3 +364,6 @@ fn an_environment_of_an_earlier_version_has_its_state_where_its_runner_kept_it()
     assert_eq!(environment.state, Some(EnvironmentState::unrecorded(at("/old"))));
     environment.place_state(&deploy, &at("/new"), &[]).unwrap_err();
 }
+
+#[path = "environment_state_place_tests.rs"]
+mod places;

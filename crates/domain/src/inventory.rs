@@ -218,10 +218,18 @@ impl Environment {
             (None, None) => storage,
         };
         let expected = recorded.and_then(|state| state.facts.clone());
+        // A move looks for the state where it lies, and the new storage may well be one of the whole world.
+        let looks_in = moved.map_or(works_in, |state| &state.storage);
+        // What is known may be of the time before the unfinished run, or its own report, or of a look after it.
+        let reported = recorded.and_then(|state| state.reported);
+        let known_since = |earlier: &Deployment| {
+            earlier.completed_at.zip(reported).is_some_and(|(end, reported)| reported.at >= end)
+        };
         // Another place than the last one's has another disk, or is another cluster.
         let runs_at = deployment.attempts.last().and_then(|attempt| attempt.ran_at.as_deref());
-        let may_be_elsewhere = works_in.storage_type().is_where_jobs_run()
-            && unfinished.is_some_and(|earlier| earlier.applied_at() != runs_at);
+        let may_be_elsewhere = looks_in.storage_type().is_where_jobs_run()
+            && unfinished
+                .is_some_and(|earlier| earlier.applied_at() != runs_at && !known_since(earlier));
         let task = StateTask {
             place: place(works_in),
             expected: expected.filter(|_| !deployment.accept_state),

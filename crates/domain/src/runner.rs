@@ -155,13 +155,15 @@ impl RunnerDefinition {
     }
 
     /// Where its jobs run, if the states of its environments lie there too: on the disk of the machine, or in the
-    /// cluster. What names that place in the definition, without how Canyon gets there.
+    /// cluster.
     pub fn state_site(&self) -> Option<Value> {
-        if !self.storage_type().is_where_jobs_run() {
-            return None;
-        }
+        self.storage_type().is_where_jobs_run().then(|| self.site())
+    }
+
+    /// Where its jobs run: what names that place in the definition, without how Canyon gets there.
+    pub fn site(&self) -> Value {
         let agents = self.configuration.agent_settings().map(AgentSettings::site);
-        Some(json!({ "cluster": self.cluster_name(), "agents": agents }))
+        json!({ "cluster": self.cluster_name(), "agents": agents })
     }
 
     fn cluster_name(&self) -> Option<Value> {

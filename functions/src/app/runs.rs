@@ -129,8 +129,8 @@ impl App {
         Err(ApiError::contended(of.deployment))
     }
 
-    /// Where the job of an attempt runs: the place of the agent that has taken it, or what names it in the definition, if
-    /// states lie there.
+    /// Where the job of an attempt runs: the place of the agent that has taken it, or what names it in the definition. A
+    /// state may lie there although the runner keeps them elsewhere now.
     async fn place_of_job(
         &self,
         of: AttemptRef,
@@ -142,7 +142,7 @@ impl App {
         if let Some(taken) = job.and_then(|job| job.taken) {
             return Ok(Some(taken.place));
         }
-        Ok(stored_definition(&runner)?.state_site().map(|site| site.to_string()))
+        Ok(Some(stored_definition(&runner)?.site().to_string()))
     }
 
     /// Ends an attempt whose runner would run its job and leave out what it does not understand.
