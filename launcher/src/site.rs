@@ -89,6 +89,8 @@ impl Launcher {
             );
             return Ok(Site::closed(reason));
         };
+        // Of the runner itself: what its profile mends for a job is not mended where no job is looked at.
+        let judged = definition.clone().usable().map(drop);
         let profiled = match deployment {
             Some(deployment) => self.with_profile(org, id, &definition, deployment).await?,
             None => Ok(definition.clone()),
@@ -106,8 +108,8 @@ impl Launcher {
             let dispatcher = Err(self.cannot_launch(definition.runner_type()));
             return Ok(Site { timeouts, dispatcher, no_start, closed_for_now, state, version });
         };
-        let usable = match definition.usable() {
-            Ok(definition) => self.with_secrets(org, &runner, definition).await?,
+        let usable = match judged {
+            Ok(()) => self.with_secrets(org, &runner, definition).await?,
             Err(faults) => Err(unusable(id, &faults)),
         };
         let definition = match usable {

@@ -74,8 +74,8 @@ impl App {
     ) -> Result<Trust, ApiError> {
         let runner = self.runner(by, id).await?;
         // What is printed is pasted into shells.
-        let definition =
-            stored_definition(&runner)?.usable().map_err(|faults| unusable(id, &faults))?;
+        let usable = stored_definition(&runner)?.usable();
+        let definition = usable.map_err(|faults| ApiError::conflict(unusable(id, &faults)))?;
         let who = Identity { issuer: self.issuer.url(), org: by.org, uuid: runner.uuid, id };
         Ok(trust::of_runner(who, &definition))
     }

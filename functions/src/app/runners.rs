@@ -97,7 +97,7 @@ impl App {
 
     /// Changes the parts of a runner that `patch` gives. A secret that it leaves out stays. A change that
     /// would leave states of its environments behind is refused, unless these may `migrate`. With `disabled`, the runner
-    /// is disabled or enabled in the same write.
+    /// is disabled or enabled in the same write. Gives the warnings about its definition too.
     pub(crate) async fn update_runner(
         &self,
         by: &Principal,
@@ -105,13 +105,14 @@ impl App {
         patch: &Value,
         disabled: Option<bool>,
         migrate: bool,
-    ) -> Result<RunnerRecord, ApiError> {
+    ) -> Result<(RunnerRecord, Vec<FieldError>), ApiError> {
         for _ in 0..MAX_TRIES {
             let mut runner = self.runner(by, id).await?;
             let stored = stored_definition(&runner)?;
             let definition = stored.patched(patch.clone())?;
             self.check_served(&definition)?;
             self.keep_states(by, &mut runner, &stored, &definition, migrate).await?;
+            let of_this_change = definition.warnings().to_vec();
             let (definition, given) = definition.split_secrets();
             runner.sealed_secrets =
                 self.merged_secrets(by.org, &runner, &definition, given).await?;
@@ -128,7 +129,12 @@ impl App {
             runner.updated_at = record.at;
             runner.version += 1;
             if self.table.save_runner(by.org, &runner, disabled, &record).await? == Saved::Yes {
-                return Ok(runner);
+                // What was said of a secret is told once: it cannot be read back.
+                let mut warnings = stored_warnings(&runner)?;
+                let new: Vec<_> =
+                    of_this_change.into_iter().filter(|one| !warnings.contains(one)).collect();
+                warnings.extend(new);
+                return Ok((runner, warnings));
             }
         }
         Err(ApiError::contended(id))
@@ -239,10 +245,10 @@ pub(crate) fn stored_warnings(runner: &RunnerRecord) -> Result<Vec<FieldError>, 
 }
 
 /// Nothing is done with a runner that cannot work.
-pub(super) fn unusable(runner: &RunnerId, faults: &FieldErrors) -> ApiError {
-    ApiError::conflict(format!(
+pub(super) fn unusable(runner: &RunnerId, faults: &FieldErrors) -> String {
+    format!(
         "runner `{runner}` cannot be used: {faults}; change it with: canyon update runner {runner}"
-    ))
+    )
 }
 
 /// What is stored cannot be used; the log says why, and holds no secret.

@@ -44,6 +44,10 @@ pub(crate) struct Proved {
     pub(crate) over: bool,
 }
 
+/// What a job may ask of its runner that an older one would leave out.
+const TOO_OLD: &str = "the canyon-runner in the job's image is older than this Canyon: it cannot move a state, judge one \
+    that is in doubt, nor limit how much a run deletes. Use the image of this version: `job.image` of the runner";
+
 impl App {
     /// The deployment of an attempt whose token has this hash.
     ///
@@ -116,9 +120,12 @@ impl App {
                     continue;
                 }
             }
-            let job = self.job(of, &deployment).await?;
+            let job = match self.job(of, &deployment).await? {
+                Ok(job) => job,
+                Err(reason) => return Err(self.end_unrunnable(of, deployment, &reason).await?),
+            };
             if claimant.job_format < job.least_format() {
-                return Err(self.end_too_old(of, deployment).await?);
+                return Err(self.end_unrunnable(of, deployment, TOO_OLD).await?);
             }
             let token = token.expose_secret().to_owned();
             let read_token = Some(keys.read_token(of, job.fence).expose_secret().to_owned());
@@ -145,24 +152,27 @@ impl App {
         Ok(Some(stored_definition(&runner)?.site().to_string()))
     }
 
-    /// Ends an attempt whose runner would run its job and leave out what it does not understand.
-    async fn end_too_old(
+    /// Ends an attempt whose job cannot be run as it should be.
+    async fn end_unrunnable(
         &self,
         of: AttemptRef,
         deployment: Deployment,
+        reason: &str,
     ) -> Result<ApiError, ApiError> {
-        const REASON: &str = "the canyon-runner in the job's image is older than this Canyon: it cannot move \
-            a state, judge one that is in doubt, nor limit how much a run deletes. Use the image of this version: \
-            `job.image` of the runner";
-        let outcome = Outcome::Failed(Failure::new(FailureClass::Config, REASON));
+        let outcome = Outcome::Failed(Failure::new(FailureClass::Config, reason));
         match self.end_attempt(of, deployment, outcome).await? {
-            Saved::Yes => Ok(ApiError::conflict(REASON)),
+            Saved::Yes => Ok(ApiError::conflict(reason)),
             Saved::Lost => Ok(ApiError::contended(of.deployment)),
         }
     }
 
-    /// Everything that the runner of an attempt needs to know.
-    async fn job(&self, of: AttemptRef, deployment: &Deployment) -> Result<Job, ApiError> {
+    /// Everything that the runner of an attempt needs to know; or why its runner's definition, which was changed since the
+    /// launch, cannot be used.
+    async fn job(
+        &self,
+        of: AttemptRef,
+        deployment: &Deployment,
+    ) -> Result<Result<Job, String>, ApiError> {
         let gone = |what: &str| ApiError::conflict(format!("{what} is gone"));
         // Each is a request of the SDK, which is large; side by side they would be kept in one future.
         let (bundle, runner, environment) = tokio::try_join!(
@@ -181,9 +191,10 @@ impl App {
             tracing::error!(runner = %runner.id, "a stored runner definition does not parse");
             return Err(ApiError::internal());
         };
-        // It was changed since the launch.
-        let usable = definition.usable();
-        let definition = usable.map_err(|faults| unusable(&runner.id, &faults))?;
+        let definition = match definition.usable() {
+            Ok(definition) => definition,
+            Err(faults) => return Ok(Err(unusable(&runner.id, &faults))),
+        };
         let attempt = deployment.attempts.last();
         let attempt: &Attempt = attempt.ok_or_else(|| gone("the attempt"))?;
         let (executable, variables) = local_settings(&definition);
@@ -193,7 +204,7 @@ impl App {
         };
         let storage = &definition.state_storage;
         let (storage, state) = environment.state_for_job(deployment, storage, unfinished.as_ref());
-        Ok(Job {
+        Ok(Ok(Job {
             deployment_id: deployment.id,
             attempt: of.number,
             fence: attempt.fence,
@@ -211,7 +222,7 @@ impl App {
             secret_variables: SecretVariables::of(&definition),
             identity: definition.configuration.job_identity().cloned(),
             stop_seconds: attempt.limits.stop,
-        })
+        }))
     }
 
     /// A runner lives and ships what was written.

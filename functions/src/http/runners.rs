@@ -126,11 +126,14 @@ async fn update(
     let (disabled, migrate) = (body.value.disabled, body.value.migrate);
     let patch = patch(body.value);
     let changes_more = patch.as_object().is_some_and(|parts| !parts.is_empty());
-    let changed = match disabled {
-        Some(disabled) if !changes_more => app.switch_runner(&caller, &id, disabled).await?,
+    let (changed, warnings) = match disabled {
+        Some(disabled) if !changes_more => {
+            let switched = app.switch_runner(&caller, &id, disabled).await?;
+            let warnings = stored_warnings(&switched)?;
+            (switched, warnings)
+        }
         _ => app.update_runner(&caller, &id, &patch, disabled, migrate).await?,
     };
-    let warnings = stored_warnings(&changed)?;
     Ok(Json(render(&caller.org_id, changed, warnings)?))
 }
 

@@ -110,3 +110,24 @@ async fn a_runner_that_would_leave_out_what_it_does_not_understand_gets_no_such_
     assert_eq!(claims(&id, &code, Some("two")).await.status, 400);
     assert_eq!(claims(&id, &code, Some("2")).await.status, 200);
 }
+
+#[tokio::test]
+async fn a_claim_after_its_runner_was_changed_to_what_cannot_work_ends_the_attempt_by_name() {
+    let api = furnished().await;
+    let id = deploy(&api).await;
+    let code = launch(&api, &id).await;
+    let runner = stored(&api, &id).await.runner;
+    let configuration = json!({ "type": "local", "job": { "environment": { "a-b": "1" } } });
+    let patch = json!({ "runner_configuration": configuration });
+    let changed = api.patch(&format!("/runners/{runner}"), patch).await;
+    assert_eq!(changed.0, 200, "{changed:?}");
+    let refused = claim(&api, &id, 1, &code, CLAIMANT).await;
+    assert_eq!(refused.0, 409, "{refused:?}");
+    let ended = stored(&api, &id).await;
+    assert_eq!(ended.status, Status::Failed, "{ended:?}");
+    assert!(
+        ended.message.contains("runner_configuration.job.environment.a-b"),
+        "{}",
+        ended.message
+    );
+}

@@ -275,4 +275,11 @@ async fn what_cannot_work_is_stored_with_warnings_until_it_is_changed() {
     let (status, changed) = api.patch("/runners/my-cluster", patch).await;
     assert_eq!((status, paths(&changed)), (200, vec![]), "{changed}");
     assert!(changed.get("warnings").is_none(), "{changed}");
+
+    // Of a secret it is told once, with the answer to the write.
+    let mut cluster = kubernetes()["runner_configuration"]["cluster"].clone();
+    cluster["auth"]["service_account_token"] = json!("two words");
+    let patch = json!({ "runner_configuration": { "type": "kubernetes", "cluster": cluster } });
+    let (status, changed) = api.patch("/runners/my-cluster", patch).await;
+    assert_eq!((status, paths(&changed)), (200, vec![TOKEN.to_owned()]), "{changed}");
 }

@@ -44,7 +44,8 @@ pub(super) async fn check(
         let reason = "the rest is said by a runner's definition: give one with --runner-definition";
         return report.skipped(Step::Platform, reason);
     };
-    let definition = match RunnerDefinition::parse_stored(definition) {
+    let usable = RunnerDefinition::parse_stored(definition).and_then(RunnerDefinition::usable);
+    let definition = match usable {
         Ok(definition) => definition,
         Err(faults) => return report.failed(Step::Platform, format!("the runner: {faults}")),
     };

@@ -30,7 +30,8 @@ pub(super) fn judge_init(container: &Container, path: &str, verdict: &mut Verdic
     verdict.expect(format!("{path}.restartPolicy"), policy, "use Always, for a sidecar, or none");
 }
 
-fn judge(container: &Container, path: &str, verdict: &mut Verdict) {
+/// What holds for each container.
+pub(super) fn judge(container: &Container, path: &str, verdict: &mut Verdict) {
     let Container {
         args: _,
         command: _,

@@ -184,6 +184,7 @@ fn judge_spec(spec: &PodSpec, runner_account: &str, verdict: &mut Verdict) {
         } else {
             let more = "`canyon-runner` is the only container; use `initContainers`, with `restartPolicy: Always` for a sidecar";
             verdict.expect(format!("{path}.name"), false, more);
+            containers::judge(container, &path, verdict);
         }
     }
     for (n, container) in init_containers.iter().flatten().enumerate() {

@@ -25,6 +25,11 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// Whether `text` fits.
+    pub(crate) fn holds(&self, text: &str) -> bool {
+        text.chars().count() <= self.max && (self.fits)(text)
+    }
+
     /// The same for a field that the published API does not have.
     pub(crate) const fn strict(&self) -> Self {
         Self { rule: self.rule, max: self.max, fits: self.fits, published: published::nothing }

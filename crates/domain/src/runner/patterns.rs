@@ -8,7 +8,6 @@
 use super::fields::Shape;
 use super::published;
 use crate::ids::AgentId;
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 macro_rules! shapes {
     ($($name:ident: $max:literal, $rule:literal, $fits:expr $(, or $published:path)?;)+) => {
@@ -131,8 +130,7 @@ fn is_base64(text: &str) -> bool {
 }
 
 fn is_certificate(text: &str) -> bool {
-    let pem = STANDARD.decode(text).unwrap_or_default();
-    String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----")
+    published::certificate(text) && published::pem(text).contains("-----BEGIN CERTIFICATE-----")
 }
 
 fn is_token(text: &str) -> bool {

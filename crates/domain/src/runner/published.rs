@@ -4,6 +4,7 @@
 //! variables of Canyon's own.
 
 use super::patterns::{is_image, is_session_char, only};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 /// Of a field that the published API does not have.
 pub(crate) fn nothing(_: &str) -> bool {
@@ -17,7 +18,13 @@ pub(super) fn anything(_: &str) -> bool {
 
 /// Definitions are shown: a private key in the wrong field would be, too.
 pub(super) fn certificate(text: &str) -> bool {
-    !text.contains("PRIVATE KEY")
+    !text.contains("PRIVATE KEY") && !pem(text).contains("PRIVATE KEY")
+}
+
+/// What `text` has in base64; nothing if it is none.
+pub(super) fn pem(text: &str) -> String {
+    let lines: String = text.split_whitespace().collect();
+    String::from_utf8_lossy(&STANDARD.decode(lines).unwrap_or_default()).into_owned()
 }
 
 fn has(text: &str, count: std::ops::RangeInclusive<usize>) -> bool {

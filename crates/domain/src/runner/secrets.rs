@@ -3,9 +3,10 @@
 //! A definition whose secrets were split off still tells by its shape which ones it needs: a client
 //! certificate without its key needs the key, an `auth` with nothing in it needs a token.
 
+use super::patterns::{BASE64, TOKEN};
 use super::{RunnerConfiguration, RunnerDefinition};
 use crate::field_error::FieldErrors;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use std::collections::BTreeMap;
 
 impl RunnerDefinition {
@@ -38,7 +39,7 @@ impl RunnerDefinition {
     /// Puts secrets back that [`Self::split_secrets`] took out; others in the map are left.
     ///
     /// # Errors
-    /// The paths of secrets that are needed and not there.
+    /// The paths of secrets that are needed and not there, or cannot work.
     pub fn join_secrets(
         mut self,
         secrets: &BTreeMap<String, SecretString>,
@@ -51,6 +52,13 @@ impl RunnerDefinition {
         let mut errors = FieldErrors::default();
         for path in self.missing_secrets() {
             errors.add(path, "has no stored secret");
+        }
+        // It was stored with a warning, and no other reading tells of it.
+        if let Some((path, Some(secret))) = self.secret_mut() {
+            let shape = if path.ends_with("token") { TOKEN } else { BASE64 };
+            if !shape.holds(secret.expose_secret()) {
+                errors.add(path, format!("must be {}", shape.rule));
+            }
         }
         errors.into_result(self)
     }

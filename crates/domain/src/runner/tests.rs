@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
 /// The documented example of a GKE runner, as JSON.
@@ -231,7 +231,10 @@ fn a_secret_leaves_only_by_splitting_and_comes_back_by_joining() {
     assert_eq!(stored.missing_secrets(), [TOKEN]);
     let (_, again) = stored.clone().join_secrets(&secrets).unwrap().split_secrets();
     assert_eq!(again[TOKEN].expose_secret(), "hunter2");
-    assert!(stored.join_secrets(&std::collections::BTreeMap::default()).is_err());
+    assert!(stored.clone().join_secrets(&std::collections::BTreeMap::default()).is_err());
+    let broken = [(TOKEN.to_owned(), SecretString::from("two\nwords"))].into();
+    let faults = stored.join_secrets(&broken).unwrap_err().to_string();
+    assert!(faults.contains(TOKEN) && !faults.contains("words"), "{faults}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::runner::RunnerDefinition;
 use crate::runner::fields::Shape;
 use crate::runner::patterns;
 use crate::runner_profile::ProfileSettings;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use proptest::prelude::*;
 use proptest::string::string_regex;
 use serde_json::{Value, json};
@@ -185,7 +186,15 @@ fn what_harms_others_is_refused_though_the_published_api_accepts_it() {
         ),
         (on_kubernetes(), format!("{job}/namespace"), json!("x".repeat(65_537))),
     ];
-    for (value, pointer, part) in cases {
+    let bundle =
+        "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\n";
+    let keys = ["-----BEGIN PRIVATE KEY-----\n", bundle].map(|pem| STANDARD.encode(pem));
+    let auth = "/runner_configuration/cluster/auth/client_certificate_data";
+    let places = [format!("{data}/certificate_authority_data"), auth.to_owned()];
+    let keys = places
+        .iter()
+        .flat_map(|at| keys.iter().map(move |key| (on_kubernetes(), at.clone(), json!(key))));
+    for (value, pointer, part) in cases.into_iter().chain(keys) {
         let judged = RunnerDefinition::parse(with(value, &pointer, part.clone()));
         let faults: FieldErrors = judged.err().unwrap_or_else(|| panic!("{pointer}: {part}"));
         assert!(!faults.to_string().contains("hunter2"), "{faults}");
