@@ -122,6 +122,8 @@ impl App {
             }
             let job = match self.job(of, &deployment).await? {
                 Ok(job) => job,
+                // The network may repeat a claim whose job runs by the definition of before.
+                Err(reason) if !is_new => return Err(ApiError::conflict(reason)),
                 Err(reason) => return Err(self.end_unrunnable(of, deployment, &reason).await?),
             };
             if claimant.job_format < job.least_format() {

@@ -116,18 +116,29 @@ async fn a_claim_after_its_runner_was_changed_to_what_cannot_work_ends_the_attem
     let api = furnished().await;
     let id = deploy(&api).await;
     let code = launch(&api, &id).await;
-    let runner = stored(&api, &id).await.runner;
-    let configuration = json!({ "type": "local", "job": { "environment": { "a-b": "1" } } });
-    let patch = json!({ "runner_configuration": configuration });
-    let changed = api.patch(&format!("/runners/{runner}"), patch).await;
-    assert_eq!(changed.0, 200, "{changed:?}");
+    let runner = format!("/runners/{}", stored(&api, &id).await.runner);
+    let with = |variable: &str| {
+        let job = json!({ "environment": { variable: "1" } });
+        json!({ "runner_configuration": { "type": "local", "job": job } })
+    };
+    let (_, claimed) = claim(&api, &id, 1, &code, CLAIMANT).await;
+    let token = claimed["token"].as_str().unwrap().to_owned();
+    let job = Job { id: id.clone(), number: 1, token };
+    api.clock.advance(Duration::from_secs(5));
+    assert_eq!(job.report(&api, "plan", json!([])).await.0, 200);
+    assert_eq!(api.patch(&runner, with("a-b")).await.0, 200);
+    assert_eq!(claim(&api, &id, 1, &code, CLAIMANT).await.0, 409, "the network repeats it");
+    let goes_on = job.report(&api, "apply", json!([])).await;
+    assert_eq!(goes_on.0, 200, "what runs goes on: {goes_on:?}");
+    job.succeed(&api).await;
+
+    assert_eq!(api.patch(&runner, with("A")).await.0, 200);
+    let id = deploy(&api).await;
+    let code = launch(&api, &id).await;
+    assert_eq!(api.patch(&runner, with("a-b")).await.0, 200);
     let refused = claim(&api, &id, 1, &code, CLAIMANT).await;
     assert_eq!(refused.0, 409, "{refused:?}");
     let ended = stored(&api, &id).await;
-    assert_eq!(ended.status, Status::Failed, "{ended:?}");
-    assert!(
-        ended.message.contains("runner_configuration.job.environment.a-b"),
-        "{}",
-        ended.message
-    );
+    let named = ended.message.contains("runner_configuration.job.environment.a-b");
+    assert!(ended.status == Status::Failed && named, "{ended:?}");
 }
