@@ -166,10 +166,13 @@ async fn a_state_that_is_exchanged_under_an_apply_is_not_taken_for_what_that_wro
         assert!(log.contains("is not what this run has written"), "{log}");
         let shown = site.shown().await;
         assert_eq!(shown["state"]["uncertain"], true, "{shown}");
-        assert_wrong_state(
-            &site.run(&deploying(3, 1)).await,
-            if fails { "lineage" } else { "before the last run" },
-        );
+        let words = if fails { "lineage" } else { "before the last run" };
+        assert_wrong_state(&site.run(&deploying(3, 1)).await, words);
+        // Nor is it moved: at the new place nothing would show what it was.
+        site.keep_in(&site.server.path("elsewhere"), true).await.unwrap();
+        let (class, message) = failure(&site.run(&deploying(3, 1)).await);
+        assert!(class == FailureClass::Config && message.contains(words), "{message}");
+        assert!(message.contains("--accept-state"), "{message}");
         // What OpenTofu wrote goes back in its place.
         fs::rename(format!("{}.kept", place.display()), &place).unwrap();
         assert_succeeded(&site.run(&deploying(2, 1)).await);

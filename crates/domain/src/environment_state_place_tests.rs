@@ -28,14 +28,20 @@ fn what_an_agent_left_unfinished_on_its_disk_must_be_found_again() {
             assert_eq!(task.must_exist, must_exist, "{storage:?} {first:?}");
         }
     }
-    // A move to a storage of the whole world looks for it on the disk that it lies on.
-    let (unfinished, next) =
-        (run("failed", "apply", Some("berlin")), run("running", "launch", Some("munich")));
-    let change = Some(StorageChange { to: s3.clone(), accept: false });
-    let moving =
-        EnvironmentState { doubt: UNFINISHED, change, ..EnvironmentState::in_storage(at("/old")) };
-    let environment = environment(Some(moving.clone()));
-    assert!(environment.state_for_job(&next, &s3, Some(&unfinished)).1.must_exist);
+    // A move to a storage of the whole world looks for it on the disk that it lies on; one to a disk may have got
+    // there before, on another one.
+    for (from, to) in [(at("/old"), s3.clone()), (s3, at("/new"))] {
+        let unfinished = run("failed", "apply", Some("berlin"));
+        let change = Some(StorageChange { to: to.clone(), accept: false });
+        let state = EnvironmentState::in_storage(from);
+        let state = EnvironmentState { doubt: UNFINISHED, change, ..state };
+        let environment = environment(Some(state));
+        for (place, must_exist) in [("munich", true), ("berlin", false)] {
+            let next = run("running", "launch", Some(place));
+            let (_, task) = environment.state_for_job(&next, &to, Some(&unfinished));
+            assert_eq!(task.must_exist, must_exist, "to {to:?} at {place}");
+        }
+    }
 }
 
 #[test]

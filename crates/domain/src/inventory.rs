@@ -218,8 +218,8 @@ impl Environment {
             (None, None) => storage,
         };
         let expected = recorded.and_then(|state| state.facts.clone());
-        // A move looks for the state where it lies, and the new storage may well be one of the whole world.
-        let looks_in = moved.map_or(works_in, |state| &state.storage);
+        // A move looks for the state where it lies, and then where it goes: an earlier one may have got there.
+        let looks_in = [works_in, moved.map_or(works_in, |state| &state.storage)];
         // What is known may be of the time before the unfinished run, or its own report, or of a look after it.
         let reported = recorded.and_then(|state| state.reported);
         let known_since = |earlier: &Deployment| {
@@ -227,7 +227,7 @@ impl Environment {
         };
         // Another place than the last one's has another disk, or is another cluster.
         let runs_at = deployment.attempts.last().and_then(|attempt| attempt.ran_at.as_deref());
-        let may_be_elsewhere = looks_in.storage_type().is_where_jobs_run()
+        let may_be_elsewhere = looks_in.iter().any(|one| one.storage_type().is_where_jobs_run())
             && unfinished
                 .is_some_and(|earlier| earlier.applied_at() != runs_at && !known_since(earlier));
         let task = StateTask {

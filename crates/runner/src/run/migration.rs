@@ -8,7 +8,9 @@
 //! writer that comes in between is noticed by one of both pushes, and nothing of it is lost.
 
 use super::locked::{LOCK_TIMEOUT, with_timeout};
-use super::state::{MISSING, TRANSFER, moved_before, pull, refused_by_storage};
+use super::state::{
+    MISSING, NOT_WRITTEN, TRANSFER, is_not_written, moved_before, pull, refused_by_storage,
+};
 use super::{Applying, Run};
 use crate::event::Diagnostic;
 use crate::lock::{self, Locks};
@@ -107,17 +109,22 @@ impl Run {
             return Err(moved_before(&former.place, to, false));
         }
         let facts = found.as_ref().map(|seen| &seen.facts);
-        compare(task.expected.as_ref(), task.uncertain, facts).map_err(|mismatch| {
+        let wrong = |what: &dyn Display| {
             stays(
                 former,
                 &format_args!(
-                    "{mismatch}. Give that storage its state back; or, if what lies there is right, set the \
+                    "{what}. Give that storage its state back; or, if what lies there is right, set the \
                      runner's former storage again and have an administrator deploy once with --accept-state"
                 ),
             )
-        })?;
+        };
+        compare(task.expected.as_ref(), task.uncertain, facts)
+            .map_err(|mismatch| wrong(&mismatch))?;
+        if facts.is_some_and(|found| is_not_written(task, found)) {
+            return Err(wrong(&NOT_WRITTEN));
+        }
         match found {
-            None if task.must_exist => Err(stays(former, &MISSING)),
+            None if task.must_exist => Err(wrong(&MISSING)),
             None => Ok(ToMove::Nothing),
             Some(seen) if seen.moved_to.is_some() => Ok(ToMove::IsThere(seen)),
             Some(seen) => Ok(ToMove::All(seen)),

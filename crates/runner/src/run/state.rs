@@ -9,6 +9,7 @@ use canyon_api::attempt::StateReportBody;
 use canyon_domain::deployment::Mode;
 use canyon_domain::environment_state::{StateFacts, compare};
 use canyon_domain::failure::{Failure, FailureClass};
+use canyon_domain::job::StateTask;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub(super) const MISSING: &str = "there is no state, although an earlier run has
     cluster";
 
 /// The last run could not look at what it had written, or has not said it.
-const NOT_WRITTEN: &str =
+pub(super) const NOT_WRITTEN: &str =
     "it is what lay there before the last run, which has written a newer one, here or elsewhere";
 
 /// How long a state may be on its way from or to its storage; with [`LOCK_TIMEOUT`](super::locked::LOCK_TIMEOUT) it waits for a
@@ -72,6 +73,13 @@ pub(super) fn moved_before(place: &str, to: &str, is_vacant: bool) -> Failure {
          docs/state.md"
     );
     Failure::new(FailureClass::Config, message)
+}
+
+/// Whether `found` is what was known before a run that must have written a newer one.
+pub(super) fn is_not_written(task: &StateTask, found: &StateFacts) -> bool {
+    let known = task.expected.as_ref();
+    task.must_exist
+        && known.is_some_and(|known| is_version_of(known, found) && found.serial == known.serial)
 }
 
 fn is_version_of(one: &StateFacts, other: &StateFacts) -> bool {
@@ -134,10 +142,7 @@ impl Run {
         let found = seen.map(|seen| &seen.facts);
         if task.must_exist {
             let Some(found) = found else { return Err(refuse(&MISSING)) };
-            let known = task.expected.as_ref();
-            if known
-                .is_some_and(|known| is_version_of(known, found) && found.serial == known.serial)
-            {
+            if is_not_written(task, found) {
                 return Err(refuse(&NOT_WRITTEN));
             }
         }
