@@ -60,7 +60,11 @@ impl Launcher {
         }
         let planned = self.planned(open).await?;
         let site = self.site_of(open.org, &open.runner).await?;
-        let (result, message) = match &site.dispatcher {
+        let dispatcher = match (&site.dispatcher, &site.no_start) {
+            (Ok(dispatcher), None) => Ok(dispatcher),
+            (Err(reason), _) | (Ok(_), Some(reason)) => Err(reason),
+        };
+        let (result, message) = match dispatcher {
             Ok(_) => (StepResult::Ok, "it can be read, and its secrets can be opened".to_owned()),
             Err(reason) => (StepResult::Failed, reason.clone()),
         };
@@ -69,7 +73,7 @@ impl Launcher {
             return Ok(());
         }
         let mut reason = NOT_TRIED;
-        if let Ok(dispatcher) = &site.dispatcher {
+        if let Ok(dispatcher) = dispatcher {
             match self.try_steps(open.org, &mut check, dispatcher, limit).await? {
                 Tried::All => {}
                 Tried::InPart if limit < PATIENCE => {

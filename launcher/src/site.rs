@@ -90,7 +90,8 @@ impl Launcher {
             return Ok(Site::closed(reason));
         };
         // Of the runner itself: what its profile mends for a job is not mended where no job is looked at.
-        let judged = definition.clone().usable().map(drop);
+        let judged = definition.clone().usable().err().map(|faults| unusable(id, &faults));
+        let can_be_watched = definition.can_be_watched();
         let profiled = match deployment {
             Some(deployment) => self.with_profile(org, id, &definition, deployment).await?,
             None => Ok(definition.clone()),
@@ -100,6 +101,7 @@ impl Launcher {
             Ok(definition) => (definition, None),
             Err(reason) => (definition, Some(reason)),
         };
+        let no_start = judged.clone().or(no_start);
         let timeouts = definition.timeouts();
         let version = Some(runner.version);
         let state = Some((definition.state_storage.clone(), runner.former_storages.clone()));
@@ -109,8 +111,8 @@ impl Launcher {
             return Ok(Site { timeouts, dispatcher, no_start, closed_for_now, state, version });
         };
         let usable = match judged {
-            Ok(()) => self.with_secrets(org, &runner, definition).await?,
-            Err(faults) => Err(unusable(id, &faults)),
+            Some(reason) if !can_be_watched => Err(reason),
+            Some(_) | None => self.with_secrets(org, &runner, definition).await?,
         };
         let definition = match usable {
             Ok(definition) => definition,

@@ -62,20 +62,23 @@ impl RunnerDefinition {
     /// # Errors
     /// Every fault with its path.
     pub fn parse(value: Value) -> Result<Self, FieldErrors> {
-        let mut definition = Self::parse_stored(value)?;
+        let mut errors = FieldErrors::default();
+        let Some(definition) = Self::read(value, &mut errors) else { return Err(errors) };
+        let mut definition = definition.judged(errors)?;
         let missing = definition.missing_secrets();
         definition.warnings.extend(missing.into_iter().map(missing_secret));
         Ok(definition)
     }
 
-    /// Reads what [`Self::to_value`] wrote: the same, but that secrets may be missing.
+    /// Reads what [`Self::to_value`] wrote: the same, but that secrets may be missing. What an earlier version took and this
+    /// one does not is a warning: nothing is done with it, and it can be changed.
     ///
     /// # Errors
-    /// Every fault with its path.
+    /// Every fault with its path, if so little of it can be read that it is no definition.
     pub fn parse_stored(value: Value) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::default();
         match Self::read(value, &mut errors) {
-            Some(definition) => definition.judged(errors),
+            Some(definition) => definition.judged(errors.leniently()),
             None => Err(errors),
         }
     }
@@ -90,6 +93,19 @@ impl RunnerDefinition {
     /// what is said of its secrets.
     pub fn warnings(&self) -> &[FieldError] {
         &self.warnings
+    }
+
+    /// Whether what runs can be looked at and stopped all the same: no warning is about the place or the way there.
+    pub fn can_be_watched(&self) -> bool {
+        const WAY: [&str; 5] = [
+            "runner_configuration.cluster",
+            "runner_configuration.auth",
+            "runner_configuration.job.cluster",
+            "runner_configuration.job.namespace",
+            "runner_configuration.job.region",
+        ];
+        let is_on_it = |warning: &FieldError| WAY.iter().any(|part| warning.path.starts_with(part));
+        !self.warnings.iter().any(is_on_it)
     }
 
     /// The same, where a warning is a fault: what cannot work might also lead elsewhere than it was meant to, so no job

@@ -1,8 +1,13 @@
 //! Runners, their secrets and their users.
 
 use crate::harness::{Api, faults, local_runner, message, settled};
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::ids::PrincipalId;
+use canyon_domain::seam::Entropy as _;
+use canyon_identity::system::System;
 use canyon_store::runners::RunnerRecord;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 fn gke() -> Value {
     json!({
@@ -282,4 +287,37 @@ async fn what_cannot_work_is_stored_with_warnings_until_it_is_changed() {
     let patch = json!({ "runner_configuration": { "type": "kubernetes", "cluster": cluster } });
     let (status, changed) = api.patch("/runners/my-cluster", patch).await;
     assert_eq!((status, paths(&changed)), (200, vec![TOKEN.to_owned()]), "{changed}");
+}
+
+#[tokio::test]
+async fn a_definition_of_before_that_is_refused_today_can_be_read_changed_and_deleted() {
+    let api = Api::start().await;
+    let mut body = kubernetes();
+    body["runner_configuration"]["cluster"]["auth"] = json!({ "oidc": { "audience": "canyon" } });
+    api.make("/runners", body.clone()).await;
+    let (org, id) = (api.ours.uuid, "my-cluster".parse().unwrap());
+    let mut stored = api.app.table.runner(org, &id).await.unwrap().unwrap();
+    stored.definition =
+        stored.definition.replace(r#""audience":"canyon""#, r#""audience":"sts.amazonaws.com""#);
+    stored.version += 1;
+    let record = AuditRecord {
+        id: System.id(stored.created_at),
+        at: stored.created_at,
+        by: PrincipalId(Uuid::nil()),
+        action: "test.change".to_owned(),
+        subject: "runners/my-cluster".to_owned(),
+        by_right: "admin".to_owned(),
+        details: Vec::new(),
+    };
+    api.app.table.save_runner(org, &stored, None, &record).await.unwrap();
+
+    let (status, shown) = api.get("/runners/my-cluster").await;
+    let path = "runner_configuration.cluster.auth.oidc.audience";
+    assert_eq!((status, shown["warnings"][0]["path"].as_str()), (200, Some(path)), "{shown}");
+    assert_eq!(api.get("/runners/my-cluster/trust").await.0, 409);
+    let cluster = body["runner_configuration"]["cluster"].clone();
+    let patch = json!({ "runner_configuration": { "type": "kubernetes", "cluster": cluster } });
+    let (status, changed) = api.patch("/runners/my-cluster", patch).await;
+    assert!(status == 200 && changed.get("warnings").is_none(), "{changed}");
+    assert_eq!(api.delete("/runners/my-cluster").await.0, 204);
 }

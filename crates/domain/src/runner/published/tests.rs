@@ -202,6 +202,22 @@ fn what_harms_others_is_refused_though_the_published_api_accepts_it() {
 }
 
 #[test]
+fn what_runs_is_watched_unless_the_place_or_the_way_there_is_in_doubt() {
+    let cases = [
+        (on_ecs(), "/runner_configuration/job/environment", json!({ "a-b": "" }), true),
+        (on_ecs(), "/runner_configuration/job/subnets/0", json!("x"), true),
+        (on_ecs(), "/runner_configuration/job/cluster", json!("my cluster"), false),
+        (on_eks(), "/runner_configuration/cluster/region", json!("x.example/"), false),
+        (on_eks(), "/runner_configuration/job/namespace", json!("../x"), false),
+        (on_eks(), "/runner_configuration/job/pod_template", json!({ "spec": { "tty": 1 } }), true),
+    ];
+    for (value, pointer, part, expected) in cases {
+        let read = RunnerDefinition::parse(with(value, pointer, part)).unwrap();
+        assert_eq!((read.can_be_watched(), read.warnings().len()), (expected, 1), "{pointer}");
+    }
+}
+
+#[test]
 fn a_profile_has_no_published_form_and_is_refused_at_once() {
     let Value::Object(job) = json!({ "namespace": "../kube-system" }) else { unreachable!() };
     let faults = ProfileSettings::parse(None, job).unwrap_err();
