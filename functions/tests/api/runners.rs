@@ -312,8 +312,9 @@ async fn a_definition_of_before_that_is_refused_today_can_be_read_changed_and_de
     api.app.table.save_runner(org, &stored, None, &record).await.unwrap();
 
     let (status, shown) = api.get("/runners/my-cluster").await;
-    let path = "runner_configuration.cluster.auth.oidc.audience";
-    assert_eq!((status, shown["warnings"][0]["path"].as_str()), (200, Some(path)), "{shown}");
+    let named = shown["warnings"][0]["path"].as_str();
+    let audience = "runner_configuration.cluster.auth.oidc.audience";
+    assert_eq!((status, named), (200, Some(audience)), "{shown}");
     assert_eq!(api.get("/runners/my-cluster/trust").await.0, 409);
     let cluster = body["runner_configuration"]["cluster"].clone();
     let patch = json!({ "runner_configuration": { "type": "kubernetes", "cluster": cluster } });
