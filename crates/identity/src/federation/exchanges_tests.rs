@@ -88,11 +88,10 @@ async fn what_was_left_alone_goes_on_and_is_not_handed_out_dead() {
     let cloud = Cloud::new();
     let clock: Arc<dyn Clock> = cloud.clock.clone();
     let token = Ok(cloud.token(3_600));
-    let slow = cloud.exchanges.get(key(1), &clock, || async {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        token
-    });
+    let (answer, answered) = tokio::sync::oneshot::channel();
+    let slow = cloud.exchanges.get(key(1), &clock, || async { answered.await.unwrap() });
     tokio::time::timeout(Duration::from_millis(1), slow).await.unwrap_err();
+    answer.send(token).unwrap_or_else(|_| panic!("the exchange goes on without its caller"));
     let landed = async {
         while cloud.exchanges.0.lock().unwrap()[&key(1)].peek().is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
