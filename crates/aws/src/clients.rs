@@ -10,6 +10,7 @@ use aws_smithy_http_client::{Builder, tls};
 use aws_smithy_types::timeout::TimeoutConfig;
 use canyon_store::StoreError;
 use canyon_store::blobs::Blobs;
+use canyon_store::s3_signer::S3Signer;
 use object_store::aws::AmazonS3Builder;
 use secrecy::ExposeSecret;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ macro_rules! config {
         let mut config = $sdk::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new(account.region.clone()))
-            .credentials_provider($clients.credentials())
+            .credentials_provider(SharedCredentialsProvider::new($clients.credentials()))
             .http_client($clients.http.clone())
             .timeout_config(timeouts());
         if let Some(endpoint) = account.endpoint($service) {
@@ -52,15 +53,15 @@ impl<'a> Clients<'a> {
         Self { account, http: Builder::new().tls_provider(provider).build_https() }
     }
 
-    fn credentials(&self) -> SharedCredentialsProvider {
+    fn credentials(&self) -> Credentials {
         let token = self.account.session_token.as_ref();
-        SharedCredentialsProvider::new(Credentials::new(
+        Credentials::new(
             &self.account.access_key_id,
             self.account.secret_access_key.expose_secret(),
             token.map(|token| token.expose_secret().to_owned()),
             None,
             "lambda",
-        ))
+        )
     }
 
     /// DynamoDB.
@@ -102,8 +103,11 @@ impl<'a> Clients<'a> {
             thing: bucket.to_owned(),
             source: source.into(),
         })?;
-        let s3 = Arc::new(s3);
-        Ok(Blobs::new(s3.clone()).with_signer(s3))
+        let host = || format!("https://s3.{}.amazonaws.com", account.region);
+        let host = account.endpoint(Service::S3).map_or_else(host, str::to_owned);
+        let url = format!("{}/{bucket}", host.trim_end_matches('/'));
+        let signer = S3Signer::new(url, account.region.clone(), self.credentials());
+        Ok(Blobs::new(Arc::new(s3)).with_signer(Arc::new(signer)))
     }
 }
 

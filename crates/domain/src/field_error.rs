@@ -39,6 +39,9 @@ pub struct FieldErrors {
     faults: Vec<FieldError>,
     #[serde(skip)]
     warnings: Vec<FieldError>,
+    /// There were more warnings than are listed.
+    #[serde(skip)]
+    has_unlisted_warnings: bool,
 }
 
 impl FieldErrors {
@@ -49,6 +52,7 @@ impl FieldErrors {
 
     /// Notes one more warning.
     pub fn warn(&mut self, path: impl Into<String>, reason: impl Into<String>) {
+        self.has_unlisted_warnings |= self.warnings.len() == MAX_LISTED;
         push(&mut self.warnings, path.into(), reason.into());
     }
 
@@ -60,6 +64,12 @@ impl FieldErrors {
         for warning in other.warnings {
             self.warn(join(path, &warning.path), warning.reason);
         }
+        self.has_unlisted_warnings |= other.has_unlisted_warnings;
+    }
+
+    /// Whether there were more warnings than [`Self::warnings`] lists.
+    pub fn has_unlisted_warnings(&self) -> bool {
+        self.has_unlisted_warnings
     }
 
     /// The warnings.

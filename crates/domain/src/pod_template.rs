@@ -42,6 +42,10 @@ pub const CANYON_SECRETS_DIRECTORY: &str = "/var/run/secrets/canyon";
 /// The runner's working folder.
 pub const WORK_DIRECTORY: &str = "/canyon";
 
+/// The most that a template may have as JSON, in bytes. A job that an agent launches carries the template twice in one item of
+/// the table, which has at most 400 KB, and every look at the runner reads it.
+pub const MAX_TEMPLATE_BYTES: usize = 64 * 1024;
+
 /// The least template: what every launch starts from.
 pub fn default_template(service_account: &str) -> Value {
     json!({
@@ -57,6 +61,12 @@ pub fn default_template(service_account: &str) -> Value {
 /// Merges a template into the least one and judges the result, for a runner that is being defined: what leads out of the
 /// pod is a fault, what only cannot work is a warning. A launch refuses both.
 pub(crate) fn check(template: &Map<String, Value>, service_account: &str) -> FieldErrors {
+    let size = Value::Object(template.clone()).to_string().len();
+    if size > MAX_TEMPLATE_BYTES {
+        let mut errors = FieldErrors::default();
+        errors.add("", format!("has {size} bytes as JSON, and at most {MAX_TEMPLATE_BYTES}; mount a ConfigMap for what is large"));
+        return errors;
+    }
     match merge(default_template(service_account), &Value::Object(template.clone())) {
         Ok(merged) => judge::look(&merged, service_account).1,
         Err(faults) => faults.leniently(),

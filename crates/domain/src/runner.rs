@@ -86,6 +86,10 @@ impl RunnerDefinition {
     /// With the warnings among what was found, if that is no more.
     fn judged(mut self, found: FieldErrors) -> Result<Self, FieldErrors> {
         self.warnings = found.warnings().to_vec();
+        if found.has_unlisted_warnings() {
+            let reason = "has more warnings than are listed".to_owned();
+            self.warnings.push(FieldError { path: String::new(), reason });
+        }
         found.into_result(self)
     }
 
@@ -95,7 +99,8 @@ impl RunnerDefinition {
         &self.warnings
     }
 
-    /// Whether what runs can be looked at and stopped all the same: no warning is about the place or the way there.
+    /// Whether Canyon can still watch and stop running jobs: no warning is about the cluster or the access to it. A warning
+    /// that is not listed may be about these.
     pub fn can_be_watched(&self) -> bool {
         const WAY: [&str; 5] = [
             "runner_configuration.cluster",
@@ -104,7 +109,9 @@ impl RunnerDefinition {
             "runner_configuration.job.namespace",
             "runner_configuration.job.region",
         ];
-        let is_on_it = |warning: &FieldError| WAY.iter().any(|part| warning.path.starts_with(part));
+        let is_on_it = |warning: &FieldError| {
+            warning.path.is_empty() || WAY.iter().any(|part| warning.path.starts_with(part))
+        };
         !self.warnings.iter().any(is_on_it)
     }
 

@@ -37,6 +37,8 @@ pub mod runner_checks;
 pub mod runner_profiles;
 pub mod runner_rules;
 pub mod runners;
+#[cfg(feature = "s3")]
+pub mod s3_signer;
 pub mod service_accounts;
 pub mod signed_url;
 pub mod table;

@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_domain::module_source::Digest;
 use futures::future::BoxFuture;
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use object_store::path::Path;
 use std::fmt::Debug;
@@ -34,25 +35,6 @@ pub trait Signer: Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<String, BoxError>>;
 }
 
-#[cfg(feature = "s3")]
-impl Signer for object_store::aws::AmazonS3 {
-    fn sign<'a>(
-        &'a self,
-        method: Method,
-        path: &'a Path,
-        headers: HeaderMap,
-        lifetime: Duration,
-    ) -> BoxFuture<'a, Result<String, BoxError>> {
-        use object_store::signer::{SignedUrlOptions, Signer as _};
-        let mut options = SignedUrlOptions::new();
-        options.signed_headers = headers;
-        Box::pin(async move {
-            let url = self.signed_url_opts(method, path, lifetime, &options).await?;
-            Ok(url.into())
-        })
-    }
-}
-
 /// Where one blob may be written. Not `Debug`: who has the address has the right.
 pub struct SignedUpload {
     /// Takes a `PUT`.
@@ -67,8 +49,10 @@ impl Blobs {
         self.signer.is_some()
     }
 
-    /// Where the blob `key` may be written by somebody else, if it has the SHA-256 `digest`;
-    /// `None` if this object store signs no addresses. So only the same bytes can be written again.
+    /// Where another program may write the blob `key`, if it has `size` bytes with the SHA-256 `digest`; `None` if this
+    /// object store signs no addresses. So only the same bytes can be written again.
+    ///
+    /// The size is signed too, but is not among the headers of the answer: every client sends `Content-Length` itself.
     ///
     /// # Errors
     ///
@@ -77,6 +61,7 @@ impl Blobs {
         &self,
         key: &BlobKey,
         digest: &Digest,
+        size: u64,
     ) -> Result<Option<SignedUpload>, StoreError> {
         const OPERATION: &str = "sign an upload of";
         let failed =
@@ -85,7 +70,7 @@ impl Blobs {
         let checksum = hex::decode(digest.as_str()).map_err(|error| failed(error.into()))?;
         let checksum = STANDARD.encode(checksum);
         let value = HeaderValue::from_str(&checksum).map_err(|error| failed(error.into()))?;
-        let headers = HeaderMap::from_iter([(CHECKSUM, value)]);
+        let headers = HeaderMap::from_iter([(CHECKSUM, value), (CONTENT_LENGTH, size.into())]);
         let url = signer.sign(Method::PUT, &key.0, headers, LIFETIME).await.map_err(failed)?;
         Ok(Some(SignedUpload { url, headers: vec![(CHECKSUM.to_string(), checksum)] }))
     }

@@ -112,8 +112,7 @@ async fn get_archive(
     }
 }
 
-/// Ask for an address to upload an archive to, past the API. Only bytes of its SHA-256 are taken
-/// there. Answered with 409 where the API takes archives of every size itself.
+/// Ask for an address to upload an archive to, past the API. It takes `size_bytes` bytes of that SHA-256 and no others. Answered with 409 where the API takes archives of every size itself.
 #[utoipa::path(post, path = "/orgs/{orgId}/archives/{digest}/actions/upload-url", tag = "Archive",
     operation_id = "createArchiveUploadUrl",
     params(
@@ -143,7 +142,7 @@ async fn upload_url(
         return Err(unsigned());
     }
     app.take_upload(&caller, size).await?;
-    let signed = app.blobs.sign_upload(&key, &digest).await?.ok_or_else(unsigned)?;
+    let signed = app.blobs.sign_upload(&key, &digest, size).await?.ok_or_else(unsigned)?;
     let headers = signed.headers.into_iter().collect();
     let answer = ArchiveUpload { url: signed.url, headers, expires_at };
     Ok(([(CACHE_CONTROL, "no-store")], Json(answer)))

@@ -3,6 +3,7 @@
 use super::{CONTAINER, CONTAINER_ALIAS};
 use crate::field_error::{FieldErrors, join, shown};
 use serde_json::{Map, Value};
+use std::collections::{HashMap, HashSet};
 
 /// By what field the entries of the list `name` are matched: the `patchMergeKey` of the Kubernetes
 /// API types (core/v1). Lists that are not here are replaced, `tolerations` and `envFrom` among
@@ -139,17 +140,25 @@ fn merge_lists(
     path: &str,
     errors: &mut FieldErrors,
 ) -> Vec<Value> {
+    // By hash: a template of thousands of entries is judged at every look at its runner.
+    let mut places = HashMap::with_capacity(base.len() + user.len());
+    for (place, old) in base.iter().enumerate() {
+        if let Some(id) = old.get(key) {
+            places.entry(id.clone()).or_insert(place);
+        }
+    }
+    let mut given = HashSet::with_capacity(user.len());
     for (n, item) in user.iter().enumerate() {
         let at = format!("{path}[{n}]");
         let Some(id) = item.get(key).filter(|id| !id.is_null()) else {
             errors.add(at, format!("must be an object with `{key}`, which entries are matched by"));
             continue;
         };
-        if user[..n].iter().any(|earlier| earlier.get(key) == Some(id)) {
+        if !given.insert(id) {
             errors.add(at, format!("has the same `{key}` as an earlier entry"));
             continue;
         }
-        let place = base.iter().position(|old| old.get(key) == Some(id));
+        let place = places.get(id).copied();
         let old = place.map(|place| base[place].take()).filter(|_| !whole);
         let merged = merge_value("", old, item, &at, errors).unwrap_or_default();
         match place {

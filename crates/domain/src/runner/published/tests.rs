@@ -217,6 +217,22 @@ fn what_runs_is_watched_unless_the_place_or_the_way_there_is_in_doubt() {
     }
 }
 
+/// Only so many warnings are listed, and the one about the cluster may be among the others.
+#[test]
+fn what_runs_is_not_watched_with_more_warnings_than_are_listed() {
+    let containers: Vec<Value> = (0..60).map(|n| json!({ "name": format!("extra-{n}") })).collect();
+    let template = json!({ "spec": { "containers": containers } });
+    let value = with(on_eks(), "/runner_configuration/job/pod_template", template);
+    let value = with(value, "/runner_configuration/cluster/region", json!("x.example/"));
+    let read = RunnerDefinition::parse(value).unwrap();
+    assert!(!read.can_be_watched());
+    let last = read.warnings().last().unwrap();
+    assert_eq!(
+        (last.path.as_str(), last.reason.as_str()),
+        ("", "has more warnings than are listed")
+    );
+}
+
 #[test]
 fn a_profile_has_no_published_form_and_is_refused_at_once() {
     let Value::Object(job) = json!({ "namespace": "../kube-system" }) else { unreachable!() };
