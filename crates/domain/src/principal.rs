@@ -3,6 +3,7 @@
 use crate::ids::{OrgId, OrgUuid, PrincipalId, ProjectId, RunnerId};
 use crate::scoped_role::{ScopedRole, Target};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use uuid::Uuid;
 
 /// What a principal may do in its organization. From the viewer on, later includes earlier.
@@ -54,6 +55,70 @@ pub struct Principal {
     /// Whether it may make further organizations.
     #[serde(default)]
     pub operator: bool,
+    /// Which of the callers that share this principal has signed in.
+    #[serde(default, skip_serializing_if = "SignIn::is_default")]
+    pub sign_in: SignIn,
+}
+
+/// How a principal has signed in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignIn {
+    /// Tells the callers of one service account apart. An API token has a principal of its own, and none of this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<SubjectDigest>,
+}
+
+impl SignIn {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A digest of what an issuer's token says about its holder. A renewed token of the same holder has the same digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubjectDigest(pub String);
+
+/// Names a caller: its principal, and where several callers share that, its subject too. Idempotency keys belong to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CallerId {
+    /// The principal.
+    pub principal: PrincipalId,
+    /// See [`SignIn::subject`].
+    pub subject: Option<SubjectDigest>,
+}
+
+impl From<PrincipalId> for CallerId {
+    fn from(principal: PrincipalId) -> Self {
+        Self { principal, subject: None }
+    }
+}
+
+/// `<uuid>` or `<uuid>@<digest>`. No uuid contains an `@`, so no two callers have one name.
+impl fmt::Display for CallerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.subject {
+            Some(SubjectDigest(subject)) => write!(f, "{}@{subject}", self.principal),
+            None => write!(f, "{}", self.principal),
+        }
+    }
+}
+
+impl From<CallerId> for String {
+    fn from(caller: CallerId) -> Self {
+        caller.to_string()
+    }
+}
+
+impl TryFrom<String> for CallerId {
+    type Error = uuid::Error;
+    fn try_from(text: String) -> Result<Self, uuid::Error> {
+        let (principal, subject) = match text.split_once('@') {
+            Some((principal, subject)) => (principal, Some(SubjectDigest(subject.to_owned()))),
+            None => (text.as_str(), None),
+        };
+        Ok(Self { principal: PrincipalId(principal.parse()?), subject })
+    }
 }
 
 impl Principal {
@@ -61,8 +126,13 @@ impl Principal {
     pub fn operator() -> Self {
         let (id, org) = (PrincipalId(Uuid::nil()), OrgUuid(Uuid::nil()));
         let org_id = OrgId::of_none();
-        let (role, scoped_roles) = (Role::Viewer, Vec::new());
-        Self { id, org, org_id, role, scoped_roles, runner: None, operator: true }
+        let (role, scoped_roles, sign_in) = (Role::Viewer, Vec::new(), SignIn::default());
+        Self { id, org, org_id, role, scoped_roles, runner: None, operator: true, sign_in }
+    }
+
+    /// Which caller it is.
+    pub fn caller(&self) -> CallerId {
+        CallerId { principal: self.id, subject: self.sign_in.subject.clone() }
     }
 
     /// Whether it belongs to the organization that a path names.
@@ -103,5 +173,25 @@ impl Principal {
         let scoped = self.scoped_roles.iter().map(ScopedRole::to_string);
         let whole = Some(self.role.as_str().to_owned()).filter(|_| self.role != Role::None);
         whole.into_iter().chain(scoped).collect::<Vec<_>>().join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_reads_back_and_one_without_a_subject_is_written_as_its_principal_alone() {
+        let principal = PrincipalId(Uuid::from_u128(7));
+        let plain = CallerId::from(principal);
+        let subject = Some(SubjectDigest("x@y".to_owned()));
+        for caller in [plain.clone(), CallerId { principal, subject }] {
+            let written = serde_json::to_string(&caller).unwrap();
+            assert_eq!(serde_json::from_str::<CallerId>(&written).unwrap(), caller);
+        }
+        // As items of the table have it that name the principal alone.
+        let stored = serde_json::to_string(&principal).unwrap();
+        assert_eq!(serde_json::from_str::<CallerId>(&stored).unwrap(), plain);
+        assert_eq!(plain.to_string(), principal.to_string());
     }
 }

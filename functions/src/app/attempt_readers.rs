@@ -5,7 +5,7 @@ use crate::http::error::ApiError;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::ids::PrincipalId;
 use canyon_domain::lifecycle::TOKEN_LIFE;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_identity::bearer::{self, AttemptRef};
 use secrecy::ExposeSecret;
 use std::sync::Arc;
@@ -45,6 +45,7 @@ impl App {
             scoped_roles,
             runner: None,
             operator: false,
+            sign_in: SignIn::default(),
         })))
     }
 }

@@ -2,7 +2,7 @@
 
 use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::seam::{Clock, Entropy};
 use canyon_functions::app::agent_desk::AgentDesk;
 use canyon_functions::app::authentication::Recent;
@@ -271,6 +271,7 @@ async fn organization(table: &Table, clock: &TestClock, id: &str) -> Org {
             scoped_roles: Vec::new(),
             runner: None,
             operator,
+            sign_in: SignIn::default(),
         };
         let record = TokenRecord {
             hash: bearer::hash(&secret),
