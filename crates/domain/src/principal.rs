@@ -2,8 +2,10 @@
 
 use crate::ids::{OrgId, OrgUuid, PrincipalId, ProjectId, RunnerId};
 use crate::scoped_role::{ScopedRole, Target};
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// What a principal may do in its organization. From the viewer on, later includes earlier.
@@ -56,7 +58,7 @@ pub struct Principal {
     #[serde(default)]
     pub operator: bool,
     /// Which of the callers that share this principal has signed in.
-    #[serde(default, skip_serializing_if = "SignIn::is_default")]
+    #[serde(default, skip_serializing_if = "SignIn::has_nothing_to_store")]
     pub sign_in: SignIn,
 }
 
@@ -66,11 +68,24 @@ pub struct SignIn {
     /// Tells the callers of one service account apart. An API token has a principal of its own, and none of this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<SubjectDigest>,
+    /// When what the caller showed expires, as far as that is known when it is shown. It is not stored.
+    #[serde(skip)]
+    pub until: Option<Timestamp>,
 }
 
+/// How long before a token expires a request that waits is answered: time for a last look.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
 impl SignIn {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
+    fn has_nothing_to_store(&self) -> bool {
+        self.subject.is_none()
+    }
+
+    /// How long a request may wait that would wait for `wanted`: its answer comes while the token is good.
+    pub fn bounded(&self, wanted: Duration, now: Timestamp) -> Duration {
+        let Some(until) = self.until else { return wanted };
+        let left = until.duration_since(now).max(SignedDuration::ZERO).unsigned_abs();
+        wanted.min(left.saturating_sub(LAST_LOOK))
     }
 }
 
@@ -193,5 +208,22 @@ mod tests {
         let stored = serde_json::to_string(&principal).unwrap();
         assert_eq!(serde_json::from_str::<CallerId>(&stored).unwrap(), plain);
         assert_eq!(plain.to_string(), principal.to_string());
+    }
+
+    #[test]
+    fn a_request_waits_no_longer_than_its_token_is_good_and_is_answered_before_that_ends() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let wanted = Duration::from_secs(25);
+        for (until, expected) in [
+            (None, 25),
+            (Some(200), 25),
+            (Some(126), 25),
+            (Some(110), 9),
+            (Some(101), 0),
+            (Some(90), 0),
+        ] {
+            let sign_in = SignIn { until: until.map(at), ..SignIn::default() };
+            assert_eq!(sign_in.bounded(wanted, at(100)).as_secs(), expected, "{until:?}");
+        }
     }
 }

@@ -26,8 +26,8 @@ impl App {
         let Some(claim) = &attempt.claim else { return Ok(None) };
         let expected = self.master_keys.get().await?.read_token(of, attempt.fence);
         let is_it = bearer::is_same(&bearer::hash(expected.expose_secret()), shown);
-        let is_silent = self.now() >= claim.heartbeat_at.max(self.up_since) + TOKEN_LIFE;
-        if !is_it || is_silent {
+        let until = claim.heartbeat_at.max(self.up_since) + TOKEN_LIFE;
+        if !is_it || self.now() >= until {
             return Ok(None);
         }
         // No further than who asked for the deployment.
@@ -45,7 +45,7 @@ impl App {
             scoped_roles,
             runner: None,
             operator: false,
-            sign_in: SignIn::default(),
+            sign_in: SignIn { until: Some(until), ..SignIn::default() },
         })))
     }
 }

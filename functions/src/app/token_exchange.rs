@@ -154,7 +154,7 @@ impl App {
         let until = now + LIFE;
         let secret = bearer::api_token(self.entropy.as_ref());
         let (role, scoped_roles) = account.roles_by(policy);
-        let sign_in = SignIn { subject: Some(subject) };
+        let sign_in = SignIn { subject: Some(subject), ..SignIn::default() };
         let principal = Principal { role, scoped_roles, sign_in, ..principal };
         let record = AuditRecord {
             by_right: format!("trust_policies[{policy}] of version {}", account.version),

@@ -138,6 +138,18 @@ impl Api {
         tokio::spawn(async move { axum::serve(listener, router).await });
     }
 
+    /// Lets the clock run as the machine's does, until the test ends.
+    pub(crate) fn run_clock(&self) {
+        const TICK: Duration = Duration::from_millis(50);
+        let clock = self.clock.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(TICK).await;
+                clock.advance(TICK);
+            }
+        });
+    }
+
     /// Sends a request as it is; `body` with the type JSON.
     pub(crate) async fn send(
         &self,
