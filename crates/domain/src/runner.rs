@@ -8,6 +8,7 @@
 pub mod agent_target;
 pub mod agents;
 pub mod aks;
+pub mod certificate;
 pub mod configuration;
 pub mod ecs;
 pub mod eks;
