@@ -22,6 +22,7 @@ pub(crate) mod patterns;
 pub mod profile;
 pub(crate) mod published;
 mod secrets;
+pub mod size;
 pub mod timeouts;
 pub mod word;
 
@@ -152,6 +153,7 @@ impl RunnerDefinition {
         if let Some(refusal) = definition.storage_type().refusal_for(definition.runner_type()) {
             errors.add(format!("{STORAGE}.type"), format!("does not fit: {refusal}"));
         }
+        size::check(&definition.to_value(), errors);
         Some(definition)
     }
 

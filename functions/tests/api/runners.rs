@@ -29,7 +29,7 @@ fn gke() -> Value {
     })
 }
 
-fn kubernetes() -> Value {
+pub(crate) fn kubernetes() -> Value {
     json!({
         "id": "my-cluster",
         "runner_configuration": {
