@@ -311,6 +311,7 @@ impl App {
             reads_in,
             status: Status::Queued,
             message: String::new(),
+            awaited_limit: None,
             due_at: Some(due_at),
             attempts: Vec::new(),
             cancel: None,

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Another project with an environment, beside `main` of `shop`.
-async fn two_projects() -> Api {
+pub(crate) async fn two_projects() -> Api {
     let api = furnished().await;
     api.make("/projects", json!({ "id": "bank" })).await;
     api.make("/projects/bank/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
     api
 }
 
-async fn token(api: &Api, body: Value) -> String {
+pub(crate) async fn token(api: &Api, body: Value) -> String {
     api.make("/tokens", body).await["secret"].as_str().unwrap().to_owned()
 }
 
