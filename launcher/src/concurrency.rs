@@ -36,6 +36,8 @@ pub(crate) enum Places {
     None {
         /// Why: they are not all to be had, or nobody would come for the job that holds them.
         reason: String,
+        /// The limit whose places are all held, if that is why.
+        limit: Option<LimitScope>,
         /// When to look again.
         pause: Duration,
     },
@@ -62,13 +64,14 @@ impl Launcher {
             } else if let Some(taking) = self.abandoned(org, limit, &held, hint).await? {
                 places.push(taking);
             } else {
-                return Ok(Places::None { reason: limit.why_waiting(&held), pause: PLACE_CHECK });
+                let (reason, limit) = (limit.why_waiting(), Some(limit.scope.clone()));
+                return Ok(Places::None { reason, limit, pause: PLACE_CHECK });
             }
         }
         if !places.is_empty()
             && let Some(reason) = site.absence().await
         {
-            return Ok(Places::None { reason, pause: HELD_CHECK });
+            return Ok(Places::None { reason, limit: None, pause: HELD_CHECK });
         }
         Ok(Places::Free(places))
     }

@@ -43,7 +43,7 @@ impl Launcher {
             return self.save(due, deployment).await;
         };
         if let Some(reason) = &site.closed_for_now {
-            deadline::held_back(&mut deployment, reason.clone(), now + HELD_CHECK);
+            deadline::held_back(&mut deployment, reason.clone(), None, now + HELD_CHECK);
             return self.save(due, deployment).await;
         }
         if let Some((storage, former)) = &site.state
@@ -55,8 +55,8 @@ impl Launcher {
         }
         let places = match self.places(due.org, &deployment, site).await? {
             Places::Free(places) => places,
-            Places::None { reason, pause } => {
-                deadline::held_back(&mut deployment, reason, now + pause);
+            Places::None { reason, limit, pause } => {
+                deadline::held_back(&mut deployment, reason, limit, now + pause);
                 return self.save(due, deployment).await;
             }
         };

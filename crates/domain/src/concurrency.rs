@@ -16,7 +16,7 @@ use std::str::FromStr;
 /// The highest limit.
 pub const MAX_LIMIT: u32 = 1_000;
 /// How many holders a reason names.
-const NAMED: usize = 3;
+pub const NAMED: usize = 3;
 /// How many holders one look asks after, when all places are held.
 const ASKED: usize = 25;
 
@@ -172,21 +172,29 @@ impl ConcurrencyLimit {
         around.filter(move |place| place.number < max_jobs).take(ASKED)
     }
 
-    /// Why a deployment waits for one of its places.
-    pub fn why_waiting(&self, held: &[HeldPlace]) -> String {
-        let named: Vec<_> =
-            held.iter().take(NAMED).map(|place| place.holder.deployment.to_string()).collect();
-        let more = match held.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+    /// Why a deployment waits for one of its places. It does not name the holders: who reads this may not read each of them.
+    pub fn why_waiting(&self) -> String {
         let places = match self.max_jobs {
             1 => "the one place".to_owned(),
             max => format!("one of the {max} places"),
         };
-        let scope = self.scope.in_words();
-        format!("waiting for {places} of {scope} (held by {}{more})", named.join(", "))
+        format!("waiting for {places} of {}", self.scope.in_words())
     }
+}
+
+/// Who holds the places of a limit, as words behind [`ConcurrencyLimit::why_waiting`]: the deployments of `named`, which the
+/// reader may read, and how many others.
+pub fn held_by(named: &[DeploymentId], others: usize) -> String {
+    let mut names: Vec<_> = named.iter().take(NAMED).map(ToString::to_string).collect();
+    let others = others + named.len().saturating_sub(NAMED);
+    match (names.is_empty(), others) {
+        (true, 0) => return String::new(),
+        (true, 1) => names.push("another deployment".to_owned()),
+        (true, others) => names.push(format!("{others} deployments")),
+        (false, 0) => {}
+        (false, others) => return format!(" (held by {} and {others} more)", names.join(", ")),
+    }
+    format!(" (held by {})", names.join(", "))
 }
 
 #[cfg(test)]
@@ -216,12 +224,21 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_hears_whom_it_waits_for() {
-        let all: Vec<_> = (0..5).map(held).collect();
-        let said = limit(5).why_waiting(&all);
-        assert!(said.starts_with("waiting for one of the 5 places of project `shop` (held by "));
-        assert!(said.ends_with(" and 2 more)"), "{said}");
-        assert!(limit(1).why_waiting(&all[..1]).contains("the one place of project `shop`"));
+    fn a_reason_to_wait_names_the_limit_and_those_holders_that_its_reader_may_read() {
+        assert_eq!(limit(5).why_waiting(), "waiting for one of the 5 places of project `shop`");
+        assert_eq!(limit(1).why_waiting(), "waiting for the one place of project `shop`");
+        let all: Vec<_> = (0..5).map(|n| held(n).holder.deployment).collect();
+        let [a, b, c, ..] = all[..] else { unreachable!() };
+        for (named, others, expected) in [
+            (&all[..0], 0, String::new()),
+            (&all[..0], 1, " (held by another deployment)".to_owned()),
+            (&all[..0], 4, " (held by 4 deployments)".to_owned()),
+            (&all[..1], 0, format!(" (held by {a})")),
+            (&all[..2], 2, format!(" (held by {a}, {b} and 2 more)")),
+            (&all[..], 1, format!(" (held by {a}, {b}, {c} and 3 more)")),
+        ] {
+            assert_eq!(held_by(named, others), expected);
+        }
     }
 
     proptest! {

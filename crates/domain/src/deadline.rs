@@ -5,6 +5,7 @@
 //! of life, for the run, and for a stop. The last one ends even a stop that cannot be proved.
 
 use crate::attempt::{Attempt, Claim, Outcome, Stop, StopReason};
+use crate::concurrency::LimitScope;
 use crate::deployment::Deployment;
 use crate::failure::{Failure, FailureClass, Phase, shortened};
 use crate::lifecycle::{self, LEASE, START_AGAIN, end, outcome_of_stop};
@@ -205,9 +206,16 @@ pub fn postponed(deployment: &mut Deployment, reason: String, until: Timestamp) 
     deployment.due_at = Some(until);
 }
 
-/// No attempt is launched yet, for this reason, which may pass; it is tried again.
-pub fn held_back(deployment: &mut Deployment, reason: String, until: Timestamp) {
+/// No attempt is launched yet, for this reason, which may pass; it is tried again. `limit` is the one whose places are all
+/// held, if that is the reason.
+pub fn held_back(
+    deployment: &mut Deployment,
+    reason: String,
+    limit: Option<LimitScope>,
+    until: Timestamp,
+) {
     deployment.message = shortened(reason);
+    deployment.awaited_limit = limit;
     deployment.due_at = Some(until);
 }
 

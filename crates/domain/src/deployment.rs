@@ -3,6 +3,7 @@
 //! How it moves from state to state is in [`crate::lifecycle`].
 
 use crate::attempt::{ApplyNote, Attempt};
+use crate::concurrency::LimitScope;
 use crate::environment_state::StateReport;
 use crate::failure::Phase;
 use crate::ids::{
@@ -211,6 +212,9 @@ pub struct Deployment {
     /// The status in words, where it says more than its name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// With `message`: the limit whose places are all held, so that no attempt is launched yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaited_limit: Option<LimitScope>,
     /// When somebody must look at it again, or `None` at the end. The sweeper's index holds this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,

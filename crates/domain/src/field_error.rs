@@ -95,6 +95,13 @@ impl FieldErrors {
         self
     }
 
+    /// The same without the faults that stand at exactly one of `paths`.
+    #[must_use]
+    pub(crate) fn without_faults_at(mut self, paths: &[String]) -> Self {
+        self.faults.retain(|fault| !paths.contains(&fault.path));
+        self
+    }
+
     /// Whether no fault was found.
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty()

@@ -124,7 +124,7 @@ pub fn launch(
     // What an earlier attempt reported is not what this one does.
     (deployment.counts, deployment.state, deployment.refused_deletions) = (None, None, None);
     deployment.kept = Kept::default();
-    deployment.due_at = Some(now + START_AGAIN);
+    (deployment.due_at, deployment.awaited_limit) = (Some(now + START_AGAIN), None);
     Ok(())
 }
 
@@ -364,7 +364,7 @@ fn finish(deployment: &mut Deployment, outcome: Outcome, now: Timestamp) {
         Outcome::Failed(failure) => (Status::Failed, failure.message),
     };
     deployment.completed_at = Some(now);
-    deployment.due_at = None;
+    (deployment.due_at, deployment.awaited_limit) = (None, None);
 }
 
 /// Somebody asks to cancel. Nothing runs: it ends now. A job runs: it is stopped, and the

@@ -51,6 +51,7 @@ fn queued() -> Deployment {
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
+        awaited_limit: None,
         due_at: Some(at(0)),
         attempts: Vec::new(),
         cancel: None,

@@ -59,7 +59,7 @@ pub fn default_template(service_account: &str) -> Value {
 }
 
 /// Merges a template into the least one and judges the result, for a runner that is being defined: what leads out of the
-/// pod is a fault, what only cannot work is a warning. A launch refuses both.
+/// pod is a fault, what only cannot work is a warning, and hides no fault. A launch refuses both.
 pub(crate) fn check(template: &Map<String, Value>, service_account: &str) -> FieldErrors {
     let size = Value::Object(template.clone()).to_string().len();
     if size > MAX_TEMPLATE_BYTES {
@@ -67,10 +67,10 @@ pub(crate) fn check(template: &Map<String, Value>, service_account: &str) -> Fie
         errors.add("", format!("has {size} bytes as JSON, and at most {MAX_TEMPLATE_BYTES}; mount a ConfigMap for what is large"));
         return errors;
     }
-    match merge(default_template(service_account), &Value::Object(template.clone())) {
-        Ok(merged) => judge::look(&merged, service_account).1,
-        Err(faults) => faults.leniently(),
-    }
+    let (merged, unmerged) = merge::lay_over(default_template(service_account), template);
+    let mut found = unmerged.leniently();
+    found.add_under("", judge::look(&merged, service_account).1);
+    found
 }
 
 #[cfg(test)]

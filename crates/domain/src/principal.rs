@@ -2,7 +2,10 @@
 
 use crate::ids::{OrgId, OrgUuid, PrincipalId, ProjectId, RunnerId};
 use crate::scoped_role::{ScopedRole, Target};
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// What a principal may do in its organization. From the viewer on, later includes earlier.
@@ -54,6 +57,83 @@ pub struct Principal {
     /// Whether it may make further organizations.
     #[serde(default)]
     pub operator: bool,
+    /// Which of the callers that share this principal has signed in.
+    #[serde(default, skip_serializing_if = "SignIn::has_nothing_to_store")]
+    pub sign_in: SignIn,
+}
+
+/// How a principal has signed in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignIn {
+    /// Tells the callers of one service account apart. An API token has a principal of its own, and none of this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<SubjectDigest>,
+    /// When what the caller showed expires, as far as that is known when it is shown. It is not stored.
+    #[serde(skip)]
+    pub until: Option<Timestamp>,
+}
+
+/// How long before a token expires a request that waits is answered: time for a last look.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
+impl SignIn {
+    fn has_nothing_to_store(&self) -> bool {
+        self.subject.is_none()
+    }
+
+    /// How long a request may wait that would wait for `wanted`: its answer comes while the token is good.
+    pub fn bounded(&self, wanted: Duration, now: Timestamp) -> Duration {
+        let Some(until) = self.until else { return wanted };
+        let left = until.duration_since(now).max(SignedDuration::ZERO).unsigned_abs();
+        wanted.min(left.saturating_sub(LAST_LOOK))
+    }
+}
+
+/// A digest of what an issuer's token says about its holder. A renewed token of the same holder has the same digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubjectDigest(pub String);
+
+/// Names a caller: its principal, and where several callers share that, its subject too. Idempotency keys belong to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CallerId {
+    /// The principal.
+    pub principal: PrincipalId,
+    /// See [`SignIn::subject`].
+    pub subject: Option<SubjectDigest>,
+}
+
+impl From<PrincipalId> for CallerId {
+    fn from(principal: PrincipalId) -> Self {
+        Self { principal, subject: None }
+    }
+}
+
+/// `<uuid>` or `<uuid>@<digest>`. No uuid contains an `@`, so no two callers have one name.
+impl fmt::Display for CallerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.subject {
+            Some(SubjectDigest(subject)) => write!(f, "{}@{subject}", self.principal),
+            None => write!(f, "{}", self.principal),
+        }
+    }
+}
+
+impl From<CallerId> for String {
+    fn from(caller: CallerId) -> Self {
+        caller.to_string()
+    }
+}
+
+impl TryFrom<String> for CallerId {
+    type Error = uuid::Error;
+    fn try_from(text: String) -> Result<Self, uuid::Error> {
+        let (principal, subject) = match text.split_once('@') {
+            Some((principal, subject)) => (principal, Some(SubjectDigest(subject.to_owned()))),
+            None => (text.as_str(), None),
+        };
+        Ok(Self { principal: PrincipalId(principal.parse()?), subject })
+    }
 }
 
 impl Principal {
@@ -61,8 +141,13 @@ impl Principal {
     pub fn operator() -> Self {
         let (id, org) = (PrincipalId(Uuid::nil()), OrgUuid(Uuid::nil()));
         let org_id = OrgId::of_none();
-        let (role, scoped_roles) = (Role::Viewer, Vec::new());
-        Self { id, org, org_id, role, scoped_roles, runner: None, operator: true }
+        let (role, scoped_roles, sign_in) = (Role::Viewer, Vec::new(), SignIn::default());
+        Self { id, org, org_id, role, scoped_roles, runner: None, operator: true, sign_in }
+    }
+
+    /// Which caller it is.
+    pub fn caller(&self) -> CallerId {
+        CallerId { principal: self.id, subject: self.sign_in.subject.clone() }
     }
 
     /// Whether it belongs to the organization that a path names.
@@ -103,5 +188,42 @@ impl Principal {
         let scoped = self.scoped_roles.iter().map(ScopedRole::to_string);
         let whole = Some(self.role.as_str().to_owned()).filter(|_| self.role != Role::None);
         whole.into_iter().chain(scoped).collect::<Vec<_>>().join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_reads_back_and_one_without_a_subject_is_written_as_its_principal_alone() {
+        let principal = PrincipalId(Uuid::from_u128(7));
+        let plain = CallerId::from(principal);
+        let subject = Some(SubjectDigest("x@y".to_owned()));
+        for caller in [plain.clone(), CallerId { principal, subject }] {
+            let written = serde_json::to_string(&caller).unwrap();
+            assert_eq!(serde_json::from_str::<CallerId>(&written).unwrap(), caller);
+        }
+        // As items of the table have it that name the principal alone.
+        let stored = serde_json::to_string(&principal).unwrap();
+        assert_eq!(serde_json::from_str::<CallerId>(&stored).unwrap(), plain);
+        assert_eq!(plain.to_string(), principal.to_string());
+    }
+
+    #[test]
+    fn a_request_waits_no_longer_than_its_token_is_good_and_is_answered_before_that_ends() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let wanted = Duration::from_secs(25);
+        for (until, expected) in [
+            (None, 25),
+            (Some(200), 25),
+            (Some(126), 25),
+            (Some(110), 9),
+            (Some(101), 0),
+            (Some(90), 0),
+        ] {
+            let sign_in = SignIn { until: until.map(at), ..SignIn::default() };
+            assert_eq!(sign_in.bounded(wanted, at(100)).as_secs(), expected, "{until:?}");
+        }
     }
 }

@@ -8,6 +8,7 @@
 pub mod agent_target;
 pub mod agents;
 pub mod aks;
+pub mod certificate;
 pub mod configuration;
 pub mod ecs;
 pub mod eks;
@@ -21,6 +22,7 @@ pub(crate) mod patterns;
 pub mod profile;
 pub(crate) mod published;
 mod secrets;
+pub mod size;
 pub mod timeouts;
 pub mod word;
 
@@ -158,6 +160,7 @@ impl RunnerDefinition {
         if let Some(refusal) = definition.storage_type().refusal_for(definition.runner_type()) {
             errors.add(format!("{STORAGE}.type"), format!("does not fit: {refusal}"));
         }
+        size::check(&definition.to_value(), errors);
         Some(definition)
     }
 

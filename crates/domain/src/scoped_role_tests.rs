@@ -1,6 +1,6 @@
 use super::*;
 use crate::ids::{OrgId, OrgUuid, PrincipalId};
-use crate::principal::Principal;
+use crate::principal::{Principal, SignIn};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -21,6 +21,7 @@ fn principal(role: Role, scoped_roles: Vec<ScopedRole>) -> Principal {
         scoped_roles,
         runner: None,
         operator: false,
+        sign_in: SignIn::default(),
     }
 }
 

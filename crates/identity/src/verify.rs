@@ -18,11 +18,16 @@ pub use issuer_keys::IssuerKeys;
 pub use key_set::{KeySet, UnfitKeys};
 pub use private_issuers::{PrivateIssuers, PrivateIssuersError};
 
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use canyon_domain::principal::SubjectDigest;
 use canyon_domain::seam::Clock;
 use canyon_domain::trust_policy::{IssuerUrl, Mismatch, TrustPolicy};
 use compact::Compact;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +39,15 @@ const SKEW: Duration = Duration::from_mins(1);
 pub struct Verifier {
     keys: Arc<IssuerKeys>,
     clock: Arc<dyn Clock>,
+}
+
+/// What a good token opens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// The position of the first policy that it matches.
+    pub policy: usize,
+    /// Tells its holder apart from other holders of tokens that the same policies admit.
+    pub subject: SubjectDigest,
 }
 
 /// Why a token is not good.
@@ -74,12 +88,16 @@ impl Verifier {
         Self { keys, clock }
     }
 
-    /// The position, in `policies`, of the first that `token` matches.
+    /// The first of `policies` that `token` matches, and who holds the token.
     ///
     /// # Errors
     ///
     /// [`Refusal`] when it matches none.
-    pub async fn verify(&self, token: &str, policies: &[TrustPolicy]) -> Result<usize, Refusal> {
+    pub async fn verify(
+        &self,
+        token: &str,
+        policies: &[TrustPolicy],
+    ) -> Result<Admission, Refusal> {
         let token = Compact::read(token).map_err(Refusal::unproved)?;
         let issuer = token.claims.get("iss").and_then(Value::as_str);
         let of_issuer = |policy: &TrustPolicy| Some(policy.issuer.as_str()) == issuer;
@@ -104,7 +122,10 @@ impl Verifier {
         let mut mismatches = Vec::new();
         for (index, policy) in proved {
             match policy.admits(&token.claims) {
-                Ok(()) => return Ok(index),
+                Ok(()) => {
+                    let subject = subject(policy, &token.claims);
+                    return Ok(Admission { policy: index, subject });
+                }
                 Err(mismatch) => mismatches.push((index, mismatch)),
             }
         }
@@ -126,6 +147,15 @@ impl Verifier {
     ) -> Result<Arc<KeySet>, String> {
         self.keys.having(issuer, |keys| keys.knows(token)).await
     }
+}
+
+/// The digest of the issuer, the audience, `sub`, and the claims that `policy` binds: two pipelines may share `sub` and differ
+/// in another claim. A renewed token has the same values, and a change of the issuer's keys or of another policy changes none.
+fn subject(policy: &TrustPolicy, claims: &Map<String, Value>) -> SubjectDigest {
+    let names = policy.bound_claims.keys().map(String::as_str).chain(["iss", "sub"]);
+    let told: BTreeMap<_, _> = names.filter_map(|name| claims.get_key_value(name)).collect();
+    let text = json!({ "audience": policy.audience, "claims": told }).to_string();
+    SubjectDigest(URL_SAFE_NO_PAD.encode(digest(&SHA256, text.as_bytes())))
 }
 
 /// Whether a token with these claims is good at `now` (RFC 7519, section 4.1). A time that is no number

@@ -5,7 +5,7 @@ use crate::environment_file::EnvironmentFile;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{OrgId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_functions::App;
 use canyon_identity::bearer::{self, Presented};
 use canyon_store::organizations::TokenRecord;
@@ -40,6 +40,7 @@ pub(crate) async fn organization(app: &App, url: &str, path: &Path) -> Result<()
         scoped_roles: Vec::new(),
         runner: None,
         operator: true,
+        sign_in: SignIn::default(),
     };
     let record = TokenRecord {
         hash: bearer::hash(token.expose_secret()),

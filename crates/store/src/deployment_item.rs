@@ -3,8 +3,8 @@
 use crate::StoreError;
 use crate::conditional::Item;
 use crate::items::{from_item, key_item, text, to_item};
-use crate::keys;
 use crate::table::{GSI1, GSI2, GSI3, PK, WAKE};
+use crate::{item_size, keys};
 use aws_sdk_dynamodb::types::AttributeValue;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
@@ -94,5 +94,6 @@ pub(crate) fn bundle_item(
         .map_err(|source| StoreError::corrupt("store bundle", &key.pk, source))?;
     let mut item = key_item(&key);
     item.insert(BUNDLE.into(), text(json));
+    item_size::check("store bundle", &key, &item)?;
     Ok(item)
 }

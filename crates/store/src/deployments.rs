@@ -14,9 +14,10 @@ use crate::{StoreError, Table, audit, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
-use canyon_domain::ids::{DeploymentId, OrgUuid, PrincipalId};
+use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::Bundle;
+use canyon_domain::principal::CallerId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdempotencyRecord {
     /// Whose key it is.
-    pub by: PrincipalId,
+    pub by: CallerId,
     /// The key.
     pub key: String,
     /// SHA-256 of the request's body, in hexadecimal: another body under the same key is refused.
@@ -140,7 +141,7 @@ impl Table {
         record: &IdempotencyRecord,
         now: Timestamp,
     ) -> Result<TransactWriteItem, StoreError> {
-        let key = keys::idempotency(org, record.by, &record.key);
+        let key = keys::idempotency(org, &record.by, &record.key);
         let mut item = to_item("remember idempotency key", &key, record)?;
         item.insert(TTL.into(), number(record.expires_at.as_second()));
         item.insert("expires".into(), number(record.expires_at.as_millisecond()));
@@ -159,7 +160,7 @@ impl Table {
     pub async fn idempotency(
         &self,
         org: OrgUuid,
-        by: PrincipalId,
+        by: &CallerId,
         key: &str,
     ) -> Result<Option<IdempotencyRecord>, StoreError> {
         self.read("read idempotency key", &keys::idempotency(org, by, key)).await

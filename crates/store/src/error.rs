@@ -2,6 +2,7 @@
 //!
 //! A condition that was not met is no error: it is one of the answers (see [`crate::conditional`]).
 
+use crate::item_size::MAX_ITEM;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::RequestId as _;
 use std::path::PathBuf;
@@ -61,6 +62,21 @@ pub enum StoreError {
         #[source]
         source: BoxError,
     },
+    /// The item has more bytes than [`MAX_ITEM`]. Nothing was written.
+    #[error(
+        "could not {operation} `{thing}`: it would have {bytes} bytes, most of them in `{part}`, and at most {MAX_ITEM} \
+         are stored"
+    )]
+    TooLarge {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        thing: String,
+        /// The attribute with the most bytes.
+        part: String,
+        /// The bytes of the item.
+        bytes: usize,
+    },
     /// The database file cannot be opened.
     #[error("could not open the database `{}`; check that it is a Canyon database and that you may write there", path.display())]
     Open {
@@ -93,6 +109,7 @@ impl StoreError {
             Self::Throttled { .. } | Self::Unavailable { .. } => true,
             Self::Corrupt { .. }
             | Self::Backend { .. }
+            | Self::TooLarge { .. }
             | Self::Open { .. }
             | Self::InUse { .. }
             | Self::WrongShape { .. } => false,

@@ -215,8 +215,8 @@ impl Table {
         expires_at: Timestamp,
     ) -> Result<Created, StoreError> {
         // Keys of callers are theirs; this one is Canyon's own.
-        let nobody = PrincipalId(Uuid::nil());
-        let key = keys::idempotency(org, nobody, &format!("rejected:{event}"));
+        let canyon = PrincipalId(Uuid::nil()).into();
+        let key = keys::idempotency(org, &canyon, &format!("rejected:{event}"));
         let mut guard = key_item(&key);
         guard.insert("record".to_owned(), text(record.id.to_string()));
         guard.insert(TTL.to_owned(), number(expires_at.as_second()));

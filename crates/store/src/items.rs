@@ -3,7 +3,7 @@
 use crate::conditional::Item;
 use crate::keys::Key;
 use crate::table::{PK, SK};
-use crate::{StoreError, Table};
+use crate::{StoreError, Table, item_size};
 use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::HashMap;
@@ -56,6 +56,10 @@ pub(crate) fn key_item(key: &Key) -> Item {
 }
 
 /// `value` as an item at `key`.
+///
+/// # Errors
+///
+/// [`StoreError::TooLarge`] for more than an item holds.
 pub(crate) fn to_item(
     operation: &'static str,
     key: &Key,
@@ -64,6 +68,7 @@ pub(crate) fn to_item(
     let mut item: Item = serde_dynamo::to_item(value)
         .map_err(|source| StoreError::corrupt(operation, &key.pk, source))?;
     item.extend(key_item(key));
+    item_size::check(operation, key, &item)?;
     Ok(item)
 }
 

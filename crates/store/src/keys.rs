@@ -10,9 +10,10 @@ use canyon_domain::attempt::SecretHash;
 use canyon_domain::concurrency::{LimitScope, Place};
 use canyon_domain::event_source;
 use canyon_domain::ids::{
-    AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, EventSourceId, OrgId, OrgUuid, PrincipalId,
-    ProjectId, RuleId, RunnerId, RunnerProfileId, RunnerUuid, ServiceAccountId,
+    AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, EventSourceId, OrgId, OrgUuid, ProjectId,
+    RuleId, RunnerId, RunnerProfileId, RunnerUuid, ServiceAccountId,
 };
+use canyon_domain::principal::CallerId;
 use canyon_domain::runner_rules::Scope;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -338,7 +339,7 @@ pub fn due_at(at: Timestamp) -> String {
 }
 
 /// What an `Idempotency-Key` of one caller has led to.
-pub fn idempotency(of: OrgUuid, by: PrincipalId, key: &str) -> Key {
+pub fn idempotency(of: OrgUuid, by: &CallerId, key: &str) -> Key {
     use sha2::Digest as _;
     let digest = sha2::Sha256::digest(format!("{by}#{key}"));
     Key::new(format!("{}#idem#{}", org(of), URL_SAFE_NO_PAD.encode(digest)), "I")

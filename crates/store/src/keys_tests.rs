@@ -49,7 +49,7 @@ fn two_organizations_share_no_key() {
             deployment(of, id).pk,
             deployments(of),
             deployments_of_environment(of, EnvUuid(Uuid::nil())),
-            idempotency(of, PrincipalId(Uuid::nil()), "k").pk,
+            idempotency(of, &PrincipalId(Uuid::nil()).into(), "k").pk,
             audit_month(of, Timestamp::UNIX_EPOCH),
         ]
     };

@@ -25,6 +25,7 @@ pub mod environments;
 pub mod error;
 pub mod event_sources;
 pub mod inventory;
+pub mod item_size;
 mod items;
 pub mod keys;
 pub mod meter;

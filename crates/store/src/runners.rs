@@ -1,6 +1,6 @@
 //! Runners: where jobs run, and how.
 
-use crate::items::{Condition, key_item, number, text};
+use crate::items::{Condition, key_item, number, text, to_item};
 use crate::named::{Named as _, named};
 use crate::outcome::{Created, Deleted, Saved};
 use crate::page::{Page, PageRequest, Partition};
@@ -124,6 +124,9 @@ impl Table {
         record: &AuditRecord,
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "update runner";
+        let key = keys::runner(org, &runner.id);
+        // Only parts of it are written; what it is afterwards must fit.
+        to_item(OPERATION, &key, runner)?;
         let switch = if disabled.is_some() { ", disabled = :disabled" } else { "" };
         let secrets = match &runner.sealed_secrets {
             Some(_) => ", sealed_secrets = :s",
@@ -133,7 +136,7 @@ impl Table {
             .map_err(|source| StoreError::corrupt(OPERATION, runner.id.to_string(), source))?;
         let update = aws_sdk_dynamodb::types::Update::builder()
             .table_name(self.name())
-            .set_key(Some(key_item(&keys::runner(org, &runner.id))))
+            .set_key(Some(key_item(&key)))
             // `definition` is a reserved word.
             .update_expression(format!(
                 "SET #d = :d, runner_type = :type, updated_at = :at, version = :new, \

@@ -68,7 +68,9 @@ impl App {
         // A request that waits occupies a function; one that has nothing to do comes again instead.
         let pause = if idle { self.agents.pause } else { Duration::ZERO };
         let wait = if pause.is_zero() { poll.wait_seconds.min(MAX_WAIT) } else { 0 };
-        let end = Instant::now() + Duration::from_secs(wait.into());
+        let wait = Duration::from_secs(wait.into());
+        let wait = caller.principal().map_or(wait, |by| by.sign_in.bounded(wait, self.now()));
+        let end = Instant::now() + wait;
         loop {
             let (mut work, news) = self.look_for_work(caller.org, &agent).await?;
             let now = Instant::now();

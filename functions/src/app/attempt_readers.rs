@@ -5,7 +5,7 @@ use crate::http::error::ApiError;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::ids::PrincipalId;
 use canyon_domain::lifecycle::TOKEN_LIFE;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_identity::bearer::{self, AttemptRef};
 use secrecy::ExposeSecret;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ impl App {
         let Some(claim) = &attempt.claim else { return Ok(None) };
         let expected = self.master_keys.get().await?.read_token(of, attempt.fence);
         let is_it = bearer::is_same(&bearer::hash(expected.expose_secret()), shown);
-        let is_silent = self.now() >= claim.heartbeat_at.max(self.up_since) + TOKEN_LIFE;
-        if !is_it || is_silent {
+        let until = claim.heartbeat_at.max(self.up_since) + TOKEN_LIFE;
+        if !is_it || self.now() >= until {
             return Ok(None);
         }
         // No further than who asked for the deployment.
@@ -45,6 +45,7 @@ impl App {
             scoped_roles,
             runner: None,
             operator: false,
+            sign_in: SignIn { until: Some(until), ..SignIn::default() },
         })))
     }
 }

@@ -8,10 +8,10 @@ use canyon_domain::backend::state_location;
 use canyon_domain::deadline::QUEUE_CHECK;
 use canyon_domain::deployment::{Deployment, Kept, Mode, Priority, Status};
 use canyon_domain::environment_state::StateFacts;
-use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, PrincipalId, ProjectId};
+use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{CallerId, Principal, Role};
 use canyon_domain::scoped_role::{ScopedRole, both};
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
 use jiff::SignedDuration;
@@ -53,8 +53,8 @@ pub struct Order {
 /// An `Idempotency-Key`, and the SHA-256 of the body that came with it.
 #[derive(Clone, Debug)]
 pub struct Idempotency {
-    /// Whose key it is: that of another leads elsewhere.
-    pub of: PrincipalId,
+    /// Whose key it is: the same key of another caller leads elsewhere.
+    pub of: CallerId,
     /// The key.
     pub key: String,
     /// The body's digest, in hexadecimal.
@@ -66,7 +66,7 @@ pub struct Idempotency {
 impl Idempotency {
     fn record(&self, deployment: &Deployment) -> IdempotencyRecord {
         IdempotencyRecord {
-            by: self.of,
+            by: self.of.clone(),
             key: self.key.clone(),
             body: self.body.clone(),
             deployment: deployment.id,
@@ -196,7 +196,7 @@ impl App {
     }
 
     /// What the key has led to, if it has been used and still counts, and `reader`, if there is one, may still read it:
-    /// callers of one principal may have come by different trust policies.
+    /// an administrator may have narrowed what the caller reads since.
     pub(super) async fn repeated(
         &self,
         org: OrgUuid,
@@ -204,7 +204,7 @@ impl App {
         idempotency: Option<&Idempotency>,
     ) -> Result<Option<Deployment>, ApiError> {
         let Some(idempotency) = idempotency else { return Ok(None) };
-        let Some(known) = self.table.idempotency(org, idempotency.of, &idempotency.key).await?
+        let Some(known) = self.table.idempotency(org, &idempotency.of, &idempotency.key).await?
         else {
             return Ok(None);
         };
@@ -311,6 +311,7 @@ impl App {
             reads_in,
             status: Status::Queued,
             message: String::new(),
+            awaited_limit: None,
             due_at: Some(due_at),
             attempts: Vec::new(),
             cancel: None,

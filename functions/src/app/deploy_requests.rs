@@ -15,7 +15,7 @@ use canyon_domain::event_source::{self, EventSource};
 use canyon_domain::events::{Rejected, RejectedField, SCHEMA_VERSION};
 use canyon_domain::ids::PrincipalId;
 use canyon_domain::inventory::Organization;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::scoped_role::ScopedRole;
 use canyon_store::StoreError;
 use jiff::SignedDuration;
@@ -87,6 +87,7 @@ impl Sender {
             scoped_roles,
             runner: None,
             operator: false,
+            sign_in: SignIn::default(),
         };
         Self { source: source.clone(), principal }
     }
@@ -138,7 +139,7 @@ impl App {
     ) -> Result<Deployment, Refusal> {
         let key = Idempotency {
             // Not the sender's: who that is may change between two deliveries.
-            of: PrincipalId(Uuid::nil()),
+            of: PrincipalId(Uuid::nil()).into(),
             key: format!("event:{}", request.event_id),
             body: asked.digest.clone(),
             life: REMEMBERED,

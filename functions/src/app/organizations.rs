@@ -5,7 +5,7 @@ use crate::http::error::ApiError;
 use canyon_api::organization::OrganizationUpdateBody;
 use canyon_domain::ids::{OrgId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::{AgentRequests, Organization};
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::seam::Entropy;
 use canyon_identity::bearer;
 use canyon_store::organizations::TokenRecord;
@@ -90,6 +90,7 @@ impl App {
             scoped_roles: Vec::new(),
             runner: None,
             operator: false,
+            sign_in: SignIn::default(),
         };
         let token = TokenRecord {
             hash: bearer::hash(secret.expose_secret()),

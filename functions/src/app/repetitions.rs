@@ -22,7 +22,7 @@ impl App {
         by: &Principal,
         word: &str,
     ) -> Result<(), ApiError> {
-        let name = format!("asks#{}#{}#{word}", by.org, by.id);
+        let name = format!("asks#{}#{}#{word}", by.org, by.caller());
         match self.table.allow(&name, ONCE, self.now()).await? {
             Allowed::Yes { .. } => Ok(()),
             Allowed::After(_) => {

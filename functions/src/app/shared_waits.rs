@@ -34,7 +34,8 @@ struct Grant {
 }
 
 impl App {
-    /// Calls `wait` with the time that it may take: `wanted`, or none if its caller has waited too much of late.
+    /// Calls `wait` with the time that it may take: `wanted`, less if the caller's token expires before, or none if the caller
+    /// has waited too much of late.
     ///
     /// # Errors
     ///
@@ -45,6 +46,7 @@ impl App {
         wanted: Duration,
         wait: impl AsyncFnOnce(Duration) -> Result<T, E>,
     ) -> Result<T, E> {
+        let wanted = by.sign_in.bounded(wanted, self.now());
         let seconds = u32::try_from(wanted.as_secs()).unwrap_or(LONGEST).min(LONGEST);
         if !self.changes.shares_waits() || seconds == 0 {
             return wait(wanted).await;

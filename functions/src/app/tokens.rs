@@ -3,7 +3,7 @@
 use super::App;
 use crate::http::error::ApiError;
 use canyon_domain::ids::{PrincipalId, RunnerId};
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::scoped_role::ScopedRole;
 use canyon_identity::bearer;
 use canyon_store::organizations::TokenRecord;
@@ -55,6 +55,7 @@ impl App {
                 scoped_roles: order.scoped_roles,
                 runner: order.runner,
                 operator: false,
+                sign_in: SignIn::default(),
             },
             description: order.description,
             created_at: now,

@@ -17,8 +17,8 @@ use canyon_api::deployment::{
 };
 use canyon_api::error::ErrorBody;
 use canyon_api::page::{Page, PageQuery};
-use canyon_domain::ids::{DeploymentId, EnvId, PrincipalId, ProjectId};
-use canyon_domain::principal::Role;
+use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
+use canyon_domain::principal::{CallerId, Role};
 use canyon_store::deployment_lists::DeploymentFilter;
 use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
@@ -43,7 +43,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     params(
         ("orgId" = String, Path, description = "The organization."),
         ("Idempotency-Key" = Option<String>, Header, max_length = 255,
-         description = "The same key with the same body finds the same deployment for 24 hours."),
+         description = "The same key with the same body finds the same deployment for 24 hours. Keys belong to the \
+caller: the same key of another token, or of another holder of one service account, is another key."),
     ),
     request_body = DeploymentCreateBody,
     responses(
@@ -63,7 +64,7 @@ async fn create(
     headers: HeaderMap,
     body: Body<DeploymentCreateBody>,
 ) -> Result<Response, ApiError> {
-    let idempotency = idempotency(caller.id, &headers, &body)?;
+    let idempotency = idempotency(caller.caller(), &headers, &body)?;
     let dry_run = body.value.is_dry_run;
     let order = order::parse(body.value)?;
     if dry_run {
@@ -78,7 +79,7 @@ async fn create(
 }
 
 fn idempotency(
-    of: PrincipalId,
+    of: CallerId,
     headers: &HeaderMap,
     body: &Body<DeploymentCreateBody>,
 ) -> Result<Option<Idempotency>, ApiError> {

@@ -166,6 +166,10 @@ impl From<StoreError> for ApiError {
             tracing::warn!(error = %Causes(&error), "the store is not available");
             return Self::unavailable(error.to_string());
         }
+        // The caller has sent it, in one request or in several.
+        if let StoreError::TooLarge { part, .. } = &error {
+            return Self::field(part, format!("is too large: {error}"));
+        }
         tracing::error!(error = %Causes(&error), "the store failed");
         Self::internal()
     }

@@ -119,7 +119,8 @@ async fn an_attempt_that_fails_gives_its_place_back_before_the_next_one_takes_it
     world.clock.by(600);
     world.tend(one).await;
     let waits = world.read(one).await;
-    assert!(waits.message.contains(&format!("(held by {})", other.id)), "{waits:?}");
+    assert_eq!(waits.message, "waiting for the one place of runner `somewhere`");
+    assert_eq!(waits.awaited_limit, Some(scope));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Judging a merged template: the pod.
 
-use super::{CONTAINER, RESERVED_PREFIX, containers, known_fields, metadata, security, volumes};
+use super::known_fields::{self, Read};
+use super::{CONTAINER, RESERVED_PREFIX, containers, metadata, security, volumes};
 use crate::{field_error::FieldErrors, runner::patterns::is_dns_label};
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use serde_json::Value;
@@ -50,15 +51,15 @@ pub fn judge(merged: &Value, service_account: &str) -> Result<PodTemplateSpec, F
     found.strictly().into_result(template)
 }
 
-/// The template, as far as it can be read, and what is to be said of it. What cannot be read is no danger: it does not
-/// start.
+/// The template, as far as it can be read, and what is to be said of it. A value that cannot be read is no danger itself, for
+/// it does not start, and all others are judged beside it.
 pub(super) fn look(merged: &Value, service_account: &str) -> (PodTemplateSpec, FieldErrors) {
-    let (template, unknown) = match known_fields::read(merged) {
+    let Read { template, doubts, unread } = match known_fields::read(merged) {
         Ok(read) => read,
-        Err(faults) => return (PodTemplateSpec::default(), faults.leniently()),
+        Err(faults) => return (PodTemplateSpec::default(), faults),
     };
     let PodTemplateSpec { metadata, spec } = &template;
-    let mut verdict = Verdict { errors: unknown.leniently() };
+    let mut verdict = Verdict { errors: doubts };
     if let Some(metadata) = metadata {
         metadata::judge(metadata, &mut verdict);
     }
@@ -66,7 +67,8 @@ pub(super) fn look(merged: &Value, service_account: &str) -> (PodTemplateSpec, F
         Some(spec) => judge_spec(spec, service_account, &mut verdict),
         None => verdict.errors.warn("spec", "is required"),
     }
-    (template, verdict.errors)
+    // The judge took these for missing; each has its warning.
+    (template, verdict.errors.without_faults_at(&unread))
 }
 
 #[expect(

@@ -36,17 +36,25 @@ fn merge_key(name: &str) -> Option<&'static str> {
 /// # Errors
 /// A template that is no object, directives (`$patch` and the like), and list entries without their key or with one given twice.
 pub fn merge(default: Value, user: &Value) -> Result<Value, FieldErrors> {
-    let mut errors = FieldErrors::default();
     let Value::Object(user) = user else {
+        let mut errors = FieldErrors::default();
         errors.add("", "must be an object");
         return Err(errors);
     };
+    let (merged, errors) = lay_over(default, user);
+    errors.into_result(merged)
+}
+
+/// The same, with the faults beside the result, for the judge alone: a list entry that cannot be matched is one more entry
+/// in it, so that what stands in the entry is judged too.
+pub(super) fn lay_over(default: Value, user: &Map<String, Value>) -> (Value, FieldErrors) {
+    let mut errors = FieldErrors::default();
     let default = match default {
         Value::Object(default) => default,
         _ => Map::new(),
     };
-    let merged = Value::Object(merge_maps(default, &with_alias_resolved(user), "", &mut errors));
-    errors.into_result(merged)
+    let merged = merge_maps(default, &with_alias_resolved(user), "", &mut errors);
+    (Value::Object(merged), errors)
 }
 
 /// `main` is taken for `canyon-runner`; with both there, `main` stays and is refused as a container
@@ -133,6 +141,15 @@ struct ListKey {
     whole: bool,
 }
 
+/// A key that is good for any entry.
+fn stand_in(key: &str) -> Value {
+    match key {
+        "containerPort" => 1.into(),
+        "mountPath" => "/unnamed".into(),
+        _ => "unnamed".into(),
+    }
+}
+
 fn merge_lists(
     mut base: Vec<Value>,
     user: &[Value],
@@ -151,11 +168,17 @@ fn merge_lists(
     for (n, item) in user.iter().enumerate() {
         let at = format!("{path}[{n}]");
         let Some(id) = item.get(key).filter(|id| !id.is_null()) else {
-            errors.add(at, format!("must be an object with `{key}`, which entries are matched by"));
+            let reason = format!("must be an object with `{key}`, which entries are matched by");
+            errors.add(&at, reason);
+            if let Some(Value::Object(mut entry)) = merge_value("", None, item, &at, errors) {
+                entry.insert(key.to_owned(), stand_in(key));
+                base.push(Value::Object(entry));
+            }
             continue;
         };
         if !given.insert(id) {
-            errors.add(at, format!("has the same `{key}` as an earlier entry"));
+            errors.add(&at, format!("has the same `{key}` as an earlier entry"));
+            base.extend(merge_value("", None, item, &at, errors));
             continue;
         }
         let place = places.get(id).copied();

@@ -73,16 +73,22 @@ pub(super) fn judge_container(context: &SecurityContext, path: &str, verdict: &m
 /// A profile of the node's own could allow anything.
 const PROFILE: &str = "use RuntimeDefault";
 
+fn judge_profile(path: String, kind: &str, file: Option<&String>, verdict: &mut Verdict) {
+    if kind.is_empty() && file.is_none() {
+        // No cluster takes it.
+        return verdict.expect(path, false, PROFILE);
+    }
+    verdict.require(path, kind == "RuntimeDefault" && file.is_none(), PROFILE);
+}
+
 fn judge_app_armor(profile: Option<&AppArmorProfile>, path: String, verdict: &mut Verdict) {
     if let Some(AppArmorProfile { localhost_profile, type_ }) = profile {
-        let default = type_ == "RuntimeDefault" && localhost_profile.is_none();
-        verdict.require(path, default, PROFILE);
+        judge_profile(path, type_, localhost_profile.as_ref(), verdict);
     }
 }
 
 fn judge_seccomp(profile: Option<&SeccompProfile>, path: String, verdict: &mut Verdict) {
     if let Some(SeccompProfile { localhost_profile, type_ }) = profile {
-        let default = type_ == "RuntimeDefault" && localhost_profile.is_none();
-        verdict.require(path, default, PROFILE);
+        judge_profile(path, type_, localhost_profile.as_ref(), verdict);
     }
 }

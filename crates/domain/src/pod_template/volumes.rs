@@ -80,7 +80,8 @@ pub(super) fn judge(volume: &Volume, path: &str, verdict: &mut Verdict) {
         secret.is_some(),
     ];
     let sources = allowed.into_iter().filter(|given| *given).count();
-    verdict.require(path.to_owned(), sources == 1 || any_refused, "it must have one source");
+    verdict.expect(path.to_owned(), sources > 0 || any_refused, "it must have one source");
+    verdict.require(path.to_owned(), sources < 2, "it must have one source");
     let free = "use lower case letters, digits and hyphens, not starting with `canyon-`";
     verdict.require(format!("{path}.name"), is_free_name(name), free);
     if let Some(ProjectedVolumeSource { default_mode: _, sources }) = projected {

@@ -6,7 +6,7 @@
 //! warning, and no job starts with it.
 
 use super::fields::Shape;
-use super::published;
+use super::{certificate, published};
 use crate::ids::AgentId;
 
 macro_rules! shapes {
@@ -27,7 +27,7 @@ shapes! {
     NAME: 255, "a name: not empty, without spaces around it or control characters", is_name;
     VALUE: 1024, "text without NUL", |text| !text.contains('\0'), or published::value;
     BASE64: 65_536, "base64, on one line", is_base64, or published::anything;
-    CERTIFICATE: 65_536, "a PEM certificate in base64, on one line", is_certificate, or published::certificate;
+    CERTIFICATE: 65_536, "a PEM certificate in base64, on one line", certificate::fits, or published::certificate;
     TOKEN: 16_384, "a token: letters, digits and punctuation, without spaces", is_token, or published::anything;
     HTTPS_URL: 2048, "an https:// URL without user name, query or fragment", is_https_url, or published::server;
     PROXY_URL: 2048, "an http://, https:// or socks5:// URL without user name or password", is_proxy_url, or published::proxy;
@@ -127,10 +127,6 @@ fn is_base64(text: &str) -> bool {
         && text.len() - body.len() <= 2
         && text.len().is_multiple_of(4)
         && only(body, "+/")
-}
-
-fn is_certificate(text: &str) -> bool {
-    published::certificate(text) && published::pem(text).contains("-----BEGIN CERTIFICATE-----")
 }
 
 fn is_token(text: &str) -> bool {

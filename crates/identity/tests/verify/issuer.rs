@@ -139,5 +139,5 @@ pub(crate) async fn judge(
     token: &str,
     policy: &TrustPolicy,
 ) -> Result<usize, Refusal> {
-    verifier.verify(token, std::slice::from_ref(policy)).await
+    verifier.verify(token, std::slice::from_ref(policy)).await.map(|admission| admission.policy)
 }

@@ -10,3 +10,4 @@ mod corpus;
 mod differential;
 mod fetching;
 mod issuer;
+mod subjects;

@@ -4,7 +4,7 @@
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::seam::{Clock, Entropy as _};
 use canyon_functions::App;
 use canyon_functions::app::agent_desk::AgentDesk;
@@ -221,6 +221,7 @@ async fn organization(app: &App) -> String {
         scoped_roles: Vec::new(),
         runner: None,
         operator: false,
+        sign_in: SignIn::default(),
     };
     let token = TokenRecord {
         hash: bearer::hash(&secret),

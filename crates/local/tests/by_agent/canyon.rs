@@ -12,7 +12,7 @@ use canyon_domain::inventory::{
 };
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::lifecycle;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::runner::RunnerDefinition;
 use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_domain::turn::Turns;
@@ -144,6 +144,7 @@ impl Canyon {
             scoped_roles: Vec::new(),
             runner: (role == Role::Agent).then(|| RUNNER.parse().unwrap()),
             operator: false,
+            sign_in: SignIn::default(),
         };
         let stored = TokenRecord {
             hash: bearer::hash(secret.expose_secret()),
@@ -282,6 +283,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
+        awaited_limit: None,
         due_at: Some(now),
         attempts: Vec::new(),
         cancel: None,

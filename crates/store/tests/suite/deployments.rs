@@ -26,7 +26,7 @@ on_each_table!(
 
 fn key(deployment: DeploymentId, second: i64) -> IdempotencyRecord {
     IdempotencyRecord {
-        by: somebody(),
+        by: somebody().into(),
         key: "order-66".to_owned(),
         body: hash("body").0,
         deployment,
@@ -44,7 +44,7 @@ async fn an_accepted_deployment_is_there_with_its_bundle_its_turn_its_key_and_it
     assert_eq!(world.stored(deployment.id).await, deployment);
     let World { table, org } = &world;
     assert_eq!(table.bundle(*org, deployment.id).await.unwrap(), Some(bundle()));
-    assert_eq!(table.idempotency(*org, somebody(), "order-66").await.unwrap(), Some(key));
+    assert_eq!(table.idempotency(*org, &somebody().into(), "order-66").await.unwrap(), Some(key));
     let dev = world.env("dev").await;
     assert_eq!((dev.turns.waiting, dev.version), (vec![deployment.id], 2));
     assert_eq!(world.records().await, 5);
@@ -109,7 +109,7 @@ async fn of_16_acceptances_under_one_key_one_makes_a_deployment(table: Table) {
     .await;
     let made: Vec<_> = accepted.iter().filter(|(made, _)| *made == Accepted::Yes).collect();
     assert_eq!(made.len(), 1, "{accepted:?}");
-    let known = world.table.idempotency(world.org, somebody(), "order-66").await.unwrap();
+    let known = world.table.idempotency(world.org, &somebody().into(), "order-66").await.unwrap();
     assert_eq!(known.unwrap().deployment, made[0].1);
     assert_eq!(world.env("dev").await.turns.waiting, [made[0].1]);
 }
@@ -127,11 +127,12 @@ async fn an_expired_key_is_free_again(table: Table) {
         let deployment = queued(&dev, second);
         let key = key(deployment.id, second);
         assert_eq!(world.try_accept(&deployment, Some(&key)).await, expected, "{second}");
-        let known = world.table.idempotency(world.org, somebody(), "order-66").await.unwrap();
+        let known =
+            world.table.idempotency(world.org, &somebody().into(), "order-66").await.unwrap();
         assert_eq!(known.unwrap().deployment == deployment.id, expected == Accepted::Yes);
     }
     let other = IdempotencyRecord {
-        by: canyon_domain::ids::PrincipalId(Uuid::nil()),
+        by: canyon_domain::ids::PrincipalId(Uuid::nil()).into(),
         ..key(DeploymentId(Uuid::nil()), 0)
     };
     let accepted = world.try_accept(&queued(&dev, 1), Some(&other)).await;

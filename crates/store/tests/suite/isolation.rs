@@ -40,7 +40,7 @@ fn twin() -> Twin {
     let dev = environment("shop", "dev");
     let deployment = queued(&dev, 1);
     let key = IdempotencyRecord {
-        by: somebody(),
+        by: somebody().into(),
         key: "same".to_owned(),
         body: hash("body").0,
         deployment: deployment.id,
@@ -128,7 +128,7 @@ async fn what_one_organization_has_another_does_not_find(table: Table) {
         table.environment(outsider, &shop, &dev).await.unwrap().is_some(),
         table.deployment(outsider, twin.deployment.id).await.unwrap().is_some(),
         table.bundle(outsider, twin.deployment.id).await.unwrap().is_some(),
-        table.idempotency(outsider, somebody(), "same").await.unwrap().is_some(),
+        table.idempotency(outsider, &somebody().into(), "same").await.unwrap().is_some(),
     ];
     assert_eq!(found, [false; 9]);
     let (by_env, filter) = (DeploymentFilter::Environment(twin.dev.uuid), RuleFilter::default());

@@ -32,6 +32,7 @@ mod event_sources;
 mod faults;
 mod inventory;
 mod isolation;
+mod item_sizes;
 mod items;
 mod metering;
 mod organizations;

@@ -3,7 +3,7 @@
 use crate::world::{at, count, everything, hash, id, race, record, somebody};
 use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::{AgentRequests, Organization};
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::scoped_role::ScopedRole;
 use canyon_store::Table;
 use canyon_store::organizations::TokenRecord;
@@ -37,6 +37,7 @@ pub(crate) fn token(org: OrgUuid, number: u128, secret: &str) -> TokenRecord {
         }],
         runner: None,
         operator: false,
+        sign_in: SignIn::default(),
     };
     TokenRecord {
         hash: hash(secret),
