@@ -189,7 +189,7 @@ impl Tail {
                 Line::Mark(mark) => {
                     let length = piece.len() as u64;
                     let start = at.or_else(|| mark.checked_sub(length));
-                    // Of another length, it has lost a line or has one of somebody else.
+                    // Of another length, it has lost a line or has one of user else.
                     if let Some(start) = start.filter(|start| start + length == mark) {
                         tail.log.push((start, std::mem::take(&mut piece)));
                     }

@@ -28,7 +28,7 @@ const IDENTITIES: [&str; 5] =
     ["sub", "repository_id", "project_id", "pipeline_id", "terraform_workspace_id"];
 /// Claims with a meaning of their own, which Canyon judges itself.
 const JUDGED: [&str; 6] = ["iss", "aud", "exp", "nbf", "iat", "jti"];
-/// Audiences of tokens that are made to be shown to somebody else.
+/// Audiences of tokens that are made to be shown to user else.
 const OF_OTHERS: [&str; 3] =
     ["sts.amazonaws.com", "api://AzureADTokenExchange", "kubernetes.default.svc"];
 
@@ -74,7 +74,7 @@ pub enum Mismatch {
     /// It was signed by another issuer.
     #[error("it is for another issuer")]
     Issuer,
-    /// It was made for somebody else.
+    /// It was made for user else.
     #[error("its `aud` is not the audience of the policy")]
     Audience,
     /// This claim is missing, or no text, or none of the bound values.
@@ -169,7 +169,7 @@ fn check_audience(faults: &mut FieldErrors, order: &PolicyOrder) {
     } else if audience == order.issuer || OF_OTHERS.iter().any(|other| audience.contains(other)) {
         faults.add(
             "audience",
-            "is that of tokens for somebody else, who could sign in with them here; have the \
+            "is that of tokens for user else, who could sign in with them here; have the \
              issuer make tokens for an audience that only Canyon has",
         );
     }

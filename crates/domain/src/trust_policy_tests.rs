@@ -218,7 +218,7 @@ fn a_claim_is_a_text_and_nothing_that_looks_like_it() {
     assert_eq!(judged, Err(Mismatch::Issuer));
 }
 
-/// What somebody who cannot have `sub` itself might get instead.
+/// What user who cannot have `sub` itself might get instead.
 fn near_misses(sub: &str) -> Vec<String> {
     let mut near = vec![
         String::new(),
