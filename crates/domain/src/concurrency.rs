@@ -118,7 +118,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Whether it holds its place rightly: the attempt is open.
+    /// Whether it may hold its slot: the attempt is open.
     pub fn is_open(&self, deployment: Option<&Deployment>) -> bool {
         let open = deployment.and_then(Deployment::open_attempt);
         open.is_some_and(|open| open.number == self.attempt)

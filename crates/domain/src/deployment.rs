@@ -213,7 +213,7 @@ pub struct Deployment {
     /// A message about the status, if it adds something to it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When user must look at it again, or `None` at the end. The sweeper's index holds this.
+    /// When the launcher must check it again; `None` at the end. The sparse due index contains this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
     /// Its launches, oldest first; only the last can be open.

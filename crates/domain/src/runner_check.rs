@@ -6,7 +6,7 @@
 use crate::failure::shortened;
 use crate::ids::{RunnerCheckId, RunnerId};
 use crate::runner::kubernetes::KubernetesAuthKind;
-use crate::runner::word::word_enum;
+use crate::runner::string_enum::string_enum;
 use crate::runner::{RunnerConfiguration, RunnerDefinition};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Deadline of a check, from the request to its end: a user waits for it.
 pub const DEADLINE: SignedDuration = SignedDuration::from_mins(2);
 
-word_enum! {
+string_enum! {
     /// The steps of a check. The names are part of the API.
     CheckStep {
         /// The stored definition can be read, and its secrets decrypted.
@@ -41,7 +41,7 @@ word_enum! {
     }
 }
 
-word_enum! {
+string_enum! {
     /// The result of a step. The names are part of the API.
     StepResult {
         /// The step succeeded.
@@ -89,7 +89,7 @@ pub fn steps_of(definition: &RunnerDefinition) -> Vec<CheckStep> {
     std::iter::once(S::Definition).chain(rest.iter().copied()).collect()
 }
 
-word_enum! {
+string_enum! {
     /// The status of a check. The names are part of the API.
     CheckStatus {
         /// No launcher has started it yet.

@@ -1,14 +1,14 @@
-//! Reading a merged template into the Kubernetes types without losing a field on the way.
+//! Reads a merged template into the Kubernetes types without losing a field.
 
 use crate::field_error::{FieldErrors, join, shown};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
-/// `template` as the Kubernetes type, and the fields that got lost: the type drops what it does not
-/// know, so the result is written out again and compared.
+/// `template` as the Kubernetes type, and the fields that it lost: the type drops unknown fields, so the
+/// result is serialized again and compared.
 ///
 /// # Errors
-/// The first field that has the wrong type; nothing after it can be read.
+/// The first field with a wrong type; nothing after it can be read.
 pub(super) fn read(template: &Value) -> Result<(PodTemplateSpec, FieldErrors), FieldErrors> {
     let mut template = template.clone();
     quantities_as_text(&mut template);
@@ -29,13 +29,13 @@ pub(super) fn read(template: &Value) -> Result<(PodTemplateSpec, FieldErrors), F
     }
 }
 
-/// What serde says, without the value that it found: `invalid type: string "x", expected a boolean`
-/// becomes `must be a boolean`.
-fn reason(said: &str) -> String {
-    match said.rsplit_once(", expected ") {
+/// The message of serde without the value: `invalid type: string "x", expected a boolean` becomes `must be a
+/// boolean`.
+fn reason(message: &str) -> String {
+    match message.rsplit_once(", expected ") {
         Some((_, expected)) => format!("must be {expected}"),
-        None if said.starts_with("missing field") => format!("has a {said}"),
-        None => "is not what Kubernetes takes here".to_owned(),
+        None if message.starts_with("missing field") => format!("has a {message}"),
+        None => "is not what Kubernetes accepts here".to_owned(),
     }
 }
 
@@ -59,7 +59,7 @@ fn note_lost(given: &Value, kept: &Value, path: &str, errors: &mut FieldErrors) 
     }
 }
 
-/// Kubernetes takes `cpu: 2` for `cpu: "2"`; the type takes only text.
+/// Kubernetes accepts `cpu: 2` for `cpu: "2"`; the type accepts only text.
 fn quantities_as_text(value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! Templates that want more than they may have, one by one and at random.
+//! Templates that request more than they may have, one by one and at random.
 
 use super::*;
 use proptest::prelude::*;
@@ -86,12 +86,12 @@ fn hostile() -> Vec<Value> {
         all.push(with_spec(json!({ "volumes": [volume] })));
     }
     all.extend(hostile_names());
-    all.extend(mounts_of_canyons());
+    all.extend(reserved_mounts());
     all
 }
 
-/// Mounts of volumes that Canyon adds after it has judged, by each kind of container.
-fn mounts_of_canyons() -> Vec<Value> {
+/// Mounts of volumes that Canyon adds after the validation, in each kind of container.
+fn reserved_mounts() -> Vec<Value> {
     let volumes = ["canyon-api-token", "canyon-work", "canyon-tmp"];
     let mounts =
         volumes.map(|name| json!({ "volumeMounts": [{ "name": name, "mountPath": "/a" }] }));
@@ -100,14 +100,14 @@ fn mounts_of_canyons() -> Vec<Value> {
         init["name"] = json!("init");
         with_spec(json!({ "initContainers": [init] }))
     }));
-    // As good as a prefix `CANYON_`, with keys such as `ON_CODE_ON_STDIN`.
+    // Equivalent to a prefix `CANYON_`, with keys such as `ON_CODE_ON_STDIN`.
     all.push(with_container(
         json!({ "envFrom": [{ "prefix": "CANY", "configMapRef": { "name": "c" } }] }),
     ));
     all
 }
 
-/// Names and keys that are Canyon's own, or read like them.
+/// Names and keys that are reserved for Canyon, or resemble them.
 fn hostile_names() -> Vec<Value> {
     let mut all = vec![];
     all.push(with_spec(json!({ "volumes": [{ "name": "canyon-api-token", "emptyDir": {} }] })));
@@ -137,14 +137,14 @@ fn hostile_names() -> Vec<Value> {
 }
 
 #[test]
-fn every_hostile_field_is_refused_for_itself_alone() {
+fn every_hostile_field_is_refused_with_one_fault() {
     for template in hostile() {
-        let refused = judged(&template).map_err(|faults| faults.iter().count());
+        let refused = validated(&template).map_err(|faults| faults.iter().count());
         assert_eq!(refused, Err(1), "{template}");
     }
 }
 
-/// A template drawn from harmless and hostile pieces, merged in any number and order.
+/// A template of harmless and hostile pieces, merged in any number and order.
 fn any_template() -> impl Strategy<Value = Value> {
     let harmless = vec![
         with_container(json!({ "image": "a", "env": [{ "name": "A", "value": "1" }] })),
@@ -165,12 +165,12 @@ fn any_template() -> impl Strategy<Value = Value> {
         1 => proptest::sample::select(hostile()),
     ];
     proptest::collection::vec(piece, 0..5).prop_map(|pieces| {
-        // Later pieces are laid over earlier ones; those that cannot be merged are left out.
+        // Later pieces are merged into earlier ones; those that cannot be merged are left out.
         pieces.into_iter().fold(json!({}), |all, piece| merge(all.clone(), &piece).unwrap_or(all))
     })
 }
 
-/// What must hold of a pod that is sent to a cluster, read from its JSON.
+/// The violated requirements of a pod that is sent to a cluster, read from its JSON.
 fn escapes(pod: &Value) -> Vec<&'static str> {
     let spec = &pod["spec"];
     let all = |list: &str| spec[list].as_array().cloned().unwrap_or_default();
@@ -234,18 +234,18 @@ proptest! {
     }
 
     #[test]
-    fn forcing_alone_already_undoes_what_it_is_responsible_for(user in any_template()) {
+    fn forcing_alone_overrides_the_fields_that_it_sets(user in any_template()) {
         let merged = merge(default_template(ACCOUNT), &user).unwrap();
         if let Ok((mut pod, _)) = known_fields::read(&merged) {
             force(&mut pod, ACCOUNT, ApiToken::Withheld);
             let found = escapes(&serde_json::to_value(&pod).unwrap());
-            let judged = ["containers", "program", "host port", "hooks", "volume", "node"];
-            prop_assert!(found.iter().all(|escape| judged.contains(escape)), "{:?}", found);
+            let validated = ["containers", "program", "host port", "hooks", "volume", "node"];
+            prop_assert!(found.iter().all(|escape| validated.contains(escape)), "{:?}", found);
         }
     }
 
     #[test]
-    fn merging_nothing_changes_nothing_and_merging_twice_is_merging_once(
+    fn merging_an_empty_template_changes_nothing_and_merging_is_idempotent(
         base in any_template(), user in any_template(),
     ) {
         prop_assert_eq!(&merge(base.clone(), &json!({})).unwrap(), &base);
