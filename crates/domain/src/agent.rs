@@ -268,7 +268,7 @@ pub fn why_waiting(
         .filter(|agent| agent.live(now).is_some_and(|session| session.serves.contains(&kind)))
         .collect();
     if able.is_empty() {
-        return format!("{wanted}: the connected ones launch no jobs of type `{kind}`");
+        return format!("{wanted}: the connected agents launch no jobs of type `{kind}`");
     }
     if able.iter().all(|agent| agent.disabled) {
         return format!("{wanted}: all are disabled");
@@ -276,7 +276,7 @@ pub fn why_waiting(
     if able.iter().all(|agent| agent.disabled || agent.live(now).is_some_and(|s| s.draining)) {
         return format!("{wanted}: all are draining");
     }
-    format!("{wanted}: all {} connected ones are busy", able.len())
+    format!("{wanted}: all {} connected agents are busy", able.len())
 }
 
 #[cfg(test)]

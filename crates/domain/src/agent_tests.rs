@@ -96,9 +96,9 @@ fn the_reason_to_wait_names_what_is_missing() {
     insta::assert_snapshot!(reasons.join("\n"), @r"
     waiting for an agent of runner `private`: none has ever connected
     waiting for an agent of runner `private`, last seen 2026-01-01T00:00:00Z
-    waiting for an agent of runner `private`: all 1 connected ones are busy
+    waiting for an agent of runner `private`: all 1 connected agents are busy
     waiting for an agent of runner `private`: all are disabled
-    waiting for an agent of runner `private`: the connected ones launch no jobs of type `docker-agent`
+    waiting for an agent of runner `private`: the connected agents launch no jobs of type `docker-agent`
     waiting for an agent of runner `private`: none has ever connected that has the labels `region=eu`
     waiting for an agent of runner `private`: none has ever connected that is called `a` or `b`
     ");

@@ -87,16 +87,16 @@ pub fn next_step(
         let kill_at = stop.asked_at + attempt.limits.stop();
         return if now < kill_at { Step::Stop } else { Step::Kill };
     }
-    let heard = |claim: &Claim| claim.heartbeat_at.max(up_since);
+    let last_report = |claim: &Claim| claim.heartbeat_at.max(up_since);
     match &attempt.claim {
         None if now >= start_deadline(attempt, timeouts.queue.unsigned_abs()) => Step::Kill,
         _ if attempt.suspected => Step::Observe,
         None if attempt.handle.is_none() => Step::Start,
         None => Step::Observe,
         Some(claim) if now >= attempt.limits.run_until(claim.at) => Step::Stop,
-        Some(claim) if now >= heard(claim) + MAX_SILENCE => Step::Stop,
-        Some(claim) if now >= heard(claim) + LEASE => Step::Observe,
-        Some(claim) => Step::Wait(lifecycle::watch(attempt, claim, heard(claim))),
+        Some(claim) if now >= last_report(claim) + MAX_SILENCE => Step::Stop,
+        Some(claim) if now >= last_report(claim) + LEASE => Step::Observe,
+        Some(claim) => Step::Wait(lifecycle::watch(attempt, claim, last_report(claim))),
     }
 }
 

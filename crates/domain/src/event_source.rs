@@ -237,14 +237,14 @@ fn is_rule(text: &str) -> bool {
     }
     let parts: Vec<_> = text.splitn(6, ':').collect();
     let [_, partition, "events", region, account, resource] = parts[..] else { return false };
-    let word = |text: &str| !text.is_empty() && text.bytes().all(is_name_byte);
+    let is_name = |text: &str| !text.is_empty() && text.bytes().all(is_name_byte);
     let Some(path) = resource.strip_prefix("rule/") else { return false };
     let name = path.rsplit('/').next().unwrap_or(path);
     text.len() <= 1_600
-        && word(partition)
-        && word(region)
+        && is_name(partition)
+        && is_name(region)
         && is_account(account)
-        && path.split('/').all(word)
+        && path.split('/').all(is_name)
         && is_rule_name(name)
 }
 

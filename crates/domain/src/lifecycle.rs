@@ -326,9 +326,9 @@ pub fn suspect(deployment: &mut Deployment, number: u32, now: Timestamp) -> bool
     true
 }
 
-/// When the launcher must check a claimed attempt whose last heartbeat was at `heard`.
-pub(crate) fn watch(attempt: &Attempt, claim: &Claim, heard: Timestamp) -> Timestamp {
-    (heard + LEASE).min(attempt.limits.run_until(claim.at))
+/// When the launcher must check a claimed attempt whose last heartbeat was at `last_report`.
+pub(crate) fn watch(attempt: &Attempt, claim: &Claim, last_report: Timestamp) -> Timestamp {
+    (last_report + LEASE).min(attempt.limits.run_until(claim.at))
 }
 
 /// The outcome of this attempt. A runner knows that it was asked to stop, but not the reason: a user

@@ -160,11 +160,11 @@ fn git(text: &str) -> Result<GitSource, InvalidSource> {
 fn is_authority(text: &str) -> bool {
     let (user, host) = text.split_once('@').map_or((None, text), |(u, h)| (Some(u), h));
     let (name, port) = host.split_once(':').map_or((host, None), |(h, p)| (h, Some(p)));
-    let word = |text: &str| {
+    let is_name = |text: &str| {
         text.starts_with(|c: char| c.is_ascii_alphanumeric())
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
     };
-    user.is_none_or(word) && word(name) && port.is_none_or(|p| p.parse::<u16>().is_ok())
+    user.is_none_or(is_name) && is_name(name) && port.is_none_or(|p| p.parse::<u16>().is_ok())
 }
 
 /// `ref=<ref>`, and nothing else.

@@ -102,16 +102,16 @@ fn the_end_of_an_attempt_is_no_proof_and_the_report_of_the_platform_is() {
 fn only_a_lock_of_the_host_and_the_time_of_a_dead_attempt_is_its_own() {
     let mut dead = ended();
     lifecycle::job_gone(&mut dead, 1, at(230));
-    let judged = |who: &str, created| judge(&lock(who, created), &asker(), 1, &[dead.clone()]);
-    assert!(matches!(judged("root@pod-1", 100 - SKEW), Verdict::Break(_)));
-    assert!(matches!(judged("a@b@pod-1", 200 + SKEW), Verdict::Break(_)));
-    assert_eq!(judged("root@pod-1", 99 - SKEW), Verdict::Keep(Reason::Stranger));
-    assert_eq!(judged("root@pod-1", 201 + SKEW), Verdict::Keep(Reason::Stranger));
+    let decision = |who: &str, created| judge(&lock(who, created), &asker(), 1, &[dead.clone()]);
+    assert!(matches!(decision("root@pod-1", 100 - SKEW), Verdict::Break(_)));
+    assert!(matches!(decision("a@b@pod-1", 200 + SKEW), Verdict::Break(_)));
+    assert_eq!(decision("root@pod-1", 99 - SKEW), Verdict::Keep(Reason::Stranger));
+    assert_eq!(decision("root@pod-1", 201 + SKEW), Verdict::Keep(Reason::Stranger));
     for who in ["root@pod-11", "root@pod", "pod-1@laptop", "root@POD-1"] {
-        assert_eq!(judged(who, 150), Verdict::Keep(Reason::Stranger), "{who}");
+        assert_eq!(decision(who, 150), Verdict::Keep(Reason::Stranger), "{who}");
     }
     for who in ["", "root", "root@"] {
-        assert_eq!(judged(who, 150), Verdict::Keep(Reason::NoHost), "{who}");
+        assert_eq!(decision(who, 150), Verdict::Keep(Reason::NoHost), "{who}");
     }
     // The same in another environment, which has another state.
     let mut elsewhere = asker();
@@ -136,18 +136,18 @@ fn all_attempts_that_may_have_made_a_lock_must_be_dead() {
     run(&mut other, "pod-1", 160);
     let lock = lock("@pod-1", 150);
     let holder = Holder { deployment: other.id, attempt: 1 };
-    let judged = |other: &Deployment| judge(&lock, &asker(), 1, &[dead.clone(), other.clone()]);
-    assert_eq!(judged(&other), Verdict::Wait(holder), "it still runs");
+    let decision = |other: &Deployment| judge(&lock, &asker(), 1, &[dead.clone(), other.clone()]);
+    assert_eq!(decision(&other), Verdict::Wait(holder), "it still runs");
     lifecycle::end(&mut other, 1, lost(), at(300)).unwrap();
-    assert_eq!(judged(&other), Verdict::Wait(holder));
+    assert_eq!(decision(&other), Verdict::Wait(holder));
     lifecycle::job_gone(&mut other, 1, at(310));
     let likeliest = Proof { holder: HOLDER, gone_at: at(230) };
-    assert_eq!(judged(&other), Verdict::Break(likeliest));
+    assert_eq!(decision(&other), Verdict::Break(likeliest));
     // An attempt that succeeded has freed its locks, and does not count.
     let mut good = queued(3, 1);
     run(&mut good, "pod-1", 100);
     lifecycle::end(&mut good, 1, Outcome::Succeeded, at(200)).unwrap();
-    assert_eq!(judged(&good), Verdict::Break(likeliest));
+    assert_eq!(decision(&good), Verdict::Break(likeliest));
     assert_eq!(judge(&lock, &asker(), 1, &[good]), Verdict::Keep(Reason::Stranger));
 }
 
@@ -175,8 +175,8 @@ fn a_wait_is_shown_and_triggers_a_check_by_the_launcher_and_ends_with_the_proof(
     looked(&mut asker, Some("its job still lives".to_owned()), at(1_020));
     assert_eq!(awaited(&asker, at(1_006)), None, "not before it asks again");
     assert!(judged(&mut asker, &lock, &wait, at(1_010)));
-    let said = |asker: &Deployment| asker.open_attempt().unwrap().lock.clone().unwrap().said;
-    assert_eq!(said(&asker).as_deref(), Some("its job still lives"));
+    let reported = |asker: &Deployment| asker.open_attempt().unwrap().lock.clone().unwrap().said;
+    assert_eq!(reported(&asker).as_deref(), Some("its job still lives"));
     looked(&mut asker, None, at(1_025));
     assert_eq!(awaited(&asker, at(1_030)), None);
     let verdict = Verdict::Break(Proof { holder: HOLDER, gone_at: at(1_010) });

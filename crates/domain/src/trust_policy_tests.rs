@@ -195,8 +195,8 @@ fn the_audience_is_one_text_or_one_of_a_list_of_texts() {
         assert_eq!(policy.admits(&claims(json!({ "sub": "x", "aud": aud }))), Ok(()), "{aud}");
     }
     for aud in bad {
-        let judged = policy.admits(&claims(json!({ "sub": "x", "aud": aud })));
-        assert_eq!(judged, Err(Mismatch::Audience), "{aud}");
+        let result = policy.admits(&claims(json!({ "sub": "x", "aud": aud })));
+        assert_eq!(result, Err(Mismatch::Audience), "{aud}");
     }
     let mut without = claims(json!({ "sub": "x" }));
     without.remove("aud");
@@ -208,14 +208,14 @@ fn a_claim_must_be_text_and_no_other_type() {
     let policy = policy(ClaimMatching::String, &[("sub", "1"), ("tier", "true")]).unwrap();
     assert_eq!(policy.admits(&claims(json!({ "sub": "1", "tier": "true" }))), Ok(()));
     for sub in [json!(1), json!(1.0), json!(["1"]), json!({ "1": "1" }), json!(null), json!("1 ")] {
-        let judged = policy.admits(&claims(json!({ "sub": sub, "tier": "true" })));
-        assert_eq!(judged, Err(Mismatch::Claim("sub".to_owned())), "{sub}");
+        let result = policy.admits(&claims(json!({ "sub": sub, "tier": "true" })));
+        assert_eq!(result, Err(Mismatch::Claim("sub".to_owned())), "{sub}");
     }
-    let judged = policy.admits(&claims(json!({ "sub": "1", "tier": true })));
-    assert_eq!(judged, Err(Mismatch::Claim("tier".to_owned())));
-    let judged =
+    let result = policy.admits(&claims(json!({ "sub": "1", "tier": true })));
+    assert_eq!(result, Err(Mismatch::Claim("tier".to_owned())));
+    let result =
         policy.admits(&claims(json!({ "sub": "1", "tier": "true", "iss": "https://b.c" })));
-    assert_eq!(judged, Err(Mismatch::Issuer));
+    assert_eq!(result, Err(Mismatch::Issuer));
 }
 
 /// Values that an attacker without the bound `sub` might get instead.

@@ -201,11 +201,11 @@ fn is_dns_name(text: &str) -> bool {
 fn is_region(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [area, names @ .., number] = parts.as_slice() else { return false };
-    let word = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
+    let is_word = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
     (2..=4).contains(&area.len())
-        && word(area)
+        && is_word(area)
         && !names.is_empty()
-        && names.iter().all(|name| word(name))
+        && names.iter().all(|name| is_word(name))
         && (digits(number, 1) || digits(number, 2))
 }
 

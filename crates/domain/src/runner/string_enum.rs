@@ -62,6 +62,6 @@ impl UnknownValue {
 }
 
 /// The strings in backticks, separated by commas.
-pub(crate) fn listed(words: &[&str]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+pub(crate) fn listed(strings: &[&str]) -> String {
+    strings.iter().map(|text| format!("`{text}`")).collect::<Vec<_>>().join(", ")
 }

@@ -215,8 +215,8 @@ fn a_cluster_has_exactly_one_kind_of_auth() {
     for (auth, expected) in cases {
         let mut value = with_token();
         value["runner_configuration"]["cluster"]["auth"] = auth.clone();
-        let judged = RunnerDefinition::parse(value).ok();
-        assert_eq!(judged.map(|read| read.warnings().is_empty()), expected, "{auth}");
+        let result = RunnerDefinition::parse(value).ok();
+        assert_eq!(result.map(|read| read.warnings().is_empty()), expected, "{auth}");
     }
 }
 

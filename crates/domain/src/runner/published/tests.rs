@@ -195,8 +195,8 @@ fn a_value_that_harms_others_is_refused_although_the_published_api_accepts_it() 
         .iter()
         .flat_map(|at| keys.iter().map(move |key| (on_kubernetes(), at.clone(), json!(key))));
     for (value, pointer, part) in cases.into_iter().chain(keys) {
-        let judged = RunnerDefinition::parse(with(value, &pointer, part.clone()));
-        let faults: FieldErrors = judged.err().unwrap_or_else(|| panic!("{pointer}: {part}"));
+        let result = RunnerDefinition::parse(with(value, &pointer, part.clone()));
+        let faults: FieldErrors = result.err().unwrap_or_else(|| panic!("{pointer}: {part}"));
         assert!(!faults.to_string().contains("hunter2"), "{faults}");
     }
 }
