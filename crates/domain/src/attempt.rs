@@ -4,7 +4,7 @@ use crate::concurrency::Place;
 use crate::deadline::MAX_SILENCE;
 use crate::failure::{Failure, FailureClass, Phase};
 use crate::runner::Timeouts;
-use crate::state_lock::MetLock;
+use crate::state_lock::BlockingLock;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub struct Attempt {
     pub places: Vec<Place>,
     /// The state lock that last blocked it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lock: Option<MetLock>,
+    pub lock: Option<BlockingLock>,
 }
 
 /// What a runner reports of an apply that it has announced.

@@ -18,7 +18,7 @@ pub const MAX_SILENCE: Duration = Duration::from_mins(5);
 pub const STOP_CHECK: Duration = Duration::from_secs(2);
 /// How long after the grace period of a stop Canyon tries to prove that the job is dead. Then it ends the
 /// deployment without the proof and says so.
-pub const STOP_PROOF: Duration = Duration::from_mins(2);
+pub const STOP_PROOF_TIMEOUT: Duration = Duration::from_mins(2);
 /// Upper bound of the pause between two attempts.
 const MAX_PAUSE: Duration = Duration::from_mins(5);
 /// Check interval of a deployment that waits for its turn. Its predecessor normally wakes it; this is the
@@ -236,10 +236,10 @@ fn outcome_of_death(attempt: &Attempt, reason: Option<Failure>) -> Outcome {
     }))
 }
 
-/// The outcome after [`STOP_PROOF`]: a stop that could not be proved ends the attempt too, so no deployment
+/// The outcome after [`STOP_PROOF_TIMEOUT`]: a stop that could not be proved ends the attempt too, so no deployment
 /// hangs.
 fn outcome_without_proof(attempt: &Attempt, now: Timestamp) -> Option<Outcome> {
     let stop = attempt.stop.as_ref()?;
-    (now >= stop.asked_at + attempt.limits.stop() + STOP_PROOF)
+    (now >= stop.asked_at + attempt.limits.stop() + STOP_PROOF_TIMEOUT)
         .then(|| outcome_of_stop(attempt, stop))
 }

@@ -224,7 +224,7 @@ pub struct StateReport {
      it (canyon refresh-runner PROJECT ENV --migrate), give the runner its former storage back, or \
      deploy with --accept-state to go on without that state"
 )]
-pub struct Misplaced {
+pub struct StorageMismatch {
     recorded: String,
     wanted: String,
 }
@@ -271,14 +271,14 @@ impl EnvironmentState {
     ///
     /// # Errors
     ///
-    /// [`Misplaced`] if the environment's state is in another storage and may not move: the deployment must
+    /// [`StorageMismatch`] if the environment's state is in another storage and may not move: the deployment must
     /// not run.
     pub fn at_launch(
         recorded: Option<Self>,
         deployment: &Deployment,
         storage: &StateStorage,
         former: &[StateStorage],
-    ) -> Result<Self, Misplaced> {
+    ) -> Result<Self, StorageMismatch> {
         let env = deployment.env_uuid;
         let Some(mut state) = recorded else { return Ok(Self::in_storage(storage.clone())) };
         state.change = None;
@@ -301,7 +301,7 @@ impl EnvironmentState {
         let allowed = is_former(&state.storage)
             || state.may_move_to.iter().any(|to| same_place(to, storage, env) || is_former(to));
         if !allowed {
-            return Err(Misplaced {
+            return Err(StorageMismatch {
                 recorded: state_location(&state.storage, env),
                 wanted: state_location(storage, env),
             });

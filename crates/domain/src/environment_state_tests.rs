@@ -89,7 +89,7 @@ fn launched(
     state: Option<EnvironmentState>,
     deployment: &Deployment,
     former: &[StateStorage],
-) -> Result<EnvironmentState, Misplaced> {
+) -> Result<EnvironmentState, StorageMismatch> {
     EnvironmentState::at_launch(state, deployment, &at("/new"), former)
 }
 

@@ -97,14 +97,14 @@ impl Failure {
 
 /// Maximum number of characters of a platform's message that Canyon keeps: it is stored with the deployment,
 /// whose size is limited.
-pub const MAX_WORDS: usize = 2_000;
+pub const MAX_MESSAGE_CHARS: usize = 2_000;
 
 /// Replaces the part of a text that was left out.
 const CUT: &str = " ... ";
 
-/// The text, with at most [`MAX_WORDS`] characters.
+/// The text, with at most [`MAX_MESSAGE_CHARS`] characters.
 pub fn shortened(text: String) -> String {
-    if text.len() <= MAX_WORDS { text } else { shortened_to(&text, MAX_WORDS) }
+    if text.len() <= MAX_MESSAGE_CHARS { text } else { shortened_to(&text, MAX_MESSAGE_CHARS) }
 }
 
 /// The text with at most `most` characters. The middle is left out: programs usually print their command
@@ -175,11 +175,11 @@ mod tests {
     fn a_platforms_message_is_shortened_before_it_is_stored() {
         let long = format!("pulling {} denied", "é".repeat(1024 * 1024));
         let failure = Failure::new(FailureClass::Config, long);
-        assert_eq!(failure.message.chars().count(), MAX_WORDS);
+        assert_eq!(failure.message.chars().count(), MAX_MESSAGE_CHARS);
         let ends =
             (failure.message.starts_with("pulling é"), failure.message.ends_with("é denied"));
         assert_eq!(ends, (true, true), "the beginning and the cause are kept");
-        let whole = "é".repeat(MAX_WORDS);
+        let whole = "é".repeat(MAX_MESSAGE_CHARS);
         assert_eq!(Failure::new(FailureClass::Config, whole.clone()).message, whole);
     }
 

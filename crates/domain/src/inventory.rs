@@ -3,7 +3,7 @@
 use crate::backend::{backend_file, state_location};
 use crate::deployment::{Deployment, Mode};
 use crate::display_name::DisplayName;
-use crate::environment_state::{Doubt, EnvironmentState, Misplaced};
+use crate::environment_state::{Doubt, EnvironmentState, StorageMismatch};
 use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, PrincipalId, ProjectId, RuleId,
     RunnerId,
@@ -178,13 +178,13 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// [`Misplaced`] if the environment's state is in another storage: the deployment must not run.
+    /// [`StorageMismatch`] if the environment's state is in another storage: the deployment must not run.
     pub fn place_state(
         &mut self,
         deployment: &Deployment,
         storage: &StateStorage,
         former: &[StateStorage],
-    ) -> Result<(), Misplaced> {
+    ) -> Result<(), StorageMismatch> {
         let mut recorded = self.recorded_state(storage);
         if let Some(state) = &mut recorded {
             if deployment.state.is_some() {
@@ -231,7 +231,7 @@ impl Environment {
         };
         // Another platform than the last one's has another disk, or is another cluster.
         let runs_at = deployment.attempts.last().and_then(|attempt| attempt.ran_at.as_deref());
-        let may_be_elsewhere = looks_in.iter().any(|one| one.storage_type().is_where_jobs_run())
+        let may_be_elsewhere = looks_in.iter().any(|one| one.storage_type().is_on_job_platform())
             && unfinished
                 .is_some_and(|earlier| earlier.applied_at() != runs_at && !known_since(earlier));
         let task = StateTask {

@@ -28,7 +28,7 @@ pub const START_AGAIN: Duration = Duration::from_secs(10);
 /// How long after its first claim a runner gets the same answer again. A runner repeats a claim for two
 /// minutes, and its last request may take another one. A later claim is no retry, but comes from a stolen
 /// code.
-pub const CLAIM_REPEATS: Duration = Duration::from_mins(3);
+pub const CLAIM_RETRY_WINDOW: Duration = Duration::from_mins(3);
 
 /// The runner that claims an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +172,7 @@ pub fn claim<'a>(
         let is_same = winner.claimant == claimant.drawn && winner.token_hash == token_hash;
         return if !is_same {
             Err(Refused::ClaimedByAnother)
-        } else if now.duration_since(winner.at).unsigned_abs() > CLAIM_REPEATS {
+        } else if now.duration_since(winner.at).unsigned_abs() > CLAIM_RETRY_WINDOW {
             Err(Refused::Superseded)
         } else {
             Ok(false)

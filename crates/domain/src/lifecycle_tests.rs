@@ -2,7 +2,9 @@
 //! against platforms that give no useful answer.
 
 use super::*;
-use crate::deadline::{Observation, QUEUE_CHECK, STOP_PROOF, Step, next_step, observed, stopping};
+use crate::deadline::{
+    Observation, QUEUE_CHECK, STOP_PROOF_TIMEOUT, Step, next_step, observed, stopping,
+};
 use crate::deployment::{Kept, Mode};
 use crate::failure::{Failure, FailureClass, MAX_ATTEMPTS};
 use crate::ids::{DeploymentId, EnvUuid};
@@ -263,7 +265,7 @@ fn answer(platform: Platform) -> Observation {
 
 #[test]
 fn every_deployment_ends_whatever_the_platform_answers() {
-    let longest = LIMITS.start() + LIMITS.run() + LIMITS.stop() + STOP_PROOF + QUEUE_CHECK;
+    let longest = LIMITS.start() + LIMITS.run() + LIMITS.stop() + STOP_PROOF_TIMEOUT + QUEUE_CHECK;
     for platform in [Platform::AlwaysAlive, Platform::AlwaysUnknown, Platform::LosesJobs] {
         for claimed in [false, true] {
             let (deployment, end) = drive(queued(), platform, claimed);
@@ -274,7 +276,7 @@ fn every_deployment_ends_whatever_the_platform_answers() {
             cancel(&mut cancelled, user(), at(2));
             let (deployment, end) = drive(cancelled, platform, claimed);
             assert_eq!(deployment.status, Status::Cancelled, "{platform:?}, claimed {claimed}");
-            assert!(end <= at(2) + LIMITS.stop() + STOP_PROOF + Duration::from_secs(5));
+            assert!(end <= at(2) + LIMITS.stop() + STOP_PROOF_TIMEOUT + Duration::from_secs(5));
         }
     }
 }

@@ -175,7 +175,7 @@ impl RunnerDefinition {
     /// The identity of the platform that its jobs run on, if the states of its environments are stored there
     /// too: on the machine's disk, or in the cluster.
     pub fn state_site(&self) -> Option<Value> {
-        self.storage_type().is_where_jobs_run().then(|| self.site())
+        self.storage_type().is_on_job_platform().then(|| self.site())
     }
 
     /// The identity of the platform that its jobs run on: the fields of the definition that name it, without

@@ -170,7 +170,7 @@ fn distance(attempt: &Attempt, created: Timestamp) -> Duration {
 
 /// A lock that blocks an attempt, and the decision that the attempt received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MetLock {
+pub struct BlockingLock {
     /// The lock's id.
     pub id: String,
     /// The attempt whose job must be proved dead first, if the decision is to wait.
@@ -194,9 +194,9 @@ pub fn judged(asker: &mut Deployment, lock: &StateLock, verdict: &Verdict, now: 
     let before = attempt.lock.take();
     let said = before.as_ref().filter(|met| met.id == id).and_then(|met| met.said.clone());
     attempt.lock = match verdict {
-        Verdict::Break(_) => Some(MetLock { id, waits_for: None, said: None, broken: true }),
+        Verdict::Break(_) => Some(BlockingLock { id, waits_for: None, said: None, broken: true }),
         Verdict::Wait(holder) => {
-            Some(MetLock { id, waits_for: Some(*holder), said, broken: false })
+            Some(BlockingLock { id, waits_for: Some(*holder), said, broken: false })
         }
         Verdict::Keep(_) => None,
     };

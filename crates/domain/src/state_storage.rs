@@ -127,7 +127,7 @@ impl StateStorage {
 
 impl StorageType {
     /// Whether the state is on the job's machine or in its cluster, so that each platform has another one.
-    pub const fn is_where_jobs_run(self) -> bool {
+    pub const fn is_on_job_platform(self) -> bool {
         match self {
             Self::Kubernetes | Self::Local => true,
             Self::S3 | Self::Gcs | Self::Azurerm => false,
