@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Principals and their roles.
 
 use crate::ids::{OrgId, OrgUuid, PrincipalId, ProjectId, RunnerId};
 use crate::scoped_role::{ScopedRole, Target};
@@ -8,13 +8,13 @@ use std::fmt;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// What a principal may do in its organization. From the viewer on, later includes earlier.
+/// A role in an organization. From the viewer on, later includes earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Nothing in the whole organization: what scoped roles allow, and no more.
+    /// No permission in the whole organization; only scoped roles apply.
     None,
-    /// Asks for the work of agents, and for nothing else.
+    /// Polls for the work of agents, and nothing else.
     Agent,
     /// Reads everything but secrets.
     Viewer,
@@ -37,24 +37,24 @@ impl Role {
     }
 }
 
-/// A person or machine that has proved who it is.
+/// An authenticated person or machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Principal {
-    /// Its id, which stands in audit records.
+    /// Its id, as in audit records.
     pub id: PrincipalId,
-    /// Its organization; every key is made from this one.
+    /// Its organization; every key starts with this uuid.
     pub org: OrgUuid,
     /// The name of its organization, to compare with the path.
     pub org_id: OrgId,
-    /// What it may do in the whole organization.
+    /// Its role in the whole organization.
     pub role: Role,
-    /// What else it may do in parts of it.
+    /// Its further roles in parts of the organization.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scoped_roles: Vec<ScopedRole>,
-    /// With the role `agent`: the only runner that it may serve; any of its organization without.
+    /// With the role `agent`: the only runner that it may serve; `None`: any of its organization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner: Option<RunnerId>,
-    /// Whether it may make further organizations.
+    /// Whether it may create organizations.
     #[serde(default)]
     pub operator: bool,
     /// Which of the callers that share this principal has signed in.
@@ -137,7 +137,7 @@ impl TryFrom<String> for CallerId {
 }
 
 impl Principal {
-    /// The operator of an installation, who may make organizations and is of none of them.
+    /// The operator of an installation, who may create organizations and belongs to none.
     pub fn operator() -> Self {
         let (id, org) = (PrincipalId(Uuid::nil()), OrgUuid(Uuid::nil()));
         let org_id = OrgId::of_none();
@@ -150,28 +150,28 @@ impl Principal {
         CallerId { principal: self.id, subject: self.sign_in.subject.clone() }
     }
 
-    /// Whether it belongs to the organization that a path names.
+    /// Whether it belongs to the organization of a path.
     pub fn is_of(&self, org: &str) -> bool {
         !self.org.0.is_nil() && self.org_id.as_str() == org
     }
 
-    /// Its role for all of `target`: the highest that it has there.
+    /// Its highest role for the whole of `target`.
     pub fn role_in(&self, target: Target<'_>) -> Role {
         let there = self.scoped_roles.iter().filter(|scoped| scoped.covers(target));
         there.map(|scoped| scoped.role).fold(self.role, Role::max)
     }
 
-    /// The highest role that it has anywhere.
+    /// Its highest role in any scope.
     pub fn highest_role(&self) -> Role {
         self.scoped_roles.iter().map(|scoped| scoped.role).fold(self.role, Role::max)
     }
 
-    /// Whether it may read that the project is there, and what it is called: it may read something in it.
+    /// Whether it may see the project and its name: it may read something in it.
     pub fn sees_project(&self, project: &ProjectId) -> bool {
         self.role >= Role::Viewer || self.scoped_roles.iter().any(|scoped| scoped.reaches(project))
     }
 
-    /// What it may read, as the roles of one that reads in its name.
+    /// The roles of a reader that may read the same as this principal, and change nothing.
     pub fn as_reader(&self) -> (Role, Vec<ScopedRole>) {
         if self.role >= Role::Viewer {
             return (Role::Viewer, Vec::new());
@@ -180,7 +180,7 @@ impl Principal {
         (Role::None, self.scoped_roles.iter().map(reader).collect())
     }
 
-    /// By what right it acts, for audit records.
+    /// The roles by which it acts, for audit records.
     pub fn right(&self) -> String {
         if self.org.0.is_nil() {
             return "operator".to_owned();

@@ -4,7 +4,7 @@ use crate::App;
 use crate::http::error::ApiError;
 use canyon_api::deployment::{AttemptSummary, Deployment, DeploymentMetrics, Waiting};
 use canyon_domain::attempt::{Attempt, Outcome};
-use canyon_domain::concurrency::{NAMED, held_by};
+use canyon_domain::concurrency::{MAX_NAMED_HOLDERS, held_by};
 use canyon_domain::deployment::{self, Status};
 use canyon_domain::failure::Phase;
 use canyon_domain::ids::{DeploymentId, OrgId};
@@ -177,7 +177,7 @@ impl App {
         let mut named = Vec::new();
         for place in held.iter().take(LOOKED_AT) {
             let id = place.holder.deployment;
-            if named.len() < NAMED && self.may_read(caller, id).await? {
+            if named.len() < MAX_NAMED_HOLDERS && self.may_read(caller, id).await? {
                 named.push(id);
             }
         }

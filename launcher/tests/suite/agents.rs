@@ -273,7 +273,7 @@ async fn a_burst_of_jobs_goes_evenly_to_agents_that_have_not_spoken_since() {
     }
     let waits = dispatcher.observe(&far.job(json!({})).await).await;
     let Observation::Queued(reason) = waits else { panic!("{waits:?}") };
-    assert!(reason.ends_with("all 3 that are connected are busy"), "{reason}");
+    assert!(reason.ends_with("all 3 connected agents are busy"), "{reason}");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ pub(super) struct Read {
 }
 
 /// `template` as the Kubernetes type, as far as it can be read. Fields that the type does not have are found by a comparison:
-/// the result is written out again. A value of a wrong type is left out, so that it hides nothing else from the judge. In a
+/// the result is written out again. A value of a wrong type is left out, so that it hides nothing else from the validation. In a
 /// list, what comes after such a value is counted without it.
 ///
 /// # Errors

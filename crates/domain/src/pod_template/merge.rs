@@ -5,9 +5,9 @@ use crate::field_error::{FieldErrors, join, shown};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 
-/// By what field the entries of the list `name` are matched: the `patchMergeKey` of the Kubernetes
-/// API types (core/v1). Lists that are not here are replaced, `tolerations` and `envFrom` among
-/// them. No two lists of a pod template share a name and differ in their key.
+/// The field by which entries of the list `name` are matched: the `patchMergeKey` of the Kubernetes API types
+/// (core/v1). Other lists are replaced, such as `tolerations` and `envFrom`. No two lists of a pod template
+/// have the same name and different keys.
 fn merge_key(name: &str) -> Option<&'static str> {
     match name {
         "containers"
@@ -27,14 +27,15 @@ fn merge_key(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Lays the template `user` over `default`: maps are merged, lists with a merge key are merged entry
-/// by entry, other values are replaced, `null` deletes. Entries of `default` come first.
+/// Merges the template `user` into `default`: maps are merged, lists with a merge key are merged entry by
+/// entry, other values are replaced, `null` deletes. Entries of `default` come first.
 ///
-/// A volume of the same name is replaced as a whole (patch strategy `retainKeys`): two sources in
-/// one volume are never meant.
+/// A volume of the same name is replaced completely (patch strategy `retainKeys`): two sources in one volume
+/// are never intended.
 ///
 /// # Errors
-/// A template that is no object, directives (`$patch` and the like), and list entries without their key or with one given twice.
+/// A template that is not an object, directives (`$patch` and similar), and list entries without their key or
+/// with a repeated one.
 pub fn merge(default: Value, user: &Value) -> Result<Value, FieldErrors> {
     let Value::Object(user) = user else {
         let mut errors = FieldErrors::default();
@@ -57,8 +58,7 @@ pub(super) fn lay_over(default: Value, user: &Map<String, Value>) -> (Value, Fie
     (Value::Object(merged), errors)
 }
 
-/// `main` is taken for `canyon-runner`; with both there, `main` stays and is refused as a container
-/// too many.
+/// Renames `main` to `canyon-runner`. If both exist, `main` stays and is refused as a second container.
 fn with_alias_resolved(user: &Map<String, Value>) -> Map<String, Value> {
     let mut user = user.clone();
     let containers = user
@@ -133,11 +133,11 @@ fn merge_value(
     }
 }
 
-/// How the entries of a list are matched.
+/// How entries of a list are matched.
 #[derive(Clone, Copy)]
 struct ListKey {
     key: &'static str,
-    /// Whether an entry replaces the one it matches, rather than being merged into it.
+    /// Whether an entry replaces the matching one instead of being merged into it.
     whole: bool,
 }
 

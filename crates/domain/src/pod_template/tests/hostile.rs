@@ -139,7 +139,7 @@ fn hostile_names() -> Vec<Value> {
 #[test]
 fn every_hostile_field_is_refused_for_itself_alone() {
     for template in hostile() {
-        let refused = judged(&template).map_err(|faults| faults.iter().count());
+        let refused = validated(&template).map_err(|faults| faults.iter().count());
         assert_eq!(refused, Err(1), "{template}");
     }
 }
@@ -318,7 +318,7 @@ proptest! {
     }
 
     #[test]
-    fn forcing_alone_already_undoes_what_it_is_responsible_for(user in any_template()) {
+    fn forcing_alone_overrides_the_fields_that_it_sets(user in any_template()) {
         let merged = merge(default_template(ACCOUNT), &user).unwrap();
         if let Ok(known_fields::Read { template: mut pod, .. }) = known_fields::read(&merged) {
             force(&mut pod, ACCOUNT, ApiToken::Withheld);

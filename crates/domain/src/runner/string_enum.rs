@@ -1,10 +1,10 @@
-//! Fields that take one of a few words, such as `type`.
+//! Enums of fixed strings, such as `type`.
 
-/// Declares an enum of fixed words with `ALL`, `as_str`, `FromStr`, `Display` and serde.
-macro_rules! word_enum {
+/// Declares an enum of fixed strings with `ALL`, `as_str`, `FromStr`, `Display` and serde.
+macro_rules! string_enum {
     (
         $(#[$doc:meta])* $name:ident {
-            $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+
+            $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+
         }
     ) => {
         $(#[$doc])*
@@ -13,27 +13,27 @@ macro_rules! word_enum {
             serde::Serialize, serde::Deserialize,
         )]
         pub enum $name {
-            $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)+
+            $($(#[$variant_doc])* #[serde(rename = $text)] $variant,)+
         }
 
         impl $name {
             /// Every value, in the order of the documentation.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word as it stands in a file.
+            /// The string of the definition.
             pub const fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$variant => $word,)+
+                    $(Self::$variant => $text,)+
                 }
             }
         }
 
         impl std::str::FromStr for $name {
-            type Err = $crate::runner::word::UnknownWord;
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                match text {
-                    $($word => Ok(Self::$variant),)+
-                    _ => Err($crate::runner::word::UnknownWord::new(text, &[$($word),+])),
+            type Err = $crate::runner::string_enum::UnknownValue;
+            fn from_str(given: &str) -> Result<Self, Self::Err> {
+                match given {
+                    $($text => Ok(Self::$variant),)+
+                    _ => Err($crate::runner::string_enum::UnknownValue::new(given, &[$($text),+])),
                 }
             }
         }
@@ -45,23 +45,23 @@ macro_rules! word_enum {
         }
     };
 }
-pub(crate) use word_enum;
+pub(crate) use string_enum;
 
-/// A word that is none of those which a field takes.
+/// A string that is not one of those that the field accepts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of {allowed}; `{given}` is not known")]
-pub struct UnknownWord {
+pub struct UnknownValue {
     given: String,
     allowed: String,
 }
 
-impl UnknownWord {
+impl UnknownValue {
     pub(crate) fn new(given: &str, allowed: &[&str]) -> Self {
         Self { given: crate::field_error::shown(given), allowed: listed(allowed) }
     }
 }
 
-/// The words with ticks around each, separated by commas.
-pub(crate) fn listed(words: &[&str]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+/// The strings in backticks, separated by commas.
+pub(crate) fn listed(strings: &[&str]) -> String {
+    strings.iter().map(|text| format!("`{text}`")).collect::<Vec<_>>().join(", ")
 }
