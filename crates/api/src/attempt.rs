@@ -89,8 +89,8 @@ pub struct ReportBody {
     /// The current phase of the run.
     #[schema(value_type = String)]
     pub phase: Phase,
-    /// With the phase `apply`: the plan removes resources from the state without destroying them, so
-    /// that no state lists them.
+    /// With the phase `apply`: the plan removes resources from the state without destroying them,
+    /// so that no state lists them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forgets: bool,
     /// New output.

@@ -26,7 +26,7 @@ pub struct InvalidAgentKey;
 /// The token is not signed by this key, or is not such a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the token is not signed by the agent's key")]
-pub struct Forged;
+pub struct InvalidSignature;
 
 /// The public key of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,15 +73,15 @@ impl AgentKey {
     ///
     /// # Errors
     ///
-    /// [`Forged`], without a reason, because a reason would help to forge.
-    pub fn verify<T: DeserializeOwned>(self, token: &KeyToken<'_>) -> Result<T, Forged> {
+    /// [`InvalidSignature`], without a reason, because a reason would help to forge.
+    pub fn verify<T: DeserializeOwned>(self, token: &KeyToken<'_>) -> Result<T, InvalidSignature> {
         if token.kid != self.fingerprint() {
-            return Err(Forged);
+            return Err(InvalidSignature);
         }
         UnparsedPublicKey::new(&ED25519, self.0)
             .verify(token.signed.as_bytes(), &token.signature)
-            .map_err(|_| Forged)?;
-        serde_json::from_slice(&token.claims).map_err(|_| Forged)
+            .map_err(|_| InvalidSignature)?;
+        serde_json::from_slice(&token.claims).map_err(|_| InvalidSignature)
     }
 }
 

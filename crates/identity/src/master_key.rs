@@ -39,7 +39,7 @@ pub struct InvalidKey;
 #[error(
     "a stored secret cannot be decrypted; restore the master key that sealed it, or set the secret again"
 )]
-pub struct CannotOpen;
+pub struct UnsealError;
 
 impl MasterKey {
     /// The master key with these bytes.
@@ -97,20 +97,20 @@ impl MasterKey {
     ///
     /// # Errors
     ///
-    /// [`CannotOpen`], which does not occur: the cipher accepts every text of this size.
+    /// [`UnsealError`], which does not occur: the cipher accepts every text of this size.
     pub fn seal(
         &self,
         place: &str,
         text: &[u8],
         entropy: &dyn Entropy,
-    ) -> Result<String, CannotOpen> {
+    ) -> Result<String, UnsealError> {
         let mut nonce = [0; NONCE_LEN];
         entropy.fill(&mut nonce);
         let mut sealed = text.to_vec();
         let aad = Aad::from(place.as_bytes());
         self.seal
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed)
-            .map_err(|_| CannotOpen)?;
+            .map_err(|_| UnsealError)?;
         Ok(STANDARD_NO_PAD.encode([nonce.as_slice(), &sealed].concat()))
     }
 
@@ -118,14 +118,14 @@ impl MasterKey {
     ///
     /// # Errors
     ///
-    /// [`CannotOpen`] if it was changed, moved, or sealed with another key.
-    pub fn open(&self, place: &str, sealed: &str) -> Result<Vec<u8>, CannotOpen> {
-        let bytes = STANDARD_NO_PAD.decode(sealed).map_err(|_| CannotOpen)?;
-        let (nonce, rest) = bytes.split_at_checked(NONCE_LEN).ok_or(CannotOpen)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| CannotOpen)?;
+    /// [`UnsealError`] if it was changed, moved, or sealed with another key.
+    pub fn open(&self, place: &str, sealed: &str) -> Result<Vec<u8>, UnsealError> {
+        let bytes = STANDARD_NO_PAD.decode(sealed).map_err(|_| UnsealError)?;
+        let (nonce, rest) = bytes.split_at_checked(NONCE_LEN).ok_or(UnsealError)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| UnsealError)?;
         let mut rest = rest.to_vec();
         let aad = Aad::from(place.as_bytes());
-        let opened = self.seal.open_in_place(nonce, aad, &mut rest).map_err(|_| CannotOpen)?;
+        let opened = self.seal.open_in_place(nonce, aad, &mut rest).map_err(|_| UnsealError)?;
         Ok(opened.to_vec())
     }
 }
@@ -160,9 +160,9 @@ mod tests {
     fn a_sealed_text_opens_only_with_its_own_context_and_key() {
         let sealed = key(1).seal("runner a", b"secret", &System).unwrap();
         assert_eq!(key(1).open("runner a", &sealed).unwrap(), b"secret");
-        assert_eq!(key(1).open("runner b", &sealed), Err(CannotOpen));
-        assert_eq!(key(2).open("runner a", &sealed), Err(CannotOpen));
-        assert_eq!(key(1).open("runner a", &sealed[1..]), Err(CannotOpen));
+        assert_eq!(key(1).open("runner b", &sealed), Err(UnsealError));
+        assert_eq!(key(2).open("runner a", &sealed), Err(UnsealError));
+        assert_eq!(key(1).open("runner a", &sealed[1..]), Err(UnsealError));
         assert_eq!(MasterKey::new(&[0; 31]).unwrap_err(), InvalidKey);
     }
 

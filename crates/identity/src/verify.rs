@@ -16,7 +16,7 @@ mod strict_json;
 
 pub use fetch::{Fetch, FetchError, Fetcher, Resolve, SystemResolver};
 pub use issuer_keys::IssuerKeys;
-pub use key_set::{KeySet, UnfitKeys};
+pub use key_set::{InvalidKeySet, KeySet};
 pub use private_issuers::{PrivateIssuers, PrivateIssuersError};
 
 use canyon_domain::seam::Clock;

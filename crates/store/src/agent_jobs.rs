@@ -3,7 +3,6 @@
 //! A job that needs an action of an agent is in the index `gsi2` too: an unclaimed job in a
 //! partition of its runner, a claimed job in a partition of its agent. So a poll without work reads
 //! nothing. The index lags behind the table: read the item before a decision.
-//! taken in one of its own. The index is behind the table by a moment: it finds, and the item decides.
 
 use crate::conditional::{Item, condition_outcome};
 use crate::items::{Condition, from_item, key_item, number, text, to_item};
@@ -29,8 +28,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn agent_job(
         &self,
         org: OrgUuid,
@@ -45,8 +44,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_agent_job(
         &self,
         org: OrgUuid,
@@ -62,8 +61,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_agent_job(
         &self,
         org: OrgUuid,
@@ -105,8 +104,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_agent_job(
         &self,
         org: OrgUuid,
@@ -130,8 +129,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn agent_work(
         &self,
         org: OrgUuid,
@@ -148,8 +147,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn agent_work_of(
         &self,
         org: OrgUuid,
@@ -212,8 +211,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn agent_jobs(
         &self,
         org: OrgUuid,

@@ -59,8 +59,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn set_limit(
         &self,
         org: OrgUuid,
@@ -85,8 +85,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_limit(
         &self,
         org: OrgUuid,
@@ -104,8 +104,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn limit(
         &self,
         org: OrgUuid,
@@ -118,8 +118,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn limits(
         &self,
         org: OrgUuid,
@@ -132,8 +132,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn all_limits(&self, org: OrgUuid) -> Result<Vec<ConcurrencyLimit>, StoreError> {
         self.all(partition_of_limits(org), MAX_LIMITS).await
     }
@@ -142,8 +142,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn held_places(
         &self,
         org: OrgUuid,
@@ -170,8 +170,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn launch_deployment(
         &self,
         org: OrgUuid,

@@ -29,8 +29,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn end_deployment(
         &self,
         org: OrgUuid,
@@ -57,7 +57,7 @@ impl Table {
             let change = match (&after_end, &environment) {
                 (Some(AfterEnd::Stay(after, _)), _) => EnvironmentChange::Save(after),
                 (Some(AfterEnd::Remove), Some(found)) => EnvironmentChange::Remove(found),
-                _ => EnvironmentChange::Nothing,
+                _ => EnvironmentChange::Keep,
             };
             let (wake, next) = (Wake::Launcher, next.as_ref());
             let step = Move { deployment, environment: change, next, wake, record };
@@ -82,8 +82,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn come_back(
         &self,
         org: OrgUuid,
@@ -103,8 +103,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn end_told(&self, org: OrgUuid, id: DeploymentId) -> Result<(), StoreError> {
         let change = format!("REMOVE due_at, {}, {}, {WAKE}", GSI2.pk, GSI2.sk);
         self.reschedule_end(org, id, &format!("attribute_exists({PK})"), &change, &[]).await

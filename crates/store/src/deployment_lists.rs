@@ -54,8 +54,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn due(&self, now: Timestamp, limit: i32) -> Result<Vec<Due>, StoreError> {
         Ok(self.due_since(now, limit).await?.into_iter().map(|(_, due)| due).collect())
     }
@@ -64,8 +64,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn due_since(
         &self,
         now: Timestamp,
@@ -118,8 +118,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn deployments(
         &self,
         org: OrgUuid,

@@ -3,7 +3,6 @@
 //! A deployment is one item. Each step writes all of it, on condition that it has the version that
 //! the step was decided on, so a decision on stale data is never written. If the environment's
 //! queue changes too, one transaction writes both.
-//! written in one transaction.
 
 use crate::concurrency::{has_slots_to_release, without_released_slots};
 use crate::conditional::condition_outcome;
@@ -71,7 +70,7 @@ pub enum EnvironmentChange<'a> {
     /// Deletes the environment; given as it was read.
     Remove(&'a Environment),
     /// Leaves it: it was deleted before, or does not change.
-    Nothing,
+    Keep,
 }
 
 impl Table {
@@ -82,8 +81,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn accept_deployment(
         &self,
         org: OrgUuid,
@@ -118,8 +117,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn bundle(
         &self,
         org: OrgUuid,
@@ -159,8 +158,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn idempotency(
         &self,
         org: OrgUuid,
@@ -174,8 +173,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn deployment(
         &self,
         org: OrgUuid,
@@ -192,8 +191,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_deployment(
         &self,
         org: OrgUuid,
@@ -202,7 +201,7 @@ impl Table {
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "update deployment";
         if has_slots_to_release(deployment) {
-            let environment = EnvironmentChange::Nothing;
+            let environment = EnvironmentChange::Keep;
             let step = Move { deployment, environment, next: None, wake, record: None };
             return self.move_deployment(org, &step).await;
         }
@@ -225,8 +224,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_deployment_with(
         &self,
         org: OrgUuid,
@@ -235,7 +234,7 @@ impl Table {
     ) -> Result<Saved, StoreError> {
         let step = Move {
             deployment,
-            environment: EnvironmentChange::Nothing,
+            environment: EnvironmentChange::Keep,
             next: None,
             wake: Wake::Launcher,
             record: Some(record),
@@ -249,8 +248,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn move_deployment(
         &self,
         org: OrgUuid,
@@ -297,7 +296,7 @@ impl Table {
             EnvironmentChange::Remove(environment) => {
                 items.extend(self.environment_removal(org, environment));
             }
-            EnvironmentChange::Nothing => {}
+            EnvironmentChange::Keep => {}
         }
         if let Some(record) = step.record {
             items.push(audit::record(self, org, record)?);

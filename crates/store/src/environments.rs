@@ -16,8 +16,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_environment(
         &self,
         org: OrgUuid,
@@ -53,8 +53,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn environment(
         &self,
         org: OrgUuid,
@@ -69,8 +69,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn environments(
         &self,
         org: OrgUuid,
@@ -104,8 +104,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_environment(
         &self,
         org: OrgUuid,
@@ -124,8 +124,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn relink_environment(
         &self,
         org: OrgUuid,
@@ -165,8 +165,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_environment(
         &self,
         org: OrgUuid,

@@ -47,8 +47,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn runner_check(
         &self,
         org: OrgUuid,
@@ -62,8 +62,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn ask_for_check(
         &self,
         org: OrgUuid,
@@ -85,8 +85,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_check(&self, org: OrgUuid, check: &RunnerCheck) -> Result<Saved, StoreError> {
         const OPERATION: &str = "save check";
         let before = RunnerCheck { version: check.version - 1, ..check.clone() };
@@ -112,8 +112,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn open_checks(&self, now: Timestamp) -> Result<Vec<OpenCheck>, StoreError> {
         let query = self
             .client()

@@ -76,8 +76,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_rule(
         &self,
         org: OrgUuid,
@@ -112,8 +112,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn rule(&self, org: OrgUuid, id: RuleId) -> Result<Option<RunnerRule>, StoreError> {
         let item: Option<RuleItem> = self.read("read runner rule", &keys::rule(org, id)).await?;
         Ok(item.map(RunnerRule::from))
@@ -123,8 +123,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn rules(
         &self,
         org: OrgUuid,
@@ -145,8 +145,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn all_rules(&self, org: OrgUuid) -> Result<Vec<RunnerRule>, StoreError> {
         let mut rules = Vec::new();
         let mut request = PageRequest { limit: 100, after: None };
@@ -166,8 +166,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_rule(
         &self,
         org: OrgUuid,

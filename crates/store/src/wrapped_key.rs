@@ -23,8 +23,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot parse
-    /// the item.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn wrapped_key(&self) -> Result<Option<WrappedKey>, StoreError> {
         self.read("read master key", &keys::wrapped_key()).await
     }
@@ -34,8 +34,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not
-    /// answer, the write may have happened.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_wrapped_key(&self, key: &WrappedKey) -> Result<Created, StoreError> {
         const OPERATION: &str = "store master key";
         let put = self

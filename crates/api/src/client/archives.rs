@@ -109,7 +109,7 @@ impl Client {
 async fn limit_silence<T>(host: &str, waiting: impl Future<Output = T>) -> Result<T, ClientError> {
     tokio::time::timeout(MAX_SILENCE, waiting)
         .await
-        .map_err(|_| ClientError::Silent { host: host.to_owned(), seconds: MAX_SILENCE.as_secs() })
+        .map_err(|_| ClientError::NoData { host: host.to_owned(), seconds: MAX_SILENCE.as_secs() })
 }
 
 /// The body of an answer, at most `most` bytes.
@@ -122,7 +122,7 @@ pub(super) async fn body(
     let mut bytes = Vec::with_capacity(length.unwrap_or_default().min(most));
     loop {
         let chunk = limit_silence(host, response.chunk()).await?;
-        match chunk.map_err(|source| ClientError::broken_off(host, source))? {
+        match chunk.map_err(|source| ClientError::interrupted(host, source))? {
             Some(chunk) if bytes.len() + chunk.len() <= most => bytes.extend_from_slice(&chunk),
             Some(_) => {
                 let reason = format!("it has more than {} MiB", most >> 20);
@@ -140,7 +140,9 @@ async fn transfer(address: &str, request: RequestBuilder) -> Result<Response, Cl
     match request.timeout(TRANSFER_TIMEOUT).send().await {
         Ok(response) if response.status().is_success() => Ok(response),
         Ok(response) => Err(ClientError::ObjectStore { host, status: response.status().as_u16() }),
-        Err(source) => Err(ClientError::NoObjectStore { host, source: source.without_url() }),
+        Err(source) => {
+            Err(ClientError::ObjectStoreUnreachable { host, source: source.without_url() })
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub enum ClientError {
     },
     /// The connection ended in the middle of an answer.
     #[error("the connection to {host} ended before the answer was complete")]
-    BrokenOff {
+    Interrupted {
         /// The host that answered.
         host: String,
         /// The cause.
@@ -31,7 +31,7 @@ pub enum ClientError {
     },
     /// No data came for too long, before or in the middle of an answer.
     #[error("{host} sent no data for {seconds} s")]
-    Silent {
+    NoData {
         /// The host that should have answered.
         host: String,
         /// Duration without data.
@@ -42,7 +42,7 @@ pub enum ClientError {
         "cannot reach the object store at {host}, where Canyon keeps large archives; check that the \
          network of this machine allows it"
     )]
-    NoObjectStore {
+    ObjectStoreUnreachable {
         /// Host of the object store.
         host: String,
         /// The cause.
@@ -89,8 +89,8 @@ impl ClientError {
         Self::Unreachable { url: url.to_owned(), source: source.without_url() }
     }
 
-    pub(super) fn broken_off(host: &str, source: reqwest::Error) -> Self {
-        Self::BrokenOff { host: host.to_owned(), source: source.without_url() }
+    pub(super) fn interrupted(host: &str, source: reqwest::Error) -> Self {
+        Self::Interrupted { host: host.to_owned(), source: source.without_url() }
     }
 
     pub(super) fn foreign(url: &str, status: u16, reason: impl Into<String>) -> Self {
@@ -125,9 +125,9 @@ impl ClientError {
         match self {
             Self::Refused { status, body } => Some((*status, body)),
             Self::Unreachable { .. }
-            | Self::BrokenOff { .. }
-            | Self::Silent { .. }
-            | Self::NoObjectStore { .. }
+            | Self::Interrupted { .. }
+            | Self::NoData { .. }
+            | Self::ObjectStoreUnreachable { .. }
             | Self::ObjectStore { .. }
             | Self::Foreign { .. }
             | Self::Setup(_) => None,
@@ -150,9 +150,9 @@ impl ClientError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unreachable { .. }
-            | Self::BrokenOff { .. }
-            | Self::Silent { .. }
-            | Self::NoObjectStore { .. }
+            | Self::Interrupted { .. }
+            | Self::NoData { .. }
+            | Self::ObjectStoreUnreachable { .. }
             | Self::ObjectStore { .. }
             | Self::Foreign { .. } => true,
             Self::Refused { status, body } => {

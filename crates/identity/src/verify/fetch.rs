@@ -5,7 +5,7 @@
 //! is resolved once, all its addresses must be public, and the connection goes to one of these.
 //! Time and size are limited, and the reason of a failure is only logged.
 
-use super::key_set::{KeySet, UnfitKeys};
+use super::key_set::{InvalidKeySet, KeySet};
 use super::private_issuers::PrivateIssuers;
 use super::strict_json;
 use async_trait::async_trait;
@@ -78,7 +78,7 @@ pub enum FetchError {
     Failed(String),
     /// The document at its `jwks_uri` is not a usable key set.
     #[error("its key set {0}")]
-    Keys(UnfitKeys),
+    Keys(InvalidKeySet),
 }
 
 /// Fetches keys over the network.

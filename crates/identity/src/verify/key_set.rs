@@ -19,7 +19,7 @@ pub struct KeySet(Vec<Key>);
 
 /// Why a key set is rejected. The text continues a sentence after the name of the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnfitKeys {
+pub enum InvalidKeySet {
     /// It is not a key set.
     #[error("is not a JSON Web Key Set: an object whose `keys` is a list of keys")]
     NoSet,
@@ -53,30 +53,30 @@ impl KeySet {
     ///
     /// # Errors
     ///
-    /// [`UnfitKeys`] if they are not a valid and usable key set.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, UnfitKeys> {
-        Self::from_value(&strict_json::read(bytes).map_err(|_| UnfitKeys::NoSet)?)
+    /// [`InvalidKeySet`] if they are not a valid and usable key set.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidKeySet> {
+        Self::from_value(&strict_json::read(bytes).map_err(|_| InvalidKeySet::NoSet)?)
     }
 
     /// Parses the keys in `value`. Skips keys of other kinds, because issuers have them too.
     ///
     /// # Errors
     ///
-    /// [`UnfitKeys`] if they are not a valid and usable key set.
-    pub fn from_value(value: &Value) -> Result<Self, UnfitKeys> {
-        let keys = value.get("keys").and_then(Value::as_array).ok_or(UnfitKeys::NoSet)?;
+    /// [`InvalidKeySet`] if they are not a valid and usable key set.
+    pub fn from_value(value: &Value) -> Result<Self, InvalidKeySet> {
+        let keys = value.get("keys").and_then(Value::as_array).ok_or(InvalidKeySet::NoSet)?;
         if keys.len() > MAX_KEYS {
-            return Err(UnfitKeys::TooMany);
+            return Err(InvalidKeySet::TooMany);
         }
         let mut usable = Vec::new();
         for key in keys {
-            let key = key.as_object().ok_or(UnfitKeys::NoSet)?;
+            let key = key.as_object().ok_or(InvalidKeySet::NoSet)?;
             if key.contains_key("d") || key.contains_key("k") {
-                return Err(UnfitKeys::Secret);
+                return Err(InvalidKeySet::Secret);
             }
             usable.extend(Key::read(key));
         }
-        if usable.is_empty() { Err(UnfitKeys::NoneUsable) } else { Ok(Self(usable)) }
+        if usable.is_empty() { Err(InvalidKeySet::NoneUsable) } else { Ok(Self(usable)) }
     }
 
     /// Whether there is a key that could have signed `token`.

@@ -1,4 +1,5 @@
-//! Exchanged tokens are cached: many concurrent callers make one exchange, and a rejection is cached briefly.
+//! Exchanged tokens are cached: many concurrent callers make one exchange, and a rejection is
+//! cached briefly.
 
 use crate::harness::{
     Canyon, account, application, aws_auth, azure_auth, gcp_auth, provider, runner,
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 const MANAGEMENT: &str = "https://management.azure.com/.default";
 
-/// KMS signs 1,000 times a second for a whole account, so there is one assertion for each runner and audience.
+/// KMS signs 1,000 times a second for a whole account, so there is one assertion for each runner
+/// and audience.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_callers_make_one_signature_and_one_exchange_for_each_cloud() {
     let (canyon, who) = (Canyon::start().await, runner());

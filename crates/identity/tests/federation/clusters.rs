@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// The cluster of the tests (scripts/cluster), which calls our strict servers while this value lives.
+/// The cluster of the tests (scripts/cluster), which calls our strict servers while this value
+/// lives.
 struct Cluster {
     settings: HashMap<String, String>,
     authenticator: PathBuf,
@@ -88,7 +89,8 @@ async fn the_api_server_authenticates_the_account_and_the_application() {
     assert_eq!(cluster.user(&other).await, Value::Null);
 }
 
-/// The administrator who defines a runner chooses the server that receives the token, and its audience.
+/// The administrator who defines a runner chooses the server that receives the token, and its
+/// audience.
 #[tokio::test]
 async fn a_token_for_a_server_names_it_and_is_reused_for_no_other_server() {
     let (canyon, who) = (Canyon::start().await, runner());

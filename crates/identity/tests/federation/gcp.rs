@@ -32,7 +32,8 @@ async fn the_runner_acts_as_a_service_account_that_trusts_it() {
     assert_eq!(calls[0]["aud"], format!("//iam.googleapis.com/{PROVIDER}"));
 }
 
-/// Google accepts the provider's name as audience with and without the scheme, unless the provider lists audiences.
+/// Google accepts the provider's name as audience with and without the scheme, unless the provider
+/// lists audiences.
 #[tokio::test]
 async fn the_token_has_the_audience_of_the_runner() {
     let (canyon, who) = (Canyon::start().await, runner());

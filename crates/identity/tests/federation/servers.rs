@@ -3,8 +3,8 @@
 use crate::harness::python;
 use std::time::Duration;
 
-/// Exits without the interpreter's shutdown: during it, the servers' threads are still in OpenSSL, which sometimes
-/// kills the process with a signal.
+/// Exits without the interpreter's shutdown: during it, the servers' threads are still in OpenSSL,
+/// which sometimes kills the process with a signal.
 const RUN: &str = "
 import os, sys, unittest
 found = unittest.defaultTestLoader.discover(sys.argv[2], top_level_dir=sys.argv[1])

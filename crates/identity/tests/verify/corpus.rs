@@ -4,7 +4,7 @@
 use crate::issuer::{AUDIENCE, Issuer, SUBJECT, TestClock, URL, encode, judge, offline};
 use aws_lc_rs::hmac;
 use canyon_domain::seam::Clock as _;
-use canyon_identity::verify::{KeySet, Refusal, UnfitKeys};
+use canyon_identity::verify::{InvalidKeySet, KeySet, Refusal};
 use serde_json::{Value, json};
 
 const RSA: &str = r#"{"alg":"RS256","kid":"rsa"}"#;
@@ -148,7 +148,8 @@ async fn a_signature_that_is_not_of_the_key_is_rejected() {
     let good = payload(now).to_string();
     let token = issuer.sign(RSA, &good, "rsa");
     let (signed, signature) = token.rsplit_once('.').unwrap();
-    // The public key as a shared secret: an attack on verifiers that let the token choose the algorithm.
+    // The public key as a shared secret: an attack on verifiers that let the token choose the
+    // algorithm.
     let jwks = issuer.jwks();
     let confused = |secret: &[u8], header: &str| {
         let signed = format!("{}.{}", encode(header), encode(&good));
@@ -276,15 +277,15 @@ fn a_key_set_is_accepted_if_it_has_a_usable_public_key() {
         )
         .is_ok()
     );
-    let none = Err(UnfitKeys::NoneUsable);
+    let none = Err(InvalidKeySet::NoneUsable);
     for (set, expected) in [
         (json!({ "keys": [] }), none.clone()),
-        (json!({ "keys": {} }), Err(UnfitKeys::NoSet)),
-        (json!({ "keys": [1] }), Err(UnfitKeys::NoSet)),
-        (json!([]), Err(UnfitKeys::NoSet)),
-        (json!({ "keys": vec![rsa.clone(); 65] }), Err(UnfitKeys::TooMany)),
-        (changed("d", json!("AQAB")), Err(UnfitKeys::Secret)),
-        (json!({ "keys": [{ "kty": "oct", "k": "AAAA" }] }), Err(UnfitKeys::Secret)),
+        (json!({ "keys": {} }), Err(InvalidKeySet::NoSet)),
+        (json!({ "keys": [1] }), Err(InvalidKeySet::NoSet)),
+        (json!([]), Err(InvalidKeySet::NoSet)),
+        (json!({ "keys": vec![rsa.clone(); 65] }), Err(InvalidKeySet::TooMany)),
+        (changed("d", json!("AQAB")), Err(InvalidKeySet::Secret)),
+        (json!({ "keys": [{ "kty": "oct", "k": "AAAA" }] }), Err(InvalidKeySet::Secret)),
         (changed("use", json!("enc")), none.clone()),
         (changed("alg", json!("RS512")), none.clone()),
         (changed("alg", json!("HS256")), none.clone()),
@@ -298,5 +299,5 @@ fn a_key_set_is_accepted_if_it_has_a_usable_public_key() {
         assert_eq!(KeySet::from_value(&set), expected, "{set}");
     }
     let twice = r#"{"keys":[],"keys":[]}"#;
-    assert_eq!(KeySet::from_bytes(twice.as_bytes()), Err(UnfitKeys::NoSet));
+    assert_eq!(KeySet::from_bytes(twice.as_bytes()), Err(InvalidKeySet::NoSet));
 }

@@ -1,5 +1,5 @@
-//! Addresses that Canyon connects to for an issuer's keys, and answers that it accepts. The hosts that it must
-//! not reach are traps on this machine, which count connections.
+//! Addresses that Canyon connects to for an issuer's keys, and answers that it accepts. The hosts
+//! that it must not reach are traps on this machine, which count connections.
 
 use crate::issuer::Issuer;
 use async_trait::async_trait;

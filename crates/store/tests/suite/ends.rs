@@ -1,4 +1,5 @@
-//! The end of a deployment gives the turn to the next once; a destroy run's end deletes the environment.
+//! The end of a deployment gives the turn to the next once; a destroy run's end deletes the
+//! environment.
 
 use crate::world::{World, at, bundle, count, id, principal, queued, race, record, record_at};
 use canyon_domain::attempt::Outcome;

@@ -1,4 +1,5 @@
-//! An environment is created once from things that exist, and changes only from the version that was read.
+//! An environment is created once from things that exist, and changes only from the version that
+//! was read.
 
 use crate::world::{World, count, environment, everything, id, project, race, record, runner};
 use canyon_domain::inventory::Environment;

@@ -1,5 +1,5 @@
-//! Faults that neither DynamoDB Local nor the embedded table has: conflicts, throttles, lost answers
-//! (Developer Guide, "DynamoDB local usage notes"). Here the answers are scripted.
+//! Faults that neither DynamoDB Local nor the embedded table has: conflicts, throttles, lost
+//! answers (Developer Guide, "DynamoDB local usage notes"). Here the answers are scripted.
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region, retry::RetryConfig};
 use aws_sdk_dynamodb::{Client, Config};

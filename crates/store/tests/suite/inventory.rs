@@ -1,4 +1,5 @@
-//! Named things are created once, changed from the version that was read, and deleted if nothing uses them.
+//! Named things are created once, changed from the version that was read, and deleted if nothing
+//! uses them.
 
 use crate::world::{
     World, at, count, env_type, environment, everything, id, project, race, raw, record, runner,

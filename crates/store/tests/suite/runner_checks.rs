@@ -1,4 +1,5 @@
-//! A runner has one check at a time, one launcher begins it, and it is listed only until its deadline.
+//! A runner has one check at a time, one launcher begins it, and it is listed only until its
+//! deadline.
 
 use crate::world::{at, count, id, race, record};
 use canyon_domain::ids::{OrgUuid, RunnerCheckId};

@@ -1,4 +1,5 @@
-//! A service account is created once, a change from a stale version is lost, and an issued token is in no list.
+//! A service account is created once, a change from a stale version is lost, and an issued token is
+//! in no list.
 
 use crate::organizations::token;
 use crate::world::{at, count, everything, id, race, record};

@@ -204,7 +204,8 @@ impl World {
         self.table.deployment(self.org, of).await.unwrap().unwrap()
     }
 
-    /// Accepts `deployment` into its environment; retries while the environment changes concurrently.
+    /// Accepts `deployment` into its environment; retries while the environment changes
+    /// concurrently.
     pub(crate) async fn accept(&self, deployment: &Deployment) {
         loop {
             if self.try_accept(deployment, None).await == Accepted::Yes {

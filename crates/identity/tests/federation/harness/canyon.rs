@@ -102,7 +102,8 @@ impl Canyon {
         self.strict.set(&Value::Object(all)).await;
     }
 
-    /// `text` with placeholders for everything that differs between runs, to compare it with a snapshot.
+    /// `text` with placeholders for everything that differs between runs, to compare it with a
+    /// snapshot.
     pub(crate) fn stable(&self, who: RunnerIdentity, text: &str) -> String {
         let host = self.url.strip_prefix("https://").unwrap();
         text.replace(host, "canyon.example")
