@@ -1,7 +1,7 @@
-//! Clients of AWS's services, made without a look at files or metadata: all that they need is in the
-//! environment of a function.
+//! Clients of AWS's services. They read no configuration files and no instance metadata: the
+//! environment of a function contains all that they need.
 
-use crate::s3_http::OnFirstUse;
+use crate::s3_http::LazyConnector;
 use crate::settings::{Account, Service};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
@@ -16,20 +16,20 @@ use secrecy::ExposeSecret;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// DynamoDB, KMS and EventBridge answer in milliseconds. A try that takes longer than this is given
-/// up and made anew, while the caller behind API Gateway still waits.
-const TRY: Duration = Duration::from_secs(3);
-const CONNECT: Duration = Duration::from_secs(1);
-const ALL_TRIES: Duration = Duration::from_secs(12);
+/// DynamoDB, KMS and EventBridge answer in milliseconds. An attempt that takes longer than this is
+/// aborted and retried, while the caller behind API Gateway still waits.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// Makes clients that share their connections.
+/// Creates clients that share their connections.
 #[derive(Clone, Debug)]
 pub struct Clients<'a> {
     account: &'a Account,
     http: SharedHttpClient,
 }
 
-/// The configuration of one service's client; the types differ and the members do not.
+/// The configuration of one service's client. Only the types differ between services.
 macro_rules! config {
     ($clients:expr, $service:expr, $sdk:ident) => {{
         let account = $clients.account;
@@ -64,30 +64,30 @@ impl<'a> Clients<'a> {
         )
     }
 
-    /// DynamoDB.
+    /// A client of DynamoDB.
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         config!(self, Service::DynamoDb, aws_sdk_dynamodb)
     }
 
-    /// KMS.
+    /// A client of KMS.
     pub fn kms(&self) -> aws_sdk_kms::Client {
         config!(self, Service::Kms, aws_sdk_kms)
     }
 
-    /// EventBridge.
+    /// A client of EventBridge.
     pub fn eventbridge(&self) -> aws_sdk_eventbridge::Client {
         config!(self, Service::EventBridge, aws_sdk_eventbridge)
     }
 
-    /// The bucket.
+    /// The object store in the bucket `bucket`.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Backend`] when the settings make no client.
+    /// [`StoreError::Backend`] if the settings are not valid for an S3 client.
     pub fn blobs(&self, bucket: &str) -> Result<Blobs, StoreError> {
         let account = self.account;
         let mut s3 = AmazonS3Builder::new()
-            .with_http_connector(OnFirstUse)
+            .with_http_connector(LazyConnector)
             .with_bucket_name(bucket)
             .with_region(&account.region)
             .with_access_key_id(&account.access_key_id)
@@ -99,7 +99,7 @@ impl<'a> Clients<'a> {
             s3 = s3.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http://"));
         }
         let s3 = s3.build().map_err(|source| StoreError::Backend {
-            operation: "use bucket",
+            operation: "configure bucket",
             thing: bucket.to_owned(),
             source: source.into(),
         })?;
@@ -113,8 +113,8 @@ impl<'a> Clients<'a> {
 
 fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
-        .connect_timeout(CONNECT)
-        .operation_attempt_timeout(TRY)
-        .operation_timeout(ALL_TRIES)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .operation_timeout(TOTAL_TIMEOUT)
         .build()
 }

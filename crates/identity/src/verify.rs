@@ -1,10 +1,11 @@
-//! Tokens of other issuers, judged: is this one signed by an issuer that a policy trusts, is it good
-//! now, and which policy does it match?
+//! Verification of tokens of other issuers: is the token signed by an issuer that a policy trusts,
+//! is it valid now, and which policy does it match?
 //!
-//! RFC 7519 as narrow as it can be read, with the advice of RFC 8725: the algorithm follows from the key
-//! and not from the token, what could make a reader fetch or trust a key from the token is refused, and
-//! nothing in it counts before its signature is good. Why a token is refused up to there is for the
-//! log; its sender is told no more than that it is, so that nobody can feel the way to a good one.
+//! It is RFC 7519 in its strictest reading, with the advice of RFC 8725. The algorithm follows from
+//! the key and not from the token. Header members that could make a verifier fetch or trust a key
+//! from the token are rejected. No claim counts before the signature is verified. The reason of a
+//! rejection up to there is only logged: a sender who saw it could approach a valid token step by
+//! step.
 
 mod compact;
 mod fetch;
@@ -15,7 +16,7 @@ mod strict_json;
 
 pub use fetch::{Fetch, FetchError, Fetcher, Resolve, SystemResolver};
 pub use issuer_keys::IssuerKeys;
-pub use key_set::{KeySet, UnfitKeys};
+pub use key_set::{InvalidKeySet, KeySet};
 pub use private_issuers::{PrivateIssuers, PrivateIssuersError};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -31,17 +32,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How far the issuer's clock may be from ours.
-const SKEW: Duration = Duration::from_mins(1);
+/// Tolerated difference between the issuer's clock and ours.
+const CLOCK_SKEW: Duration = Duration::from_mins(1);
 
-/// Judges tokens.
+/// Verifies tokens.
 #[derive(Clone)]
 pub struct Verifier {
     keys: Arc<IssuerKeys>,
     clock: Arc<dyn Clock>,
 }
 
-/// What a good token opens.
+/// Result of a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// The position of the first policy that it matches.
@@ -50,16 +51,16 @@ pub struct Admission {
     pub subject: SubjectDigest,
 }
 
-/// Why a token is not good.
+/// Why a token is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Nothing shows that a trusted issuer has signed it. The reason is for the log.
+    /// No proof that a trusted issuer signed it. The reason is for the log.
     #[error("{0}")]
     Unproved(String),
-    /// An issuer that is trusted has signed it, and it is not good now.
+    /// A trusted issuer signed it, and it is not valid now.
     #[error("the token {0}")]
     Untimely(&'static str),
-    /// It is good, and no policy of its issuer matches: the policy's position, and why.
+    /// It is valid, and no policy of its issuer matches: the policy's position, and why.
     #[error("{}", reasons(.0))]
     Unmatched(Vec<(usize, Mismatch)>),
 }
@@ -83,7 +84,7 @@ impl std::fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// A verifier that has the keys of issuers from `keys`.
+    /// A verifier that gets the keys of issuers from `keys`.
     pub fn new(keys: Arc<IssuerKeys>, clock: Arc<dyn Clock>) -> Self {
         Self { keys, clock }
     }
@@ -106,7 +107,8 @@ impl Verifier {
         if of_issuer.is_empty() {
             return Err(Refusal::unproved("no policy trusts its issuer"));
         }
-        // An issuer's policies may hold different keys: each counts for its own alone.
+        // The policies of an issuer may have different keys: each key counts only for its own
+        // policy.
         let mut proved = Vec::new();
         let mut last = None;
         for (index, policy) in of_issuer {
@@ -118,7 +120,7 @@ impl Verifier {
         if proved.is_empty() {
             return Err(Refusal::Unproved(last.unwrap_or_default()));
         }
-        timely(&token.claims, self.clock.now()).map_err(Refusal::Untimely)?;
+        check_times(&token.claims, self.clock.now()).map_err(Refusal::Untimely)?;
         let mut mismatches = Vec::new();
         for (index, policy) in proved {
             match policy.admits(&token.claims) {
@@ -145,7 +147,7 @@ impl Verifier {
         token: &Compact<'_>,
         issuer: &IssuerUrl,
     ) -> Result<Arc<KeySet>, String> {
-        self.keys.having(issuer, |keys| keys.knows(token)).await
+        self.keys.get(issuer, |keys| keys.knows(token)).await
     }
 }
 
@@ -158,42 +160,42 @@ fn subject(policy: &TrustPolicy, claims: &Map<String, Value>) -> SubjectDigest {
     SubjectDigest(URL_SAFE_NO_PAD.encode(digest(&SHA256, text.as_bytes())))
 }
 
-/// Whether a token with these claims is good at `now` (RFC 7519, section 4.1). A time that is no number
-/// is not the same as none.
-fn timely(claims: &Map<String, Value>, now: Timestamp) -> Result<(), &'static str> {
+/// Checks the times of a token at `now` (RFC 7519, section 4.1). A time that is not a number is not
+/// the same as no time.
+fn check_times(claims: &Map<String, Value>, now: Timestamp) -> Result<(), &'static str> {
     let now = now.as_second();
-    let skew = SKEW.as_secs().cast_signed();
+    let skew = CLOCK_SKEW.as_secs().cast_signed();
     let Some(end) = time(claims, "exp")? else {
-        return Err("has no `exp`; a token that never ends is not taken");
+        return Err("has no `exp`; issue a token with an expiry");
     };
     if end <= now - skew {
         return Err("has expired; send a new one");
     }
     if time(claims, "nbf")?.is_some_and(|start| start > now + skew) {
-        return Err("is not good yet (`nbf`); the issuer's clock may be wrong");
+        return Err("is not valid yet (`nbf`); check the issuer's clock");
     }
     if ["sub", "jti"].iter().any(|name| claims.get(*name).is_some_and(|it| !it.is_string())) {
-        return Err("has a `sub` or `jti` that is no text");
+        return Err("has a `sub` or `jti` that is not a string");
     }
     if time(claims, "iat")?.is_some_and(|at| at > now + skew) {
-        return Err("was issued in the future (`iat`); the issuer's clock may be wrong");
+        return Err("was issued in the future (`iat`); check the issuer's clock");
     }
     Ok(())
 }
 
-/// A time in whole seconds; a fraction is cut off.
+/// A time in whole seconds; a fraction is dropped.
 fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<i64>, &'static str> {
     const MAX: f64 = 253_402_300_799.0; // The end of the year 9999.
     let Some(value) = claims.get(name) else { return Ok(None) };
     let Value::Number(number) = value else {
-        return Err("has a time (`exp`, `nbf` or `iat`) that is no number");
+        return Err("has a time (`exp`, `nbf` or `iat`) that is not a number");
     };
     match (number.as_i64(), number.as_f64()) {
         (Some(whole), _) if (0..=253_402_300_799).contains(&whole) => Ok(Some(whole)),
         (None, Some(fraction)) if (0.0..=MAX).contains(&fraction) => {
             let whole = format!("{:.0}", fraction.trunc()).parse();
-            whole.map(Some).map_err(|_| "has a time that is no number")
+            whole.map(Some).map_err(|_| "has a time that is not a number")
         }
-        _ => Err("has a time (`exp`, `nbf` or `iat`) that is no date"),
+        _ => Err("has a time (`exp`, `nbf` or `iat`) that is not a date"),
     }
 }

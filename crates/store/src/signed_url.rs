@@ -1,7 +1,8 @@
-//! Addresses at which somebody without any rights of ours may read or write one blob, for a while.
+//! Presigned URLs, with which a client without AWS permissions can read or write one blob for a
+//! limited time.
 //!
-//! What is larger than an answer of Lambda (6 MB) goes that way past the API. S3 can sign such
-//! addresses; a folder cannot, and needs none.
+//! Data that exceeds a Lambda response (6 MB) bypasses the API this way. S3 can presign URLs; a
+//! folder cannot, and does not need to.
 
 use crate::StoreError;
 use crate::blob_keys::BlobKey;
@@ -17,15 +18,15 @@ use object_store::path::Path;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// How long an address is good. S3 looks when a request begins, however long it takes then.
+/// Lifetime of a URL. S3 checks it when a request begins, however long the request then takes.
 pub const LIFETIME: Duration = Duration::from_mins(5);
 
-/// S3 refuses bytes that do not have this SHA-256, in base64.
+/// S3 rejects bytes without this SHA-256, in base64.
 const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
 
-/// What can sign an address.
+/// A store that can presign URLs.
 pub trait Signer: Debug + Send + Sync {
-    /// The address at which `method` may be done to `path` for `lifetime`, with just `headers`.
+    /// Presigns a URL for `method` on `path`, valid for `lifetime`, with exactly `headers`.
     fn sign<'a>(
         &'a self,
         method: Method,
@@ -37,14 +38,14 @@ pub trait Signer: Debug + Send + Sync {
 
 /// Where one blob may be written. Not `Debug`: who has the address has the right.
 pub struct SignedUpload {
-    /// Takes a `PUT`.
+    /// URL for a `PUT`.
     pub url: String,
     /// Name and value of each header that the request must have.
     pub headers: Vec<(String, String)>,
 }
 
 impl Blobs {
-    /// Whether it can sign addresses.
+    /// Whether the store can presign URLs.
     pub fn signs(&self) -> bool {
         self.signer.is_some()
     }
@@ -75,8 +76,7 @@ impl Blobs {
         Ok(Some(SignedUpload { url, headers: vec![(CHECKSUM.to_string(), checksum)] }))
     }
 
-    /// Where the blob `key` may be read by somebody else; `None` if this object store signs no
-    /// addresses.
+    /// Presigns a URL to read the blob `key`. `None` if this object store cannot presign URLs.
     ///
     /// # Errors
     ///

@@ -46,7 +46,7 @@ async fn hold(api: &Api, id: &str, number: u32) {
     deployment.version += 1;
     let step = Move {
         deployment: &deployment,
-        environment: EnvironmentChange::Nothing,
+        environment: EnvironmentChange::Keep,
         next: None,
         wake: Wake::Nobody,
         record: None,

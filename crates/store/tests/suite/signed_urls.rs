@@ -1,4 +1,4 @@
-//! Addresses signed for others, against a real S3 (MinIO), which checks every signature.
+//! Presigned URLs, with a real S3 (MinIO), which checks every signature.
 
 use aws_credential_types::Credentials;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 const SECRET: &str = "only-of-this-test";
 
-/// A MinIO with one bucket. It ends with the test.
+/// A MinIO with one bucket, which ends with the test.
 struct Minio {
     child: Child,
     blobs: Blobs,
@@ -90,12 +90,12 @@ fn archive(bytes: &Bytes) -> (BlobKey, Digest) {
     (BlobKey::archive(OrgUuid(Uuid::now_v7()), &digest), digest)
 }
 
-async fn told(answer: Response) -> (u16, String) {
+async fn status_and_text(answer: Response) -> (u16, String) {
     (answer.status().as_u16(), answer.text().await.unwrap())
 }
 
 #[tokio::test]
-async fn an_upload_takes_the_bytes_of_its_digest_and_no_others_and_a_download_gives_them() {
+async fn an_upload_url_accepts_only_the_bytes_of_its_digest_and_a_download_url_returns_them() {
     let http = http();
     let minio = Minio::start(&http).await;
     let blobs = &minio.blobs;
@@ -107,7 +107,7 @@ async fn an_upload_takes_the_bytes_of_its_digest_and_no_others_and_a_download_gi
         for (name, value) in upload.headers.iter().filter(|_| with_headers) {
             request = request.header(name, value);
         }
-        told(request.body(bytes.clone()).send().await.unwrap()).await
+        status_and_text(request.body(bytes.clone()).send().await.unwrap()).await
     };
     // Other bytes; without the checksum; at another key; with another method; of another size than announced.
     let mut other = bytes.to_vec();
@@ -125,13 +125,13 @@ async fn an_upload_takes_the_bytes_of_its_digest_and_no_others_and_a_download_gi
     assert!(http.delete(&upload.url).send().await.unwrap().status().is_client_error());
     assert_eq!(blobs.size(&key).await.unwrap(), None);
 
-    // Twice: a lost answer is asked for again.
+    // Twice: a client retries after a lost answer.
     for _ in 0..2 {
         let (status, text) = put(&upload.url, true, &bytes).await;
         assert_eq!(status, 200, "{text}");
     }
     assert_eq!(blobs.size(&key).await.unwrap(), Some(7_000_000));
-    assert_eq!(blobs.put_if_absent(&key, bytes.clone()).await.unwrap(), Put::AlreadyThere);
+    assert_eq!(blobs.put_if_absent(&key, bytes.clone()).await.unwrap(), Put::AlreadyExists);
 
     let download = blobs.sign_download(&key).await.unwrap().unwrap();
     let answer = http.get(&download).send().await.unwrap();
@@ -145,7 +145,7 @@ async fn an_upload_takes_the_bytes_of_its_digest_and_no_others_and_a_download_gi
 }
 
 #[tokio::test]
-async fn a_folder_signs_nothing() {
+async fn a_folder_presigns_no_urls() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::folder(folder.path()).unwrap();
     let (key, digest) = archive(&"x".into());

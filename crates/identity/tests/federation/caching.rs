@@ -1,4 +1,5 @@
-//! What was exchanged is kept: a stampede is one exchange, and a refusal does not last.
+//! Exchanged tokens are cached: many concurrent callers make one exchange, and a rejection is
+//! cached briefly.
 
 use crate::harness::{
     Canyon, account, application, aws_auth, azure_auth, gcp_auth, provider, runner,
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 const MANAGEMENT: &str = "https://management.azure.com/.default";
 
-/// KMS signs 1,000 times a second for a whole account: so one assertion for each runner and audience.
+/// KMS signs 1,000 times a second for a whole account, so there is one assertion for each runner
+/// and audience.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_callers_make_one_signature_and_one_exchange_for_each_cloud() {
     let (canyon, who) = (Canyon::start().await, runner());
@@ -41,7 +43,7 @@ async fn a_thousand_callers_make_one_signature_and_one_exchange_for_each_cloud()
     assert_eq!(canyon.signer.signed(), 3, "one for each audience");
 }
 
-/// What is asked for differs in one thing only, and so must what is given.
+/// Requests that differ in one parameter must get different results.
 #[tokio::test]
 async fn nothing_is_shared_between_runners_regions_and_sessions() {
     let (canyon, who) = (Canyon::start().await, runner());
@@ -64,7 +66,7 @@ async fn nothing_is_shared_between_runners_regions_and_sessions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_refused_callers_make_one_call_and_a_corrected_role_is_let_in_soon() {
+async fn a_thousand_rejected_callers_make_one_call_and_a_fixed_role_is_accepted_soon() {
     let (canyon, who) = (Canyon::start().await, runner());
     canyon
         .set(json!({ "aws": { "accounts": { "123456789012": account(&canyon.url, runner()) } } }))
@@ -79,17 +81,19 @@ async fn a_thousand_refused_callers_make_one_call_and_a_corrected_role_is_let_in
     canyon
         .set(json!({ "aws": { "accounts": { "123456789012": account(&canyon.url, who) } } }))
         .await;
-    let let_in = async {
+    let accepted = async {
         while ask().await.is_err() {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(15), let_in).await.expect("let in after some seconds");
+    tokio::time::timeout(Duration::from_secs(15), accepted)
+        .await
+        .expect("accepted after some seconds");
     assert_eq!(canyon.strict.calls("aws_sts").await.len(), 2);
 }
 
 #[tokio::test]
-async fn a_caller_that_gives_up_takes_nobody_with_it() {
+async fn a_caller_that_gives_up_does_not_fail_the_others() {
     let (canyon, who) = (Canyon::start().await, runner());
     canyon
         .set(json!({
@@ -105,9 +109,9 @@ async fn a_caller_that_gives_up_takes_nobody_with_it() {
     assert_eq!(canyon.strict.calls("azure_authority").await.len(), 1);
 }
 
-/// A token that is good for a minute is good for half of that to callers, and never handed out dead.
+/// A short-lived token is reused for half of its life, and never returned after its expiry.
 #[tokio::test]
-async fn what_ends_soon_is_exchanged_anew() {
+async fn a_token_that_expires_soon_is_exchanged_again() {
     let (canyon, who) = (Canyon::start().await, runner());
     let mut state = application(&canyon.url, who);
     let client = azure_auth().client_id;

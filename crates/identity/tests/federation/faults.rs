@@ -1,4 +1,4 @@
-//! Clouds that are not well, or not to be trusted.
+//! Clouds that fail, and clouds that must not be trusted.
 
 use crate::harness::{
     Canyon, account, application, aws_auth, azure_auth, gcp_auth, provider, runner,
@@ -29,7 +29,7 @@ async fn ask(canyon: &Canyon, who: RunnerIdentity, service: &str) -> Result<(), 
 }
 
 #[tokio::test]
-async fn a_cloud_that_fails_once_or_twice_is_asked_again() {
+async fn a_call_to_a_cloud_is_retried_twice() {
     let (canyon, who) = (Canyon::start().await, runner());
     for service in SERVICES {
         let fault = json!({ "service": service, "status": 503, "times": 2 });
@@ -41,7 +41,7 @@ async fn a_cloud_that_fails_once_or_twice_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_cloud_that_is_down_is_lost_and_one_that_throttles_is_left_alone() {
+async fn a_cloud_that_is_down_is_class_lost_and_one_that_throttles_is_class_throttled() {
     let (canyon, who) = (Canyon::start().await, runner());
     for service in SERVICES {
         let fault = json!({ "service": service, "status": 500, "times": 100 });
@@ -58,7 +58,7 @@ async fn a_cloud_that_is_down_is_lost_and_one_that_throttles_is_left_alone() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_a_cloud_cannot_reach_is_no_fault_of_the_runner() {
+async fn an_issuer_that_a_cloud_cannot_reach_is_class_lost() {
     let (canyon, who) = (Canyon::start().await, runner());
     let mut state = state(&canyon, who, &json!({ "service": "front", "status": 503, "times": 99 }));
     canyon.set(state.clone()).await;
@@ -73,7 +73,7 @@ async fn an_issuer_that_a_cloud_cannot_reach_is_no_fault_of_the_runner() {
     }
 }
 
-/// A token goes where the settings say, and nowhere else.
+/// A token goes only to the configured address.
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     let (canyon, who) = (Canyon::start().await, runner());
@@ -89,24 +89,27 @@ async fn a_redirect_is_not_followed() {
     }
 }
 
-/// Some services answer with what they were sent.
+/// Some services return parts of the request.
 #[tokio::test]
 async fn a_token_that_a_cloud_sends_back_is_in_no_message() {
     let (canyon, who) = (Canyon::start().await, runner());
-    let token = canyon.federation.assertion(who, "somebody").await.unwrap();
+    let token = canyon.federation.assertion(who, "audience").await.unwrap();
     let token = secrecy::ExposeSecret::expose_secret(&token);
-    let said = format!("bad token '{token}' given {}", "x ".repeat(10_000));
+    let message = format!("bad token '{token}' given {}", "x ".repeat(10_000));
     let xml = format!(
-        "<ErrorResponse><Error><Code>AccessDenied</Code><Message>{said}</Message></Error></ErrorResponse>"
+        "<ErrorResponse><Error><Code>AccessDenied</Code><Message>{message}</Message></Error></ErrorResponse>"
     );
     let bodies = [
         ("aws_sts", json!(xml)),
-        ("gcp_sts", json!({ "error": "invalid_grant", "error_description": said })),
+        ("gcp_sts", json!({ "error": "invalid_grant", "error_description": message })),
         (
             "gcp_iam_credentials",
-            json!({ "error": { "status": "PERMISSION_DENIED", "message": said } }),
+            json!({ "error": { "status": "PERMISSION_DENIED", "message": message } }),
         ),
-        ("azure_authority", json!({ "error": "x", "error_description": said, "error_codes": [1] })),
+        (
+            "azure_authority",
+            json!({ "error": "x", "error_description": message, "error_codes": [1] }),
+        ),
     ];
     for (service, body) in bodies {
         let fault = json!({ "service": service, "status": 403, "times": 9, "body": body });
@@ -118,7 +121,7 @@ async fn a_token_that_a_cloud_sends_back_is_in_no_message() {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_not_read() {
+async fn an_endless_answer_is_not_read() {
     let (canyon, who) = (Canyon::start().await, runner());
     for service in ["gcp_iam_credentials", "azure_authority"] {
         let fault =

@@ -1,6 +1,6 @@
-//! What every exchange needs.
+//! ExchangeContext that every exchange needs.
 
-use super::{ASSERTION_LIFE, Endpoints, FederationError, RunnerIdentity, post};
+use super::{ASSERTION_LIFETIME, Endpoints, FederationError, RunnerIdentity, post};
 use crate::assertion::Statement;
 use crate::issuer::Issuer;
 use aws_sdk_sts::config::SharedHttpClient;
@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use serde_json::{Map, Value};
 use std::sync::{Arc, OnceLock};
 
-pub(super) struct Parts {
+pub(super) struct ExchangeContext {
     pub(super) issuer: Arc<Issuer>,
     pub(super) endpoints: Endpoints,
     pub(super) clock: Arc<dyn Clock>,
@@ -19,7 +19,7 @@ pub(super) struct Parts {
     http: OnceLock<Client>,
 }
 
-impl Parts {
+impl ExchangeContext {
     pub(super) fn new(issuer: Arc<Issuer>, endpoints: Endpoints, clock: Arc<dyn Clock>) -> Self {
         let (aws_http, http) = (OnceLock::new(), OnceLock::new());
         Self { issuer, endpoints, clock, aws_http, http }
@@ -43,12 +43,12 @@ impl Parts {
             subject: who.subject(),
             audience: audience.to_owned(),
             claims,
-            life: ASSERTION_LIFE,
+            life: ASSERTION_LIFETIME,
         };
         Ok(self.issuer.assertion(&statement).await?)
     }
 
-    /// Made when it is first needed: it reads the machine's root certificates.
+    /// Created on first use, because it reads the machine's root certificates.
     pub(super) fn aws_http(&self) -> SharedHttpClient {
         let make = || {
             let provider = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc);
@@ -62,7 +62,7 @@ impl Parts {
             return Ok(client.clone());
         }
         let made = post::client().map_err(|reason| {
-            FederationError::Unavailable(format!("no HTTP client can be made: {reason}"))
+            FederationError::Unavailable(format!("cannot create an HTTP client: {reason}"))
         })?;
         Ok(self.http.get_or_init(|| made).clone())
     }

@@ -1,23 +1,23 @@
-//! The words of a cloud, fit to be shown.
+//! Quotes messages of clouds safely.
 
-/// The most characters that are quoted.
-const MOST: usize = 400;
+/// Most characters of a quote.
+const MAX_CHARACTERS: usize = 400;
 
-/// The first line of `text`, bounded, and without anything that looks like a token: some clouds
-/// answer with what they were sent.
+/// The first line of `text`, shortened, with a placeholder for everything that looks like a token,
+/// because some clouds return context of the request.
 pub(super) fn quote(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let shown = |word: &str| if is_secret(word) { "(token)".to_owned() } else { plain(word) };
     let words: Vec<_> = line.split_whitespace().map(shown).collect();
     let text = words.join(" ");
     let text = text.strip_suffix('.').unwrap_or(&text);
-    if text.chars().count() <= MOST {
+    if text.chars().count() <= MAX_CHARACTERS {
         return text.to_owned();
     }
-    text.chars().take(MOST).chain(['…']).collect()
+    text.chars().take(MAX_CHARACTERS).chain(['…']).collect()
 }
 
-/// `eyJ` is how every JWT begins: `{"` in base64. The other is how Google's access tokens do.
+/// Every JWT begins with `eyJ`, which is `{"` in base64. Google's access tokens begin with `ya29.`.
 fn is_secret(word: &str) -> bool {
     word.len() > 20 && (word.contains("eyJ") || word.contains("ya29."))
 }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quote_is_one_line_bounded_and_holds_no_token() {
+    fn a_quote_is_one_short_line_without_tokens() {
         let token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJvcmcifQ.c2ln";
         let cases = [
             ("Not found.", "Not found"),
@@ -39,10 +39,10 @@ mod tests {
             ("a\u{7}b\tc", "a\u{fffd}b c"),
             ("", ""),
         ];
-        for (said, quoted) in cases {
-            assert_eq!(quote(said), quoted);
+        for (text, quoted) in cases {
+            assert_eq!(quote(text), quoted);
         }
         assert_eq!(quote(&format!("bad token='{token}' given")), "bad (token) given");
-        assert_eq!(quote(&"ä".repeat(1_000)).chars().count(), MOST + 1);
+        assert_eq!(quote(&"ä".repeat(1_000)).chars().count(), MAX_CHARACTERS + 1);
     }
 }
