@@ -1,6 +1,7 @@
-//! Jobs that agents launch: what Canyon wants of them is written down, and the agents come for it.
+//! Jobs that agents launch. The launcher writes the desired state of each job into the table, and
+//! the agents poll for it.
 //!
-//! Nothing here calls anybody. See docs/decisions/0030.
+//! The launcher never calls an agent. See docs/decisions/0030.
 
 mod arrangement;
 mod candidates;
@@ -24,13 +25,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// How long the agents are taken to be as they were. Short beside the time that one may be silent.
+/// How long the launcher caches an organization's agents. It is short compared with the lease of an
+/// agent's session.
 const LIFE: SignedDuration = SignedDuration::from_secs(1);
 
-/// Says to an agent that there may be work for it.
+/// Notifies an agent that there may be work for it.
 pub type Hint = Arc<dyn Fn(OrgUuid, &AgentId) + Send + Sync>;
 
-/// What agents launch.
+/// The platform of jobs that agents launch.
 #[derive(Clone)]
 pub struct AgentPlatform {
     table: Table,
@@ -38,7 +40,7 @@ pub struct AgentPlatform {
     hint: Hint,
     known: Arc<Remembered<Agent>>,
     offers: Arc<Offers>,
-    /// Runner image of jobs whose runner names none, in Jobs that somebody else creates.
+    /// Runner image for the Jobs of remote runners, if the runner names none.
     image: Option<String>,
 }
 
@@ -49,8 +51,8 @@ impl fmt::Debug for AgentPlatform {
 }
 
 impl AgentPlatform {
-    /// Over `table`; `hint` is called after each write that an agent should see. `image` is that of jobs whose
-    /// runner names none.
+    /// Creates the platform over `table`. The platform calls `hint` after each write that an agent
+    /// should see. `image` is the runner image of jobs whose runner names none.
     pub fn new(table: &Table, clock: &Arc<dyn Clock>, hint: Hint, image: Option<&str>) -> Self {
         Self {
             table: table.clone(),
@@ -75,7 +77,8 @@ impl Platform for AgentPlatform {
     }
 }
 
-/// The types of runners whose jobs agents launch, with `here` for the local ones that Canyon launches itself.
+/// The platforms of all runner types whose jobs agents launch. `here` launches the jobs of type
+/// `local` that need no agent.
 pub fn platforms(
     table: &Table,
     clock: &Arc<dyn Clock>,

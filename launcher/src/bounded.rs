@@ -1,8 +1,8 @@
-//! A dispatcher that always answers.
+//! A dispatcher with a time limit on every call.
 //!
-//! Every request to a platform has a limit of its own, which says better what was asked. These are for
-//! what has none, or makes many requests: a deployment ends by its deadlines only if whoever looks
-//! comes to the end of his look.
+//! Each request to a platform has its own limit, whose error names the request. The limits here are
+//! for calls that have none, or that make many requests: deadlines are only enforced if each call
+//! of the launcher ends.
 
 use async_trait::async_trait;
 use canyon_dispatch::{
@@ -13,17 +13,19 @@ use canyon_domain::failure::FailureClass;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For a look, a stop, a removal. One request has 15 s, and 20 s with its repeats. Two of these fit
-/// into one sweep of 55 s, so that also there what is not answered is written down.
+/// Limit of an observation, a stop or a removal. One request has 15 s, and 20 s with its retries.
+/// Two of these calls fit into one sweep of 55 s, so that the sweep can also record that the
+/// platform did not answer.
 const CALL: Duration = Duration::from_secs(20);
-/// For a start: a turn at the platform's pace, and several requests.
+/// Limit of a start, which waits for the platform's rate limiter and makes several requests.
 const START: Duration = Duration::from_secs(45);
-/// For a piece of the output: the request for it has a minute.
+/// Limit of a chunk of the output, whose request has a minute.
 const TAIL: Duration = Duration::from_secs(70);
-/// For the list of a runner's jobs. Whoever holds up one look must not hold up the others.
+/// Limit of the list of a runner's jobs. It is short so that one slow runner does not delay others.
 const LIST: Duration = Duration::from_secs(10);
 
-/// Ends what its platform does not answer, as after a lost answer: it may have been done.
+/// Ends calls that take too long. Whether such a call took effect is unknown, as after a lost
+/// response.
 pub(crate) struct Bounded(pub(crate) Arc<dyn Dispatcher>);
 
 #[async_trait]
@@ -33,7 +35,7 @@ impl Dispatcher for Bounded {
     }
 
     async fn observe(&self, job: &JobRef) -> Observation {
-        let answer = in_time(CALL, "a look at the job", self.0.observe(job)).await;
+        let answer = in_time(CALL, "observing the job", self.0.observe(job)).await;
         answer.unwrap_or_else(|error| Observation::Unknown(error.to_string()))
     }
 
@@ -54,7 +56,7 @@ impl Dispatcher for Bounded {
         match in_time(CALL, "the removal of the job", self.0.forget(job)).await {
             Ok(remains) => remains,
             Err(error) => {
-                tracing::warn!(%error, ?job, "cannot clear the job away");
+                tracing::warn!(%error, ?job, "cannot remove the job");
                 Remains::Job
             }
         }
@@ -65,15 +67,15 @@ impl Dispatcher for Bounded {
     }
 
     async fn absence(&self) -> Option<String> {
-        let answer = in_time(CALL, "who is there", self.0.absence()).await;
+        let answer = in_time(CALL, "listing the agents", self.0.absence()).await;
         answer.unwrap_or_else(|error| {
-            // What nobody takes up waits, and that is no loss.
-            tracing::warn!(%error, "cannot tell whether anybody would take a job up");
+            // A job that no agent takes waits, so launching it is safe.
+            tracing::warn!(%error, "cannot tell whether an agent would take a job");
             None
         })
     }
 
-    /// Who asks for a check says how long it may take: what was reported by then counts.
+    /// The caller of a check sets its time limit: the steps reported by then count.
     async fn check(&self, steps: &Steps) {
         self.0.check(steps).await;
     }

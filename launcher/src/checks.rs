@@ -1,4 +1,4 @@
-//! A check of a runner: what a launch needs is tried, and each result written down as it comes.
+//! A check of a runner: tries each step of a launch, and writes each result as it arrives.
 
 use crate::site::stored_definition;
 use crate::{LaunchError, Launcher};
@@ -11,42 +11,43 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::unbounded_channel;
 
-/// How long all steps together may take. A function that is asked to check has a minute.
+/// Limit of all steps together. The function that runs a check has a minute.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// How long they may take where others wait for their end.
+/// Limit of all steps together while a stream batch waits for them.
 pub const BRIEFLY: Duration = Duration::from_secs(5);
 
-/// Why a step has no result where none before it failed.
+/// Why a step has no result although none before it failed.
 const LATE: &str = "it did not answer in time; check again";
 const NOT_TRIED: &str = "this installation does not try it";
 
-/// How far the steps of a dispatcher came.
+/// How far the steps of a dispatcher got.
 enum Tried {
-    /// To their end.
+    /// All steps have a result.
     All,
-    /// Until their time was over.
+    /// The time limit ended the steps.
     InPart,
-    /// Until another check took the place of this one.
+    /// Another check replaced this one.
     ForNobody,
 }
 
 impl Launcher {
-    /// Does a check that nobody has begun. If this process dies in between, the check expires, and may
-    /// be asked for again.
+    /// Runs a check that no launcher has begun. If this process dies meanwhile, the check expires,
+    /// and a user may start another.
     ///
     /// # Errors
     ///
-    /// [`LaunchError`] when the table or the master key is not there.
+    /// [`LaunchError::Store`] if the table fails, [`LaunchError::MasterKey`] if the master key
+    /// cannot be read.
     pub async fn check(&self, open: &OpenCheck) -> Result<(), LaunchError> {
         self.check_within(open, PATIENCE).await
     }
 
-    /// As [`Launcher::check`], but what is not done after [`BRIEFLY`] is left to who looks next, with
-    /// the results so far.
+    /// Runs a check as [`Launcher::check`] does, but for [`BRIEFLY`] at most. A check that needs
+    /// longer keeps its results so far and is opened again for the next sweep.
     ///
     /// # Errors
     ///
-    /// As [`Launcher::check`].
+    /// The same as [`Launcher::check`].
     pub async fn check_briefly(&self, open: &OpenCheck) -> Result<(), LaunchError> {
         self.check_within(open, BRIEFLY).await
     }
@@ -77,7 +78,7 @@ impl Launcher {
             match self.try_steps(open.org, &mut check, dispatcher, limit).await? {
                 Tried::All => {}
                 Tried::InPart if limit < PATIENCE => {
-                    // Open again: the next sweep finds it.
+                    // Open the check again: the next sweep finds it.
                     check.begun_at = None;
                     self.put(open.org, &mut check).await?;
                     return Ok(());
@@ -101,7 +102,7 @@ impl Launcher {
         let (sender, mut reports) = unbounded_channel();
         let dispatcher = dispatcher.clone();
         let steps = Steps::new(sender);
-        // With its end, in time or not, the sender goes, and with it the loop below.
+        // When the check ends or times out, the sender is dropped, which ends the loop below.
         let tries = tokio::time::timeout(limit, async move { dispatcher.check(&steps).await });
         let keep = async {
             while let Some(report) = reports.recv().await {

@@ -1,5 +1,5 @@
-//! After the end of a deployment: it is told, what its job left is cleared away, and what nobody waits
-//! for is ended.
+//! After the end of a deployment: publishes the end, removes what its job left behind, and ends
+//! orphaned jobs.
 
 use crate::strays::Strays;
 use crate::tend::Why;
@@ -10,34 +10,37 @@ use canyon_store::deployment_lists::Due;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// After an end, how long one call waits for the job to be gone: it ends a moment after its result.
+/// How long one call waits for the job to exit after the end of its deployment. A job exits a
+/// moment after its result.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_PAUSE: Duration = Duration::from_millis(100);
-/// Where nobody comes back: five minutes of looks.
+/// How often this process observes a job that no other call will observe again: five minutes in
+/// all.
 const STAY_LOOKS: u32 = 60;
-/// Between two of them.
+/// The pause between two of these observations.
 pub const STAY_PAUSE: Duration = Duration::from_secs(5);
-/// How long after an end somebody comes back for a job that still lives. Its stop was tried before.
+/// How long after an end the sweep still retries the removal of a live job. Its stop was tried
+/// before.
 pub(crate) const COME_BACK: Duration = Duration::from_mins(15);
 
-/// Until somebody comes back for an end that could not be told, or whose job lingers.
+/// When the sweep retries an end that could not be published, or whose job still lives.
 const AGAIN: Duration = Duration::from_mins(3);
 
-/// What is left of a job, and who can clear it away.
+/// What is left of a job, and the dispatcher that can remove it.
 enum Left {
     Nothing,
     Job(Arc<dyn Dispatcher>, JobRef),
 }
 
 impl Launcher {
-    /// An end that was just told: what is left of its job may go.
+    /// Removes what is left of the job, after the caller has published the deployment's end.
     #[cfg(feature = "lambda")]
     pub(crate) async fn told(&self, due: Due, ended: &Deployment) -> Result<(), LaunchError> {
         crate::tend::in_time(due, Box::pin(self.close(due, ended, Why::Told))).await
     }
 
-    /// The end is recorded: what is left of the job may go, and if nobody has told of the end in
-    /// time, it is told now. After both nobody need come back.
+    /// Cleans up after a recorded end: removes what is left of the job, and publishes the end if
+    /// that is overdue. After both, the deployment is no longer due.
     pub(crate) async fn close(
         &self,
         due: Due,
@@ -47,7 +50,7 @@ impl Launcher {
         let now = self.clock.now();
         let overdue = deployment.due_at.is_some_and(|at| at <= now);
         if overdue && why != Why::Told {
-            // First, so that what cannot be told, or lingers, waits behind what can be done.
+            // Postpone first: an end that cannot be published, or a live job, must not delay other deployments.
             self.table.come_back(due.org, due.id, now + AGAIN).await?;
             self.tell_history(due, deployment).await?;
         }
@@ -66,16 +69,16 @@ impl Launcher {
         Ok(())
     }
 
-    /// Nobody comes back for a deployment that is not due any more, as on a laptop none is after its
-    /// end: this process stays until its job can be cleared away. Only the job is looked at. The rest
-    /// was done before, and the runner is the one that was asked then.
+    /// Keeps trying to remove a job in this process. On a laptop a deployment is not due after its
+    /// end, so no sweep retries it. Only the job is observed: the rest was done before, and the
+    /// dispatcher is the one used then.
     fn stay(&self, due: Due, deployment: Deployment, dispatcher: Arc<dyn Dispatcher>, job: JobRef) {
         let launcher = self.clone();
         tokio::spawn(async move {
             for _ in 0..STAY_LOOKS {
                 tokio::time::sleep(STAY_PAUSE).await;
                 if dispatcher.forget(&job).await == Remains::Nothing {
-                    // It lived when its end was to be proved.
+                    // The job still lived when the proof of its end was tried first.
                     if let Err(error) = launcher.prove_gone(due, &deployment).await {
                         tracing::warn!(%error, deployment = %due.id, "cannot record that its job is gone");
                     }
@@ -99,7 +102,7 @@ impl Launcher {
         let Some(job) = last_job(deployment) else { return Ok(Left::Nothing) };
         let site = self.site(due, deployment).await?;
         self.prove_end(due, deployment, &site).await?;
-        // Without it, nobody could clear away what is left.
+        // Without a dispatcher nothing can remove what is left.
         let Ok(dispatcher) = site.dispatcher else { return Ok(Left::Nothing) };
         if let Some(which) = strays(deployment, why) {
             self.end_strays(due.org, &deployment.runner, &dispatcher, which).await?;
@@ -118,11 +121,11 @@ impl Launcher {
     }
 }
 
-/// What to look for after this end, if anything.
+/// Which orphaned jobs to look for after this end, if any.
 fn strays(deployment: &Deployment, why: Why) -> Option<Strays> {
     match why {
-        // Its own job has delivered a result a moment ago. But where nobody comes back, what a process did not clear
-        // away before its own end is found at a later one.
+        // The deployment's own job has just delivered a result. On a laptop, where no sweep retries, a later
+        // end finds what a process did not remove before it exited.
         Why::Ended => Some(Strays::OfLongEnded),
         Why::Due | Why::Told | Why::JobGone => {
             (deployment.status != Status::Succeeded).then_some(Strays::OfEnded)

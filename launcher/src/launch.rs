@@ -1,4 +1,4 @@
-//! Taking the turn and starting the job.
+//! Takes the environment's turn and starts the job.
 
 use crate::concurrency::Places;
 use crate::site::Site;
@@ -23,7 +23,7 @@ use std::sync::PoisonError;
 
 impl Launcher {
     /// Writes the next attempt with the environment's turn and fence, then starts its job. If this
-    /// process dies in between, the attempt is due, and the same start is made then.
+    /// process dies in between, the attempt stays due, and the next call repeats the same start.
     pub(crate) async fn launch(
         &self,
         due: Due,
@@ -31,7 +31,7 @@ impl Launcher {
         site: &Site,
     ) -> Result<Done, LaunchError> {
         let found = self.table.environment(due.org, &deployment.project, &deployment.env).await?;
-        // After the turn was read: the attempt that had it ended before this one begins, also in the record.
+        // Read the clock after the turn: so the record shows that the previous attempt ended before this one began.
         let now = self.clock.now();
         let Some(mut environment) = found.filter(|found| found.uuid == deployment.env_uuid) else {
             let failure = Failure::new(FailureClass::Config, "its environment was deleted");
@@ -91,7 +91,7 @@ impl Launcher {
         }
     }
 
-    /// Starts the job of the open attempt. A repeat finds what is there.
+    /// Starts the job of the open attempt. Idempotent: a repeated call finds the job.
     pub(crate) async fn start(
         &self,
         due: Due,
@@ -100,7 +100,7 @@ impl Launcher {
     ) -> Result<Done, LaunchError> {
         let Some(attempt) = deployment.open_attempt() else { return Ok(Done::Again) };
         let (number, fence) = (attempt.number, attempt.fence);
-        // In another place it would be a second job, with the code of the first.
+        // In another place the start would make a second job with the first one's claim code.
         if site.dispatcher.is_ok() && !site.launched(attempt) {
             let reason = "its runner was changed after the launch; the job may start where it was";
             deadline::postponed(&mut deployment, reason.to_owned(), self.clock.now() + START_AGAIN);
@@ -114,7 +114,7 @@ impl Launcher {
                 return self.fail(due, deployment, number, failure).await;
             }
         };
-        // They were over before this one began, and nobody else comes back for them.
+        // Earlier attempts have ended, and no later call removes their jobs.
         for earlier in jobs_of(&deployment).skip(1) {
             dispatcher.forget(&earlier).await;
         }
@@ -130,7 +130,7 @@ impl Launcher {
                     Err(_) => Ok(Done::Again),
                 }
             }
-            // An earlier start was not recorded; whether its job still lives is to be seen.
+            // An earlier start was not recorded: observe whether its job still lives.
             Ok(Started::Already(handle)) => {
                 let handle = handle.map(|name| lifecycle::started(&mut deployment, number, name));
                 match handle {
@@ -165,7 +165,7 @@ impl Launcher {
         }
     }
 
-    /// Ends the attempt; the failure's class decides whether another follows.
+    /// Ends the attempt. The failure's class decides whether another attempt follows.
     async fn fail(
         &self,
         due: Due,
@@ -194,7 +194,8 @@ impl Launcher {
         Ok(Some(organization.id))
     }
 
-    /// What the runner must know before its claim. The same for every start of the attempt.
+    /// The environment variables that the runner needs for its claim, equal for every start of the
+    /// attempt.
     async fn job_environment(
         &self,
         due: Due,

@@ -1,16 +1,17 @@
-//! Places for what is tended at once, shared between organizations.
+//! Slots for concurrent reconciliations, shared fairly between organizations.
 //!
-//! An organization gets a place only while it holds fewer than are free. So one alone gets half of
-//! them, two get a third each, and there is always one for whoever comes next, however many of the
-//! others never give theirs back (A. Choudhury, E. Hahne, "Dynamic Queue Length Thresholds for
-//! Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998).
+//! An organization gets a slot only while it holds fewer than are free. So a single organization
+//! gets half of the slots, two get a third each, and a slot is always free for the next
+//! organization, even if the others never release theirs (A. Choudhury, E. Hahne, "Dynamic Queue
+//! Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2),
+//! 1998).
 
 use canyon_domain::ids::OrgUuid;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// The places. Cheap to clone.
+/// The pool of slots. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Places(Arc<Mutex<State>>);
 
@@ -18,7 +19,7 @@ struct State {
     free: usize,
     held: HashMap<OrgUuid, usize>,
     waiting: HashMap<OrgUuid, VecDeque<Waiter>>,
-    /// The number of the next who waits.
+    /// The number of the next waiter.
     next: u64,
 }
 
@@ -27,7 +28,7 @@ struct Waiter {
     place: oneshot::Sender<Place>,
 }
 
-/// A place; dropped, it is free again.
+/// A slot; dropping it releases it.
 pub(crate) struct Place {
     org: OrgUuid,
     of: Places,
@@ -39,24 +40,24 @@ impl Places {
         Self(Arc::new(Mutex::new(State { free: count, held, waiting, next: 0 })))
     }
 
-    /// Waits for a place for something of this organization.
+    /// Waits for a slot for the organization.
     pub(crate) async fn take(&self, org: OrgUuid) -> Place {
         let (place, given) = oneshot::channel();
         self.state().join(org, place);
         self.give();
         match given.await {
             Ok(place) => place,
-            // Who waits is forgotten only together with the places, and `self` keeps these.
+            // The pool drops a waiter only when it is dropped itself, and `self` keeps it.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Gives away what may be given.
+    /// Gives free slots to waiters, as far as the rule allows.
     fn give(&self) {
         loop {
             let next = self.state().next();
             let Some((org, waiter)) = next else { return };
-            // Sent without the lock: the place of one who has just gone comes back at once.
+            // Send without the lock: if the waiter has just gone, its slot is dropped, which takes the lock.
             let _ = waiter.place.send(Place { org, of: self.clone() });
         }
     }
@@ -73,8 +74,8 @@ impl State {
         self.waiting.entry(org).or_default().push_back(Waiter { number, place });
     }
 
-    /// Takes a place for the organization that holds the fewest, of these for the one that has waited
-    /// longest.
+    /// Takes a slot for the organization that holds the fewest; among equals, for the one that has
+    /// waited longest.
     fn next(&mut self) -> Option<(OrgUuid, Waiter)> {
         let (held, free) = (&self.held, self.free);
         let held_by = |org: &OrgUuid| held.get(org).copied().unwrap_or(0);
@@ -121,7 +122,7 @@ mod tests {
         OrgUuid(Uuid::from_u128(number))
     }
 
-    /// As many places as the organization gets now.
+    /// As many slots as the organization gets now.
     async fn hoard(places: &Places, org: OrgUuid) -> Vec<Place> {
         let mut hoard = Vec::new();
         loop {
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_comes_finds_a_place_however_many_hoard() {
+    async fn another_organization_finds_a_slot_however_many_the_others_keep() {
         let places = Places::new(64);
         let mut hoards = Vec::new();
         let mut sizes = Vec::new();
@@ -144,7 +145,7 @@ mod tests {
             hoards.push(hoard);
         }
         assert_eq!(sizes, [32, 16, 8, 4, 2, 1]);
-        // What one gives back goes to those who hold the fewest, not to who asks most.
+        // Released slots go to the organization that holds the fewest, not to the one with the most waiters.
         let greedy: Vec<_> = (0..100).map(|_| Box::pin(places.take(org(0)))).collect();
         hoards.remove(0);
         assert_eq!(hoard(&places, org(6)).await.len(), 17);
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_goes_to_who_has_waited_longest_and_past_who_has_gone() {
+    async fn a_slot_goes_to_the_longest_waiter_and_skips_cancelled_ones() {
         let places = Places::new(1);
         let held = places.take(org(0)).await;
         let order = Arc::new(Mutex::new(Vec::new()));

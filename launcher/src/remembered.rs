@@ -1,14 +1,15 @@
-//! What an organization has, remembered for a moment: many deployments are looked at at once.
+//! A short-lived cache of an organization's items, for the many deployments that are reconciled at
+//! once.
 
 use canyon_domain::ids::OrgUuid;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Of each organization a list, and when it was read.
+/// The list of each organization, and when it was read.
 type Lists<T> = HashMap<OrgUuid, (Timestamp, Arc<[T]>)>;
 
-/// The lists of organizations, each taken to be for a while what it was when it was read.
+/// The cached lists of organizations.
 #[derive(Debug)]
 pub(crate) struct Remembered<T> {
     life: SignedDuration,
@@ -16,14 +17,14 @@ pub(crate) struct Remembered<T> {
 }
 
 impl<T> Remembered<T> {
-    /// Nothing yet. What is read is believed for `life`.
+    /// Creates an empty cache whose entries expire after `life`.
     #[must_use]
     pub(crate) fn for_a(life: SignedDuration) -> Self {
         Self { life, lists: Mutex::default() }
     }
 
-    /// What the organization has, read anew by `read` when it is not remembered. Two that ask at once
-    /// may both read.
+    /// The organization's list; calls `read` if the cache has none. Concurrent callers may both
+    /// read.
     pub(crate) async fn of<E>(
         &self,
         org: OrgUuid,

@@ -1,4 +1,4 @@
-//! The runner of a deployment, as far as the launcher needs it.
+//! A deployment's runner, as far as the launcher needs it.
 
 use crate::bounded::Bounded;
 use crate::{LaunchError, Launcher};
@@ -17,29 +17,30 @@ use std::sync::Arc;
 
 pub(crate) struct Site {
     pub(crate) timeouts: Timeouts,
-    /// What starts its jobs, or why nothing does.
+    /// The dispatcher of its jobs, or why there is none.
     pub(crate) dispatcher: Result<Arc<dyn Dispatcher>, String>,
-    /// Why nothing can be started there, although what runs can be watched.
+    /// Why no job can be started, although existing jobs can be observed and stopped.
     pub(crate) no_start: Option<String>,
-    /// Why nothing is launched there for now.
+    /// Why no job is launched for now.
     pub(crate) closed_for_now: Option<String>,
-    /// Where it keeps state, and where it kept it before, if its definition can be read.
+    /// Its current and its former state storages, if its definition can be read.
     pub(crate) state: Option<(StateStorage, Vec<StateStorage>)>,
-    /// The version of the runner, if it is there.
+    /// The version of the runner's record, if it exists.
     pub(crate) version: Option<u64>,
 }
 
 impl Site {
-    /// Whether the runner is what the attempt was launched by, so that it looks where the job is.
+    /// Whether the attempt was launched by this version of the runner, so that the dispatcher finds
+    /// its job.
     pub(crate) fn launched(&self, attempt: &Attempt) -> bool {
         self.version.is_some() && self.version == attempt.runner_version
     }
 
-    /// Why nobody would take up what is launched there now, where that is known.
+    /// Why no agent would take a job that is launched now, if that is known.
     pub(crate) async fn absence(&self) -> Option<String> {
         match (&self.dispatcher, &self.no_start) {
             (Ok(dispatcher), None) => dispatcher.absence().await,
-            // The launch itself says what is wrong.
+            // The launch itself reports what is wrong.
             (Ok(_), Some(_)) | (Err(_), _) => None,
         }
     }
@@ -62,7 +63,7 @@ impl Launcher {
         due: Due,
         deployment: &Deployment,
     ) -> Result<Site, LaunchError> {
-        // What has ended needs no more than a look at where its job was.
+        // An ended deployment only needs its job observed or removed: that needs no profile.
         let of = (!deployment.status.is_terminal()).then_some(deployment);
         self.site_for(due.org, &deployment.runner, of, deployment.agent.as_ref()).await
     }
@@ -72,7 +73,8 @@ impl Launcher {
         self.site_for(org, id, None, None).await
     }
 
-    /// The runner `id` as it is now, for a deployment if one is given, with `agent` if somebody has named one.
+    /// The current runner `id`: with the profile that `deployment` uses, if one is given, and only
+    /// for `agent`, if one is named.
     async fn site_for(
         &self,
         org: OrgUuid,
@@ -89,14 +91,14 @@ impl Launcher {
             );
             return Ok(Site::closed(reason));
         };
-        // Of the runner itself: what its profile mends for a job is not mended where no job is looked at.
+        // Validate the runner itself: a profile may fix a fault for a deployment, but not for a check of the runner.
         let judged = definition.clone().usable().err().map(|faults| unusable(id, &faults));
         let can_be_watched = definition.can_be_watched();
         let profiled = match deployment {
             Some(deployment) => self.with_profile(org, id, &definition, deployment).await?,
             None => Ok(definition.clone()),
         };
-        // What runs is looked at and stopped all the same: for that, the runner alone suffices.
+        // Running jobs are observed and stopped even without a valid profile: the runner alone suffices.
         let (definition, no_start) = match profiled {
             Ok(definition) => (definition, None),
             Err(reason) => (definition, Some(reason)),
@@ -154,7 +156,7 @@ impl Launcher {
             let Some(read) = read else {
                 let id = &runner.id;
                 return Ok(Err(format!(
-                    "the secrets of runner `{id}` cannot be opened; update the runner with them"
+                    "the secrets of runner `{id}` cannot be decrypted; set them again with: canyon update runner {id}"
                 )));
             };
             secrets = read;

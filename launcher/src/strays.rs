@@ -1,7 +1,8 @@
-//! Jobs that outlived what was known of them.
+//! Orphaned jobs: jobs that still run on a platform although their attempt has ended.
 //!
-//! A start whose answer was lost, after which Canyon ended the attempt by a deadline, may have made a
-//! job all the same, minutes later. Its runner can claim nothing; but it costs money until it ends.
+//! If the platform's answer to a start was lost and a deadline ended the attempt, the platform may
+//! still create the job minutes later. Its runner can claim nothing, but it costs money until it
+//! ends.
 
 use crate::farewell::COME_BACK;
 use crate::{LaunchError, Launcher};
@@ -13,28 +14,29 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Between two looks at the jobs of one runner, by one process: a list costs its platform something.
+/// The minimum interval between two lists of one runner's jobs by one process, because a list costs
+/// requests.
 const PAUSE: Duration = Duration::from_mins(10);
 
-/// For the end of those that are found. What is left is ended after the next look.
+/// Limit of ending the jobs that a list found. The next list finds the rest.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The jobs of which deployments are strays.
+/// Which jobs count as orphaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Strays {
-    /// Of all that have ended.
+    /// Jobs of every deployment that has ended.
     OfEnded,
-    /// Of those that ended a while ago: by themselves they would have ended by now.
+    /// Jobs of deployments that ended a while ago: such a job would have exited by itself by now.
     OfLongEnded,
 }
 
-/// When each runner's jobs were last looked through, for either. The look that every end asks for must not stand in the
-/// way of the one that few ask for.
+/// When each runner's jobs were last listed, for each kind separately: the list that every end
+/// triggers must not delay the list that only a failure triggers.
 #[derive(Debug, Default)]
 pub struct LastLooks(Mutex<HashMap<(OrgUuid, RunnerId, Strays), Timestamp>>);
 
 impl LastLooks {
-    /// Whether it is time again; if so, it has been looked now.
+    /// Whether a new list is due; if so, records that it is made now.
     fn begin(&self, look: (OrgUuid, RunnerId, Strays), now: Timestamp) -> bool {
         let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let last = looks.get(&look).copied().unwrap_or(Timestamp::MIN);
@@ -47,8 +49,8 @@ impl LastLooks {
 }
 
 impl Launcher {
-    /// Ends the jobs that the runner's platform still has for attempts that are over. Called after an
-    /// end that may have left one.
+    /// Ends the jobs that the runner's platform still has for ended attempts. Called after an end
+    /// that may have left one.
     pub(crate) async fn end_strays(
         &self,
         org: OrgUuid,
@@ -67,13 +69,13 @@ impl Launcher {
         let jobs = match dispatcher.jobs().await {
             Ok(jobs) => jobs,
             Err(error) => {
-                tracing::warn!(%error, %runner, "cannot look through the runner's jobs");
+                tracing::warn!(%error, %runner, "cannot list the runner's jobs");
                 return Ok(());
             }
         };
         let ends = self.end_those_over(org, jobs, dispatcher, until);
         tokio::time::timeout(PATIENCE, ends).await.unwrap_or_else(|_| {
-            tracing::warn!(%runner, "to end the jobs whose attempts are over takes too long");
+            tracing::warn!(%runner, "ending orphaned jobs takes too long; the next check continues");
             Ok(())
         })
     }
@@ -86,15 +88,15 @@ impl Launcher {
         until: Timestamp,
     ) -> Result<(), LaunchError> {
         for job in jobs {
-            // Jobs of deployments that the table does not know are another installation's.
+            // Jobs of deployments that the table does not contain belong to another installation.
             let Some(deployment) = self.table.deployment(org, job.deployment).await? else {
                 continue;
             };
             let has_just_ended = deployment.completed_at.is_some_and(|end| end > until);
             if is_over(&deployment, &job) && !has_just_ended {
-                tracing::warn!(?job, "ending a job whose attempt is over");
+                tracing::warn!(?job, "ending an orphaned job");
                 if let Err(error) = dispatcher.stop(&job, StopMode::Kill).await {
-                    tracing::warn!(%error, ?job, "cannot end it");
+                    tracing::warn!(%error, ?job, "cannot end the orphaned job");
                 }
                 dispatcher.forget(&job).await;
             }
@@ -103,7 +105,7 @@ impl Launcher {
     }
 }
 
-/// Whether nobody waits for this job any more.
+/// Whether the job's attempt has ended.
 fn is_over(deployment: &Deployment, job: &JobRef) -> bool {
     let open = deployment.open_attempt().map(|attempt| attempt.number);
     deployment.status.is_terminal() || open.is_some_and(|number| number > job.attempt)

@@ -1,4 +1,4 @@
-//! One deployment: what is to be done now, and doing it.
+//! Reconciles one deployment: decides what is to be done now, and does it.
 
 use crate::holders::is_proof;
 use crate::site::Site;
@@ -15,43 +15,46 @@ use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 use std::time::Duration;
 
-/// How often one call decides again because others changed the deployment meanwhile.
+/// How often one call decides again after a lost race.
 const MAX_TRIES: u32 = 20;
 
-/// How long one look at a deployment may take: longer than all that a platform may be asked meanwhile,
-/// with the limits of each. What hangs longer is broken, and gives its place to others.
+/// Limit of one reconciliation: longer than all requests that it may make to a platform, with their
+/// own limits. A reconciliation that takes longer hangs, and its slot goes to others.
 pub const PATIENCE: Duration = Duration::from_mins(4);
 
-/// For the rest of a dead job's output. Its end is written in the same look.
+/// Limit of fetching the rest of a dead job's output. The job's end is written in the same
+/// reconciliation.
 const SALVAGE: Duration = Duration::from_secs(30);
 
-/// Why a deployment is looked at.
+/// Why a deployment is reconciled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// It is due, or was just written.
     Due,
-    /// It has ended, and that was just told.
+    /// It has ended, and its end was just published.
     Told,
-    /// It has ended, and nobody need be told.
+    /// It has ended, and its end need not be published.
     Ended,
-    /// The platform hints that its job is gone: look, even if nothing is due.
+    /// A hint says that its job is gone: observe the job even if nothing is due.
     JobGone,
 }
 
-/// What doing a step came to.
+/// The outcome of a step.
 pub(crate) enum Done {
-    /// Nothing more to do now.
+    /// Nothing more is to be done now.
     Enough,
-    /// The deployment has changed, here or elsewhere: look at it again.
+    /// The deployment has changed, by this step or another process: decide again.
     Again,
 }
 
 impl Launcher {
-    /// Does with a deployment whatever is to be done now.
+    /// Does for a deployment everything that is to be done now.
     ///
     /// # Errors
     ///
-    /// [`LaunchError`]; the deployment stays due, so it is looked at again.
+    /// [`LaunchError`]: the table, the object store, the master key or the event bus failed, the
+    /// deployment kept changing, or [`PATIENCE`] has passed. The deployment stays due, so the sweep
+    /// retries it.
     pub async fn tend(&self, due: Due, why: Why) -> Result<(), LaunchError> {
         in_time(due, Box::pin(self.look(due, why))).await
     }
@@ -90,8 +93,8 @@ impl Launcher {
     ) -> Result<Done, LaunchError> {
         let now = self.clock.now();
         let step = match (next_step(&deployment, &site.timeouts, self.up_since, now), why) {
-            // A start that is not recorded may never have happened: then there is no job to be
-            // gone, and it happens now. One that did happen is found, and looked at.
+            // Keep `Step::Start`: a start that is not recorded may not have happened, and then happens now. If it
+            // did happen, the start finds the job, and the launcher observes it.
             (Step::Wait(_), Why::JobGone) => Step::Observe,
             (step, _) => step,
         };
@@ -116,8 +119,9 @@ impl Launcher {
         }
     }
 
-    /// Writes that the job is being stopped, and why, before the platform is asked to: the runner may report at once,
-    /// and is told. If this process dies in between, the next look asks the platform.
+    /// Records that the job is being stopped, and why, before it calls the platform: the runner may
+    /// report at once, and its report must find the record. If this process dies in between, the
+    /// next reconciliation calls the platform.
     async fn stop(
         &self,
         due: Due,
@@ -136,14 +140,14 @@ impl Launcher {
         if let (Ok(dispatcher), Some(job)) = (&site.dispatcher, last_job(&deployment))
             && let Err(error) = dispatcher.stop(&job, how).await
         {
-            // It is asked again at the next look; the last deadline ends even what cannot be told.
+            // The next reconciliation retries the stop. The last deadline ends the attempt even if every stop fails.
             tracing::warn!(%error, deployment = %due.id, "cannot stop the job");
         }
         self.observe(due, deployment, site).await
     }
 
-    /// Looks whether the job lives. What a dead one had not sent is fetched before its end is
-    /// written.
+    /// Observes the job. If the job is dead, fetches the output that it had not sent before its end
+    /// is written.
     pub(crate) async fn observe(
         &self,
         due: Due,
@@ -152,7 +156,7 @@ impl Launcher {
     ) -> Result<Done, LaunchError> {
         let observation = match (&site.dispatcher, last_job(&deployment)) {
             (Ok(dispatcher), Some(job)) => dispatcher.observe(&job).await,
-            // A job of the past may live all the same: only a deadline ends it.
+            // The job may still live, so only a deadline ends the attempt.
             (Err(reason), Some(_)) => Observation::Unknown(reason.clone()),
             (_, None) => Observation::Gone(None),
         };
@@ -167,7 +171,7 @@ impl Launcher {
             if let Ok(salvaged) = tokio::time::timeout(SALVAGE, salvage).await {
                 salvaged?;
             } else {
-                tracing::warn!(deployment = %due.id, "the rest of its output takes too long");
+                tracing::warn!(deployment = %due.id, "fetching the rest of the job's output takes too long");
             }
         }
         let now = self.clock.now();
@@ -181,7 +185,8 @@ impl Launcher {
         self.save(due, deployment).await
     }
 
-    /// Writes a step; if it is the end, the next deployment of the environment gets its turn.
+    /// Writes a step. If the step ends the deployment, the next deployment of the environment gets
+    /// its turn.
     pub(crate) async fn save(
         &self,
         due: Due,
@@ -202,12 +207,12 @@ impl Launcher {
         if saved == Saved::Yes {
             tracing::info!(deployment = %due.id, status = %deployment.status, "deployment ended");
         }
-        // Once more, to clear away what its job left.
+        // Reconcile once more to remove what the job left.
         Ok(Done::Again)
     }
 }
 
-/// Does it within [`PATIENCE`].
+/// Runs `work` within [`PATIENCE`].
 pub(crate) async fn in_time(
     due: Due,
     work: impl Future<Output = Result<(), LaunchError>>,
@@ -216,8 +221,9 @@ pub(crate) async fn in_time(
     ended.unwrap_or(Err(LaunchError::Late(due.id)))
 }
 
-/// A runner that was changed after the launch may look in another place than where the job runs. That
-/// it finds nothing there ends no run: the runner's own silence will.
+/// The observation to act on. After a change of its runner, the dispatcher may look in another
+/// place than where the job runs. A job that is missing there does not end a claimed attempt: only
+/// the silence of its runner does.
 fn believed(observation: Observation, attempt: &Attempt, site: &Site) -> Observation {
     let is_gone = matches!(observation, Observation::Gone(_));
     if is_gone && attempt.claim.is_some() && !is_proof(&observation, attempt, site) {
@@ -234,7 +240,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_runner_that_was_changed_after_the_launch_and_finds_nothing_ends_no_run() {
+    fn a_missing_job_ends_no_claimed_attempt_if_its_runner_was_changed_after_the_launch() {
         let attempt: Attempt = serde_json::from_value(json!({
             "number": 1, "fence": 1, "launched_at": "2026-01-01T00:00:10Z", "claim_hash": "",
             "runner_version": 3,

@@ -1,16 +1,15 @@
-//! The kinds `serverless-ecs` and `ecs-agent`: a job is a task on AWS Fargate. They differ in who asks: the
-//! role that the runner names, or whatever the agent is there.
+//! The kinds `serverless-ecs` and `ecs-agent`: a job is a task on AWS Fargate. They differ in the
+//! credentials: the role that the runner names, or the agent's own.
 //!
-//! Nothing of an attempt is in the task definition, which is registered once for each content
+//! The task definition contains nothing of an attempt and is registered once for each content
 //! (`definition`). What differs between attempts is in the request that starts the task: five
-//! variables, and a token that follows from the attempt (`request`). A repeat of the same request
-//! finds the task of the first one, as long as ECS remembers the token.
+//! variables, and a client token that follows from the attempt (`request`). A repeat of the same
+//! request finds the task of the first one, as long as ECS remembers the token.
 //!
-//! ECS forgets: a token an hour after its task has stopped, a stopped task after an hour too
+//! ECS forgets a token an hour after its task has stopped, and a stopped task after an hour too
 //! (Amazon ECS API reference, "Ensuring idempotency"; developer guide, "Stopped tasks error
-//! messages"). So no start is repeated later than `TOKEN_HELD` after its launch. And its lists lag
-//! behind: a task that is not there a moment after its start is not gone, and one that no list has is
-//! gone only once that has been so for minutes.
+//! messages"). So no start is repeated later than `TOKEN_HELD` after its launch. The lists of ECS
+//! lag behind: a task that is missing from them counts as gone only after some minutes.
 
 mod check;
 mod definition;
@@ -51,15 +50,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The container that runs `canyon-runner`.
+/// The name of the container that runs `canyon-runner`.
 const CONTAINER: &str = "canyon-runner";
-/// How long after the launch a repeated request surely finds the first one's task: ECS remembers
+/// How long after the launch a repeated request certainly finds the first one's task: ECS remembers
 /// its token for an hour at least.
 const TOKEN_HELD: Duration = Duration::from_mins(50);
-/// The most runners whose clients are kept; a new one costs a few requests.
+/// The maximum number of runners whose clients are cached; creating a client costs a few requests.
 const MAX_RUNNERS: usize = 1_000;
 
-/// Starts tasks on Fargate.
+/// The platform that starts tasks on ECS.
 pub struct EcsPlatform {
     entry: Entry,
     pace: Arc<dyn Pace>,
@@ -70,8 +69,9 @@ pub struct EcsPlatform {
 }
 
 impl EcsPlatform {
-    /// Is let in by `federation`, shares AWS's limits by `pace`, and runs `image` where a runner
-    /// names no other. Makes no call.
+    /// Creates the platform. `federation` exchanges Canyon's tokens for credentials, `pace` keeps
+    /// AWS's rate limits, and `image` is the runner image where a runner names none. Makes no
+    /// request.
     pub fn new(federation: Arc<Federation>, pace: Arc<dyn Pace>, image: Option<String>) -> Self {
         Self::entered_by(Entry::Roles(federation), session::http(), pace, image)
     }
@@ -85,7 +85,7 @@ impl EcsPlatform {
         Self { entry, pace, image, clock: Arc::new(System), http, runners: Mutex::default() }
     }
 
-    /// The same by another clock.
+    /// The same platform with another clock.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
@@ -132,10 +132,10 @@ impl Platform for Arc<EcsPlatform> {
     }
 }
 
-/// What a runner says, of either type.
+/// The settings of a runner of either type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Settings {
-    /// The role that Canyon is let in as; none where the agent's own is used.
+    /// The role that Canyon assumes; `None` where the agent's own credentials are used.
     auth: Option<AwsAuth>,
     job: EcsJob,
 }
@@ -200,8 +200,8 @@ impl Dispatcher for EcsDispatcher {
     }
 
     /// ECS has one way to stop a task: SIGTERM, and SIGKILL when `stopTimeout` has passed (120
-    /// seconds, the most that Fargate allows). A repeat neither signals again nor shortens that, so
-    /// both modes are the same call.
+    /// seconds, the maximum on Fargate). A repeated call neither signals again nor shortens that
+    /// time, so both modes are the same call.
     async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
         self.stop_task(job, how).await
     }
@@ -215,8 +215,8 @@ impl Dispatcher for EcsDispatcher {
         self.read_log(job, stream, offset).await
     }
 
-    /// There is nothing to clear away: ECS removes what it knows of a stopped task itself, and the
-    /// log group has a retention of its own.
+    /// Removes nothing: ECS deletes its record of a stopped task itself, and the log group has its
+    /// own retention.
     async fn forget(&self, job: &JobRef) -> Remains {
         match self.look(job).await {
             Observation::Alive | Observation::Queued(_) | Observation::Waiting(_) => Remains::Job,
@@ -233,13 +233,13 @@ impl Dispatcher for EcsDispatcher {
     }
 }
 
-/// A runner of another type, which only a mistake in the wiring brings here.
+/// The error for a runner of another type, which only a defect in the wiring causes.
 fn not_ecs() -> DispatchError {
     let message = "this runner is neither of type `serverless-ecs` nor `ecs-agent`";
     DispatchError::refused(FailureClass::Config, message)
 }
 
-/// For a runner whose tasks are not started here.
+/// The dispatcher of a runner whose tasks cannot be started.
 struct Refused(DispatchError);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! The launcher over a real table, with a platform that does what the test says.
+//! The launcher over a real table, with a platform that the test controls.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
 

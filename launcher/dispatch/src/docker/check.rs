@@ -1,4 +1,4 @@
-//! Tries what a launch needs, short of one.
+//! Checks what a launch needs, without launching.
 
 use super::DockerDispatcher;
 use super::container::Plan;
@@ -32,7 +32,7 @@ impl DockerDispatcher {
             return;
         };
         let Some(user) = user else {
-            let message = "no container was made, as the image is first pulled by a launch";
+            let message = "no container was created, because a launch pulls the image first";
             steps.ok(CheckStep::DryRun, message);
             return steps.ok(CheckStep::Metadata, format!("not tried: {message}"));
         };
@@ -59,7 +59,8 @@ impl DockerDispatcher {
         Ok((docker, found))
     }
 
-    /// The image's user, if the engine has the image; else whether the registry would give it.
+    /// The image's user, if the engine has the image. If not, asks the registry whether it would
+    /// deliver the image.
     async fn check_image(
         &self,
         docker: &Docker,
@@ -87,7 +88,7 @@ impl DockerDispatcher {
         Ok((None, format!("the registry has image `{image}` for this engine")))
     }
 
-    /// Makes the container that a launch would make, and removes it.
+    /// Creates the container that a launch would create, and removes it.
     async fn check_container(
         &self,
         docker: &Docker,
@@ -96,7 +97,7 @@ impl DockerDispatcher {
         user: &str,
     ) -> Result<((), String), String> {
         let engine = &self.platform.engine;
-        // The engine looks for it when the container starts, which this one does not.
+        // The engine looks for the network only when a container starts, which this one does not.
         if let Some(network) = &self.platform.settings.network {
             let found = docker.inspect_network(network, None::<InspectNetworkOptions>).await;
             found.map_err(|error| refusal::of_start(engine, &error).to_string())?;
@@ -109,17 +110,17 @@ impl DockerDispatcher {
         let removed = docker.remove_container(&made.id, Some(how)).await;
         removed.map_err(|error| {
             let words = refusal::in_words(engine, &error);
-            format!("container `{name}` was made and cannot be removed: {words}")
+            format!("container `{name}` was created and cannot be removed: {words}")
         })?;
         let found = match made.warnings.as_slice() {
-            [] => "a container can be made and removed".to_owned(),
-            warnings => format!("a container can be made and removed; {}", warnings.join("; ")),
+            [] => "a container can be created and removed".to_owned(),
+            warnings => format!("a container can be created and removed; {}", warnings.join("; ")),
         };
         Ok(((), found))
     }
 }
 
-/// A launch that is never made.
+/// The launch that a check describes and never makes.
 fn launch_of_no_job() -> Option<Launch> {
     Some(Launch {
         job: no_job(),
@@ -130,7 +131,7 @@ fn launch_of_no_job() -> Option<Launch> {
     })
 }
 
-/// The job of no deployment.
+/// A job of no deployment.
 fn no_job() -> JobRef {
     JobRef { deployment: DeploymentId(System.id(System.now())), attempt: 1, handle: None }
 }

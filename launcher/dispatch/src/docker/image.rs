@@ -20,18 +20,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// How long a start waits for a pull before it says that it goes on.
+/// How long a start waits for a pull before it answers that the pull continues.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// When a start is to look at the pull again.
+/// When a start is retried while a pull runs.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// How long the end of a pull is news.
+/// How long the result of a pull is reused.
 const FRESH: Duration = Duration::from_secs(30);
-/// Until the registry's first word; the engine gives up sooner.
+/// Limit of the registry's first answer; the engine's own limit is shorter.
 const FIRST_WORD: Duration = Duration::from_mins(2);
-/// Between two of the engine's words about a pull. It speaks of each piece that it has read or unpacked.
+/// Limit between two messages of the engine about a pull. It reports each chunk that it has read or
+/// unpacked.
 const SILENCE: Duration = Duration::from_mins(5);
 
-/// A pull, told to whoever waits for it.
+/// The progress of a pull, for all starts that wait for it.
 #[derive(Clone, Debug, Default)]
 struct Progress {
     words: String,
@@ -50,8 +51,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl DockerDispatcher {
-    /// What the registry of `image` asks for. Not for another registry than that of the host's own
-    /// setting: whoever defines a runner must not learn the password by naming an image of theirs.
+    /// The credentials for the registry of `image`, only if that is also the registry of the
+    /// setting `image`. Otherwise the author of a runner could learn the password by naming an
+    /// image of their own registry.
     pub(super) fn credentials(&self, image: &str) -> Option<&(String, SecretString)> {
         let settings = &self.platform.settings;
         let own = settings.image.as_deref()?;
@@ -68,7 +70,7 @@ impl DockerDispatcher {
         Wanted { job, launched_at, now: System.now(), has_credentials }
     }
 
-    /// The user of the image, which is pulled if the engine does not have it.
+    /// The user of the image. Pulls the image if the engine does not have it.
     pub(super) async fn image(
         &self,
         docker: &Docker,
@@ -102,8 +104,8 @@ impl DockerDispatcher {
 }
 
 impl Pulls {
-    /// Pulls `image`, or joins the pull that runs. The answer comes soon: a pull that takes longer is to
-    /// be asked for again, and goes on meanwhile.
+    /// Pulls `image`, or joins a running pull. Answers within [`PATIENCE`]: a pull that takes
+    /// longer continues, and the caller retries.
     pub(super) async fn pull(
         self: &Arc<Self>,
         docker: &Docker,
@@ -117,7 +119,7 @@ impl Pulls {
             tokio::time::timeout(PATIENCE, progress.wait_for(|now| now.end.is_some())).await;
         let ended = match ended {
             Ok(Ok(now)) => now.end.clone(),
-            // Its task is gone: the runtime shuts down.
+            // The pull's task is gone: the runtime shuts down.
             Ok(Err(_)) => None,
             Err(_) => {
                 let words = seen.borrow().words.clone();
@@ -138,14 +140,14 @@ impl Pulls {
         }
     }
 
-    /// What the pull that `job` waits for has come to.
+    /// The progress of the pull that `job` waits for.
     pub(super) fn waited_for_by(&self, job: &JobRef) -> Option<String> {
         let image = lock(&self.waiting).get(&container_name(job)).cloned()?;
         let words = lock(&self.running).get(&image).map(|progress| progress.borrow().words.clone());
-        Some(words.unwrap_or_else(|| format!("image `{image}` is pulled")))
+        Some(words.unwrap_or_else(|| format!("the engine pulls image `{image}`")))
     }
 
-    /// The job waits for nothing any more.
+    /// Notes that the job waits for no pull any more.
     pub(super) fn no_longer(&self, job: &JobRef) {
         lock(&self.waiting).remove(&container_name(job));
     }
@@ -199,14 +201,14 @@ async fn follow(
     Ok(())
 }
 
-/// What comes next. A pull that stalls ends, and with its connection the engine's part of it, so that it can be begun
-/// anew.
+/// The next item of a pull. A stalled pull is cancelled; closing its connection also ends the
+/// engine's part, so that a retry can begin again.
 async fn next_of<T>(
     lines: &mut (impl Stream<Item = T> + Unpin),
     silence: Duration,
 ) -> Result<Option<T>, String> {
     tokio::time::timeout(silence, lines.next()).await.map_err(|_| {
-        format!("the pull stands still: the engine has said nothing for {} s", silence.as_secs())
+        format!("the pull stalled: the engine has reported nothing for {} s", silence.as_secs())
     })
 }
 
@@ -226,7 +228,8 @@ fn told(
     Some(format!("the engine pulls image `{image}`: {} of {} MiB", mib(current), mib(total)))
 }
 
-/// The name and the tag or digest. Without either, the engine would pull every tag.
+/// Splits an image into its name and its tag or digest. Without either, the engine would pull every
+/// tag.
 fn split(image: &str) -> (&str, &str) {
     if let Some((name, digest)) = image.split_once('@') {
         return (name, digest);
@@ -237,13 +240,13 @@ fn split(image: &str) -> (&str, &str) {
     }
 }
 
-/// The registry of an image; none for the engine's default one.
+/// The registry of an image; `None` for the engine's default registry.
 pub(super) fn registry_of(image: &str) -> Option<&str> {
     let (first, _) = image.split_once('/')?;
     (first.contains(['.', ':']) || first == "localhost").then_some(first)
 }
 
-/// The credentials, for the registry of the image.
+/// The credentials in the form that the engine expects, for the registry of the image.
 pub(super) fn of_registry(image: &str, pair: &(String, SecretString)) -> DockerCredentials {
     DockerCredentials {
         username: Some(pair.0.clone()),
@@ -259,12 +262,12 @@ mod tests {
     use futures::stream;
 
     #[tokio::test]
-    async fn a_pull_that_stands_still_ends_and_says_so() {
+    async fn a_stalled_pull_ends_with_an_error() {
         let silence = Duration::ZERO;
         assert_eq!(next_of(&mut stream::iter([1]), silence).await, Ok(Some(1)));
         assert_eq!(next_of(&mut stream::iter([0; 0]), silence).await, Ok(None));
         let words = next_of(&mut stream::pending::<u8>(), silence).await.unwrap_err();
-        assert!(words.contains("stands still"), "{words}");
+        assert!(words.contains("stalled"), "{words}");
     }
 
     #[test]

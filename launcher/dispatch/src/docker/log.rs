@@ -1,4 +1,4 @@
-//! What a container wrote, as the engine keeps it: for a runner that died before it could report.
+//! The output of a container that the engine keeps: for a runner that died before it could report.
 
 use super::DockerDispatcher;
 use super::engine;
@@ -10,11 +10,11 @@ use futures::StreamExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most that is read of one container: what the engine keeps of it, and a bit.
+/// The maximum number of bytes read of one container: slightly more than the engine keeps.
 const MAX_LOG: usize = 34 * 1024 * 1024;
-/// A log is read in pieces, one call each; within this time it is fetched once.
+/// A log is read in chunks, one call each; within this time it is fetched once.
 const FRESH: Duration = Duration::from_secs(10);
-/// What is read for the last words.
+/// The number of lines read for a runner's last message.
 const LAST_LINES: &str = "20";
 
 /// The log that was read last.
@@ -45,7 +45,7 @@ impl Kept {
 }
 
 impl DockerDispatcher {
-    /// All that the engine has of a container's output; nothing, if it has no such container.
+    /// The whole output of a container; empty if the engine has no such container.
     pub(super) async fn output(&self, job: &JobRef) -> Result<Arc<Vec<u8>>, DispatchError> {
         let name = container_name(job);
         if let Some(output) = self.kept.recent(&name) {
@@ -56,7 +56,7 @@ impl DockerDispatcher {
         Ok(output)
     }
 
-    /// The end of it.
+    /// The last lines of the output.
     pub(super) async fn last_output(&self, job: &JobRef) -> Result<Vec<u8>, DispatchError> {
         self.read(&container_name(job), LAST_LINES).await
     }

@@ -1,4 +1,4 @@
-//! The tasks that Canyon has in a cluster, for the search of those that nobody waits for.
+//! The tasks that Canyon has in a cluster, for the search for orphaned ones.
 
 use super::EcsDispatcher;
 use super::refusal::Refusals;
@@ -7,13 +7,13 @@ use crate::{DispatchError, JobRef};
 use aws_sdk_ecs::types::Task;
 use canyon_identity::job_name::parse_job_name;
 
-/// The most tasks of one call (API reference, `DescribeTasks` and `ListTasks`).
+/// The maximum number of tasks in one call (API reference, `DescribeTasks` and `ListTasks`).
 const PAGE: i32 = 100;
-/// A cluster that runs more is looked through as far as this.
+/// The maximum number of pages that one search reads.
 const MAX_PAGES: usize = 50;
 
 impl EcsDispatcher {
-    /// Those that run and were started for this organization. ECS clears away stopped ones itself.
+    /// The running tasks of this organization. ECS removes stopped tasks itself.
     pub(super) async fn running(&self) -> Result<Vec<JobRef>, DispatchError> {
         let clients = self.session.clients().await.map_err(|error| Refusals::not_let_in(&error))?;
         let (mut found, mut token) = (Vec::new(), None);

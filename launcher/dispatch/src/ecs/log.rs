@@ -1,4 +1,4 @@
-//! What a task's container wrote, from CloudWatch Logs: for a runner that died before it could
+//! The output of a task's container, from CloudWatch Logs: for a runner that died before it could
 //! report.
 
 use super::definition::LOG_PREFIX;
@@ -12,9 +12,9 @@ use canyon_domain::container_log::{Stream, Tail};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most that is read of one container, in bytes of its log.
+/// The maximum size of a container's log that is read, in bytes.
 const MAX_LOG: usize = 32 * 1024 * 1024;
-/// A log is read in pieces, one call each; within this time it is fetched once.
+/// A log is read in chunks, one call each; within this time it is fetched once.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// The log that was read last.
@@ -88,7 +88,7 @@ impl EcsDispatcher {
                 text.extend_from_slice(event.message().unwrap_or_default().as_bytes());
                 text.push(b'\n');
             }
-            // At the end CloudWatch gives back the token that it was asked with.
+            // At the end CloudWatch returns the same token as in the request.
             if page.next_forward_token.is_none()
                 || page.next_forward_token == token
                 || text.len() > MAX_LOG
@@ -101,7 +101,7 @@ impl EcsDispatcher {
     }
 }
 
-/// A container that wrote nothing has no stream.
+/// Whether the container has no log stream, because it wrote nothing.
 fn is_missing(error: &SdkError<GetLogEventsError>) -> bool {
     error.code() == Some("ResourceNotFoundException")
 }

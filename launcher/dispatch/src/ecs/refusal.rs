@@ -1,4 +1,4 @@
-//! What ECS says when it does not do what it was asked, and what follows.
+//! The errors of ECS, and what follows from them.
 
 use super::request::Place;
 use crate::DispatchError;
@@ -10,28 +10,28 @@ use canyon_identity::federation::FederationError;
 use std::error::Error;
 use std::time::Duration;
 
-/// After ECS asked for fewer calls.
+/// The pause after ECS has throttled a call.
 const THROTTLED: Duration = Duration::from_secs(3);
-/// After an answer that did not come, where nothing was lost by it.
+/// The pause after a call without an answer that had no effect.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Turns answers of the services into errors that name the thing to change.
+/// Converts errors of AWS services into errors that name the thing to change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusals<'a> {
     pub(super) place: Place<'a>,
 }
 
-/// Whether the service may have done it all the same.
+/// What a missing answer means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Silence {
-    /// It does not matter: nothing was started, and the same is asked again.
+    /// Nothing was started, and the same call may be repeated.
     Harmless,
-    /// The task may run.
+    /// The call may have taken effect: the task may run.
     Counts,
 }
 
 impl Refusals<'_> {
-    /// A call before the task is asked for.
+    /// The error of a call before the task is started.
     pub(super) fn before_start<E>(&self, action: &str, error: &SdkError<E>) -> DispatchError
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
@@ -39,7 +39,7 @@ impl Refusals<'_> {
         self.judge(action, error, Silence::Harmless)
     }
 
-    /// The call that starts the task.
+    /// The error of the call that starts the task.
     pub(super) fn of_start<E>(&self, error: &SdkError<E>) -> DispatchError
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
@@ -47,7 +47,7 @@ impl Refusals<'_> {
         self.judge("ecs:RunTask", error, Silence::Counts)
     }
 
-    /// A call about a task that may run.
+    /// The error of a call about a task that may run.
     pub(super) fn elsewhere<E>(&self, action: &str, error: &SdkError<E>) -> DispatchError
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
@@ -55,7 +55,7 @@ impl Refusals<'_> {
         self.judge(action, error, Silence::Counts)
     }
 
-    /// Canyon has no credentials of the role.
+    /// The error if Canyon has no credentials of the role.
     pub(super) fn not_let_in(error: &FederationError) -> DispatchError {
         let message = Causes(error).to_string();
         match error {
@@ -76,8 +76,8 @@ impl Refusals<'_> {
         if let SdkError::ServiceError(context) = error
             && context.raw().status().as_u16() < 500
         {
-            let said = context.err();
-            let (code, words) = (said.code().unwrap_or_default(), said.message());
+            let refusal = context.err();
+            let (code, words) = (refusal.code().unwrap_or_default(), refusal.message());
             return self.said_no(action, code, words.unwrap_or("it gave no reason"));
         }
         let Place { region, .. } = self.place;
@@ -99,15 +99,14 @@ impl Refusals<'_> {
             | "Throttling"
             | "TooManyRequestsException"
             | "RequestLimitExceeded" => {
-                let message =
-                    format!("AWS asks for fewer calls of `{action}` in {region}: {words}");
+                let message = format!("AWS throttles `{action}` in {region}: {words}");
                 DispatchError::later(FailureClass::Throttled, message, THROTTLED)
             }
             "ClusterNotFoundException" => config(format!(
                 "there is no active ECS cluster `{cluster}` in {region}, account {account}; \
                  create it, or change `job.cluster`: {words}"
             )),
-            // An earlier start had other parameters; the lists say which task that made.
+            // An earlier start had other parameters; the lists show its task.
             "ConflictException" => {
                 let message = format!("ECS has started this attempt before: {words}");
                 DispatchError::unknown(FailureClass::Lost, message)
@@ -116,23 +115,23 @@ impl Refusals<'_> {
                 DispatchError::refused(FailureClass::Capacity, format!("no capacity: {words}"))
             }
             _ if is_pass_role(words) => config(format!(
-                "{role} may not hand the task its roles; allow it `iam:PassRole` for \
+                "{role} may not pass the task its roles; allow it `iam:PassRole` for \
                  `job.execution_role_arn` and `job.task_role_arn`, and let both trust \
                  ecs-tasks.amazonaws.com: {words}"
             )),
             "AccessDeniedException" | "AccessDenied" => config(format!(
-                "{role} may not do `{}`; allow it in the role's policy: {words}",
+                "{role} may not call `{}`; allow it in the role's policy: {words}",
                 action_in(words).unwrap_or(action)
             )),
             "UnrecognizedClientException"
             | "InvalidSignatureException"
             | "IncompleteSignatureException" => config(format!(
-                "{region} does not take the credentials of {role}; is the region enabled \
-                 in account {account}? {words}"
+                "{region} does not accept the credentials of {role}; check that the region is enabled \
+                 in account {account}: {words}"
             )),
-            // They are fetched anew for the next call.
+            // The next call fetches new ones.
             "ExpiredTokenException" | "ExpiredToken" => {
-                let message = format!("the credentials of {role} have ended: {words}");
+                let message = format!("the credentials of {role} have expired: {words}");
                 DispatchError::later(FailureClass::Lost, message, AGAIN)
             }
             _ => {
@@ -143,7 +142,7 @@ impl Refusals<'_> {
         }
     }
 
-    /// What `RunTask` says of a task that it did not start, in an answer that is no error.
+    /// The error of an answer of `RunTask` that is no error but has started no task.
     pub(super) fn of_failures(&self, failures: &[EcsFailure]) -> DispatchError {
         let Place { cluster, .. } = self.place;
         let words: Vec<_> = failures.iter().map(words_of).collect();
@@ -152,10 +151,10 @@ impl Refusals<'_> {
         } else {
             words.join("; ")
         };
-        // Without a reason, nothing says that it would fail again.
+        // Without a reason, a retry may succeed.
         let is_capacity = failures.is_empty() || failures.iter().any(is_capacity_failure);
         let (class, what) = if is_capacity {
-            (FailureClass::Capacity, "there is no room for the task in")
+            (FailureClass::Capacity, "there is no capacity for the task in")
         } else {
             (FailureClass::Config, "ECS does not start the task in")
         };
@@ -169,7 +168,7 @@ fn words_of(failure: &EcsFailure) -> String {
     parts.join(", ")
 }
 
-/// The reasons of the developer guide's "API failure reasons" that pass.
+/// Whether the failure is temporary, by the reasons of the developer guide's "API failure reasons".
 fn is_capacity_failure(failure: &EcsFailure) -> bool {
     let reason = failure.reason().unwrap_or_default();
     reason.starts_with("RESOURCE:")
@@ -178,7 +177,7 @@ fn is_capacity_failure(failure: &EcsFailure) -> bool {
         || is_capacity(failure.detail().unwrap_or_default())
 }
 
-/// Whether the words are about room that may be there later, or in another subnet.
+/// Whether the message is about capacity that may be available later, or in another subnet.
 pub(super) fn is_capacity(words: &str) -> bool {
     const SIGNS: [&str; 8] = [
         "capacity is unavailable",
@@ -198,15 +197,15 @@ fn is_pass_role(words: &str) -> bool {
     words.contains("iam:PassRole") || words.contains("unable to assume the role")
 }
 
-/// The action that the words say is not allowed. It may be another than the one that was called: who
-/// starts a task with tags needs `ecs:TagResource` as well.
+/// The action that the message says is not allowed. It may differ from the called one: starting a
+/// task with tags also needs `ecs:TagResource`.
 fn action_in(words: &str) -> Option<&str> {
     let (_, after) = words.split_once("not authorized to perform: ")?;
     let action = after.split_whitespace().next()?.trim_end_matches(['.', ',']);
     action.contains(':').then_some(action)
 }
 
-/// The field of the runner's `job` that the words are about.
+/// The field of the runner's `job` that the message is about.
 fn field_at_fault(words: &str) -> Option<&'static str> {
     const FIELDS: [(&str, &str); 9] = [
         ("security group", "security_groups"),
@@ -240,7 +239,7 @@ mod tests {
         Refusals { place: PLACE }.said_no("ecs:RunTask", code, words)
     }
 
-    /// The words are ECS's own (developer guide, troubleshooting).
+    /// The messages are those of ECS (developer guide, troubleshooting).
     #[test]
     fn a_refusal_names_the_thing_to_change() {
         let cases = [
@@ -276,7 +275,7 @@ mod tests {
                 "User: x is not authorized to perform: ecs:TagResource on resource: y because no \
                  identity-based policy allows the ecs:TagResource action",
                 FailureClass::Config,
-                "may not do `ecs:TagResource`",
+                "may not call `ecs:TagResource`",
             ),
             (
                 "ClientException",
@@ -294,14 +293,14 @@ mod tests {
     }
 
     #[test]
-    fn a_throttled_call_is_made_again_and_ends_no_attempt() {
+    fn a_throttled_call_is_retried_and_ends_no_attempt() {
         let error = said("ThrottlingException", "Rate exceeded");
         assert_eq!(error.then, Then::Again(THROTTLED));
         assert_eq!(error.failure.class, FailureClass::Throttled);
     }
 
     #[test]
-    fn a_failure_in_an_answer_without_an_error_is_one_all_the_same() {
+    fn a_failure_in_a_successful_answer_ends_the_attempt() {
         let of = |reason: &str| {
             let failure = EcsFailure::builder().reason(reason).build();
             Refusals { place: PLACE }.of_failures(&[failure]).failure.class

@@ -1,4 +1,4 @@
-//! Starting an attempt's task, once.
+//! Starts an attempt's task, once.
 
 use super::definition::Definition;
 use super::refusal::Refusals;
@@ -16,14 +16,15 @@ use canyon_domain::failure::FailureClass;
 use jiff::SignedDuration;
 use std::time::Duration;
 
-/// AWS lets `RunTask` be called so often, for all clusters of an account in a region together
-/// (developer guide, "Request throttling"). Fargate's own limit, 20 launches a second after a burst
-/// of 100, on demand and Spot apart, is never reached before this one: each call launches one task.
+/// The rate limit of AWS for `RunTask`, for all clusters of an account in a region together
+/// (developer guide, "Request throttling"). Fargate's own limit is 20 launches a second after a
+/// burst of 100, for on-demand and Spot separately. It is never reached first, because each call
+/// launches one task.
 const CALLS_PER_SECOND: u32 = 20;
 const BURST: u32 = 20;
-/// The longest wait for a turn; who would wait longer comes again.
+/// The maximum wait for a permit; a start that would wait longer is retried later.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// When nobody can tell whose turn it is.
+/// The pause before a start is retried when the rate limiter fails.
 const NO_TURN: Duration = Duration::from_secs(1);
 
 impl EcsDispatcher {
@@ -91,7 +92,7 @@ impl EcsDispatcher {
                 let message = format!("cannot make a request of the runner's `job`: {error}");
                 DispatchError::refused(FailureClass::Config, message)
             })?;
-            // One call, one turn; and after silence, a look before the next call.
+            // Without the SDK's retries: each call needs its own permit, and after no answer the task is looked for first.
             let once = Builder::default().retry_config(RetryConfig::disabled());
             let error = match call.customize().config_override(once).send().await {
                 Ok(answer) => {
@@ -138,13 +139,13 @@ impl EcsDispatcher {
                 );
                 later(message, pause)
             }
-            Err(error) => later(format!("cannot tell whose turn it is: {error}"), NO_TURN),
+            Err(error) => later(format!("the rate limiter failed: {error}"), NO_TURN),
         }
     }
 }
 
-/// A task that has only just been made is that of this call. The answer to a repeat shows the first
-/// one's task as it is by now.
+/// The outcome of an answered `RunTask`. Only a new task is in its first state: the answer to a
+/// repeat shows the current state of the first one's task.
 fn started(task: &Task) -> Started {
     let arn = task.task_arn().map(str::to_owned);
     match task.last_status() {
@@ -153,8 +154,8 @@ fn started(task: &Task) -> Started {
     }
 }
 
-/// The task that an earlier start of the attempt made, with other parameters: the runner was changed
-/// in between.
+/// The task that an earlier start of the attempt created with other parameters, because the runner
+/// was changed in between.
 fn task_in_conflict(error: &SdkError<RunTaskError>) -> Option<String> {
     match error.as_service_error()? {
         RunTaskError::ConflictException(conflict) => conflict.resource_ids().first().cloned(),
@@ -162,7 +163,7 @@ fn task_in_conflict(error: &SdkError<RunTaskError>) -> Option<String> {
     }
 }
 
-/// Whether somebody has deregistered the task definition.
+/// Whether the task definition was deregistered.
 fn is_definition_gone(error: &SdkError<RunTaskError>) -> bool {
     let Some(error) = error.as_service_error() else { return false };
     let words = error.message().unwrap_or_default();
@@ -172,7 +173,7 @@ fn is_definition_gone(error: &SdkError<RunTaskError>) -> bool {
 fn too_late() -> DispatchError {
     let message = format!(
         "the task was not started within {} minutes of its launch; ECS may have forgotten the \
-         attempt by now, so it is not started any more",
+         attempt by now, so a start could run it twice",
         TOKEN_HELD.as_secs() / 60
     );
     DispatchError::refused(FailureClass::Lost, message)

@@ -1,8 +1,8 @@
-//! From a runner's definition to a client of its cluster.
+//! Creates a client of a cluster from a runner's definition.
 //!
-//! A client is kept for a few minutes for each runner and state of its definition, secrets included, and
-//! is made by one caller while the others wait. With it ends what it was made of: the description of the
-//! cluster that a cloud gave, and the bearer token.
+//! A client is cached for a few minutes for each runner and version of its definition, secrets
+//! included. One caller creates it while the others wait. The client's sources expire with it: the
+//! cloud's description of the cluster, and the bearer token.
 
 mod aks;
 mod eks;
@@ -32,32 +32,33 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// The longest that a client is used.
+/// The maximum time that a client is used.
 const LIFE: Duration = Duration::from_mins(5);
-/// How long Canyon's own token is used: it is good for ten minutes, and may be five minutes old.
+/// How long Canyon's own token is used: it is valid for ten minutes, and the check accepts an age
+/// of five minutes.
 const ASSERTION_LIFE: Duration = Duration::from_secs(4 * 60 + 30);
-/// A token is not used any more this long before its end.
+/// A token is replaced this long before it expires.
 const MARGIN: Duration = Duration::from_mins(1);
-/// For the connection, with TLS.
+/// Limit of the connection, including TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two bytes of an answer.
+/// Limit between two reads of an answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
-/// More clients are not kept: those that are over their time go first.
+/// The maximum number of cached clients: expired ones are removed first.
 const KEPT: usize = 500;
 
-/// How a cluster is reached, and who Canyon is there.
+/// The address of a cluster and Canyon's credentials there.
 #[derive(Debug)]
 pub(super) struct Access {
     server: String,
-    /// PEM in base64, as kubeconfigs have it. Without one, the system's authorities vouch.
+    /// PEM in base64, as in kubeconfigs. `None`: the system's certificate authorities.
     authority: Option<String>,
     proxy: Option<String>,
     identity: Identity,
-    /// After this, another is to be made.
+    /// When the access expires and must be replaced.
     until: Timestamp,
 }
 
-/// Who Canyon is in a cluster.
+/// Canyon's credentials in a cluster.
 #[derive(Debug)]
 enum Identity {
     Bearer(SecretString),
@@ -69,12 +70,12 @@ enum Identity {
     },
 }
 
-/// A client, and where it goes.
+/// A client and its endpoint.
 #[derive(Clone)]
 pub(super) struct Connection {
     pub(super) client: Client,
     pub(super) place: Arc<Place>,
-    /// A hash of the server's address and its authority.
+    /// A hash of the server's address and its certificate authority.
     pub(super) fingerprint: String,
     until: Timestamp,
 }
@@ -83,13 +84,13 @@ type Slot = Arc<tokio::sync::Mutex<Option<Connection>>>;
 
 /// How clusters are found.
 pub(super) enum Way {
-    /// As each runner says.
+    /// By each runner's definition.
     Federation(Arc<Federation>),
-    /// There is one, and an agent finds it by itself.
+    /// By the agent's own source, for its only cluster.
     InPlace(Box<ClusterSource>),
 }
 
-/// Makes clients and keeps them.
+/// Creates clients and caches them.
 pub(super) struct Connector {
     way: Way,
     local: LocalClusters,
@@ -103,20 +104,21 @@ impl Connector {
         Self { way, local, clock: System, http: OnceLock::new(), slots: Mutex::default() }
     }
 
-    /// For the clouds. Made on first use: a machine without certificates can still run local jobs.
+    /// The client for the clouds. Created on first use, because a machine without certificates can
+    /// still run local jobs.
     fn http(&self) -> Result<&reqwest::Client, DispatchError> {
         if let Some(client) = self.http.get() {
             return Ok(client);
         }
         let made = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
         let client = made.map_err(|error| {
-            let message = format!("cannot make an HTTP client: {}", Causes(&error));
+            let message = format!("cannot create an HTTP client: {}", Causes(&error));
             DispatchError::refused(FailureClass::Config, message)
         })?;
         Ok(self.http.get_or_init(|| client))
     }
 
-    /// The client of the runner's cluster.
+    /// The client of the runner's cluster, from the cache or new.
     pub(super) async fn connect(&self, target: &Target) -> Result<Connection, DispatchError> {
         let slot = self.slot(key_of(target));
         let mut kept = slot.lock().await;
@@ -143,13 +145,13 @@ impl Connector {
         &self.way
     }
 
-    /// What Canyon is let in by, where it launches itself.
+    /// The federation by which Canyon itself signs in.
     pub(super) fn federation(&self, target: &Target) -> Result<&Federation, DispatchError> {
         match &self.way {
             Way::Federation(federation) => Ok(federation),
             Way::InPlace(_) => {
                 let message = format!(
-                    "for runner `{}`, of its type, Canyon itself launches, and no agent",
+                    "jobs of runner `{}` are launched by Canyon itself, not by an agent",
                     target.runner_id
                 );
                 Err(DispatchError::refused(FailureClass::Config, message))
@@ -157,7 +159,7 @@ impl Connector {
         }
     }
 
-    /// A new client of the agent's cluster. `runner` is for messages.
+    /// Creates a client of the agent's cluster. `runner` is for messages.
     pub(super) async fn connect_in_place(
         &self,
         runner: &str,
@@ -169,9 +171,9 @@ impl Connector {
         connection(runner, way, self.local, source.shown(), self.until(None)).await
     }
 
-    /// Gets what the cloud gives for Canyon's token, and says whose it is.
+    /// Exchanges Canyon's token with the cloud, and describes the result.
     pub(super) async fn exchange(&self, target: &Target) -> Result<String, DispatchError> {
-        let said = match &target.definition.configuration {
+        let description = match &target.definition.configuration {
             RunnerConfiguration::Gke(runner) => {
                 gke::token(self, target, &runner.cluster).await?;
                 let account = &runner.cluster.auth.gcp_service_account;
@@ -187,10 +189,10 @@ impl Connector {
             }
             _ => "nothing to exchange".to_owned(),
         };
-        Ok(said)
+        Ok(description)
     }
 
-    /// The next call makes another client: the cluster did not know this one.
+    /// Drops the cached client, because the cluster rejected its credentials.
     pub(super) fn drop_client(&self, target: &Target) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&key_of(target));
     }
@@ -232,11 +234,12 @@ impl Connector {
         }
     }
 
-    /// What Canyon shows the cluster, and what the cluster must know for that.
+    /// The credentials that Canyon presents, and what the cluster needs to accept them, for
+    /// messages.
     fn shown(&self, target: &Target, identity: &Identity) -> String {
         if let Identity::Certificate { .. } = identity {
             return "a client certificate: it must be signed by the authority of the API server's flag \
-                `--client-ca-file`, and must not be over"
+                `--client-ca-file`, and must not have expired"
                 .to_owned();
         }
         match &target.definition.configuration {
@@ -261,7 +264,7 @@ impl Connector {
                     identity_of(target).subject(),
                     runner.cluster.cluster_data.server
                 ),
-                None => "the runner's `service_account_token`: it is over, or of another cluster"
+                None => "the runner's `service_account_token`: it has expired, or belongs to another cluster"
                     .to_owned(),
             },
             _ => "nothing".to_owned(),
@@ -275,19 +278,19 @@ impl Connector {
         }
     }
 
-    /// Until when something that ends at `ends_at` is used.
+    /// Until when credentials that expire at `ends_at` are used.
     fn until(&self, ends_at: Option<Timestamp>) -> Timestamp {
         let latest = self.clock.now() + LIFE;
         ends_at.map_or(latest, |end| (end - MARGIN).min(latest))
     }
 }
 
-/// The runner as clouds know it.
+/// The runner's identity in tokens for clouds.
 pub(super) fn identity_of(target: &Target) -> RunnerIdentity {
     RunnerIdentity { org: target.org, runner: target.runner }
 }
 
-/// A definition that was changed is another one, and so are its secrets.
+/// The cache key of a target: it changes with the definition and its secrets.
 fn key_of(target: &Target) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(target.org.0.as_bytes());
@@ -304,7 +307,7 @@ fn key_of(target: &Target) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// The failure of a step before the cluster. Nothing was asked of the cluster yet.
+/// The error of a step before the cluster, which has had no effect there.
 pub(super) fn of_federation(target: &Target, error: &FederationError) -> DispatchError {
     let message = format!("runner `{}`: {error}", target.runner_id);
     match error {
@@ -317,7 +320,7 @@ pub(super) fn of_federation(target: &Target, error: &FederationError) -> Dispatc
     }
 }
 
-/// `way` is a kubeconfig, which of its contexts, and whether a proxy is used.
+/// Creates a client from a kubeconfig, the name of its context, and whether a proxy is used.
 async fn connection(
     runner: &str,
     (kubeconfig, context, is_proxied): (Kubeconfig, Option<String>, bool),
@@ -325,9 +328,9 @@ async fn connection(
     shown: String,
     until: Timestamp,
 ) -> Result<Connection, DispatchError> {
-    let refused = |said: String| {
+    let refused = |reason: String| {
         let message =
-            format!("runner `{runner}`: the access to its cluster cannot be used: {said}");
+            format!("runner `{runner}`: the access to its cluster cannot be used: {reason}");
         DispatchError::refused(FailureClass::Config, message)
     };
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
@@ -350,11 +353,11 @@ async fn connection(
     config.read_timeout = Some(READ_TIMEOUT);
     config.write_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
-    // What may be repeated, and when, is for the launcher to say.
+    // The launcher decides what is retried, and when.
     config.default_retry = false;
     let client = client::signed_in(config, local).await.map_err(|error| match error {
         ClientError::Refused(error) => place.refused(error),
-        ClientError::Unusable(said) => refused(said),
+        ClientError::Unusable(reason) => refused(reason),
     })?;
     Ok(Connection { client, place: Arc::new(place), fingerprint, until })
 }
@@ -369,8 +372,8 @@ fn fingerprint(config: &Config) -> String {
     hex::encode(hash.finalize())
 }
 
-/// The form that kube reads completely, with data in place of files. Of a kubeconfig that came from
-/// outside, only single fields ever get here: none can name a program or a file.
+/// A kubeconfig with data instead of files, for kube. Of a kubeconfig from outside, only single
+/// fields get here, so none can name a program or a file.
 fn kubeconfig(access: Access) -> Kubeconfig {
     let cluster = Cluster {
         server: Some(access.server),
@@ -389,7 +392,8 @@ fn kubeconfig(access: Access) -> Kubeconfig {
     in_place::single(cluster, user)
 }
 
-/// An address of a cluster that a cloud told: `https://`, with or without that written.
+/// A cluster's address from a cloud, with `https://` added if it is missing; `None` if it is
+/// invalid.
 fn https(address: &str) -> Option<String> {
     let url =
         if address.contains("://") { address.to_owned() } else { format!("https://{address}") };

@@ -20,7 +20,7 @@ fn failed(reason: &str) -> Job {
     )
 }
 
-/// A pod on a node, with this status and these metadata.
+/// A pod on a node, with this status and metadata.
 fn pod(status: &Value, metadata: &Value) -> Pod {
     let spec = json!({ "nodeName": "node-1", "containers": [] });
     serde_json::from_value(json!({ "metadata": metadata, "spec": spec, "status": status })).unwrap()
@@ -58,7 +58,7 @@ fn is_gone(look: &Look) -> bool {
 }
 
 #[test]
-fn nothing_that_may_still_run_is_gone() {
+fn a_job_that_may_still_run_is_not_gone() {
     let over = failed("BackoffLimitExceeded");
     let still_running = pod(
         &json!({ "phase": "Failed", "containerStatuses": [running("canyon-runner")] }),
@@ -76,7 +76,7 @@ fn nothing_that_may_still_run_is_gone() {
     ];
     for pod in living {
         for job in [None, Some(&over), Some(&job(None, true))] {
-            // One that has ended is no proof about another.
+            // A pod that has ended proves nothing about another.
             let look = seen(job, &[in_phase("Failed"), pod.clone()]);
             assert!(!is_gone(&look), "{look:?} of {pod:?}");
         }
@@ -87,7 +87,7 @@ fn nothing_that_may_still_run_is_gone() {
 fn a_job_is_gone_only_when_no_pod_will_come() {
     assert_eq!(seen(None, &[]), Look::Seen(Observation::Gone(None)));
     assert_eq!(seen(Some(&job(None, false)), &[]), Look::NoPod { since: None });
-    // Its controller has not seen that it is suspended, and may be making a pod.
+    // The controller has not seen the suspension, and may be creating a pod.
     assert_eq!(seen(Some(&job(None, true)), &[]), Look::NoPod { since: None });
     let confirmed = json!({ "type": "Suspended", "status": "True" });
     assert!(is_gone(&seen(Some(&job(Some(confirmed.clone()), true)), &[])));
@@ -128,7 +128,7 @@ fn a_pod_on_a_silent_node_is_unknown_until_the_node_is_gone() {
 }
 
 #[test]
-fn each_death_has_its_class() {
+fn a_death_has_its_failure_class() {
     use FailureClass as C;
     let over = failed("BackoffLimitExceeded");
     let ended = |reason: &str, code: i32, limit: bool| {

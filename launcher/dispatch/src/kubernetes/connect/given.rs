@@ -1,4 +1,4 @@
-//! `kubernetes`: the definition itself says where the cluster is and who Canyon is there.
+//! `kubernetes`: the definition itself has the cluster's address and Canyon's credentials.
 
 use super::{ASSERTION_LIFE, Access, Connector, Identity, identity_of, of_federation};
 use crate::{DispatchError, Target};
@@ -29,7 +29,7 @@ pub(super) async fn access(
         (None, None, _, Some(token)) => Identity::Bearer(token.clone()),
         _ => {
             let message = format!(
-                "runner `{}`: its secret is not stored; update the runner with it",
+                "runner `{}`: its secret is not stored; set it with: canyon update runner {0}",
                 target.runner_id
             );
             return Err(DispatchError::refused(FailureClass::Config, message));
