@@ -3,15 +3,15 @@
 //!
 //! The launcher never calls an agent. See docs/decisions/0030.
 
-mod arrangement;
+mod assignment;
 mod candidates;
 mod dispatcher;
+mod local_or_agent;
 mod offers;
-mod or_here;
 
-pub use or_here::OrHere;
+pub use local_or_agent::LocalOrAgent;
 
-use crate::remembered::Remembered;
+use crate::org_cache::OrgCache;
 use canyon_dispatch::{Dispatcher, Platform, Target};
 use canyon_domain::agent::Agent;
 use canyon_domain::ids::{AgentId, OrgUuid};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// How long the launcher caches an organization's agents. It is short compared with the lease of an
 /// agent's session.
-const LIFE: SignedDuration = SignedDuration::from_secs(1);
+const AGENTS_CACHE_LIFETIME: SignedDuration = SignedDuration::from_secs(1);
 
 /// Notifies an agent that there may be work for it.
 pub type Hint = Arc<dyn Fn(OrgUuid, &AgentId) + Send + Sync>;
@@ -38,7 +38,7 @@ pub struct AgentPlatform {
     table: Table,
     clock: Arc<dyn Clock>,
     hint: Hint,
-    known: Arc<Remembered<Agent>>,
+    known: Arc<OrgCache<Agent>>,
     offers: Arc<Offers>,
     /// Runner image for the Jobs of remote runners, if the runner names none.
     image: Option<String>,
@@ -58,7 +58,7 @@ impl AgentPlatform {
             table: table.clone(),
             clock: clock.clone(),
             hint,
-            known: Arc::new(Remembered::for_a(LIFE)),
+            known: Arc::new(OrgCache::expiring_after(AGENTS_CACHE_LIFETIME)),
             offers: Arc::default(),
             image: image.map(str::to_owned),
         }
@@ -68,12 +68,12 @@ impl AgentPlatform {
 impl Platform for AgentPlatform {
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
         let (platform, target) = (self.clone(), target.clone());
-        Arc::new(AgentDispatcher { platform, target, only_watches: false })
+        Arc::new(AgentDispatcher { platform, target, only_observes: false })
     }
 
     fn watcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
         let (platform, target) = (self.clone(), target.clone());
-        Arc::new(AgentDispatcher { platform, target, only_watches: true })
+        Arc::new(AgentDispatcher { platform, target, only_observes: true })
     }
 }
 
@@ -92,6 +92,6 @@ pub fn platforms(
             .into_iter()
             .map(|kind| (kind, Arc::new(agents.clone()) as Arc<dyn Platform>))
             .collect();
-    platforms.insert(RunnerType::Local, Arc::new(OrHere { agents, here }));
+    platforms.insert(RunnerType::Local, Arc::new(LocalOrAgent { agents, here }));
     platforms
 }

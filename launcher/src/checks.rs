@@ -1,6 +1,6 @@
 //! A check of a runner: tries each step of a launch, and writes each result as it arrives.
 
-use crate::site::stored_definition;
+use crate::resolved_runner::stored_definition;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{Dispatcher, Steps};
 use canyon_domain::ids::OrgUuid;
@@ -12,22 +12,22 @@ use std::time::Duration;
 use tokio::sync::mpsc::unbounded_channel;
 
 /// Limit of all steps together. The function that runs a check has a minute.
-const PATIENCE: Duration = Duration::from_secs(40);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(40);
 /// Limit of all steps together while a stream batch waits for them.
-pub const BRIEFLY: Duration = Duration::from_secs(5);
+pub const STREAM_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a step has no result although none before it failed.
-const LATE: &str = "it did not answer in time; check again";
+const TIMED_OUT: &str = "it did not answer in time; check again";
 const NOT_TRIED: &str = "this installation does not try it";
 
 /// How far the steps of a dispatcher got.
-enum Tried {
+enum StepsOutcome {
     /// All steps have a result.
-    All,
+    Completed,
     /// The time limit ended the steps.
-    InPart,
+    TimedOut,
     /// Another check replaced this one.
-    ForNobody,
+    Superseded,
 }
 
 impl Launcher {
@@ -39,17 +39,17 @@ impl Launcher {
     /// [`LaunchError::Store`] if the table fails, [`LaunchError::MasterKey`] if the master key
     /// cannot be read.
     pub async fn check(&self, open: &OpenCheck) -> Result<(), LaunchError> {
-        self.check_within(open, PATIENCE).await
+        self.check_within(open, CHECK_TIMEOUT).await
     }
 
-    /// Runs a check as [`Launcher::check`] does, but for [`BRIEFLY`] at most. A check that needs
+    /// Runs a check as [`Launcher::check`] does, but for [`STREAM_CHECK_TIMEOUT`] at most. A check that needs
     /// longer keeps its results so far and is opened again for the next sweep.
     ///
     /// # Errors
     ///
     /// The same as [`Launcher::check`].
     pub async fn check_briefly(&self, open: &OpenCheck) -> Result<(), LaunchError> {
-        self.check_within(open, BRIEFLY).await
+        self.check_within(open, STREAM_CHECK_TIMEOUT).await
     }
 
     async fn check_within(&self, open: &OpenCheck, limit: Duration) -> Result<(), LaunchError> {
@@ -60,8 +60,8 @@ impl Launcher {
             return Ok(());
         }
         let planned = self.planned(open).await?;
-        let site = self.site_of(open.org, &open.runner).await?;
-        let dispatcher = match (&site.dispatcher, &site.no_start) {
+        let resolved = self.current_runner(open.org, &open.runner).await?;
+        let dispatcher = match (&resolved.dispatcher, &resolved.start_refusal) {
             (Ok(dispatcher), None) => Ok(dispatcher),
             (Err(reason), _) | (Ok(_), Some(reason)) => Err(reason),
         };
@@ -76,15 +76,15 @@ impl Launcher {
         let mut reason = NOT_TRIED;
         if let Ok(dispatcher) = dispatcher {
             match self.try_steps(open.org, &mut check, dispatcher, limit).await? {
-                Tried::All => {}
-                Tried::InPart if limit < PATIENCE => {
+                StepsOutcome::Completed => {}
+                StepsOutcome::TimedOut if limit < CHECK_TIMEOUT => {
                     // Open the check again: the next sweep finds it.
                     check.begun_at = None;
                     self.put(open.org, &mut check).await?;
                     return Ok(());
                 }
-                Tried::InPart => reason = LATE,
-                Tried::ForNobody => return Ok(()),
+                StepsOutcome::TimedOut => reason = TIMED_OUT,
+                StepsOutcome::Superseded => return Ok(()),
             }
         }
         check.end(&planned, reason, self.clock.now());
@@ -98,7 +98,7 @@ impl Launcher {
         check: &mut RunnerCheck,
         dispatcher: &Arc<dyn Dispatcher>,
         limit: Duration,
-    ) -> Result<Tried, LaunchError> {
+    ) -> Result<StepsOutcome, LaunchError> {
         let (sender, mut reports) = unbounded_channel();
         let dispatcher = dispatcher.clone();
         let steps = Steps::new(sender);
@@ -115,9 +115,9 @@ impl Launcher {
         };
         Ok(match tokio::join!(tries, keep) {
             (_, Err(error)) => return Err(error),
-            (_, Ok(Saved::Lost)) => Tried::ForNobody,
-            (Ok(()), Ok(Saved::Yes)) => Tried::All,
-            (Err(_), Ok(Saved::Yes)) => Tried::InPart,
+            (_, Ok(Saved::Lost)) => StepsOutcome::Superseded,
+            (Ok(()), Ok(Saved::Yes)) => StepsOutcome::Completed,
+            (Err(_), Ok(Saved::Yes)) => StepsOutcome::TimedOut,
         })
     }
 

@@ -1,7 +1,7 @@
 //! The concurrency slots that a new attempt needs, where limits apply to concurrent attempts.
 
-use crate::remembered::Remembered;
-use crate::site::Site;
+use crate::org_cache::OrgCache;
+use crate::resolved_runner::ResolvedRunner;
 use crate::{LaunchError, Launcher};
 use canyon_domain::concurrency::{ConcurrencyLimit, HeldPlace, LimitScope, Place};
 use canyon_domain::deadline::HELD_CHECK;
@@ -14,22 +14,22 @@ use std::time::Duration;
 
 /// How long the launcher caches the limits of an organization. An organization without limits costs
 /// one small read in that time.
-const LIFE: SignedDuration = SignedDuration::from_secs(5);
+const LIMITS_CACHE_LIFETIME: SignedDuration = SignedDuration::from_secs(5);
 /// How long a deployment that waits for a slot waits before the launcher tries again.
-const PLACE_CHECK: Duration = Duration::from_secs(5);
+const SLOT_RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// The cached limits of each organization.
 #[derive(Debug)]
-pub struct KnownLimits(Remembered<ConcurrencyLimit>);
+pub struct KnownLimits(OrgCache<ConcurrencyLimit>);
 
 impl Default for KnownLimits {
     fn default() -> Self {
-        Self(Remembered::for_a(LIFE))
+        Self(OrgCache::expiring_after(LIMITS_CACHE_LIFETIME))
     }
 }
 
 /// The slots that an attempt needs.
-pub(crate) enum Places {
+pub(crate) enum ConcurrencySlots {
     /// All of them are free.
     Free(Vec<Taking>),
     /// The attempt cannot have them now.
@@ -45,12 +45,12 @@ impl Launcher {
     /// Finds a free slot of each limit that covers the deployment. The write of the attempt takes
     /// them. An attempt that would only wait for an absent agent gets none, so that it does not
     /// block others.
-    pub(crate) async fn places(
+    pub(crate) async fn concurrency_slots(
         &self,
         org: OrgUuid,
         deployment: &Deployment,
-        site: &Site,
-    ) -> Result<Places, LaunchError> {
+        resolved: &ResolvedRunner,
+    ) -> Result<ConcurrencySlots, LaunchError> {
         let mut places = Vec::new();
         for limit in
             self.limits_of(org).await?.iter().filter(|limit| limit.scope.covers(deployment))
@@ -60,22 +60,25 @@ impl Launcher {
             let hint = self.entropy.id(self.clock.now()).as_u64_pair().1;
             if let Some(place) = limit.free_place(&held, hint) {
                 places.push(Taking { place, instead_of: None });
-            } else if let Some(taking) = self.abandoned(org, limit, &held, hint).await? {
+            } else if let Some(taking) = self.orphaned_slot(org, limit, &held, hint).await? {
                 places.push(taking);
             } else {
-                return Ok(Places::None { reason: limit.why_waiting(&held), pause: PLACE_CHECK });
+                return Ok(ConcurrencySlots::None {
+                    reason: limit.why_waiting(&held),
+                    pause: SLOT_RETRY_PAUSE,
+                });
             }
         }
         if !places.is_empty()
-            && let Some(reason) = site.absence().await
+            && let Some(reason) = resolved.absence().await
         {
-            return Ok(Places::None { reason, pause: HELD_CHECK });
+            return Ok(ConcurrencySlots::None { reason, pause: HELD_CHECK });
         }
-        Ok(Places::Free(places))
+        Ok(ConcurrencySlots::Free(places))
     }
 
     /// A slot whose holder is not an open attempt. There should be none, so the launcher logs it.
-    async fn abandoned(
+    async fn orphaned_slot(
         &self,
         org: OrgUuid,
         limit: &ConcurrencyLimit,
@@ -105,6 +108,6 @@ impl Launcher {
             limits.sort_by_key(|limit| matches!(limit.scope, LimitScope::Organization));
             Ok(limits)
         };
-        self.limits.0.of(org, self.clock.now(), read).await
+        self.limits.0.get(org, self.clock.now(), read).await
     }
 }

@@ -28,15 +28,15 @@ use tokio::task::JoinSet;
 
 /// An invocation begins no new pass this long before its end, so that the calls that it has begun
 /// can end.
-const RESERVE: SignedDuration = SignedDuration::from_secs(15);
+const END_RESERVE: SignedDuration = SignedDuration::from_secs(15);
 /// The pause between two passes of one invocation. It doubles while no new deployment becomes due,
 /// so that a deployment that cannot be reconciled now is not retried in a tight loop.
-const PAUSE: Duration = Duration::from_millis(250);
+const PASS_PAUSE: Duration = Duration::from_millis(250);
 /// Time reserved at the end of an invocation for its report.
-const FAREWELL: SignedDuration = SignedDuration::from_secs(3);
+const REPORT_RESERVE: SignedDuration = SignedDuration::from_secs(3);
 /// After this time the next pass begins although reconciliations still run: one that hangs delays
 /// no other.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PASS_WAIT: Duration = Duration::from_secs(1);
 
 #[async_trait]
 impl Publish for EventBus {
@@ -121,7 +121,7 @@ fn local_jobs() -> Result<Option<Arc<dyn Platform>>, SettingError> {
 
 /// What an invocation has done.
 struct Swept {
-    tended: HashSet<Due>,
+    reconciled: HashSet<Due>,
     /// How long the deployment that waited longest had been due.
     oldest: SignedDuration,
 }
@@ -135,35 +135,35 @@ struct Swept {
 pub async fn sweep(sweeper: &Sweeper, deadline: Timestamp) -> Result<(), BoxError> {
     let clock = &sweeper.launcher().clock;
     let mut tasks = JoinSet::new();
-    let swept = look(sweeper, deadline, &mut tasks).await;
+    let swept = run_passes(sweeper, deadline, &mut tasks).await;
     // Wait for the tasks that have begun. A task that does not end in time is cut off as by a kill: its deployment stays due.
-    let left = (deadline - FAREWELL).duration_since(clock.now());
+    let left = (deadline - REPORT_RESERVE).duration_since(clock.now());
     let _ = tokio::time::timeout(left.try_into().unwrap_or_default(), join(&mut tasks)).await;
     let swept = swept?;
     report(sweeper.launcher().table.name(), clock.now(), &swept);
     Ok(())
 }
 
-async fn look(
+async fn run_passes(
     sweeper: &Sweeper,
     deadline: Timestamp,
     tasks: &mut JoinSet<()>,
 ) -> Result<Swept, LaunchError> {
     let clock = &sweeper.launcher().clock;
-    let mut swept = Swept { tended: HashSet::new(), oldest: SignedDuration::ZERO };
-    let mut pause = PAUSE;
+    let mut swept = Swept { reconciled: HashSet::new(), oldest: SignedDuration::ZERO };
+    let mut pause = PASS_PAUSE;
     loop {
         let pass = sweeper.pass(tasks).await?;
         if pass.due.is_empty() {
             return Ok(swept);
         }
         swept.oldest = swept.oldest.max(pass.oldest);
-        let known = swept.tended.len();
-        swept.tended.extend(pass.due);
-        pause = if swept.tended.len() > known { PAUSE } else { pause * 2 };
+        let known = swept.reconciled.len();
+        swept.reconciled.extend(pass.due);
+        pause = if swept.reconciled.len() > known { PASS_PAUSE } else { pause * 2 };
         // The pass continues whether or not all tasks have ended by then.
-        let _ = tokio::time::timeout(PATIENCE, join(tasks)).await;
-        if clock.now() + pause + RESERVE >= deadline {
+        let _ = tokio::time::timeout(PASS_WAIT, join(tasks)).await;
+        if clock.now() + pause + END_RESERVE >= deadline {
             return Ok(swept);
         }
         tokio::time::sleep(pause).await;
@@ -191,7 +191,7 @@ fn report(table: &str, now: Timestamp, swept: &Swept) {
         },
         "Table": table,
         "OldestDueSeconds": swept.oldest.as_secs(),
-        "SweptDeployments": swept.tended.len(),
+        "SweptDeployments": swept.reconciled.len(),
     });
     #[expect(clippy::print_stdout, reason = "CloudWatch reads metrics from this stream")]
     {

@@ -9,28 +9,28 @@
 //! [`Sweeper::pass`] finds in the table what is due, and alone suffices.
 
 pub mod agents;
-mod bounded;
 mod checks;
+mod cleanup;
 mod concurrency;
-mod farewell;
+mod fair_slots;
 #[cfg(feature = "lambda")]
 pub mod function;
-mod holders;
 mod launch;
-mod orphans;
+mod lock_owner;
+mod org_cache;
+mod orphaned_jobs;
+mod orphaned_resources;
 pub mod pace;
-mod places;
 pub mod platforms;
 mod profiles;
 pub mod publish;
-mod remembered;
+mod reconcile;
+mod resolved_runner;
 mod salvage;
-mod site;
-mod strays;
 #[cfg(feature = "lambda")]
 pub mod stream;
 mod sweep;
-mod tend;
+mod time_limited;
 
 use canyon_dispatch::{JobRef, Platform};
 use canyon_domain::deployment::Deployment;
@@ -70,7 +70,7 @@ pub enum LaunchError {
     #[error(
         "reconciling deployment {0} took longer than {limit} s and was cancelled; it stays due and will be \
          retried",
-        limit = tend::PATIENCE.as_secs()
+        limit = reconcile::RECONCILE_TIMEOUT.as_secs()
     )]
     Late(canyon_domain::ids::DeploymentId),
 }
@@ -110,7 +110,7 @@ pub struct Launcher {
     /// The platform that starts jobs, for each type of runner.
     pub platforms: HashMap<RunnerType, Arc<dyn Platform>>,
     /// When the jobs of each runner were last checked for orphaned jobs.
-    pub last_looks: Arc<LastLooks>,
+    pub last_looks: Arc<LastJobLists>,
     /// The cached concurrency limits of organizations.
     pub limits: Arc<KnownLimits>,
     /// Where events are published; `None` if nowhere.
@@ -131,9 +131,9 @@ fn last_job(deployment: &Deployment) -> Option<JobRef> {
     jobs_of(deployment).next()
 }
 
-pub use checks::BRIEFLY;
+pub use checks::STREAM_CHECK_TIMEOUT;
+pub use cleanup::REMOVAL_RETRY_PAUSE;
 pub use concurrency::KnownLimits;
-pub use farewell::STAY_PAUSE;
-pub use strays::LastLooks;
+pub use orphaned_jobs::LastJobLists;
+pub use reconcile::{RECONCILE_TIMEOUT, Why};
 pub use sweep::{Pass, Sweeper};
-pub use tend::{PATIENCE, Why};

@@ -32,14 +32,14 @@ impl Launcher {
     ///
     /// [`LaunchError::Store`] if the organization cannot be read, [`LaunchError::Publish`] if the
     /// bus did not accept the event. The record is then delivered again.
-    pub async fn tell(&self, org: OrgUuid, image: &Deployment) -> Result<(), LaunchError> {
+    pub async fn publish_write(&self, org: OrgUuid, image: &Deployment) -> Result<(), LaunchError> {
         let Some(name) = self.organization(org).await? else { return Ok(()) };
         let Some(event) = DeploymentEvent::of_write(&name, image) else { return Ok(()) };
         self.publish(image.id, &[event]).await
     }
 
     /// Publishes the whole history of a deployment whose end was not published in time.
-    pub(crate) async fn tell_history(
+    pub(crate) async fn publish_history(
         &self,
         due: Due,
         deployment: &Deployment,

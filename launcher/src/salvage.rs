@@ -1,7 +1,7 @@
 //! What a dead job had not sent: the end of its log, and the resources that it may have left
 //! behind.
 
-use crate::orphans::{Orphan, orphans};
+use crate::orphaned_resources::{OrphanedResource, orphaned_resources};
 use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::{Dispatcher, JobRef, TailStream};
 use canyon_domain::deployment::Deployment;
@@ -33,7 +33,7 @@ impl Launcher {
             return Ok(());
         }
         let events = self.events(due, &job, dispatcher, events_from).await?;
-        let orphans = orphans(&events);
+        let orphans = orphaned_resources(&events);
         if !orphans.is_empty() {
             self.keep_orphans(due, &job, &orphans).await?;
             deployment.kept.orphans = u32::try_from(orphans.len()).unwrap_or(u32::MAX);
@@ -75,7 +75,7 @@ impl Launcher {
     }
 
     /// The events of this attempt: first those that the runner sent, then those that the platform
-    /// still has. An event may be in both, which does no harm: `orphans` gives the same result for
+    /// still has. An event may be in both, which does no harm: [`orphaned_resources`] gives the same result for
     /// repeated events.
     async fn events(
         &self,
@@ -112,7 +112,7 @@ impl Launcher {
         &self,
         due: Due,
         job: &JobRef,
-        orphans: &[Orphan],
+        orphans: &[OrphanedResource],
     ) -> Result<(), LaunchError> {
         let key = BlobKey::orphans(due.org, due.id, job.attempt);
         let bytes = serde_json::to_vec(orphans)

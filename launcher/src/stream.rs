@@ -102,21 +102,21 @@ async fn serve_check(launcher: &Launcher, check: &OpenCheck) {
 /// requires. Returns the record from which to deliver again, if any.
 async fn serve_deployment(launcher: &Launcher, writes: Vec<Write>) -> Option<String> {
     // A failed publication must not delay a launch.
-    let (mut last, mut untold) = (None, None);
+    let (mut last, mut unpublished) = (None, None);
     for write in writes {
-        if untold.is_none()
-            && let Err(error) = launcher.tell(write.org, &write.image).await
+        if unpublished.is_none()
+            && let Err(error) = launcher.publish_write(write.org, &write.image).await
         {
             warn(&error, write.image.id);
-            untold = Some(write.sequence.clone());
+            unpublished = Some(write.sequence.clone());
         }
         last = Some(write);
     }
     let Write { sequence, org, image } = last?;
     let due = Due { org, id: image.id };
-    let done = if image.status.is_terminal() && untold.is_none() {
+    let done = if image.status.is_terminal() && unpublished.is_none() {
         // It never changes again, so it need not be read from the table.
-        launcher.told(due, &image).await
+        launcher.clean_up_published(due, &image).await
     } else if image.due_at.is_some_and(|at| at > launcher.clock.now()) {
         // A claim, which only had to be published. Any later write makes it due or has its own record.
         Ok(())
@@ -128,7 +128,7 @@ async fn serve_deployment(launcher: &Launcher, writes: Vec<Write>) -> Option<Str
         // If a retry would not help soon, leave it to the sweep: the deployment is due.
         error.is_retryable().then_some(sequence)
     });
-    untold.or(again)
+    unpublished.or(again)
 }
 
 fn warn(error: &LaunchError, deployment: DeploymentId) {

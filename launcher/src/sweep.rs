@@ -1,7 +1,7 @@
 //! The sweep: finds what is due in the table and reconciles it.
 
-use crate::places::Places;
-use crate::tend::Why;
+use crate::fair_slots::FairSlots;
+use crate::reconcile::Why;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
 use canyon_domain::causes::Causes;
@@ -15,14 +15,14 @@ use tokio::task::JoinSet;
 /// rest.
 const MAX_DUE: i32 = 1_000;
 /// The maximum number of concurrent reconciliations of all organizations; a single organization
-/// gets half of them. See [`Places`].
+/// gets half of them. See [`FairSlots`].
 const MAX_AT_ONCE: usize = 64;
 /// The minimum interval between two searches for requested checks, after a hint. Users wait for
 /// checks, but hints follow every write.
-const CHECKS_PAUSE: SignedDuration = SignedDuration::from_millis(500);
+const CHECK_SEARCH_PAUSE: SignedDuration = SignedDuration::from_millis(500);
 /// The interval without a hint: where hints do not exist, and for checks requested before this
 /// process began. Each invocation of the sweep function searches once.
-const CHECKS_ANYWAY: SignedDuration = SignedDuration::from_secs(30);
+const CHECK_SEARCH_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 
 /// What a pass found in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Pass {
 }
 
 /// When the last search for requested checks was.
-struct CheckLooks {
+struct CheckSearches {
     last: Timestamp,
     /// Whether something was written since.
     hinted: bool,
@@ -45,8 +45,8 @@ struct CheckLooks {
 pub struct Sweeper {
     launcher: Launcher,
     busy: Arc<Mutex<HashSet<Due>>>,
-    places: Places,
-    checks: Arc<Mutex<CheckLooks>>,
+    slots: FairSlots,
+    checks: Arc<Mutex<CheckSearches>>,
 }
 
 impl Sweeper {
@@ -55,8 +55,8 @@ impl Sweeper {
         Self {
             launcher,
             busy: Arc::default(),
-            places: Places::new(MAX_AT_ONCE),
-            checks: Arc::new(Mutex::new(CheckLooks { last: Timestamp::MIN, hinted: false })),
+            slots: FairSlots::new(MAX_AT_ONCE),
+            checks: Arc::new(Mutex::new(CheckSearches { last: Timestamp::MIN, hinted: false })),
         }
     }
 
@@ -118,11 +118,11 @@ impl Sweeper {
     }
 
     fn is_time_for_checks(&self, now: Timestamp) -> bool {
-        let mut looks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
-        let pause = if looks.hinted { CHECKS_PAUSE } else { CHECKS_ANYWAY };
-        let is_time = now.duration_since(looks.last) >= pause;
+        let mut searches = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        let pause = if searches.hinted { CHECK_SEARCH_PAUSE } else { CHECK_SEARCH_INTERVAL };
+        let is_time = now.duration_since(searches.last) >= pause;
         if is_time {
-            *looks = CheckLooks { last: now, hinted: false };
+            *searches = CheckSearches { last: now, hinted: false };
         }
         is_time
     }
@@ -140,7 +140,7 @@ impl Sweeper {
         for check in open {
             let sweeper = self.clone();
             tasks.spawn(async move {
-                let _place = sweeper.places.take(check.org).await;
+                let _slot = sweeper.slots.take(check.org).await;
                 if let Err(error) = sweeper.launcher.check(&check).await {
                     let error = Causes(&error);
                     tracing::warn!(%error, runner = %check.runner, "cannot check the runner now");
@@ -159,7 +159,7 @@ impl Sweeper {
         let busy = Busy { due, all: self.busy.clone() };
         tasks.spawn(async move {
             let _busy = busy;
-            let _place = sweeper.places.take(due.org).await;
+            let _slot = sweeper.slots.take(due.org).await;
             if let Err(error) = sweeper.launcher.tend(due, why).await {
                 let error = Causes(&error);
                 tracing::warn!(%error, deployment = %due.id, "cannot reconcile the deployment now");

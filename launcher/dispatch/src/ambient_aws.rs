@@ -12,9 +12,9 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
 
 /// Credentials are renewed this long before they expire.
-const MARGIN: Duration = Duration::from_mins(5);
+const RENEWAL_MARGIN: Duration = Duration::from_mins(5);
 /// How long credentials without an expiry are used before the provider is asked again.
-const LIFE: Duration = Duration::from_mins(5);
+const CACHE_LIFETIME: Duration = Duration::from_mins(5);
 
 /// The agent's own credentials: keys in its environment, the role of its pod, task or machine.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl AmbientAws {
         &self.endpoints
     }
 
-    /// Credentials that stay valid for [`MARGIN`] at least.
+    /// Credentials that stay valid for five minutes at least.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl AmbientAws {
             return Ok(credentials.clone());
         }
         let found = self.provider.provide_credentials().await.map_err(|error| refusal(&error))?;
-        let until = found.expiry().map_or(now + LIFE, |end| end - MARGIN);
+        let until = found.expiry().map_or(now + CACHE_LIFETIME, |end| end - RENEWAL_MARGIN);
         Ok(kept.insert((found, until)).0.clone())
     }
 }

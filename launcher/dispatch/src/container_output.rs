@@ -4,10 +4,10 @@ use crate::{TAIL_LIMIT, TailStream};
 use canyon_domain::container_log::{Stream, Tail};
 
 /// The prefix of lines that do not belong to the log.
-const OURS: &str = "~canyon ";
+const PREFIX: &str = "~canyon ";
 const NOTE: &str = "note ";
 /// The maximum number of characters of a runner's last message.
-const LAST_WORDS: usize = 500;
+const MAX_MESSAGE: usize = 500;
 
 /// The part of `stream` in `output` from `offset` on, at most [`TAIL_LIMIT`] bytes.
 pub(crate) fn part(output: &[u8], stream: TailStream, offset: u64) -> Vec<u8> {
@@ -21,14 +21,14 @@ pub(crate) fn part(output: &[u8], stream: TailStream, offset: u64) -> Vec<u8> {
 }
 
 /// The last line with text for people, without control characters.
-pub(crate) fn last_words(output: &[u8]) -> Option<String> {
+pub(crate) fn last_message(output: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(output);
     text.lines().rev().find_map(|line| {
-        let words = match line.strip_prefix(OURS) {
+        let words = match line.strip_prefix(PREFIX) {
             Some(ours) => ours.strip_prefix(NOTE)?,
             None => line,
         };
-        let words: String = words.chars().filter(|c| !c.is_control()).take(LAST_WORDS).collect();
+        let words: String = words.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE).collect();
         (!words.trim().is_empty()).then_some(words)
     })
 }
@@ -39,9 +39,10 @@ mod tests {
 
     #[test]
     fn the_last_message_of_a_runner_is_its_last_line_for_people() {
-        let message =
-            last_words(b"first\n~canyon note the API refused the \x1b[31mclaim\n~canyon at 6\n\n");
+        let message = last_message(
+            b"first\n~canyon note the API refused the \x1b[31mclaim\n~canyon at 6\n\n",
+        );
         assert_eq!(message.as_deref(), Some("the API refused the [31mclaim"));
-        assert_eq!(last_words(b"~canyon at 0\n"), None);
+        assert_eq!(last_message(b"~canyon at 0\n"), None);
     }
 }

@@ -33,8 +33,8 @@ pub struct Launch {
     /// The job to start.
     pub job: JobRef,
     /// The variables that the runner needs before its claim: the API's address, the attempt and the
-    /// claim code. Every user who may inspect the job on its platform can read them, so no other
-    /// secret belongs here.
+    /// claim code. Every user who may inspect the job on its platform can read them, so nothing
+    /// else belongs here.
     pub environment: BTreeMap<String, SecretString>,
     /// The project that it deploys, for users who inspect the job on its platform.
     pub project: ProjectId,

@@ -45,10 +45,10 @@ use canyon_domain::ids::RunnerUuid;
 use container::Plan;
 use engine::Engine;
 use image::Pulls;
-use log::Kept;
+use log::LogCache;
 use names::container_name;
 use secrecy::ExposeSecret as _;
-use settings::Checked;
+use settings::ValidSettings;
 use state::Life;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,11 +60,11 @@ const START_PAUSE: Duration = Duration::from_millis(100);
 
 /// The platform of runners whose jobs are containers of one engine.
 pub struct DockerPlatform {
-    settings: Checked,
+    settings: ValidSettings,
     engine: Engine,
     pulls: Arc<Pulls>,
     /// The jobs to which this process has sent SIGTERM. A runner must not pass on a second one.
-    asked: Mutex<HashSet<String>>,
+    signalled: Mutex<HashSet<String>>,
 }
 
 impl DockerPlatform {
@@ -79,7 +79,7 @@ impl DockerPlatform {
     ) -> Result<Self, SettingsError> {
         let settings = settings.check(variable)?;
         let engine = Engine::new(settings.host.clone());
-        Ok(Self { settings, engine, pulls: Arc::default(), asked: Mutex::default() })
+        Ok(Self { settings, engine, pulls: Arc::default(), signalled: Mutex::default() })
     }
 
     /// The engine's id, which is unique and stays the same as long as the engine keeps its data.
@@ -101,7 +101,7 @@ impl DockerPlatform {
     ///
     /// # Errors
     ///
-    /// If the engine could not be asked.
+    /// If the engine could not be signalled.
     pub async fn found(&self) -> Result<Vec<(RunnerUuid, JobRef)>, DispatchError> {
         self.list(&names::of_canyon()).await
     }
@@ -115,7 +115,7 @@ impl DockerPlatform {
         let found = docker
             .list_containers(Some(how))
             .await
-            .map_err(|error| refusal::elsewhere(&self.engine, "list the containers", &error))?;
+            .map_err(|error| refusal::of_request(&self.engine, "list the containers", &error))?;
         let job = |found: &ContainerSummary| {
             names::job_of(found.names.as_deref().unwrap_or_default(), found.labels.as_ref())
         };
@@ -129,7 +129,7 @@ impl DockerPlatform {
     }
 
     fn of(self: &Arc<Self>, target: Option<Arc<Target>>) -> Arc<dyn Dispatcher> {
-        Arc::new(DockerDispatcher { platform: self.clone(), target, kept: Kept::default() })
+        Arc::new(DockerDispatcher { platform: self.clone(), target, kept: LogCache::default() })
     }
 }
 
@@ -143,7 +143,7 @@ impl Platform for Arc<DockerPlatform> {
 pub struct DockerDispatcher {
     platform: Arc<DockerPlatform>,
     target: Option<Arc<Target>>,
-    kept: Kept,
+    kept: LogCache,
 }
 
 impl DockerDispatcher {
@@ -167,7 +167,7 @@ impl DockerDispatcher {
             Err(error) if engine::is_missing(&error) => Ok(None),
             Err(error) => {
                 engine.forget(&error).await;
-                Err(refusal::elsewhere(engine, "look at the container", &error))
+                Err(refusal::of_request(engine, "look at the container", &error))
             }
         }
     }
@@ -217,7 +217,7 @@ impl DockerDispatcher {
 
     /// The observation of a job without a container.
     async fn missing(&self, job: &JobRef) -> Observation {
-        if let Some(words) = self.platform.pulls.waited_for_by(job) {
+        if let Some(words) = self.platform.pulls.progress_for(job) {
             return Observation::Waiting(words);
         }
         let Some(handle) = &job.handle else { return Observation::Gone(None) };
@@ -241,9 +241,11 @@ impl DockerDispatcher {
         match docker.kill_container(&container_name(job), Some(how)).await {
             Ok(()) => Ok(()),
             // The container is gone, or its process has ended.
-            Err(error) if matches!(engine::words(&error), Some((404 | 409, _))) => Ok(()),
+            Err(error) if matches!(engine::status_and_message(&error), Some((404 | 409, _))) => {
+                Ok(())
+            }
             Err(error) => {
-                Err(refusal::elsewhere(&self.platform.engine, "stop the container", &error))
+                Err(refusal::of_request(&self.platform.engine, "stop the container", &error))
             }
         }
     }
@@ -254,28 +256,30 @@ impl DockerDispatcher {
         let how = RemoveContainerOptionsBuilder::default().v(true).build();
         match docker.remove_container(&container_name(job), Some(how)).await {
             Ok(()) => Ok(true),
-            Err(error) => match engine::words(&error) {
+            Err(error) => match engine::status_and_message(&error) {
                 Some((404, _)) => Ok(true),
                 // The container runs, or another call removes it at the same time.
                 Some((409, words)) => Ok(words.contains("already in progress")),
-                _ => Err(refusal::elsewhere(&self.platform.engine, "remove the container", &error)),
+                _ => {
+                    Err(refusal::of_request(&self.platform.engine, "remove the container", &error))
+                }
             },
         }
     }
 
     /// The failure, with the runner's last message if the engine gives no reason.
-    async fn with_last_words(&self, job: &JobRef, mut failure: Failure) -> Failure {
+    async fn with_last_message(&self, job: &JobRef, mut failure: Failure) -> Failure {
         if failure.class == FailureClass::Lost
             && let Ok(output) = self.last_output(job).await
-            && let Some(words) = container_output::last_words(&output)
+            && let Some(words) = container_output::last_message(&output)
         {
             failure.message = format!("{}; its last message: {words}", failure.message);
         }
         failure
     }
 
-    fn asked(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
-        self.platform.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn signalled(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.platform.signalled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -293,7 +297,7 @@ impl Dispatcher for DockerDispatcher {
                 begun.map_err(|error| without_claim_code(error, launch))?;
                 Ok(Started::Now(self.engine_id(&docker).await))
             }
-            Err(error) if matches!(engine::words(&error), Some((409, _))) => {
+            Err(error) if matches!(engine::status_and_message(&error), Some((409, _))) => {
                 self.compare(&docker, launch).await
             }
             Err(error) => {
@@ -307,7 +311,7 @@ impl Dispatcher for DockerDispatcher {
         match self.find(job).await {
             Ok(Some(found)) => match state::observation(&found) {
                 Observation::Gone(Some(failure)) => {
-                    Observation::Gone(Some(self.with_last_words(job, failure).await))
+                    Observation::Gone(Some(self.with_last_message(job, failure).await))
                 }
                 observation => observation,
             },
@@ -317,7 +321,7 @@ impl Dispatcher for DockerDispatcher {
     }
 
     async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
-        self.platform.pulls.no_longer(job);
+        self.platform.pulls.stop_waiting(job);
         let Some(found) = self.find(job).await? else { return Ok(()) };
         match (state::life(&found), how) {
             (Some(Life::Ended), _) => return Ok(()),
@@ -327,14 +331,14 @@ impl Dispatcher for DockerDispatcher {
             (_, StopMode::Graceful) => {}
         }
         let name = container_name(job);
-        if !self.asked().insert(name.clone()) {
+        if !self.signalled().insert(name.clone()) {
             return Ok(());
         }
-        let asked = self.signal(job, "SIGTERM").await;
-        if asked.is_err() {
-            self.asked().remove(&name);
+        let signalled = self.signal(job, "SIGTERM").await;
+        if signalled.is_err() {
+            self.signalled().remove(&name);
         }
-        asked
+        signalled
     }
 
     async fn tail(
@@ -348,14 +352,14 @@ impl Dispatcher for DockerDispatcher {
     }
 
     async fn forget(&self, job: &JobRef) -> Remains {
-        self.platform.pulls.no_longer(job);
+        self.platform.pulls.stop_waiting(job);
         self.kept.forget();
         let forgotten = async {
             let found = self.find(job).await?;
             if found.is_some_and(|found| state::life(&found) == Some(Life::Lives)) {
                 return Ok(false);
             }
-            self.asked().remove(&container_name(job));
+            self.signalled().remove(&container_name(job));
             self.remove(job).await
         };
         match forgotten.await {

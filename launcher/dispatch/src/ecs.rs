@@ -44,7 +44,7 @@ use describe::{Describer, Missing};
 pub use in_place::EcsDefaults;
 use log::LogReader;
 use registration::Registration;
-use session::{Entry, Session};
+use session::{CredentialSource, Session};
 use started::StartedTasks;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,7 +60,7 @@ const MAX_RUNNERS: usize = 1_000;
 
 /// The platform that starts tasks on ECS.
 pub struct EcsPlatform {
-    entry: Entry,
+    source: CredentialSource,
     pace: Arc<dyn Pace>,
     image: Option<String>,
     clock: Arc<dyn Clock>,
@@ -73,16 +73,16 @@ impl EcsPlatform {
     /// AWS's rate limits, and `image` is the runner image where a runner names none. Makes no
     /// request.
     pub fn new(federation: Arc<Federation>, pace: Arc<dyn Pace>, image: Option<String>) -> Self {
-        Self::entered_by(Entry::Roles(federation), session::http(), pace, image)
+        Self::with_credentials(CredentialSource::Roles(federation), session::http(), pace, image)
     }
 
-    fn entered_by(
-        entry: Entry,
+    fn with_credentials(
+        source: CredentialSource,
         http: session::Http,
         pace: Arc<dyn Pace>,
         image: Option<String>,
     ) -> Self {
-        Self { entry, pace, image, clock: Arc::new(System), http, runners: Mutex::default() }
+        Self { source, pace, image, clock: Arc::new(System), http, runners: Mutex::default() }
     }
 
     /// The same platform with another clock.
@@ -127,7 +127,7 @@ impl Platform for Arc<EcsPlatform> {
         };
         match runner {
             Ok(runner) => runner,
-            Err(error) => Arc::new(Refused(error)),
+            Err(error) => Arc::new(UnusableRunner(error)),
         }
     }
 }
@@ -161,7 +161,7 @@ impl EcsDispatcher {
         target: Arc<Target>,
         config: Settings,
     ) -> Result<Self, DispatchError> {
-        let session = Session::new(&platform.entry, &platform.http, &target, &config)?;
+        let session = Session::new(&platform.source, &platform.http, &target, &config)?;
         Ok(Self {
             image: config.job.image.clone().or_else(|| platform.image.clone()),
             describer: Describer::new(config.job.cluster.clone()),
@@ -184,8 +184,8 @@ impl EcsDispatcher {
     }
 
     /// Where the tasks run, for messages.
-    fn place(&self) -> request::Place<'_> {
-        request::Place::of(&self.config)
+    fn location(&self) -> request::EcsLocation<'_> {
+        request::EcsLocation::of(&self.config)
     }
 }
 
@@ -196,7 +196,7 @@ impl Dispatcher for EcsDispatcher {
     }
 
     async fn observe(&self, job: &JobRef) -> Observation {
-        self.look(job).await
+        self.observe_task(job).await
     }
 
     /// ECS has one way to stop a task: SIGTERM, and SIGKILL when `stopTimeout` has passed (120
@@ -218,7 +218,7 @@ impl Dispatcher for EcsDispatcher {
     /// Removes nothing: ECS deletes its record of a stopped task itself, and the log group has its
     /// own retention.
     async fn forget(&self, job: &JobRef) -> Remains {
-        match self.look(job).await {
+        match self.observe_task(job).await {
             Observation::Alive | Observation::Queued(_) | Observation::Waiting(_) => Remains::Job,
             Observation::Gone(_) | Observation::Unknown(_) => Remains::Nothing,
         }
@@ -240,10 +240,10 @@ fn not_ecs() -> DispatchError {
 }
 
 /// The dispatcher of a runner whose tasks cannot be started.
-struct Refused(DispatchError);
+struct UnusableRunner(DispatchError);
 
 #[async_trait]
-impl Dispatcher for Refused {
+impl Dispatcher for UnusableRunner {
     async fn start(&self, _: &Launch) -> Result<Started, DispatchError> {
         Err(self.0.clone())
     }

@@ -13,7 +13,6 @@
 //! Nothing is ever deleted with a grace period of zero: the object would be gone at once, and its
 //! absence would no longer prove that the node has ended the containers.
 
-mod bounded_body;
 mod calls;
 mod check;
 mod client;
@@ -25,6 +24,7 @@ mod deaths;
 mod defaults;
 mod errors;
 mod job;
+mod limited_body;
 mod local_clusters;
 mod manifest;
 mod names;
@@ -47,21 +47,21 @@ use canyon_domain::seam::Clock as _;
 use canyon_identity::federation::Federation;
 use canyon_identity::system::System;
 pub use connect::ClusterSource;
-use connect::{Connector, Way};
+use connect::{AccessMethod, Connector};
 pub use defaults::JobDefaults;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 pub use local_clusters::LocalClusters;
 pub use manifest::manifest;
-use pods::Look;
+use pods::PodView;
 use secrecy::ExposeSecret as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long `observe` waits for the end of a pod that can never run.
-const GIVE_UP: Duration = Duration::from_secs(5);
-const GIVE_UP_PAUSE: Duration = Duration::from_millis(200);
+const END_WAIT: Duration = Duration::from_secs(5);
+const END_POLL_PAUSE: Duration = Duration::from_millis(200);
 /// The grace period of a kill: the minimum with which the node still confirms the end.
 const KILL_GRACE_SECONDS: u32 = 1;
 
@@ -77,7 +77,7 @@ impl KubernetesPlatform {
     pub fn new(federation: Arc<Federation>, image: Option<String>, local: LocalClusters) -> Self {
         let defaults = JobDefaults { image, ..JobDefaults::default() };
         Self {
-            connector: Arc::new(Connector::new(Way::Federation(federation), local)),
+            connector: Arc::new(Connector::new(AccessMethod::Federation(federation), local)),
             defaults: Arc::new(defaults),
         }
     }
@@ -86,7 +86,7 @@ impl KubernetesPlatform {
     /// the cluster of `source`, which may be on its own machine. `defaults` fill in what a runner
     /// omits.
     pub fn in_place(source: ClusterSource, defaults: JobDefaults) -> Self {
-        let way = Way::InPlace(Box::new(source));
+        let way = AccessMethod::InPlace(Box::new(source));
         Self {
             connector: Arc::new(Connector::new(way, LocalClusters::Allowed)),
             defaults: Arc::new(defaults),
@@ -122,14 +122,14 @@ pub struct KubernetesDispatcher {
 
 impl KubernetesDispatcher {
     async fn read(&self, job: &JobRef) -> Result<(Option<Job>, Vec<Pod>), DispatchError> {
-        // In this order; see `pods::look`.
+        // In this order; see `pods::view`.
         let found = self.calls.job(job).await?;
         Ok((found, self.calls.pods(job).await?))
     }
 
-    async fn look(&self, job: &JobRef) -> Result<Look, DispatchError> {
+    async fn view(&self, job: &JobRef) -> Result<PodView, DispatchError> {
         let (found, pods) = self.read(job).await?;
-        Ok(pods::look(found.as_ref(), &pods, System.now()))
+        Ok(pods::view(found.as_ref(), &pods, System.now()))
     }
 
     /// Compares the existing Job of this name with the one that the launch would create.
@@ -159,17 +159,17 @@ impl KubernetesDispatcher {
             return waiting("the cluster has not created the Job's pod yet");
         };
         let reason = format!("the cluster cannot create the Job's pod: {message}");
-        let has_waited = since.is_some_and(|since| System.now() > since + pods::PATIENCE);
+        let has_waited = since.is_some_and(|since| System.now() > since + pods::POD_START_GRACE);
         // Quota may become free.
         if !has_waited || message.contains("exceeded quota") {
             return waiting(&reason);
         }
-        self.give_up(job, Failure::new(FailureClass::Config, reason)).await
+        self.end_doomed(job, Failure::new(FailureClass::Config, reason)).await
     }
 
     /// Ends a job that will never run. The reason is written on the Job first, for the next
     /// observation, because the pod's own message is lost with the pod.
-    async fn give_up(&self, job: &JobRef, failure: Failure) -> Observation {
+    async fn end_doomed(&self, job: &JobRef, failure: Failure) -> Observation {
         let ended = async {
             self.calls.suspend(job, Some(&failure)).await?;
             self.end_pods(job, StopMode::Kill).await
@@ -178,13 +178,13 @@ impl KubernetesDispatcher {
             let message = format!("{}; {error}", failure.message);
             return Observation::Waiting(message);
         }
-        let mut left = GIVE_UP;
+        let mut left = END_WAIT;
         while !left.is_zero() {
-            if let Ok(Look::Seen(Observation::Gone(_))) = self.look(job).await {
+            if let Ok(PodView::Seen(Observation::Gone(_))) = self.view(job).await {
                 return Observation::Gone(Some(failure));
             }
-            tokio::time::sleep(GIVE_UP_PAUSE).await;
-            left = left.saturating_sub(GIVE_UP_PAUSE);
+            tokio::time::sleep(END_POLL_PAUSE).await;
+            left = left.saturating_sub(END_POLL_PAUSE);
         }
         Observation::Waiting(failure.message)
     }
@@ -205,10 +205,10 @@ impl KubernetesDispatcher {
     }
 
     /// The failure, with the runner's last message if the cluster gives no reason.
-    async fn with_last_words(&self, job: &JobRef, mut failure: Failure) -> Failure {
+    async fn with_last_message(&self, job: &JobRef, mut failure: Failure) -> Failure {
         if failure.class == FailureClass::Lost
             && let Ok(output) = self.calls.last_output(job).await
-            && let Some(words) = container_output::last_words(&output)
+            && let Some(words) = container_output::last_message(&output)
         {
             failure.message = format!("{}; its last message: {words}", failure.message);
         }
@@ -232,13 +232,13 @@ impl Dispatcher for KubernetesDispatcher {
     }
 
     async fn observe(&self, job: &JobRef) -> Observation {
-        match self.look(job).await {
-            Ok(Look::Seen(Observation::Gone(Some(failure)))) => {
-                Observation::Gone(Some(self.with_last_words(job, failure).await))
+        match self.view(job).await {
+            Ok(PodView::Seen(Observation::Gone(Some(failure)))) => {
+                Observation::Gone(Some(self.with_last_message(job, failure).await))
             }
-            Ok(Look::Seen(observation)) => observation,
-            Ok(Look::NoPod { since }) => self.without_pod(job, since).await,
-            Ok(Look::Doomed(failure)) => self.give_up(job, failure).await,
+            Ok(PodView::Seen(observation)) => observation,
+            Ok(PodView::NoPod { since }) => self.without_pod(job, since).await,
+            Ok(PodView::Doomed(failure)) => self.end_doomed(job, failure).await,
             Err(error) => Observation::Unknown(error.to_string()),
         }
     }
@@ -272,9 +272,11 @@ impl Dispatcher for KubernetesDispatcher {
     async fn forget(&self, job: &JobRef) -> Remains {
         let forgotten = async {
             let (found, pods) = self.read(job).await?;
-            match pods::look(found.as_ref(), &pods, System.now()) {
-                Look::Seen(Observation::Gone(_)) => {}
-                Look::Seen(_) | Look::NoPod { .. } | Look::Doomed(_) => return Ok(Remains::Job),
+            match pods::view(found.as_ref(), &pods, System.now()) {
+                PodView::Seen(Observation::Gone(_)) => {}
+                PodView::Seen(_) | PodView::NoPod { .. } | PodView::Doomed(_) => {
+                    return Ok(Remains::Job);
+                }
             }
             match found {
                 Some(found) => self.calls.delete_job(&found).await.map(|()| Remains::Nothing),

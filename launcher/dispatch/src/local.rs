@@ -16,11 +16,11 @@
 //! lock proves a job dead: the kernel frees it with the last process of the job, and not before.
 //! For that, the runner must start OpenTofu with its own standard input.
 
+mod death;
 mod folder;
 mod process;
 mod protection;
 mod records;
-mod remains;
 mod spawn;
 mod tree;
 mod watch;
@@ -241,7 +241,7 @@ fn start(
             return spawn(settings, folder, launch, lock);
         }
         // Another call starts the job now, or died after it did; or it only observes the job.
-        if let State::Alive(_) | State::Headless(_) = tree::look(folder).map_err(failed)? {
+        if let State::Alive(_) | State::Leaderless(_) = tree::state(folder).map_err(failed)? {
             return Ok((Started::Already(None), None));
         }
         if Instant::now() > give_up {
@@ -280,23 +280,23 @@ fn spawn(
 }
 
 fn observe(folder: &Folder) -> io::Result<Observation> {
-    Ok(match tree::look(folder)? {
+    Ok(match tree::state(folder)? {
         State::NeverStarted => Observation::Gone(None),
         State::Starting | State::Alive(_) => Observation::Alive,
-        State::Headless(leader) => {
-            tree::ask_orphans(folder, &leader)?;
+        State::Leaderless(leader) => {
+            tree::stop_orphans(folder, &leader)?;
             Observation::Alive
         }
-        State::Dead(leader) => Observation::Gone(Some(remains::reason_of_death(folder, &leader)?)),
+        State::Dead(leader) => Observation::Gone(Some(death::reason_of_death(folder, &leader)?)),
     })
 }
 
 fn stop(folder: &Folder, how: StopMode) -> Result<(), DispatchError> {
     let failed = |error: io::Error| refused("signal the job of", &folder.path(), &error);
-    let state = tree::look(folder).map_err(failed)?;
+    let state = tree::state(folder).map_err(failed)?;
     match (how, &state) {
         (_, State::Starting) => Err(being_started(folder)),
-        (StopMode::Graceful, state) => tree::ask(folder, state).map_err(failed),
+        (StopMode::Graceful, state) => tree::request_stop(folder, state).map_err(failed),
         (StopMode::Kill, state) => tree::kill(folder, state).map_err(failed),
     }
 }
@@ -307,10 +307,10 @@ fn forget(folder: &Folder) -> io::Result<Remains> {
         // An observer holds the lock for an instant; a living job keeps it.
         if let Some(_lock) = folder.lock()? {
             if let Some(leader) = folder.leader()? {
-                if leader.is_alive()? && folder.was_given_to(leader.process)? {
+                if leader.is_alive()? && folder.was_started_for_job(leader.process)? {
                     return Ok(Remains::Job);
                 }
-                tree::kill_left(folder, &leader)?;
+                tree::kill_leftovers(folder, &leader)?;
             }
             return folder.remove().map(|()| Remains::Nothing);
         }

@@ -27,14 +27,14 @@ impl AgentDispatcher {
                 .filter(|agent| agent.may_serve_alone(runner, target))
                 .collect());
         }
-        let all = self.platform.known.of(org, now, table.all_agents(org)).await?;
+        let all = self.platform.known.get(org, now, table.all_agents(org)).await?;
         Ok(all.iter().filter(|agent| agent.may_serve(runner, target)).cloned().collect())
     }
 
     /// The agents that a profile of the runner may select.
     async fn agents_of_profiles(&self) -> Result<Vec<Agent>, StoreError> {
         let (table, org, now) = (&self.platform.table, self.target.org, self.now());
-        let all = self.platform.known.of(org, now, table.all_agents(org)).await?;
+        let all = self.platform.known.get(org, now, table.all_agents(org)).await?;
         let may = |agent: &&Agent| {
             let its_own = agent.runner.as_ref().is_none_or(|own| *own == self.target.runner_id);
             agent.adoption == Adoption::Adopted && !agent.reserved && its_own
@@ -91,15 +91,15 @@ impl AgentDispatcher {
 
     /// Why no agent takes jobs of the runner now; `None` if one does. `None` also if the deployment
     /// names an agent: its job waits for that agent, and ends if the agent is deleted.
-    pub(super) async fn nobody_at_work(&self) -> Option<String> {
+    pub(super) async fn missing_agents(&self) -> Option<String> {
         if self.target.agent.is_some() {
             return None;
         }
         // If the table cannot be read, the launch reports the failure.
         let agents = self.agents().await.ok()?;
         let (kind, now) = (self.target.definition.runner_type(), self.now());
-        let is_nobody = agents.iter().all(|agent| !agent.is_at_work(kind, now));
-        is_nobody
+        let is_absent = agents.iter().all(|agent| !agent.is_at_work(kind, now));
+        is_absent
             .then(|| why_waiting(&agents, &self.target.runner_id, self.agent_target(), kind, now))
     }
 }

@@ -1,7 +1,7 @@
 //! A dispatcher that writes its requests into the table, where a remote agent polls for them.
 
 use super::AgentPlatform;
-use super::arrangement::{aim, arrange};
+use super::assignment::{assign, update_target};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -33,14 +33,14 @@ const TAIL_WAIT: Duration = Duration::from_secs(10);
 const TAIL_PAUSE: Duration = Duration::from_millis(200);
 /// How many agents are notified of a job if none seems to have room. If all are busy, the
 /// notification has no effect.
-const SOME: usize = 4;
+const MAX_HINTED: usize = 4;
 
 /// The jobs of one runner.
 pub(super) struct AgentDispatcher {
     pub(super) platform: AgentPlatform,
     pub(super) target: Arc<Target>,
     /// The runner's definition is not usable now, so which agents may launch is not certain: no job is offered.
-    pub(super) only_watches: bool,
+    pub(super) only_observes: bool,
 }
 
 /// A failure of the table. Whether the write took effect is unknown.
@@ -84,7 +84,7 @@ impl AgentDispatcher {
     /// these agents may have room by now.
     fn hint_some(&self, agents: &[Agent]) {
         let kind = self.target.definition.runner_type();
-        for agent in in_turn(agents, kind, self.now()).into_iter().take(SOME) {
+        for agent in in_turn(agents, kind, self.now()).into_iter().take(MAX_HINTED) {
             self.hint(&agent.id);
         }
     }
@@ -100,7 +100,7 @@ impl AgentDispatcher {
             .then(|| manifest(&self.target, image, launch).map_err(|error| error.failure.message))
     }
 
-    fn order(&self, launch: &Launch, fence: u64) -> AgentJob {
+    fn new_record(&self, launch: &Launch, fence: u64) -> AgentJob {
         let (definition, _) = self.target.definition.clone().split_secrets();
         AgentJob {
             deployment: launch.job.deployment,
@@ -132,7 +132,7 @@ impl AgentDispatcher {
     }
 
     /// Writes the job's record and offers the job at once if an agent has room.
-    async fn write_down(&self, launch: &Launch) -> Result<(), StoreError> {
+    async fn create_record(&self, launch: &Launch) -> Result<(), StoreError> {
         let (table, org, now) = (&self.platform.table, self.target.org, self.now());
         let deployment = table.deployment(org, launch.job.deployment).await?;
         let open = deployment.as_ref().and_then(|deployment| deployment.open_attempt());
@@ -140,10 +140,10 @@ impl AgentDispatcher {
         let Some(attempt) = open.filter(|open| open.number == launch.job.attempt) else {
             return Ok(());
         };
-        let mut job = self.order(launch, attempt.fence);
+        let mut job = self.new_record(launch, attempt.fence);
         job.priority = deployment.as_ref().map_or(0, |deployment| deployment.priority.rank());
         let agents = self.agents().await?;
-        arrange(&mut job, &self.platform.offers, &agents, None, now);
+        assign(&mut job, &self.platform.offers, &agents, None, now);
         if table.create_agent_job(org, &job, now).await? == Created::Yes {
             self.hint_owner(&job);
             if job.offer.is_none() {
@@ -153,14 +153,14 @@ impl AgentDispatcher {
         Ok(())
     }
 
-    async fn look(&self, job: &JobRef) -> Result<Observation, StoreError> {
+    async fn try_observe(&self, job: &JobRef) -> Result<Observation, StoreError> {
         for _ in 0..MAX_TRIES {
             let Some(mut found) = self.find(job).await? else { return Ok(Observation::Gone(None)) };
             let mut agents = self.agents().await?;
             let outsider = self.outsider(&found, &agents).await?;
             let now = self.now();
-            let changed =
-                self.rearrange(&mut found, &agents, outsider.as_ref()) | found.look_after(now);
+            let changed = self.assign_or_offer(&mut found, &agents, outsider.as_ref())
+                | found.look_after(now);
             if changed && self.save(&mut found).await? == Saved::Lost {
                 continue;
             }
@@ -174,18 +174,23 @@ impl AgentDispatcher {
     }
 
     /// Assigns or offers the job to an agent. Returns whether the job changed.
-    fn rearrange(&self, job: &mut AgentJob, agents: &[Agent], outsider: Option<&Agent>) -> bool {
-        if job.taken.is_none() && self.only_watches {
+    fn assign_or_offer(
+        &self,
+        job: &mut AgentJob,
+        agents: &[Agent],
+        outsider: Option<&Agent>,
+    ) -> bool {
+        if job.taken.is_none() && self.only_observes {
             return false;
         }
         let (target, offers, now) = (self.agent_target(), &self.platform.offers, self.now());
-        aim(job, target) | arrange(job, offers, agents, outsider, now)
+        update_target(job, target) | assign(job, offers, agents, outsider, now)
     }
 
     /// Reassigns a job in state `Forget` whose agent's session has ended to another agent of the
     /// same place, which removes the job. The launcher does not observe such a job again. Returns
     /// whether the job changed.
-    async fn hand_over(&self, job: &mut AgentJob) -> Result<bool, StoreError> {
+    async fn reassign_for_removal(&self, job: &mut AgentJob) -> Result<bool, StoreError> {
         let Some(taken) = &job.taken else { return Ok(false) };
         let holder = self.platform.table.agent(self.target.org, &taken.agent).await?;
         if holder.as_ref().is_some_and(|holder| taken.is_held_by(holder, self.now())) {
@@ -195,13 +200,18 @@ impl AgentDispatcher {
         Ok(job.hand_over(&agents, holder.as_ref(), self.now()))
     }
 
-    async fn want(&self, job: &JobRef, wish: Wish) -> Result<Option<AgentJob>, DispatchError> {
+    async fn set_desired_state(
+        &self,
+        job: &JobRef,
+        wish: Wish,
+    ) -> Result<Option<AgentJob>, DispatchError> {
         for _ in 0..MAX_TRIES {
             let found = self.find(job).await.map_err(|error| failed(&error))?;
             let Some(mut found) = found else { return Ok(None) };
             let mut changed = found.want(wish);
             if wish == Wish::Forget && found.done < wish {
-                changed |= self.hand_over(&mut found).await.map_err(|error| failed(&error))?;
+                changed |=
+                    self.reassign_for_removal(&mut found).await.map_err(|error| failed(&error))?;
             }
             if !changed
                 || self.save(&mut found).await.map_err(|error| failed(&error))? == Saved::Yes
@@ -223,7 +233,7 @@ impl AgentDispatcher {
         stream: &str,
         offset: u64,
     ) -> Result<Result<Vec<u8>, String>, StoreError> {
-        let Some(id) = self.ask_for_tail(job, stream, offset).await? else { return Ok(Ok(vec![])) };
+        let Some(id) = self.request_tail(job, stream, offset).await? else { return Ok(Ok(vec![])) };
         let end = Instant::now() + TAIL_WAIT;
         while Instant::now() < end {
             tokio::time::sleep(TAIL_PAUSE).await;
@@ -243,7 +253,7 @@ impl AgentDispatcher {
     }
 
     /// Writes the request into the job's record; `None` if the job has no output.
-    async fn ask_for_tail(
+    async fn request_tail(
         &self,
         job: &JobRef,
         stream: &str,
@@ -276,12 +286,12 @@ impl Dispatcher for AgentDispatcher {
         if self.find(&launch.job).await.map_err(|error| failed(&error))?.is_some() {
             return started;
         }
-        self.write_down(launch).await.map_err(|error| failed(&error))?;
+        self.create_record(launch).await.map_err(|error| failed(&error))?;
         started
     }
 
     async fn observe(&self, job: &JobRef) -> Observation {
-        self.look(job)
+        self.try_observe(job)
             .await
             .unwrap_or_else(|error| Observation::Unknown(Causes(&error).to_string()))
     }
@@ -291,7 +301,7 @@ impl Dispatcher for AgentDispatcher {
             StopMode::Graceful => Wish::Stop,
             StopMode::Kill => Wish::Kill,
         };
-        self.want(job, wish).await.map(drop)
+        self.set_desired_state(job, wish).await.map(drop)
     }
 
     async fn tail(
@@ -311,7 +321,7 @@ impl Dispatcher for AgentDispatcher {
     /// The agent removes the job when it polls again, so the launcher need not retry.
     async fn forget(&self, job: &JobRef) -> Remains {
         let cleared = async {
-            let wanted = self.want(job, Wish::Forget).await?;
+            let wanted = self.set_desired_state(job, Wish::Forget).await?;
             // No agent holds the job, or its holder has nothing left to do for it.
             let is_mere_record = |job: &AgentJob| job.taken.is_none() || job.is_cleared_away();
             if let Some(job) = wanted.filter(is_mere_record) {
@@ -342,7 +352,7 @@ impl Dispatcher for AgentDispatcher {
     }
 
     async fn absence(&self) -> Option<String> {
-        self.nobody_at_work().await
+        self.missing_agents().await
     }
 
     async fn check(&self, steps: &Steps) {

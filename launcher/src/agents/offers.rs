@@ -59,9 +59,9 @@ fn loaded<'a>(agents: &[Agent], offers: impl Iterator<Item = &'a Offered>) -> Ve
         let mut agent = agent.clone();
         if let (Some(session), Some(times)) = (&mut agent.session, times.get(&agent.id)) {
             // After an agent has polled, its session counts the jobs that it took.
-            let unheard = times.iter().filter(|at| **at >= session.last_seen).count();
-            let unheard = u32::try_from(unheard).unwrap_or(u32::MAX);
-            session.running = session.running.saturating_add(unheard);
+            let unpolled = times.iter().filter(|at| **at >= session.last_seen).count();
+            let unpolled = u32::try_from(unpolled).unwrap_or(u32::MAX);
+            session.running = session.running.saturating_add(unpolled);
             session.offered_at = session.offered_at.max(times.iter().max().copied());
         }
         agent
@@ -72,7 +72,7 @@ fn loaded<'a>(agents: &[Agent], offers: impl Iterator<Item = &'a Offered>) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::arrangement::tests::{agent, at, job};
+    use crate::agents::assignment::tests::{agent, at, job};
     use uuid::Uuid;
 
     /// Which agent is offered another job at this second.
@@ -95,12 +95,12 @@ mod tests {
         assert!(offers.offer(&mut other, &both, at(1)), "those of another organization were not");
 
         // The second agent has polled and has taken none of its four offers.
-        let heard = [agent("one", 0), agent("two", 2)];
-        assert_eq!(next(&offers, &heard, 9, 3).as_deref(), Some("two"));
+        let polled = [agent("one", 0), agent("two", 2)];
+        assert_eq!(next(&offers, &polled, 9, 3).as_deref(), Some("two"));
         let (offers, both) = (Offers::default(), [agent("one", 0), agent("two", 0)]);
         assert_eq!(next(&offers, &both, 1, 1).as_deref(), Some("one"));
-        let heard = [agent("one", 2), agent("two", 2)];
-        assert_eq!(next(&offers, &heard, 2, 3).as_deref(), Some("two"), "it was the first's turn");
+        let polled = [agent("one", 2), agent("two", 2)];
+        assert_eq!(next(&offers, &polled, 2, 3).as_deref(), Some("two"), "it was the first's turn");
     }
 
     #[test]

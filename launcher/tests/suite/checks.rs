@@ -53,7 +53,7 @@ async fn checks_are_searched_for_after_a_hint_and_otherwise_every_half_minute() 
 #[cfg(feature = "lambda")]
 #[tokio::test]
 async fn a_slow_check_delays_its_stream_batch_only_briefly_and_is_completed_by_the_sweep() {
-    use canyon_launcher::BRIEFLY;
+    use canyon_launcher::STREAM_CHECK_TIMEOUT;
     use canyon_launcher::stream::{Batch, serve};
     use serde_json::json;
 
@@ -88,7 +88,7 @@ async fn a_slow_check_delays_its_stream_batch_only_briefly_and_is_completed_by_t
     let batch = Batch { records: vec![record] };
     let served = tokio::spawn(async move { serve(&launcher, batch).await });
     until("it is being checked", || *platform.open.lock().unwrap() == 1).await;
-    passes(BRIEFLY).await;
+    passes(STREAM_CHECK_TIMEOUT).await;
     let answer = served.await.unwrap();
     assert_eq!(answer.batch_item_failures.len(), 0);
     let left = check(&world, org).await;

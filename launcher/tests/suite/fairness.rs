@@ -10,7 +10,7 @@ use canyon_domain::deployment::Status;
 use canyon_domain::events::DeploymentEvent;
 use canyon_domain::seam::Clock as _;
 use canyon_launcher::publish::Publish;
-use canyon_launcher::{LaunchError, PATIENCE, Sweeper, Why};
+use canyon_launcher::{LaunchError, RECONCILE_TIMEOUT, Sweeper, Why};
 use canyon_store::error::BoxError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,7 +126,8 @@ async fn a_reconciliation_that_hangs_without_another_limit_is_cancelled_and_retr
     // It postpones the deployment before it publishes.
     let is_postponed = async || world.read(due).await.due_at.is_some_and(|at| at > before);
     soon("it publishes, and has postponed the deployment", is_postponed).await;
-    let error = timeout(PATIENCE + LONG, task).await.expect("it hangs without a limit").unwrap();
+    let error =
+        timeout(RECONCILE_TIMEOUT + LONG, task).await.expect("it hangs without a limit").unwrap();
     let error = error.unwrap_err();
     assert!(matches!(error, LaunchError::Late(_)) && !error.is_retryable(), "{error}");
     assert!(error.to_string().contains("took longer than 240 s"), "{error}");

@@ -5,10 +5,10 @@
 mod agents;
 mod changed_runner;
 mod checks;
+mod cleanup;
 mod concurrency;
 mod disabled_runner;
 mod fairness;
-mod farewell;
 mod platform;
 mod profiles;
 mod stop;

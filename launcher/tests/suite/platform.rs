@@ -21,9 +21,9 @@ pub(crate) struct Script {
     /// Whether a start is refused; otherwise it succeeds.
     pub(crate) refuses: Mutex<bool>,
     /// The result of an observation; by default the job lives.
+    pub(crate) job: Mutex<Option<Observation>>,
     /// How many removals find the job alive.
     pub(crate) removals_until_gone: Mutex<usize>,
-    pub(crate) lingers: Mutex<usize>,
     /// The definition of the last dispatcher.
     pub(crate) definition: Mutex<Option<serde_json::Value>>,
     /// Why no agent would take a job, if so.

@@ -46,8 +46,8 @@ impl DockerDispatcher {
 
     async fn check_engine(&self) -> Result<(Docker, String), String> {
         let engine = &self.platform.engine;
-        let docker = engine.docker().await.map_err(|error| engine.silence(&error))?;
-        let version = docker.version().await.map_err(|error| engine.silence(&error))?;
+        let docker = engine.docker().await.map_err(|error| engine.no_answer(&error))?;
+        let version = docker.version().await.map_err(|error| engine.no_answer(&error))?;
         let found = format!(
             "{}: version {}, API {}, {}/{}",
             engine.host(),
@@ -73,17 +73,18 @@ impl DockerDispatcher {
                 return Ok((Some(user), format!("the engine has image `{image}`")));
             }
             Err(error) if engine::is_missing(&error) => {}
-            Err(error) => return Err(refusal::in_words(&self.platform.engine, &error)),
+            Err(error) => return Err(refusal::message_of(&self.platform.engine, &error)),
         }
         if self.platform.settings.local_image {
             return Err(refusal::not_on_engine(image).to_string());
         }
         let credentials = self.credentials(image).map(|pair| of_registry(image, pair));
-        let asked = docker.inspect_registry_image(image, credentials).await;
-        asked.map_err(|error| {
-            let words = refusal::in_words(&self.platform.engine, &error);
+        let answer = docker.inspect_registry_image(image, credentials).await;
+        answer.map_err(|error| {
+            let words = refusal::message_of(&self.platform.engine, &error);
             let job = no_job();
-            refusal::of_pull(&self.wanted(&job, image, System.now()), image, &words).to_string()
+            refusal::of_pull(&self.pull_request(&job, image, System.now()), image, &words)
+                .to_string()
         })?;
         Ok((None, format!("the registry has image `{image}` for this engine")))
     }
@@ -109,7 +110,7 @@ impl DockerDispatcher {
         let how = RemoveContainerOptionsBuilder::default().v(true).build();
         let removed = docker.remove_container(&made.id, Some(how)).await;
         removed.map_err(|error| {
-            let words = refusal::in_words(engine, &error);
+            let words = refusal::message_of(engine, &error);
             format!("container `{name}` was created and cannot be removed: {words}")
         })?;
         let found = match made.warnings.as_slice() {

@@ -1,7 +1,7 @@
 //! The container of an attempt, from the settings, the runner's definition and the launch.
 
 use super::names;
-use super::settings::Checked;
+use super::settings::ValidSettings;
 use crate::{DispatchError, Launch, Target, fingerprint};
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, HostConfig, HostConfigLogConfig, Mount,
@@ -27,7 +27,7 @@ const LOG_FILES: &str = "2";
 pub(super) struct Plan<'a> {
     pub(super) image: &'a str,
     job: Option<&'a DockerJob>,
-    settings: &'a Checked,
+    settings: &'a ValidSettings,
     target: &'a Target,
 }
 
@@ -37,7 +37,10 @@ impl<'a> Plan<'a> {
     /// # Errors
     ///
     /// If the runner is of another type, or neither it nor the settings name an image.
-    pub(super) fn new(settings: &'a Checked, target: &'a Target) -> Result<Self, DispatchError> {
+    pub(super) fn new(
+        settings: &'a ValidSettings,
+        target: &'a Target,
+    ) -> Result<Self, DispatchError> {
         let refused = |message| DispatchError::refused(FailureClass::Config, message);
         let RunnerConfiguration::DockerAgent(runner) = &target.definition.configuration else {
             let message = format!("runner `{}` is not of type `docker-agent`", target.runner_id);

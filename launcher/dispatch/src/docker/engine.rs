@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// Limit of a request: the engine is beside its agent, or a network away.
-const ANSWER: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// The pause before an engine that did not answer is asked again.
-const PAUSE: Duration = Duration::from_secs(5);
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// An engine, to which [`Engine::docker`] connects.
 pub(super) struct Engine {
@@ -47,7 +47,7 @@ impl Engine {
         if let Some(docker) = &*connected {
             return Ok(docker.clone());
         }
-        let docker = connect(&self.host, ANSWER.as_secs())?.negotiate_version().await?;
+        let docker = connect(&self.host, REQUEST_TIMEOUT.as_secs())?.negotiate_version().await?;
         *connected = Some(docker.clone());
         Ok(docker)
     }
@@ -62,11 +62,11 @@ impl Engine {
 
     /// The error of a request that was not sent: retry the same later.
     pub(super) fn unreachable(&self, error: &Error) -> DispatchError {
-        DispatchError::later(FailureClass::Config, self.silence(error), PAUSE)
+        DispatchError::later(FailureClass::Config, self.no_answer(error), RETRY_PAUSE)
     }
 
     /// The message for an engine that does not answer.
-    pub(super) fn silence(&self, error: &Error) -> String {
+    pub(super) fn no_answer(&self, error: &Error) -> String {
         let hint = match &self.host {
             Host::Unix(_) => {
                 "; check that the engine runs, that this user may open its socket, and `host`"
@@ -103,7 +103,7 @@ fn connect(host: &Host, seconds: u64) -> Result<Docker, Error> {
 }
 
 /// The engine's message and status; `None` if it did not answer.
-pub(super) fn words(error: &Error) -> Option<(u16, &str)> {
+pub(super) fn status_and_message(error: &Error) -> Option<(u16, &str)> {
     match error {
         Error::DockerResponseServerError { status_code, message } => {
             Some((*status_code, message.trim()))
@@ -114,7 +114,7 @@ pub(super) fn words(error: &Error) -> Option<(u16, &str)> {
 
 /// Whether the engine answered that the object does not exist.
 pub(super) fn is_missing(error: &Error) -> bool {
-    words(error).is_some_and(|(status, _)| status == 404)
+    status_and_message(error).is_some_and(|(status, _)| status == 404)
 }
 
 /// Whether the connection failed, so that the engine did not receive the request.

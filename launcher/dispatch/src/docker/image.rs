@@ -1,7 +1,7 @@
 //! The image of jobs: whether the engine has it, and pulling it if not.
 
 use super::names::container_name;
-use super::refusal::{self, Wanted};
+use super::refusal::{self, PullRequest};
 use super::{DockerDispatcher, engine::is_missing};
 use crate::{DispatchError, JobRef, Launch};
 use bollard::Docker;
@@ -21,16 +21,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How long a start waits for a pull before it answers that the pull continues.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PULL_WAIT: Duration = Duration::from_secs(3);
 /// When a start is retried while a pull runs.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+const PULL_RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// How long the result of a pull is reused.
-const FRESH: Duration = Duration::from_secs(30);
+const RESULT_LIFETIME: Duration = Duration::from_secs(30);
 /// Limit of the registry's first answer; the engine's own limit is shorter.
-const FIRST_WORD: Duration = Duration::from_mins(2);
+const REGISTRY_TIMEOUT: Duration = Duration::from_mins(2);
 /// Limit between two messages of the engine about a pull. It reports each chunk that it has read or
 /// unpacked.
-const SILENCE: Duration = Duration::from_mins(5);
+const STALL_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The progress of a pull, for all starts that wait for it.
 #[derive(Clone, Debug, Default)]
@@ -60,14 +60,14 @@ impl DockerDispatcher {
         settings.credentials.as_ref().filter(|_| registry_of(own) == registry_of(image))
     }
 
-    pub(super) fn wanted<'a>(
+    pub(super) fn pull_request<'a>(
         &self,
         job: &'a JobRef,
         image: &str,
         launched_at: Timestamp,
-    ) -> Wanted<'a> {
+    ) -> PullRequest<'a> {
         let has_credentials = self.credentials(image).is_some();
-        Wanted { job, launched_at, now: System.now(), has_credentials }
+        PullRequest { job, launched_at, now: System.now(), has_credentials }
     }
 
     /// The user of the image. Pulls the image if the engine does not have it.
@@ -82,12 +82,12 @@ impl DockerDispatcher {
         loop {
             match docker.inspect_image(image).await {
                 Ok(found) => {
-                    platform.pulls.no_longer(&launch.job);
+                    platform.pulls.stop_waiting(&launch.job);
                     return Ok(found.config.and_then(|config| config.user).unwrap_or_default());
                 }
                 Err(error) if is_missing(&error) && may_pull => {
                     may_pull = false;
-                    let wanted = self.wanted(&launch.job, image, launch.launched_at);
+                    let wanted = self.pull_request(&launch.job, image, launch.launched_at);
                     let credentials = self.credentials(image);
                     platform.pulls.pull(docker, image, credentials, &wanted).await?;
                 }
@@ -104,19 +104,19 @@ impl DockerDispatcher {
 }
 
 impl Pulls {
-    /// Pulls `image`, or joins a running pull. Answers within [`PATIENCE`]: a pull that takes
+    /// Pulls `image`, or joins a running pull. Answers within [`PULL_WAIT`]: a pull that takes
     /// longer continues, and the caller retries.
     pub(super) async fn pull(
         self: &Arc<Self>,
         docker: &Docker,
         image: &str,
         credentials: Option<&(String, SecretString)>,
-        wanted: &refusal::Wanted<'_>,
+        wanted: &refusal::PullRequest<'_>,
     ) -> Result<(), DispatchError> {
         let mut progress = self.join(docker, image, credentials);
         let seen = progress.clone();
         let ended =
-            tokio::time::timeout(PATIENCE, progress.wait_for(|now| now.end.is_some())).await;
+            tokio::time::timeout(PULL_WAIT, progress.wait_for(|now| now.end.is_some())).await;
         let ended = match ended {
             Ok(Ok(now)) => now.end.clone(),
             // The pull's task is gone: the runtime shuts down.
@@ -124,31 +124,31 @@ impl Pulls {
             Err(_) => {
                 let words = seen.borrow().words.clone();
                 lock(&self.waiting).insert(container_name(wanted.job), image.to_owned());
-                return Err(DispatchError::later(FailureClass::ImagePull, words, LOOK_AGAIN));
+                return Err(DispatchError::later(FailureClass::ImagePull, words, PULL_RETRY_PAUSE));
             }
         };
         lock(&self.running).remove(image);
-        self.no_longer(wanted.job);
+        self.stop_waiting(wanted.job);
         match ended {
             Some((_, Ok(()))) => Ok(()),
             Some((_, Err(words))) => Err(refusal::of_pull(wanted, image, &words)),
             None => Err(DispatchError::later(
                 FailureClass::ImagePull,
                 "the pull was interrupted",
-                LOOK_AGAIN,
+                PULL_RETRY_PAUSE,
             )),
         }
     }
 
     /// The progress of the pull that `job` waits for.
-    pub(super) fn waited_for_by(&self, job: &JobRef) -> Option<String> {
+    pub(super) fn progress_for(&self, job: &JobRef) -> Option<String> {
         let image = lock(&self.waiting).get(&container_name(job)).cloned()?;
         let words = lock(&self.running).get(&image).map(|progress| progress.borrow().words.clone());
         Some(words.unwrap_or_else(|| format!("the engine pulls image `{image}`")))
     }
 
     /// Notes that the job waits for no pull any more.
-    pub(super) fn no_longer(&self, job: &JobRef) {
+    pub(super) fn stop_waiting(&self, job: &JobRef) {
         lock(&self.waiting).remove(&container_name(job));
     }
 
@@ -160,20 +160,20 @@ impl Pulls {
     ) -> watch::Receiver<Progress> {
         let mut running = lock(&self.running);
         let is_stale = |progress: &watch::Receiver<Progress>| {
-            progress.borrow().end.as_ref().is_some_and(|(at, _)| at.elapsed() > FRESH)
+            progress.borrow().end.as_ref().is_some_and(|(at, _)| at.elapsed() > RESULT_LIFETIME)
         };
         if let Some(progress) = running.get(image).filter(|progress| !is_stale(progress)) {
             return progress.clone();
         }
         let words = format!("the engine pulls image `{image}`");
-        let (tell, progress) = watch::channel(Progress { words, end: None });
+        let (sender, progress) = watch::channel(Progress { words, end: None });
         running.insert(image.to_owned(), progress.clone());
-        let docker = docker.clone().with_timeout(FIRST_WORD);
+        let docker = docker.clone().with_timeout(REGISTRY_TIMEOUT);
         let credentials = credentials.map(|pair| of_registry(image, pair));
         let image = image.to_owned();
         tokio::spawn(async move {
-            let end = follow(&docker, &image, credentials, &tell).await;
-            tell.send_modify(|progress| progress.end = Some((Instant::now(), end)));
+            let end = follow(&docker, &image, credentials, &sender).await;
+            sender.send_modify(|progress| progress.end = Some((Instant::now(), end)));
         });
         progress
     }
@@ -183,19 +183,19 @@ async fn follow(
     docker: &Docker,
     image: &str,
     credentials: Option<DockerCredentials>,
-    tell: &watch::Sender<Progress>,
+    sender: &watch::Sender<Progress>,
 ) -> Result<(), String> {
     let (name, tag) = split(image);
     let options = CreateImageOptionsBuilder::default().from_image(name).tag(tag).build();
     let mut lines = docker.create_image(Some(options), None, credentials);
     let mut layers = HashMap::new();
-    while let Some(line) = next_of(&mut lines, SILENCE).await? {
-        let line = line.map_err(|error| match super::engine::words(&error) {
+    while let Some(line) = next_of(&mut lines, STALL_TIMEOUT).await? {
+        let line = line.map_err(|error| match super::engine::status_and_message(&error) {
             Some((_, words)) => words.to_owned(),
             None => Causes(&error).to_string(),
         })?;
-        if let Some(words) = told(image, line, &mut layers) {
-            tell.send_modify(|progress| progress.words = words);
+        if let Some(words) = progress_of(image, line, &mut layers) {
+            sender.send_modify(|progress| progress.words = words);
         }
     }
     Ok(())
@@ -213,7 +213,7 @@ async fn next_of<T>(
 }
 
 /// How far a pull is, for people.
-fn told(
+fn progress_of(
     image: &str,
     line: CreateImageInfo,
     layers: &mut HashMap<String, (i64, i64)>,

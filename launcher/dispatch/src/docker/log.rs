@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 /// The maximum number of bytes read of one container: slightly more than the engine keeps.
 const MAX_LOG: usize = 34 * 1024 * 1024;
 /// A log is read in chunks, one call each; within this time it is fetched once.
-const FRESH: Duration = Duration::from_secs(10);
+const CACHE_LIFETIME: Duration = Duration::from_secs(10);
 /// The number of lines read for a runner's last message.
-const LAST_LINES: &str = "20";
+const MESSAGE_LINES: &str = "20";
 
 /// The log that was read last.
 #[derive(Default)]
-pub(super) struct Kept(Mutex<Option<Read>>);
+pub(super) struct LogCache(Mutex<Option<Read>>);
 
 struct Read {
     name: String,
@@ -27,10 +27,11 @@ struct Read {
     output: Arc<Vec<u8>>,
 }
 
-impl Kept {
+impl LogCache {
     fn recent(&self, name: &str) -> Option<Arc<Vec<u8>>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = kept.as_ref().filter(|read| read.name == name && read.at.elapsed() < FRESH)?;
+        let read =
+            kept.as_ref().filter(|read| read.name == name && read.at.elapsed() < CACHE_LIFETIME)?;
         Some(read.output.clone())
     }
 
@@ -58,7 +59,7 @@ impl DockerDispatcher {
 
     /// The last lines of the output.
     pub(super) async fn last_output(&self, job: &JobRef) -> Result<Vec<u8>, DispatchError> {
-        self.read(&container_name(job), LAST_LINES).await
+        self.read(&container_name(job), MESSAGE_LINES).await
     }
 
     async fn read(&self, name: &str, lines: &str) -> Result<Vec<u8>, DispatchError> {
@@ -72,7 +73,7 @@ impl DockerDispatcher {
                 Ok(piece) => output.extend_from_slice(piece.as_ref()),
                 Err(error) if engine::is_missing(&error) => return Ok(Vec::new()),
                 Err(error) => {
-                    return Err(refusal::elsewhere(&platform.engine, "read the log", &error));
+                    return Err(refusal::of_request(&platform.engine, "read the log", &error));
                 }
             }
             if output.len() > MAX_LOG {

@@ -22,8 +22,8 @@ use std::time::Duration;
 const ARGUMENT: &str = "metadata-services";
 const REACHABLE: i64 = 10;
 /// Limit of the container, which takes 4 s at most once it runs.
-const PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(100);
+const TRY_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_PAUSE: Duration = Duration::from_millis(100);
 
 /// What fixes it, in the order in which to try it.
 const HELP: &str = "every module gets the machine's credentials. On EC2: aws ec2 modify-instance-metadata-options \
@@ -53,11 +53,11 @@ impl DockerDispatcher {
         let how = CreateContainerOptionsBuilder::default().name(&name).build();
         let made = docker.create_container(Some(how), body).await;
         made.map_err(|error| refusal::of_start(engine, &error).to_string())?;
-        let ended = tokio::time::timeout(PATIENCE, self.run_to_end(docker, &name)).await;
+        let ended = tokio::time::timeout(TRY_TIMEOUT, self.run_to_end(docker, &name)).await;
         let how = RemoveContainerOptionsBuilder::default().v(true).force(true).build();
         let removed = docker.remove_container(&name, Some(how)).await;
         removed.map_err(|error| {
-            let words = refusal::in_words(engine, &error);
+            let words = refusal::message_of(engine, &error);
             format!("container `{name}` was created and cannot be removed: {words}")
         })?;
         let code = ended
@@ -87,12 +87,12 @@ impl DockerDispatcher {
         started.map_err(|error| refusal::of_start(engine, &error).to_string())?;
         loop {
             let found = docker.inspect_container(name, None::<InspectContainerOptions>).await;
-            let found = found.map_err(|error| refusal::in_words(engine, &error))?;
+            let found = found.map_err(|error| refusal::message_of(engine, &error))?;
             let state = found.state.unwrap_or_default();
             if state.running != Some(true) && state.finished_at.is_some() {
                 return Ok(state.exit_code.unwrap_or(-1));
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_PAUSE).await;
         }
     }
 }

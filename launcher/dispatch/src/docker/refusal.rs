@@ -9,13 +9,13 @@ use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
 /// How long after the launch a registry may be unreachable before that ends the attempt.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
-const TRY_AGAIN: Duration = Duration::from_secs(5);
+const REGISTRY_GRACE: SignedDuration = SignedDuration::from_secs(30);
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// The pause after a registry's rate limit, which counts pulls by the hour.
-const THROTTLED: Duration = Duration::from_secs(30);
+const THROTTLE_PAUSE: Duration = Duration::from_secs(30);
 
 /// The attempt that needs the image.
-pub(super) struct Wanted<'a> {
+pub(super) struct PullRequest<'a> {
     pub(super) job: &'a JobRef,
     pub(super) launched_at: Timestamp,
     pub(super) now: Timestamp,
@@ -24,7 +24,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// The error of a failed pull, with the registry's message.
-pub(super) fn of_pull(wanted: &Wanted<'_>, image: &str, words: &str) -> DispatchError {
+pub(super) fn of_pull(wanted: &PullRequest<'_>, image: &str, words: &str) -> DispatchError {
     let has = |signs: &[&str]| {
         let words = words.to_lowercase();
         signs.iter().any(|sign| words.contains(sign))
@@ -33,7 +33,7 @@ pub(super) fn of_pull(wanted: &Wanted<'_>, image: &str, words: &str) -> Dispatch
         |what: &str| DispatchError::refused(FailureClass::ImagePull, format!("{what}: {words}"));
     if has(&["toomanyrequests", "too many requests"]) {
         let message = format!("the registry limits the rate of pulls of image `{image}`: {words}");
-        return DispatchError::later(FailureClass::Throttled, message, THROTTLED);
+        return DispatchError::later(FailureClass::Throttled, message, THROTTLE_PAUSE);
     }
     if has(&["no space left"]) {
         let message = format!("the engine's disk has no room for image `{image}`: {words}");
@@ -63,24 +63,24 @@ pub(super) fn of_pull(wanted: &Wanted<'_>, image: &str, words: &str) -> Dispatch
         return refused(&format!("`{image}` is not the name of an image; check `image`"));
     }
     let what = format!("the engine cannot pull image `{image}`");
-    let is_patient = wanted.now < wanted.launched_at + PATIENCE;
-    if is_patient {
+    let may_retry = wanted.now < wanted.launched_at + REGISTRY_GRACE;
+    if may_retry {
         let message = format!("{what}: {words}");
-        return DispatchError::later(FailureClass::ImagePull, message, TRY_AGAIN);
+        return DispatchError::later(FailureClass::ImagePull, message, RETRY_PAUSE);
     }
     refused(&what)
 }
 
 /// The error if the engine cannot say whether it has the image. Nothing was started yet.
 pub(super) fn of_image(engine: &Engine, image: &str, error: &Error) -> DispatchError {
-    match engine::words(error) {
+    match engine::status_and_message(error) {
         Some((400, words)) => {
             let message = format!("`{image}` is not the name of an image; check `image`: {words}");
             DispatchError::refused(FailureClass::ImagePull, message)
         }
         Some((_, words)) => {
             let message = format!("the engine cannot look for image `{image}`: {words}");
-            DispatchError::later(FailureClass::ImagePull, message, TRY_AGAIN)
+            DispatchError::later(FailureClass::ImagePull, message, RETRY_PAUSE)
         }
         None => engine.unreachable(error),
     }
@@ -97,17 +97,17 @@ pub(super) fn not_on_engine(image: &str) -> DispatchError {
 /// The error of a container that could not be created or started. A request that the engine refuses
 /// has had no effect.
 pub(super) fn of_start(engine: &Engine, error: &Error) -> DispatchError {
-    let Some((status, words)) = engine::words(error) else {
+    let Some((status, words)) = engine::status_and_message(error) else {
         if engine::was_not_sent(error) {
             return engine.unreachable(error);
         }
-        return DispatchError::unknown(FailureClass::Lost, engine.silence(error));
+        return DispatchError::unknown(FailureClass::Lost, engine.no_answer(error));
     };
     let refused = |class, what: &str| DispatchError::refused(class, format!("{what}: {words}"));
     let lower = words.to_lowercase();
     if status == 404 && lower.contains("no such image") {
         // The image existed a moment ago.
-        return DispatchError::later(FailureClass::ImagePull, words, TRY_AGAIN);
+        return DispatchError::later(FailureClass::ImagePull, words, RETRY_PAUSE);
     }
     if status == 404 && lower.contains("no such container") {
         return DispatchError::unknown(
@@ -138,19 +138,19 @@ pub(super) fn of_start(engine: &Engine, error: &Error) -> DispatchError {
 }
 
 /// The error of a request about a container that may exist.
-pub(super) fn elsewhere(engine: &Engine, what: &str, error: &Error) -> DispatchError {
-    let message = match engine::words(error) {
+pub(super) fn of_request(engine: &Engine, what: &str, error: &Error) -> DispatchError {
+    let message = match engine::status_and_message(error) {
         Some((_, words)) => format!("cannot {what}: {words}"),
-        None => engine.silence(error),
+        None => engine.no_answer(error),
     };
     DispatchError::unknown(FailureClass::Lost, message)
 }
 
 /// The same message for the check of a runner.
-pub(super) fn in_words(engine: &Engine, error: &Error) -> String {
-    match engine::words(error) {
+pub(super) fn message_of(engine: &Engine, error: &Error) -> String {
+    match engine::status_and_message(error) {
         Some((_, words)) => words.to_owned(),
-        None if engine::was_not_sent(error) => engine.silence(error),
+        None if engine::was_not_sent(error) => engine.no_answer(error),
         None => Causes(error).to_string(),
     }
 }
@@ -168,7 +168,11 @@ mod tests {
         let launched_at = Timestamp::UNIX_EPOCH;
         let pull_error = |words: &str, seconds: i64| {
             let now = launched_at + SignedDuration::from_secs(seconds);
-            of_pull(&Wanted { job: &job, launched_at, now, has_credentials: false }, "a:1", words)
+            of_pull(
+                &PullRequest { job: &job, launched_at, now, has_credentials: false },
+                "a:1",
+                words,
+            )
         };
         // Messages of Docker 20.10 to 28 and of registries.
         let ends = [

@@ -71,7 +71,7 @@ pub(super) struct Bind {
 
 /// The validated settings.
 #[derive(Clone, Debug)]
-pub(super) struct Checked {
+pub(super) struct ValidSettings {
     pub(super) host: Host,
     pub(super) image: Option<String>,
     pub(super) local_image: bool,
@@ -89,7 +89,7 @@ impl DockerSettings {
     pub(super) fn check(
         self,
         variable: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Checked, SettingsError> {
+    ) -> Result<ValidSettings, SettingsError> {
         let host = self.host.or_else(|| variable("DOCKER_HOST"));
         let certificates =
             self.certificates.or_else(|| variable("DOCKER_CERT_PATH").map(PathBuf::from));
@@ -108,7 +108,7 @@ impl DockerSettings {
                 return Err(wrong("registry_username", "is required with `registry_password`"));
             }
         };
-        Ok(Checked {
+        Ok(ValidSettings {
             host: parse_host(host.as_deref().unwrap_or(DEFAULT_HOST), certificates.as_deref())?,
             image: self.image,
             local_image: self.local_image,
@@ -217,7 +217,7 @@ fn network(name: String) -> Result<String, SettingsError> {
 mod tests {
     use super::*;
 
-    fn check(settings: DockerSettings) -> Result<Checked, SettingsError> {
+    fn check(settings: DockerSettings) -> Result<ValidSettings, SettingsError> {
         settings.check(&|_| None)
     }
 

@@ -60,7 +60,7 @@ fn failure(found: &ContainerInspectResponse) -> Failure {
             format!("the container cannot be started: {error}"),
         );
     }
-    let what = match how_it_ended(&state) {
+    let what = match kind_of_end(&state) {
         Ended::Killed => "the runner was killed (exit code 137)".to_owned(),
         Ended::Code => format!("the runner ended without a result (exit code {code})"),
     };
@@ -72,7 +72,7 @@ enum Ended {
     Code,
 }
 
-fn how_it_ended(state: &ContainerState) -> Ended {
+fn kind_of_end(state: &ContainerState) -> Ended {
     if state.exit_code == Some(KILLED) { Ended::Killed } else { Ended::Code }
 }
 

@@ -26,7 +26,7 @@ impl EcsDispatcher {
         let exchange = async {
             let clients = self.session.clients().await;
             let clients = clients.map_err(|error| Causes(&error).to_string())?;
-            Ok::<_, String>((clients, format!("signed in as {}", self.place().role)))
+            Ok::<_, String>((clients, format!("signed in as {}", self.location().role)))
         };
         let Some(clients) = steps.take(CheckStep::Exchange, exchange).await else { return };
         if steps.take(CheckStep::Cluster, self.check_cluster(&clients)).await.is_none() {
@@ -44,7 +44,7 @@ impl EcsDispatcher {
             clients.ecs.describe_clusters().clusters(name).send().await.map_err(|error| {
                 self.refusals().before_start("ecs:DescribeClusters", &error).to_string()
             })?;
-        let place = self.place();
+        let place = self.location();
         let cluster = found.clusters().first().filter(|found| found.status() == Some("ACTIVE"));
         let cluster = cluster.ok_or_else(|| {
             let (region, account) = (place.region, place.account);
@@ -70,13 +70,13 @@ impl EcsDispatcher {
         self.find(clients, "canyon-check").await.map_err(|error| error.to_string())?;
         let call = clients.ecs.describe_tasks().cluster(cluster).tasks(NO_TASK);
         if let Err(error) = call.send().await {
-            return Err(refusals.elsewhere("ecs:DescribeTasks", &error).to_string());
+            return Err(refusals.of_request("ecs:DescribeTasks", &error).to_string());
         }
         let call = clients.ecs.stop_task().cluster(cluster).task(NO_TASK);
         if let Err(error) = call.send().await
             && !stopped::is_unknown_task(&error)
         {
-            return Err(refusals.elsewhere("ecs:StopTask", &error).to_string());
+            return Err(refusals.of_request("ecs:StopTask", &error).to_string());
         }
         let mut found = "tasks may be listed, described and stopped".to_owned();
         if let Some(group) = &self.config.job.log_group {
@@ -92,7 +92,7 @@ impl EcsDispatcher {
                     }
                 }
                 Err(error) => {
-                    return Err(refusals.elsewhere("logs:GetLogEvents", &error).to_string());
+                    return Err(refusals.of_request("logs:GetLogEvents", &error).to_string());
                 }
                 Ok(_) => {}
             }

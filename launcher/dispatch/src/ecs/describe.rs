@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// How long a request waits for others, to be joined with them into one call.
-const GATHER: Duration = Duration::from_millis(50);
+const BATCH_DELAY: Duration = Duration::from_millis(50);
 /// The maximum number of tasks in one call (API reference, `DescribeTasks`).
 const MAX_TASKS: usize = 100;
 /// ECS shows a stopped task for an hour at least. Until then, a task that is missing is one that
@@ -27,19 +27,19 @@ const STOPPED_SHOWN: SignedDuration = SignedDuration::from_hours(1);
 /// How long a task must be missing from the answers of ECS before it counts as gone. ECS is
 /// eventually consistent and names no bound; it advises to wait seconds first, and minutes later
 /// (API reference, `RunTask`).
-const MISSING: SignedDuration = SignedDuration::from_mins(2);
+const MISSING_GRACE: SignedDuration = SignedDuration::from_mins(2);
 /// How long an entry of [`Missing`] is kept: no task is observed for longer.
-const KEPT: SignedDuration = SignedDuration::from_hours(1);
+const ENTRY_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
 /// A request for a task, and where to send the answer.
-type Asked = (String, oneshot::Sender<Answer>);
+type Request = (String, oneshot::Sender<Answer>);
 type Answer = Result<Option<Task>, String>;
 
 /// Joins requests for tasks of one cluster into few calls.
 #[derive(Clone)]
 pub(super) struct Describer {
     cluster: String,
-    waiting: Arc<Mutex<Vec<Asked>>>,
+    waiting: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Describer {
@@ -58,7 +58,7 @@ impl Describer {
         if is_first {
             let (describer, client) = (self.clone(), client.clone());
             tokio::spawn(async move {
-                tokio::time::sleep(GATHER).await;
+                tokio::time::sleep(BATCH_DELAY).await;
                 describer.ask_for_all(&client).await;
             });
         }
@@ -99,12 +99,12 @@ pub(super) struct Missing(Mutex<HashMap<String, Timestamp>>);
 
 impl Missing {
     /// Notes that ECS does not show the task, for this `reason`. The task counts as gone only after
-    /// [`MISSING`], because a single answer may be stale.
+    /// [`MISSING_GRACE`], because a single answer may be stale.
     fn observed(&self, task: &str, reason: &str, now: Timestamp) -> Observation {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, since| now.duration_since(*since) < KEPT);
+        all.retain(|_, since| now.duration_since(*since) < ENTRY_LIFETIME);
         let since = *all.entry(task.to_owned()).or_insert(now);
-        if now.duration_since(since) >= MISSING {
+        if now.duration_since(since) >= MISSING_GRACE {
             return Observation::Gone(None);
         }
         Observation::Unknown(reason.to_owned())
@@ -133,7 +133,7 @@ impl EcsDispatcher {
                 .desired_status(status);
             let found = call.send().await;
             let found =
-                found.map_err(|error| self.refusals().elsewhere("ecs:ListTasks", &error))?;
+                found.map_err(|error| self.refusals().of_request("ecs:ListTasks", &error))?;
             if let Some(arn) = found.task_arns().first() {
                 return Ok(Some(arn.clone()));
             }
@@ -154,14 +154,14 @@ impl EcsDispatcher {
         }
     }
 
-    pub(super) async fn look(&self, job: &JobRef) -> Observation {
-        match self.try_look(job).await {
+    pub(super) async fn observe_task(&self, job: &JobRef) -> Observation {
+        match self.try_observe_task(job).await {
             Ok(observation) => observation,
             Err(reason) => Observation::Unknown(reason),
         }
     }
 
-    async fn try_look(&self, job: &JobRef) -> Result<Observation, String> {
+    async fn try_observe_task(&self, job: &JobRef) -> Result<Observation, String> {
         let clients = self.session.clients().await.map_err(|error| Causes(&error).to_string())?;
         let name = self.name(job);
         let Some(arn) = self.arn(&clients, job).await.map_err(|error| error.to_string())? else {
@@ -193,7 +193,8 @@ impl EcsDispatcher {
 
     pub(super) async fn stop_task(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
         let refusals = self.refusals();
-        let clients = self.session.clients().await.map_err(|error| Refusals::not_let_in(&error))?;
+        let clients =
+            self.session.clients().await.map_err(|error| Refusals::no_credentials(&error))?;
         let Some(arn) = self.arn(&clients, job).await? else { return Ok(()) };
         if let Ok(Some(task)) = self.describer.task(&clients.ecs, &arn).await
             && task.desired_status() == Some(DesiredStatus::Stopped.as_str())
@@ -208,7 +209,7 @@ impl EcsDispatcher {
         match call.task(arn).reason(reason).send().await {
             Ok(_) => Ok(()),
             Err(error) if stopped::is_unknown_task(&error) => Ok(()),
-            Err(error) => Err(refusals.elsewhere("ecs:StopTask", &error)),
+            Err(error) => Err(refusals.of_request("ecs:StopTask", &error)),
         }
     }
 }

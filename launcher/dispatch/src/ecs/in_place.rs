@@ -1,6 +1,6 @@
 //! What an agent finds out about its own AWS account.
 
-use super::session::{Entry, Session};
+use super::session::{CredentialSource, Session};
 use super::{EcsPlatform, Settings};
 use crate::{AmbientAws, DispatchError, Pace, Target};
 use canyon_domain::causes::Causes;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The pause before a failed request about the cluster is retried.
-const AGAIN: Duration = Duration::from_secs(5);
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// The account owner's defaults for all jobs there. A runner's own settings override them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct EcsDefaults {
 
 impl EcsDefaults {
     /// Fills in what a runner's settings omit.
-    pub(super) fn under(&self, target: &Target, job: &EcsJob) -> Result<EcsJob, DispatchError> {
+    pub(super) fn filled_in(&self, target: &Target, job: &EcsJob) -> Result<EcsJob, DispatchError> {
         let mut job = job.clone();
         for (name, ours, theirs) in [
             ("region", &self.region, &mut job.region),
@@ -69,7 +69,7 @@ impl EcsPlatform {
     /// own credentials. `defaults` fill in what a runner omits.
     pub fn in_place(ambient: Arc<AmbientAws>, pace: Arc<dyn Pace>, defaults: EcsDefaults) -> Self {
         let (http, image) = (ambient.http(), defaults.image.clone());
-        Self::entered_by(Entry::Ambient(ambient, defaults), http, pace, image)
+        Self::with_credentials(CredentialSource::Ambient(ambient, defaults), http, pace, image)
     }
 
     /// The ARN of the agent's cluster, which is unique over all accounts.
@@ -79,13 +79,14 @@ impl EcsPlatform {
     /// If ECS does not answer, denies access, or has no such cluster.
     pub async fn place(&self) -> Result<String, DispatchError> {
         let config = |message: String| DispatchError::refused(FailureClass::Config, message);
-        let Entry::Ambient(ambient, EcsDefaults { region, cluster, .. }) = &self.entry else {
+        let CredentialSource::Ambient(ambient, EcsDefaults { region, cluster, .. }) = &self.source
+        else {
             return Err(config(
                 "this platform has as many clusters as there are runners".to_owned(),
             ));
         };
         let clients = Session::in_place(ambient, region).clients().await;
-        let clients = clients.map_err(|error| super::refusal::Refusals::not_let_in(&error))?;
+        let clients = clients.map_err(|error| super::refusal::Refusals::no_credentials(&error))?;
         let answer = clients.ecs.describe_clusters().clusters(cluster).send().await;
         let answer = answer.map_err(|error| {
             let message = format!(
@@ -99,7 +100,7 @@ impl EcsPlatform {
                 {
                     config(message)
                 }
-                _ => DispatchError::later(FailureClass::Lost, message, AGAIN),
+                _ => DispatchError::later(FailureClass::Lost, message, RETRY_PAUSE),
             }
         })?;
         let active = answer.clusters().iter().find(|found| found.status() == Some("ACTIVE"));
@@ -113,10 +114,10 @@ impl EcsPlatform {
         target: &Target,
         job: &EcsJob,
     ) -> Result<Settings, DispatchError> {
-        let job = match &self.entry {
-            Entry::Ambient(_, defaults) => defaults.under(target, job)?,
+        let job = match &self.source {
+            CredentialSource::Ambient(_, defaults) => defaults.filled_in(target, job)?,
             // `Session::new` refuses this runner.
-            Entry::Roles(_) => job.clone(),
+            CredentialSource::Roles(_) => job.clone(),
         };
         Ok(Settings { auth: None, job })
     }
@@ -154,16 +155,16 @@ mod tests {
             subnets: vec![text("subnet-0a")],
             ..EcsDefaults::default()
         };
-        let filled = defaults.under(&target(), &EcsJob::default()).unwrap();
+        let filled = defaults.filled_in(&target(), &EcsJob::default()).unwrap();
         assert_eq!((&*filled.region, &*filled.cluster), ("eu-west-1", "jobs"));
         assert_eq!(filled.subnets, ["subnet-0a"]);
         let own = EcsJob { subnets: vec![text("subnet-0b")], ..filled.clone() };
-        assert_eq!(defaults.under(&target(), &own).unwrap().subnets, ["subnet-0b"]);
+        assert_eq!(defaults.filled_in(&target(), &own).unwrap().subnets, ["subnet-0b"]);
         let elsewhere = EcsJob { cluster: text("other"), ..filled };
-        let message = defaults.under(&target(), &elsewhere).unwrap_err().to_string();
+        let message = defaults.filled_in(&target(), &elsewhere).unwrap_err().to_string();
         assert!(message.contains("`other`") && message.contains("`job.cluster`"), "{message}");
         let bare = EcsDefaults { subnets: vec![], ..defaults };
-        let message = bare.under(&target(), &EcsJob::default()).unwrap_err().to_string();
+        let message = bare.filled_in(&target(), &EcsJob::default()).unwrap_err().to_string();
         assert!(message.contains("`job.subnets`"), "{message}");
     }
 
@@ -174,7 +175,7 @@ mod tests {
             launch_type: Some(LaunchType::Ec2),
             ..EcsDefaults::default()
         };
-        let is_on_ec2 = |job: EcsJob| defaults.under(&target(), &job).unwrap().is_on_ec2();
+        let is_on_ec2 = |job: EcsJob| defaults.filled_in(&target(), &job).unwrap().is_on_ec2();
         assert!(is_on_ec2(EcsJob::default()));
         let fargate = Some(LaunchType::Fargate);
         assert!(!is_on_ec2(EcsJob { launch_type: fargate, ..EcsJob::default() }));

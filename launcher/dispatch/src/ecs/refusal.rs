@@ -1,6 +1,6 @@
 //! The errors of ECS, and what follows from them.
 
-use super::request::Place;
+use super::request::EcsLocation;
 use crate::DispatchError;
 use aws_sdk_ecs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_ecs::types::Failure as EcsFailure;
@@ -11,23 +11,23 @@ use std::error::Error;
 use std::time::Duration;
 
 /// The pause after ECS has throttled a call.
-const THROTTLED: Duration = Duration::from_secs(3);
+const THROTTLE_PAUSE: Duration = Duration::from_secs(3);
 /// The pause after a call without an answer that had no effect.
-const AGAIN: Duration = Duration::from_secs(5);
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// Converts errors of AWS services into errors that name the thing to change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusals<'a> {
-    pub(super) place: Place<'a>,
+    pub(super) location: EcsLocation<'a>,
 }
 
 /// What a missing answer means.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Silence {
+enum NoAnswer {
     /// Nothing was started, and the same call may be repeated.
-    Harmless,
+    HadNoEffect,
     /// The call may have taken effect: the task may run.
-    Counts,
+    MayHaveTakenEffect,
 }
 
 impl Refusals<'_> {
@@ -36,7 +36,7 @@ impl Refusals<'_> {
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        self.judge(action, error, Silence::Harmless)
+        self.classify(action, error, NoAnswer::HadNoEffect)
     }
 
     /// The error of the call that starts the task.
@@ -44,32 +44,32 @@ impl Refusals<'_> {
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        self.judge("ecs:RunTask", error, Silence::Counts)
+        self.classify("ecs:RunTask", error, NoAnswer::MayHaveTakenEffect)
     }
 
     /// The error of a call about a task that may run.
-    pub(super) fn elsewhere<E>(&self, action: &str, error: &SdkError<E>) -> DispatchError
+    pub(super) fn of_request<E>(&self, action: &str, error: &SdkError<E>) -> DispatchError
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        self.judge(action, error, Silence::Counts)
+        self.classify(action, error, NoAnswer::MayHaveTakenEffect)
     }
 
     /// The error if Canyon has no credentials of the role.
-    pub(super) fn not_let_in(error: &FederationError) -> DispatchError {
+    pub(super) fn no_credentials(error: &FederationError) -> DispatchError {
         let message = Causes(error).to_string();
         match error {
             FederationError::Refused(_) => DispatchError::refused(error.class(), message),
             FederationError::Throttled(_) => {
-                DispatchError::later(error.class(), message, THROTTLED)
+                DispatchError::later(error.class(), message, THROTTLE_PAUSE)
             }
             FederationError::Assertion(_) | FederationError::Unavailable(_) => {
-                DispatchError::later(error.class(), message, AGAIN)
+                DispatchError::later(error.class(), message, RETRY_PAUSE)
             }
         }
     }
 
-    fn judge<E>(&self, action: &str, error: &SdkError<E>, silence: Silence) -> DispatchError
+    fn classify<E>(&self, action: &str, error: &SdkError<E>, no_answer: NoAnswer) -> DispatchError
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
@@ -78,21 +78,25 @@ impl Refusals<'_> {
         {
             let refusal = context.err();
             let (code, words) = (refusal.code().unwrap_or_default(), refusal.message());
-            return self.said_no(action, code, words.unwrap_or("it gave no reason"));
+            return self.classify_refusal(action, code, words.unwrap_or("it gave no reason"));
         }
-        let Place { region, .. } = self.place;
+        let EcsLocation { region, .. } = self.location;
         let message = format!("no answer to `{action}` in {region}: {}", Causes(error));
-        match (error, silence) {
+        match (error, no_answer) {
             (SdkError::ConstructionFailure(_), _) => {
                 DispatchError::refused(FailureClass::Config, message)
             }
-            (_, Silence::Harmless) => DispatchError::later(FailureClass::Lost, message, AGAIN),
-            (_, Silence::Counts) => DispatchError::unknown(FailureClass::Lost, message),
+            (_, NoAnswer::HadNoEffect) => {
+                DispatchError::later(FailureClass::Lost, message, RETRY_PAUSE)
+            }
+            (_, NoAnswer::MayHaveTakenEffect) => {
+                DispatchError::unknown(FailureClass::Lost, message)
+            }
         }
     }
 
-    fn said_no(&self, action: &str, code: &str, words: &str) -> DispatchError {
-        let Place { region, account, cluster, role } = self.place;
+    fn classify_refusal(&self, action: &str, code: &str, words: &str) -> DispatchError {
+        let EcsLocation { region, account, cluster, role } = self.location;
         let config = |message| DispatchError::refused(FailureClass::Config, message);
         match code {
             "ThrottlingException"
@@ -100,7 +104,7 @@ impl Refusals<'_> {
             | "TooManyRequestsException"
             | "RequestLimitExceeded" => {
                 let message = format!("AWS throttles `{action}` in {region}: {words}");
-                DispatchError::later(FailureClass::Throttled, message, THROTTLED)
+                DispatchError::later(FailureClass::Throttled, message, THROTTLE_PAUSE)
             }
             "ClusterNotFoundException" => config(format!(
                 "there is no active ECS cluster `{cluster}` in {region}, account {account}; \
@@ -132,7 +136,7 @@ impl Refusals<'_> {
             // The next call fetches new ones.
             "ExpiredTokenException" | "ExpiredToken" => {
                 let message = format!("the credentials of {role} have expired: {words}");
-                DispatchError::later(FailureClass::Lost, message, AGAIN)
+                DispatchError::later(FailureClass::Lost, message, RETRY_PAUSE)
             }
             _ => {
                 let hint = field_at_fault(words)
@@ -144,8 +148,8 @@ impl Refusals<'_> {
 
     /// The error of an answer of `RunTask` that is no error but has started no task.
     pub(super) fn of_failures(&self, failures: &[EcsFailure]) -> DispatchError {
-        let Place { cluster, .. } = self.place;
-        let words: Vec<_> = failures.iter().map(words_of).collect();
+        let EcsLocation { cluster, .. } = self.location;
+        let words: Vec<_> = failures.iter().map(message_of).collect();
         let words = if words.is_empty() {
             "ECS started no task and gave no reason".to_owned()
         } else {
@@ -162,7 +166,7 @@ impl Refusals<'_> {
     }
 }
 
-fn words_of(failure: &EcsFailure) -> String {
+fn message_of(failure: &EcsFailure) -> String {
     let parts = [failure.reason(), failure.detail(), failure.arn()];
     let parts: Vec<_> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
     parts.join(", ")
@@ -228,15 +232,15 @@ mod tests {
     use crate::Then;
     use crate::ecs::request::Role;
 
-    const PLACE: Place<'_> = Place {
+    const LOCATION: EcsLocation<'_> = EcsLocation {
         account: "111122223333",
         region: "eu-west-1",
         cluster: "jobs",
         role: Role::Named("arn:aws:iam::111122223333:role/canyon"),
     };
 
-    fn said(code: &str, words: &str) -> DispatchError {
-        Refusals { place: PLACE }.said_no("ecs:RunTask", code, words)
+    fn refusal(code: &str, words: &str) -> DispatchError {
+        Refusals { location: LOCATION }.classify_refusal("ecs:RunTask", code, words)
     }
 
     /// The messages are those of ECS (developer guide, troubleshooting).
@@ -286,7 +290,7 @@ mod tests {
             ),
         ];
         for (code, words, class, named) in cases {
-            let error = said(code, words);
+            let error = refusal(code, words);
             assert_eq!((error.failure.class, error.then), (class, Then::End), "{error}");
             assert!(error.failure.message.contains(named), "{error} does not name {named}");
         }
@@ -294,8 +298,8 @@ mod tests {
 
     #[test]
     fn a_throttled_call_is_retried_and_ends_no_attempt() {
-        let error = said("ThrottlingException", "Rate exceeded");
-        assert_eq!(error.then, Then::Again(THROTTLED));
+        let error = refusal("ThrottlingException", "Rate exceeded");
+        assert_eq!(error.then, Then::Again(THROTTLE_PAUSE));
         assert_eq!(error.failure.class, FailureClass::Throttled);
     }
 
@@ -303,13 +307,13 @@ mod tests {
     fn a_failure_in_a_successful_answer_ends_the_attempt() {
         let of = |reason: &str| {
             let failure = EcsFailure::builder().reason(reason).build();
-            Refusals { place: PLACE }.of_failures(&[failure]).failure.class
+            Refusals { location: LOCATION }.of_failures(&[failure]).failure.class
         };
         for reason in ["RESOURCE:ENI", "RESOURCE:MEMORY", "Capacity is unavailable at this time"] {
             assert_eq!(of(reason), FailureClass::Capacity, "{reason}");
         }
         assert_eq!(of("MISSING"), FailureClass::Config);
-        let nothing = Refusals { place: PLACE }.of_failures(&[]);
+        let nothing = Refusals { location: LOCATION }.of_failures(&[]);
         assert_eq!(nothing.failure.class, FailureClass::Capacity);
     }
 }

@@ -23,7 +23,7 @@ const MAX_OVERRIDES: usize = 8_192;
 
 /// Where a runner's tasks run, for messages and for rate limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct EcsLocation<'a> {
     pub(super) account: &'a str,
     pub(super) region: &'a str,
     pub(super) cluster: &'a str,
@@ -48,7 +48,7 @@ impl Display for Role<'_> {
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> EcsLocation<'a> {
     pub(super) fn of(settings: &'a Settings) -> Self {
         let Settings { auth, job } = settings;
         let arn = auth.as_ref().map(|auth| auth.role_arn.as_str());

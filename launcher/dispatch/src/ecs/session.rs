@@ -14,9 +14,9 @@ use std::time::Duration;
 
 /// Limit of one try: ECS answers in less than a second. A call that takes longer may have taken
 /// effect.
-const TRY: Duration = Duration::from_secs(8);
-const CONNECT: Duration = Duration::from_secs(3);
-const ALL_TRIES: Duration = Duration::from_secs(20);
+const TRY_TIMEOUT: Duration = Duration::from_secs(8);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 /// The limits of AWS STS for `RoleSessionName`.
 const SESSION_NAME: std::ops::RangeInclusive<usize> = 3..=64;
 
@@ -39,14 +39,14 @@ pub(super) struct Clients {
 
 /// Where a platform's credentials come from.
 #[derive(Clone)]
-pub(super) enum Entry {
+pub(super) enum CredentialSource {
     /// Each runner names a role.
     Roles(Arc<Federation>),
     /// The process's own credentials, for the one cluster of its settings.
     Ambient(Arc<AmbientAws>, EcsDefaults),
 }
 
-impl Entry {
+impl CredentialSource {
     fn endpoints(&self) -> &Endpoints {
         match self {
             Self::Roles(federation) => federation.endpoints(),
@@ -56,14 +56,14 @@ impl Entry {
 }
 
 /// Where a runner's credentials come from.
-enum Login {
+enum RunnerCredentials {
     Role { federation: Arc<Federation>, who: RunnerIdentity, auth: AwsAuth, name: String },
     Ambient(Arc<AmbientAws>),
 }
 
 /// A runner's clients, which are replaced as credentials expire.
 pub(super) struct Session {
-    login: Login,
+    credentials_of: RunnerCredentials,
     endpoints: Endpoints,
     http: Http,
     region: String,
@@ -87,50 +87,57 @@ macro_rules! client {
 }
 
 impl Session {
-    /// Fails if the runner's type does not match `entry`.
+    /// Fails if the runner's type does not match `source`.
     pub(super) fn new(
-        entry: &Entry,
+        source: &CredentialSource,
         http: &Http,
         target: &Target,
         settings: &Settings,
     ) -> Result<Self, DispatchError> {
-        let login = match (entry, &settings.auth) {
-            (Entry::Roles(federation), Some(auth)) => Login::Role {
+        let credentials_of = match (source, &settings.auth) {
+            (CredentialSource::Roles(federation), Some(auth)) => RunnerCredentials::Role {
                 federation: federation.clone(),
                 who: RunnerIdentity { org: target.org, runner: target.runner },
                 auth: auth.clone(),
                 name: session_name(auth, target),
             },
-            (Entry::Ambient(ambient, _), None) => Login::Ambient(ambient.clone()),
-            (Entry::Roles(_), None) => {
+            (CredentialSource::Ambient(ambient, _), None) => {
+                RunnerCredentials::Ambient(ambient.clone())
+            }
+            (CredentialSource::Roles(_), None) => {
                 return Err(wrong_type(target, "need an agent"));
             }
-            (Entry::Ambient(..), Some(_)) => {
+            (CredentialSource::Ambient(..), Some(_)) => {
                 return Err(wrong_type(target, "are launched by Canyon itself, not by an agent"));
             }
         };
-        let endpoints = entry.endpoints().clone();
-        Ok(Self::of(login, endpoints, http, &settings.job.region))
+        let endpoints = source.endpoints().clone();
+        Ok(Self::of(credentials_of, endpoints, http, &settings.job.region))
     }
 
     /// A session of the agent itself, for no particular runner.
     pub(super) fn in_place(ambient: &Arc<AmbientAws>, region: &str) -> Self {
         let endpoints = ambient.endpoints().clone();
-        Self::of(Login::Ambient(ambient.clone()), endpoints, &ambient.http(), region)
+        Self::of(RunnerCredentials::Ambient(ambient.clone()), endpoints, &ambient.http(), region)
     }
 
-    fn of(login: Login, endpoints: Endpoints, http: &Http, region: &str) -> Self {
+    fn of(
+        credentials_of: RunnerCredentials,
+        endpoints: Endpoints,
+        http: &Http,
+        region: &str,
+    ) -> Self {
         let region = region.to_owned();
-        Self { login, endpoints, http: http.clone(), region, clients: Mutex::default() }
+        Self { credentials_of, endpoints, http: http.clone(), region, clients: Mutex::default() }
     }
 
     /// Clients with valid credentials.
     pub(super) async fn clients(&self) -> Result<Clients, FederationError> {
-        let credentials = match &self.login {
-            Login::Role { federation, who, auth, name } => {
+        let credentials = match &self.credentials_of {
+            RunnerCredentials::Role { federation, who, auth, name } => {
                 federation.aws(*who, auth, &self.region, name).await?
             }
-            Login::Ambient(ambient) => ambient.credentials().await?,
+            RunnerCredentials::Ambient(ambient) => ambient.credentials().await?,
         };
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) =
@@ -144,7 +151,9 @@ impl Session {
     /// Signs Canyon's own token about the runner, for the check, and returns its audience. `None`
     /// if the session needs no token.
     pub(super) async fn assertion(&self) -> Option<Result<&'static str, FederationError>> {
-        let Login::Role { federation, who, auth, .. } = &self.login else { return None };
+        let RunnerCredentials::Role { federation, who, auth, .. } = &self.credentials_of else {
+            return None;
+        };
         // AWS has a separate token service in China.
         let audience = if auth.role_arn.starts_with("arn:aws-cn:") {
             "sts.amazonaws.com.cn"
@@ -165,9 +174,9 @@ impl Session {
 
 fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
-        .connect_timeout(CONNECT)
-        .operation_attempt_timeout(TRY)
-        .operation_timeout(ALL_TRIES)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(TRY_TIMEOUT)
+        .operation_timeout(CALL_TIMEOUT)
         .build()
 }
 

@@ -2,7 +2,7 @@
 
 use super::definition::Definition;
 use super::refusal::Refusals;
-use super::request::{Place, Request};
+use super::request::{EcsLocation, Request};
 use super::session::Clients;
 use super::started::Known;
 use super::{EcsDispatcher, TOKEN_HELD};
@@ -23,13 +23,13 @@ use std::time::Duration;
 const CALLS_PER_SECOND: u32 = 20;
 const BURST: u32 = 20;
 /// The maximum wait for a permit; a start that would wait longer is retried later.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause before a start is retried when the rate limiter fails.
-const NO_TURN: Duration = Duration::from_secs(1);
+const LIMITER_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl EcsDispatcher {
     pub(super) fn refusals(&self) -> Refusals<'_> {
-        Refusals { place: self.place() }
+        Refusals { location: self.location() }
     }
 
     pub(super) async fn start_task(&self, launch: &Launch) -> Result<Started, DispatchError> {
@@ -53,10 +53,11 @@ impl EcsDispatcher {
         self.missing.forget(&name);
         let definition = self.definition()?;
         let request = Request::new(&self.target, &self.config.job, launch, name.clone())?;
-        let clients = self.session.clients().await.map_err(|error| Refusals::not_let_in(&error))?;
+        let clients =
+            self.session.clients().await.map_err(|error| Refusals::no_credentials(&error))?;
         let is_late = self.clock.now().duration_since(launch.launched_at)
             >= SignedDuration::try_from(TOKEN_HELD).unwrap_or(SignedDuration::MAX);
-        if (is_late || known.was_asked)
+        if (is_late || known.start_was_sent)
             && let Some(task) = self.find(&clients, &name).await?
         {
             return Ok(Started::Already(Some(task)));
@@ -87,7 +88,7 @@ impl EcsDispatcher {
         let mut may_register_again = true;
         loop {
             let family = self.registration.family(clients, definition, &refusals).await?;
-            self.wait_for_turn().await?;
+            self.wait_for_permit().await?;
             let call = request.build(&clients.ecs, &family).map_err(|error| {
                 let message = format!("cannot make a request of the runner's `job`: {error}");
                 DispatchError::refused(FailureClass::Config, message)
@@ -112,13 +113,13 @@ impl EcsDispatcher {
                 continue;
             }
             let error = refusals.of_start(&error);
-            known.was_asked |= error.then == Then::Observe;
+            known.start_was_sent |= error.then == Then::Observe;
             return Err(error);
         }
     }
 
-    async fn wait_for_turn(&self) -> Result<(), DispatchError> {
-        let Place { account, region, .. } = self.place();
+    async fn wait_for_permit(&self) -> Result<(), DispatchError> {
+        let EcsLocation { account, region, .. } = self.location();
         let rate = Rate {
             name: format!("ecs-run-task/{account}/{region}"),
             burst: BURST,
@@ -126,7 +127,7 @@ impl EcsDispatcher {
         };
         let later =
             |message, pause| Err(DispatchError::later(FailureClass::Throttled, message, pause));
-        match self.pace.turn(&rate, PATIENCE).await {
+        match self.pace.turn(&rate, PERMIT_TIMEOUT).await {
             Ok(Turn::Taken(wait)) => {
                 tokio::time::sleep(wait).await;
                 Ok(())
@@ -139,7 +140,7 @@ impl EcsDispatcher {
                 );
                 later(message, pause)
             }
-            Err(error) => later(format!("the rate limiter failed: {error}"), NO_TURN),
+            Err(error) => later(format!("the rate limiter failed: {error}"), LIMITER_RETRY_PAUSE),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The maximum number of attempts in the cache; the oldest is removed first, and costs a request if
 /// it is needed again.
-const MAX_REMEMBERED: usize = 4_096;
+const MAX_CACHED: usize = 4_096;
 
 /// What is known of an attempt's task.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(super) struct Known {
     /// Its ARN, once ECS has returned it.
     pub(super) task: Option<String>,
     /// Whether a start was sent and not answered.
-    pub(super) was_asked: bool,
+    pub(super) start_was_sent: bool,
 }
 
 /// The lock of an attempt's start, so that of concurrent starts only one calls ECS. See [`Known`].
@@ -25,10 +25,10 @@ type Name = (DeploymentId, u32);
 
 /// The attempts of one runner.
 #[derive(Debug, Default)]
-pub(super) struct StartedTasks(Mutex<Remembered>);
+pub(super) struct StartedTasks(Mutex<Cache>);
 
 #[derive(Debug, Default)]
-struct Remembered {
+struct Cache {
     entries: HashMap<Name, Entry>,
     order: VecDeque<Name>,
 }
@@ -41,7 +41,7 @@ impl StartedTasks {
         if let Some(entry) = all.entries.get(&name) {
             return entry.clone();
         }
-        if all.order.len() >= MAX_REMEMBERED
+        if all.order.len() >= MAX_CACHED
             && let Some(oldest) = all.order.pop_front()
         {
             all.entries.remove(&oldest);

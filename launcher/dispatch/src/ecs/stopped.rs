@@ -61,7 +61,7 @@ fn failure(task: &Task) -> Failure {
     let container = container(task);
     let words = words_of(task, container);
     let exit = container.and_then(Container::exit_code);
-    let (class, what) = judge(task.stop_code(), &words, exit);
+    let (class, what) = classify(task.stop_code(), &words, exit);
     let exit = exit.map_or(String::new(), |code| format!(" (exit code {code})"));
     let words = if words.is_empty() { String::new() } else { format!(": {words}") };
     Failure::new(class, format!("{what}{exit}{words}"))
@@ -81,7 +81,7 @@ fn words_of(task: &Task, container: Option<&Container>) -> String {
 
 /// The failure class and what happened, by ECS's code and message (developer guide, "Stopped tasks
 /// error messages").
-fn judge(
+fn classify(
     code: Option<&TaskStopCode>,
     words: &str,
     exit: Option<i32>,

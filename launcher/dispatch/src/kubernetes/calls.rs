@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// Limit of reading a container's output: by default the kubelet keeps 10 MiB of it in one file.
 const OUTPUT_TIMEOUT: Duration = Duration::from_mins(1);
 const OUTPUT_LIMIT: u64 = 64 * 1024 * 1024;
-/// The number of Jobs in one page of a list: see the limits in `bounded_body`.
+/// The number of Jobs in one page of a list: see the limits in `limited_body`.
 const PAGE: u32 = 100;
 /// The maximum number of pages of one list, because the server decides whether there is another.
 const MAX_PAGES: u32 = 50;
@@ -81,7 +81,7 @@ impl Calls {
                     self.connector.drop_client(&self.target);
                     is_second = true;
                 }
-                Ok(Err(error)) => return Err(errors::meaning(&place, what, error).await),
+                Ok(Err(error)) => return Err(errors::explain(&place, what, error).await),
                 Err(_) => return Err(errors::no_answer(&place, what)),
             }
         }

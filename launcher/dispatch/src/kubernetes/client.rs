@@ -4,7 +4,7 @@
 //! It is kube's own stack (`ClientBuilder`) with these two added, because the builder accepts
 //! neither a resolver nor a limit.
 
-use super::bounded_body::Bounded;
+use super::limited_body::LimitedBody;
 use super::local_clusters::{LocalClusters, Refused, Resolver};
 use http::{Request, Uri};
 use hyper_timeout::TimeoutConnector;
@@ -112,7 +112,7 @@ where
         async move {
             let answer = answer.await?;
             let is_streamed = is_output && answer.status().is_success();
-            let bound = if is_streamed { Bounded::streamed } else { Bounded::whole };
+            let bound = if is_streamed { LimitedBody::streamed } else { LimitedBody::whole };
             Ok::<_, BoxError>(answer.map(bound))
         }
     });
@@ -129,7 +129,7 @@ where
 mod tests {
     use super::*;
     use crate::Then;
-    use crate::kubernetes::errors::{self, Place};
+    use crate::kubernetes::errors::{self, ClusterEndpoint};
     use std::io::{Read as _, Write as _};
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::sync::Arc;
@@ -172,13 +172,13 @@ mod tests {
         let began = Instant::now();
         let error = client.apiserver_version().await.unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-        let place = Place {
+        let place = ClusterEndpoint {
             runner: "r".to_owned(),
             server: format!("https://{address}"),
             proxy: None,
             shown: String::new(),
         };
-        let error = errors::meaning(&place, "ask", error).await;
+        let error = errors::explain(&place, "ask", error).await;
         assert!(error.to_string().contains(&address.to_string()), "{error}");
         (error, sent.load(Ordering::SeqCst))
     }
@@ -221,7 +221,7 @@ mod tests {
         let (address, sent) = endless(b"0123456789abcdef");
         let port = address.port();
         let mut config = Config::new(format!("http://localhost:{port}").parse().unwrap());
-        let place = Place {
+        let place = ClusterEndpoint {
             runner: "r".to_owned(),
             server: config.cluster_url.to_string(),
             proxy: None,
@@ -230,11 +230,13 @@ mod tests {
         for proxy in [None, Some("http"), Some("socks5"), Some("https")] {
             config.proxy_url =
                 proxy.map(|kind| format!("{kind}://localhost:{port}").parse().unwrap());
-            let place =
-                Place { proxy: config.proxy_url.as_ref().map(Uri::to_string), ..place.clone() };
+            let place = ClusterEndpoint {
+                proxy: config.proxy_url.as_ref().map(Uri::to_string),
+                ..place.clone()
+            };
             let client = client(&config, LocalClusters::Refused).unwrap();
             let error = client.apiserver_version().await.unwrap_err();
-            let error = errors::meaning(&place, "ask", error).await;
+            let error = errors::explain(&place, "ask", error).await;
             assert_eq!(error.then, Then::End, "{proxy:?}: {error}");
             assert!(error.to_string().contains("is this machine itself"), "{proxy:?}: {error}");
             assert!(error.to_string().contains("CANYON_ALLOW_LOCAL_CLUSTERS"), "{error}");

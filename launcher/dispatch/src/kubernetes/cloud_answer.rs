@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-const AGAIN: Duration = Duration::from_secs(5);
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// The maximum number of characters that are quoted of an answer.
 const QUOTED: usize = 500;
 /// The maximum number of bytes of an answer: a cluster's description has some tens of thousands.
@@ -24,8 +24,9 @@ pub(super) async fn read<T: DeserializeOwned>(
     request: reqwest::RequestBuilder,
 ) -> Result<T, DispatchError> {
     let doing = format!("runner `{}`: cannot {what}", target.runner_id);
-    let later =
-        |class, reason: String| DispatchError::later(class, format!("{doing}: {reason}"), AGAIN);
+    let later = |class, reason: String| {
+        DispatchError::later(class, format!("{doing}: {reason}"), RETRY_PAUSE)
+    };
     let lost = |error: reqwest::Error| {
         // Without the URL, which the error repeats.
         let mut reason = error.without_url().to_string();

@@ -1,6 +1,6 @@
 //! Identifies an agent's cluster by an id that every agent there finds.
 
-use super::connect::Way;
+use super::connect::AccessMethod;
 use super::{KubernetesPlatform, errors};
 use crate::DispatchError;
 use canyon_domain::failure::FailureClass;
@@ -23,7 +23,7 @@ impl KubernetesPlatform {
     ///
     /// If the cluster could not be asked, or if this platform belongs to no agent.
     pub async fn place(&self) -> Result<String, DispatchError> {
-        let Way::InPlace(source) = self.connector.way() else {
+        let AccessMethod::InPlace(source) = self.connector.way() else {
             let message = "this platform has as many clusters as there are runners";
             return Err(DispatchError::refused(FailureClass::Config, message));
         };
@@ -33,7 +33,7 @@ impl KubernetesPlatform {
         let uid = match tokio::time::timeout(TIMEOUT, namespaces.get_opt(NAMESPACE)).await {
             Ok(Ok(found)) => found.and_then(|found| found.metadata.uid),
             Ok(Err(kube::Error::Api(status))) if status.code == 403 => None,
-            Ok(Err(error)) => return Err(errors::meaning(&connection.place, what, error).await),
+            Ok(Err(error)) => return Err(errors::explain(&connection.place, what, error).await),
             Err(_) => return Err(errors::no_answer(&connection.place, what)),
         };
         Ok(format!("kubernetes:{}", uid.unwrap_or(connection.fingerprint)))

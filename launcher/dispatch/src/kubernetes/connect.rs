@@ -5,15 +5,15 @@
 //! cloud's description of the cluster, and the bearer token.
 
 mod aks;
+mod configured;
 mod eks;
-mod given;
 mod gke;
 mod in_place;
 
 pub use in_place::ClusterSource;
 
 use super::client::{self, ClientError};
-use super::errors::Place;
+use super::errors::ClusterEndpoint;
 use super::local_clusters::LocalClusters;
 use crate::{DispatchError, Target};
 use canyon_domain::causes::Causes;
@@ -33,18 +33,17 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The maximum time that a client is used.
-const LIFE: Duration = Duration::from_mins(5);
-/// How long Canyon's own token is used: it is valid for ten minutes, and the check accepts an age
-/// of five minutes.
-const ASSERTION_LIFE: Duration = Duration::from_secs(4 * 60 + 30);
+const CLIENT_LIFETIME: Duration = Duration::from_mins(5);
+/// How long Canyon's own token is used: it is valid for ten minutes, of which five may have passed.
+const ASSERTION_LIFETIME: Duration = Duration::from_secs(4 * 60 + 30);
 /// A token is replaced this long before it expires.
-const MARGIN: Duration = Duration::from_mins(1);
+const TOKEN_MARGIN: Duration = Duration::from_mins(1);
 /// Limit of the connection, including TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit between two reads of an answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// The maximum number of cached clients: expired ones are removed first.
-const KEPT: usize = 500;
+const MAX_CLIENTS: usize = 500;
 
 /// The address of a cluster and Canyon's credentials there.
 #[derive(Debug)]
@@ -74,7 +73,7 @@ enum Identity {
 #[derive(Clone)]
 pub(super) struct Connection {
     pub(super) client: Client,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<ClusterEndpoint>,
     /// A hash of the server's address and its certificate authority.
     pub(super) fingerprint: String,
     until: Timestamp,
@@ -83,7 +82,7 @@ pub(super) struct Connection {
 type Slot = Arc<tokio::sync::Mutex<Option<Connection>>>;
 
 /// How clusters are found.
-pub(super) enum Way {
+pub(super) enum AccessMethod {
     /// By each runner's definition.
     Federation(Arc<Federation>),
     /// By the agent's own source, for its only cluster.
@@ -92,7 +91,7 @@ pub(super) enum Way {
 
 /// Creates clients and caches them.
 pub(super) struct Connector {
-    way: Way,
+    way: AccessMethod,
     local: LocalClusters,
     clock: System,
     http: OnceLock<reqwest::Client>,
@@ -100,7 +99,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) fn new(way: Way, local: LocalClusters) -> Self {
+    pub(super) fn new(way: AccessMethod, local: LocalClusters) -> Self {
         Self { way, local, clock: System, http: OnceLock::new(), slots: Mutex::default() }
     }
 
@@ -128,7 +127,7 @@ impl Connector {
             return Ok(connection.clone());
         }
         let runner = target.runner_id.as_str();
-        let connection = if let Way::InPlace(source) = &self.way
+        let connection = if let AccessMethod::InPlace(source) = &self.way
             && let RunnerConfiguration::KubernetesAgent(_) = &target.definition.configuration
         {
             self.connect_in_place(runner, source).await?
@@ -141,15 +140,15 @@ impl Connector {
         Ok(connection)
     }
 
-    pub(super) fn way(&self) -> &Way {
+    pub(super) fn way(&self) -> &AccessMethod {
         &self.way
     }
 
     /// The federation by which Canyon itself signs in.
     pub(super) fn federation(&self, target: &Target) -> Result<&Federation, DispatchError> {
         match &self.way {
-            Way::Federation(federation) => Ok(federation),
-            Way::InPlace(_) => {
+            AccessMethod::Federation(federation) => Ok(federation),
+            AccessMethod::InPlace(_) => {
                 let message = format!(
                     "jobs of runner `{}` are launched by Canyon itself, not by an agent",
                     target.runner_id
@@ -199,14 +198,14 @@ impl Connector {
 
     fn slot(&self, key: [u8; 32]) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.len() >= KEPT && !slots.contains_key(&key) {
+        if slots.len() >= MAX_CLIENTS && !slots.contains_key(&key) {
             let now = self.clock.now();
             let in_use = |slot: &Slot| match slot.try_lock() {
                 Ok(kept) => kept.as_ref().is_some_and(|connection| now < connection.until),
                 Err(_) => true,
             };
             slots.retain(|_, slot| in_use(slot));
-            if slots.len() >= KEPT {
+            if slots.len() >= MAX_CLIENTS {
                 slots.clear();
             }
         }
@@ -216,7 +215,7 @@ impl Connector {
     async fn access(&self, target: &Target) -> Result<Access, DispatchError> {
         match &target.definition.configuration {
             RunnerConfiguration::Kubernetes(runner) => {
-                given::access(self, target, &runner.cluster).await
+                configured::access(self, target, &runner.cluster).await
             }
             RunnerConfiguration::Gke(runner) => gke::access(self, target, &runner.cluster).await,
             RunnerConfiguration::Eks(runner) => eks::access(self, target, &runner.cluster).await,
@@ -234,8 +233,7 @@ impl Connector {
         }
     }
 
-    /// The credentials that Canyon presents, and what the cluster needs to accept them, for
-    /// messages.
+    /// The credentials that Canyon presents, and what the cluster needs to accept them.
     fn shown(&self, target: &Target, identity: &Identity) -> String {
         if let Identity::Certificate { .. } = identity {
             return "a client certificate: it must be signed by the authority of the API server's flag \
@@ -273,15 +271,15 @@ impl Connector {
 
     fn issuer_url(&self) -> &str {
         match &self.way {
-            Way::Federation(federation) => federation.issuer_url(),
-            Way::InPlace(_) => "none",
+            AccessMethod::Federation(federation) => federation.issuer_url(),
+            AccessMethod::InPlace(_) => "none",
         }
     }
 
     /// Until when credentials that expire at `ends_at` are used.
     fn until(&self, ends_at: Option<Timestamp>) -> Timestamp {
-        let latest = self.clock.now() + LIFE;
-        ends_at.map_or(latest, |end| (end - MARGIN).min(latest))
+        let latest = self.clock.now() + CLIENT_LIFETIME;
+        ends_at.map_or(latest, |end| (end - TOKEN_MARGIN).min(latest))
     }
 }
 
@@ -342,7 +340,7 @@ async fn connection(
     }
     let text = |url: &Uri| url.to_string().trim_end_matches('/').to_owned();
     let fingerprint = fingerprint(&config);
-    let place = Place {
+    let place = ClusterEndpoint {
         runner: runner.to_owned(),
         server: text(&config.cluster_url),
         proxy: config.proxy_url.as_ref().map(text),
@@ -392,8 +390,7 @@ fn kubeconfig(access: Access) -> Kubeconfig {
     in_place::single(cluster, user)
 }
 
-/// A cluster's address from a cloud, with `https://` added if it is missing; `None` if it is
-/// invalid.
+/// A cluster's address from a cloud, with `https://` added if missing; `None` if it is invalid.
 fn https(address: &str) -> Option<String> {
     let url =
         if address.contains("://") { address.to_owned() } else { format!("https://{address}") };

@@ -47,12 +47,12 @@ impl JobDefaults {
     ///
     /// Each field that a pod of Canyon's must not have, by its path in a pod template.
     pub fn check(&self) -> Result<(), FieldErrors> {
-        let merged = self.under(pod_template::default_template(ANY_ACCOUNT))?;
+        let merged = self.apply_to(pod_template::default_template(ANY_ACCOUNT))?;
         pod_template::judge(&merged, ANY_ACCOUNT).map(drop)
     }
 
     /// Canyon's own template, overridden by these defaults.
-    pub(super) fn under(&self, template: Value) -> Result<Value, FieldErrors> {
+    pub(super) fn apply_to(&self, template: Value) -> Result<Value, FieldErrors> {
         pod_template::merge(template, &Value::Object(self.template()))
     }
 

@@ -1,6 +1,6 @@
 //! The meaning of a cluster's errors, and what to change.
 
-use super::bounded_body::TooMuch;
+use super::limited_body::TooMuch;
 use super::local_clusters::Refused;
 use super::reach;
 use crate::DispatchError;
@@ -10,13 +10,13 @@ use std::error::Error as _;
 use std::time::Duration;
 
 /// The pause after the API server has throttled a call, if it names none.
-const PAUSE: Duration = Duration::from_secs(5);
+const THROTTLE_PAUSE: Duration = Duration::from_secs(5);
 /// The pause between two tries to reach an API server.
-const REACH_AGAIN: Duration = Duration::from_secs(10);
+const RECONNECT_PAUSE: Duration = Duration::from_secs(10);
 
 /// The endpoint of a call.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ClusterEndpoint {
     /// The runner's name, for messages.
     pub(super) runner: String,
     /// The API server's address.
@@ -27,7 +27,7 @@ pub(super) struct Place {
     pub(super) shown: String,
 }
 
-impl Place {
+impl ClusterEndpoint {
     /// The error of an address that Canyon does not connect to.
     pub(super) fn refused(&self, refused: Refused) -> DispatchError {
         let (which, url) = match &self.proxy {
@@ -48,7 +48,11 @@ impl Place {
 }
 
 /// The meaning of `error`, which occurred during `what`.
-pub(super) async fn meaning(place: &Place, what: &str, error: kube::Error) -> DispatchError {
+pub(super) async fn explain(
+    place: &ClusterEndpoint,
+    what: &str,
+    error: kube::Error,
+) -> DispatchError {
     match error {
         kube::Error::Api(status) => of_status(place, what, &status),
         kube::Error::Service(error) => {
@@ -84,23 +88,23 @@ pub(super) async fn meaning(place: &Place, what: &str, error: kube::Error) -> Di
 }
 
 /// The error if the API server did not answer in time.
-pub(super) fn no_answer(place: &Place, what: &str) -> DispatchError {
+pub(super) fn no_answer(place: &ClusterEndpoint, what: &str) -> DispatchError {
     let message = format!("{}: no answer in time", doing(place, what));
     DispatchError::unknown(FailureClass::Lost, message)
 }
 
-fn doing(place: &Place, what: &str) -> String {
+fn doing(place: &ClusterEndpoint, what: &str) -> String {
     format!("cannot {what} in the cluster of runner `{}` ({})", place.runner, place.server)
 }
 
-fn of_status(place: &Place, what: &str, status: &Status) -> DispatchError {
+fn of_status(place: &ClusterEndpoint, what: &str, status: &Status) -> DispatchError {
     let doing = doing(place, what);
     let words = status.message.trim();
     let config = |message: String| DispatchError::refused(FailureClass::Config, message);
     match (status.code, status.reason.as_str()) {
         (429, _) => {
             let named = status.details.as_ref().map(|details| details.retry_after_seconds);
-            let pause = named.filter(|seconds| *seconds > 0).map_or(PAUSE, |seconds| {
+            let pause = named.filter(|seconds| *seconds > 0).map_or(THROTTLE_PAUSE, |seconds| {
                 Duration::from_secs(u64::from(seconds)).min(Duration::from_mins(1))
             });
             DispatchError::later(
@@ -114,9 +118,11 @@ fn of_status(place: &Place, what: &str, status: &Status) -> DispatchError {
             place.shown
         )),
         // An exceeded quota is a refusal too, but may become free.
-        (403, _) if words.contains("exceeded quota") => {
-            DispatchError::later(FailureClass::Capacity, format!("{doing}: {words}"), REACH_AGAIN)
-        }
+        (403, _) if words.contains("exceeded quota") => DispatchError::later(
+            FailureClass::Capacity,
+            format!("{doing}: {words}"),
+            RECONNECT_PAUSE,
+        ),
         (403, _) => config(match user_of(words) {
             Some(user) => format!("{doing}: {words}; {}", whom_to_bind(user)),
             // The message names the admission webhook that refused.
@@ -187,7 +193,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// Explains the message of a broken connection, which comes from hyper-util, rustls and the operating system;
 /// `tests/suite/kubernetes_connect.rs` provokes each of them.
-async fn of_connection(place: &Place, what: &str, words: &str) -> DispatchError {
+async fn of_connection(place: &ClusterEndpoint, what: &str, words: &str) -> DispatchError {
     let doing = doing(place, what);
     let config = |advice: &str| {
         DispatchError::refused(FailureClass::Config, format!("{doing}: {advice} ({words})"))
@@ -212,7 +218,7 @@ async fn of_connection(place: &Place, what: &str, words: &str) -> DispatchError 
     }
     if let Some(proxy) = &place.proxy {
         let message = format!("{doing}: the proxy `{proxy}` does not connect to it: {words}");
-        return DispatchError::later(FailureClass::Config, message, REACH_AGAIN);
+        return DispatchError::later(FailureClass::Config, message, RECONNECT_PAUSE);
     }
     match reach::of(&place.server).await {
         reach::Reach::UnknownName => config(
@@ -227,12 +233,12 @@ async fn of_connection(place: &Place, what: &str, words: &str) -> DispatchError 
                 "{doing}: its private address refuses connections ({words}); if it is not reachable from here, this \
                 cluster needs an agent"
             ),
-            REACH_AGAIN,
+            RECONNECT_PAUSE,
         ),
         reach::Reach::Public => DispatchError::later(
             FailureClass::Lost,
             format!("{doing}: it cannot be reached: {words}"),
-            REACH_AGAIN,
+            RECONNECT_PAUSE,
         ),
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct Refused {
 impl LocalClusters {
     /// Checks whether Canyon may connect to `address`.
     pub(super) fn judge(self, address: IpAddr) -> Result<(), Refused> {
-        let (what, may_be_allowed) = match meant(address) {
+        let (what, may_be_allowed) = match effective(address) {
             IpAddr::V4(v4) if v4.is_loopback() => ("this machine itself", true),
             // "This network" (RFC 1122, 3.2.1.3); systems treat its 0.0.0.0 as loopback.
             IpAddr::V4(v4) if v4.octets()[0] == 0 => ("this machine itself", true),
@@ -75,7 +75,7 @@ impl LocalClusters {
 }
 
 /// The effective address: the IPv4 address within an IPv6 one, also for NAT64 (RFC 6052).
-fn meant(address: IpAddr) -> IpAddr {
+fn effective(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) if v6.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0] => {
             let [.., a, b, c, d] = v6.octets();

@@ -17,14 +17,14 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use std::time::Duration;
 
 /// How long a pod may wait for its image or its configuration before Canyon ends it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const POD_START_GRACE: Duration = Duration::from_secs(30);
 /// How long after the end of its grace period a pod that is being deleted still counts as alive.
 /// After that, its node, which should have confirmed the end, does not answer.
-const OVERDUE: Duration = Duration::from_secs(30);
+const POD_TERMINATION_GRACE: Duration = Duration::from_secs(30);
 
 /// The conclusion from a Job and its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum PodView {
     /// The observation.
     Seen(Observation),
     /// There is no pod yet: the Job's events may give the reason.
@@ -38,27 +38,27 @@ pub(super) enum Look {
 
 /// Draws the conclusion. The caller must read the Job before the pods: then no pod is missing that
 /// the controller created before the Job's end.
-pub(super) fn look(job: Option<&Job>, pods: &[Pod], now: Timestamp) -> Look {
+pub(super) fn view(job: Option<&Job>, pods: &[Pod], now: Timestamp) -> PodView {
     let living: Vec<&Pod> = pods.iter().filter(|pod| !is_dead(pod)).collect();
     if let Some(pod) = living.iter().find(|pod| is_running(pod)) {
-        return Look::Seen(of_running(pod, now));
+        return PodView::Seen(of_running(pod, now));
     }
     if let Some(pod) = living.first() {
         return match verdict(job) {
-            Some(failure) => Look::Seen(Observation::Waiting(failure.message)),
+            Some(failure) => PodView::Seen(Observation::Waiting(failure.message)),
             None => of_waiting(pod, now),
         };
     }
-    let Some(job) = job else { return Look::Seen(Observation::Gone(None)) };
+    let Some(job) = job else { return PodView::Seen(Observation::Gone(None)) };
     if end_of(job).is_some() || is_suspended(job) {
         let reason = verdict(Some(job)).unwrap_or_else(|| deaths::reason(job, pods));
-        return Look::Seen(Observation::Gone(Some(reason)));
+        return PodView::Seen(Observation::Gone(Some(reason)));
     }
     if !pods.is_empty() {
         let reason = "the pod has ended; the cluster has not yet closed the Job".to_owned();
-        return Look::Seen(Observation::Waiting(reason));
+        return PodView::Seen(Observation::Waiting(reason));
     }
-    Look::NoPod { since: job.metadata.creation_timestamp.as_ref().map(|time| time.0) }
+    PodView::NoPod { since: job.metadata.creation_timestamp.as_ref().map(|time| time.0) }
 }
 
 /// The failure with which Canyon has ended the Job.
@@ -113,7 +113,7 @@ fn of_running(pod: &Pod, now: Timestamp) -> Observation {
     let status = pod.status.as_ref();
     let deleted_at = pod.metadata.deletion_timestamp.as_ref().map(|time| time.0);
     // The deletion timestamp is the end of the grace period (Kubernetes API, `ObjectMeta`).
-    let is_overdue = deleted_at.is_some_and(|at| now > at + OVERDUE);
+    let is_overdue = deleted_at.is_some_and(|at| now > at + POD_TERMINATION_GRACE);
     let is_cut_off = status.is_some_and(|status| {
         status.reason.as_deref() == Some("NodeLost")
             || disruption(status) == Some("DeletionByTaintManager")
@@ -129,13 +129,13 @@ fn of_running(pod: &Pod, now: Timestamp) -> Observation {
 }
 
 /// The conclusion for a pod of which nothing runs yet, except perhaps init containers.
-fn of_waiting(pod: &Pod, now: Timestamp) -> Look {
+fn of_waiting(pod: &Pod, now: Timestamp) -> PodView {
     let status = pod.status.as_ref();
     if pod.metadata.deletion_timestamp.is_some() {
-        return Look::Seen(Observation::Waiting("the pod is being deleted".to_owned()));
+        return PodView::Seen(Observation::Waiting("the pod is being deleted".to_owned()));
     }
     let since = status.and_then(|status| status.start_time.as_ref()).map(|time| time.0);
-    let has_waited = since.is_some_and(|since| now > since + PATIENCE);
+    let has_waited = since.is_some_and(|since| now > since + POD_START_GRACE);
     for container in containers(status) {
         let Some(waiting) = container.state.as_ref().and_then(|state| state.waiting.as_ref())
         else {
@@ -146,13 +146,13 @@ fn of_waiting(pod: &Pod, now: Timestamp) -> Look {
         if let Some((class, at_once)) = hopeless(reason) {
             let failure = Failure::new(class, words(container, reason, message));
             return if has_waited || at_once {
-                Look::Doomed(failure)
+                PodView::Doomed(failure)
             } else {
-                Look::Seen(Observation::Waiting(failure.message))
+                PodView::Seen(Observation::Waiting(failure.message))
             };
         }
     }
-    Look::Seen(Observation::Waiting(why_not_placed(status).unwrap_or_else(|| {
+    PodView::Seen(Observation::Waiting(why_not_placed(status).unwrap_or_else(|| {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
         match node {
             Some(node) => format!("the pod's containers are being created on node `{node}`"),

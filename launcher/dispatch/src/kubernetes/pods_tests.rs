@@ -42,19 +42,19 @@ fn running(name: &str) -> Value {
     })
 }
 
-fn seen(job: Option<&Job>, pods: &[Pod]) -> Look {
-    look(job, pods, NOW.parse().unwrap())
+fn seen(job: Option<&Job>, pods: &[Pod]) -> PodView {
+    view(job, pods, NOW.parse().unwrap())
 }
 
 fn class_of(job: &Job, pods: &[Pod]) -> FailureClass {
     match seen(Some(job), pods) {
-        Look::Seen(Observation::Gone(Some(failure))) => failure.class,
+        PodView::Seen(Observation::Gone(Some(failure))) => failure.class,
         other => panic!("{other:?}"),
     }
 }
 
-fn is_gone(look: &Look) -> bool {
-    matches!(look, Look::Seen(Observation::Gone(_)))
+fn is_gone(view: &PodView) -> bool {
+    matches!(view, PodView::Seen(Observation::Gone(_)))
 }
 
 #[test]
@@ -77,18 +77,18 @@ fn a_job_that_may_still_run_is_not_gone() {
     for pod in living {
         for job in [None, Some(&over), Some(&job(None, true))] {
             // A pod that has ended proves nothing about another.
-            let look = seen(job, &[in_phase("Failed"), pod.clone()]);
-            assert!(!is_gone(&look), "{look:?} of {pod:?}");
+            let view = seen(job, &[in_phase("Failed"), pod.clone()]);
+            assert!(!is_gone(&view), "{view:?} of {pod:?}");
         }
     }
 }
 
 #[test]
 fn a_job_is_gone_only_when_no_pod_will_come() {
-    assert_eq!(seen(None, &[]), Look::Seen(Observation::Gone(None)));
-    assert_eq!(seen(Some(&job(None, false)), &[]), Look::NoPod { since: None });
+    assert_eq!(seen(None, &[]), PodView::Seen(Observation::Gone(None)));
+    assert_eq!(seen(Some(&job(None, false)), &[]), PodView::NoPod { since: None });
     // The controller has not seen the suspension, and may be creating a pod.
-    assert_eq!(seen(Some(&job(None, true)), &[]), Look::NoPod { since: None });
+    assert_eq!(seen(Some(&job(None, true)), &[]), PodView::NoPod { since: None });
     let confirmed = json!({ "type": "Suspended", "status": "True" });
     assert!(is_gone(&seen(Some(&job(Some(confirmed.clone()), true)), &[])));
     assert!(!is_gone(&seen(Some(&job(Some(confirmed), false)), &[])));
@@ -116,8 +116,8 @@ fn a_pod_on_a_silent_node_is_unknown_until_the_node_is_gone() {
         disrupted("Running", "DeletionByTaintManager"),
     ];
     for pod in silent {
-        let look = seen(Some(&over), &[pod]);
-        let Look::Seen(Observation::Unknown(reason)) = &look else { panic!("{look:?}") };
+        let view = seen(Some(&over), &[pod]);
+        let PodView::Seen(Observation::Unknown(reason)) = &view else { panic!("{view:?}") };
         assert!(reason.contains("`node-1`"), "{reason}");
     }
     let mut collected = disrupted("Failed", "DeletionByPodGC");

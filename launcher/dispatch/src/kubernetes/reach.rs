@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(3);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// From where an API server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) async fn of(server: &str) -> Reach {
         return of_addresses(&[address]);
     }
     let port = url.port_u16().unwrap_or(443);
-    match tokio::time::timeout(PATIENCE, tokio::net::lookup_host((host, port))).await {
+    match tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((host, port))).await {
         Ok(Ok(found)) => of_addresses(&found.map(|socket| socket.ip()).collect::<Vec<_>>()),
         // A resolver that does not answer may do so later; the name counts as valid.
         Ok(Err(error)) if error.to_string().contains("emporary failure") => Reach::Public,

@@ -24,7 +24,7 @@ pub(super) fn pod_template(
 ) -> Result<PodTemplateSpec, DispatchError> {
     let account = &settings.service_account;
     let mut merged = defaults
-        .under(pod_template::default_template(account))
+        .apply_to(pod_template::default_template(account))
         .map_err(|faults| refused(target, &faults))?;
     if let Some(template) = &settings.pod_template {
         merged = pod_template::merge(merged, &Value::Object(template.clone()))

@@ -18,7 +18,7 @@ use std::{
 };
 
 /// The prefix of folders that are being removed.
-const FORGOTTEN: &str = ".forgotten-";
+const REMOVAL_PREFIX: &str = ".removed-";
 
 /// A job's folder, which need not exist.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Folder {
             let entry = entry?;
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
-            if name.starts_with(FORGOTTEN) {
+            if name.starts_with(REMOVAL_PREFIX) {
                 if let Err(error) = remove_all(&entry.path()) {
                     tracing::warn!(folder = %entry.path().display(), %error, "cannot remove the rest of a job's folder");
                 }
@@ -149,7 +149,7 @@ impl Folder {
 
     /// Whether the process was started for this job, whatever its lock shows. A module can replace
     /// the lock, and can record another process of this user as the job's first one.
-    pub(super) fn was_given_to(&self, process: Process) -> io::Result<bool> {
+    pub(super) fn was_started_for_job(&self, process: Process) -> io::Result<bool> {
         Ok(started_with(&self.path())?.iter().any(|stat| stat.process == process))
     }
 
@@ -177,7 +177,7 @@ impl Folder {
     /// Notes that `process` is being asked to stop; `false` if it was asked before. The note is
     /// written before the signal: a missing signal is followed by a kill, but a second one would do
     /// harm.
-    pub(super) fn note_asked(&self, process: Process) -> io::Result<bool> {
+    pub(super) fn note_stop_request(&self, process: Process) -> io::Result<bool> {
         match File::create_new(self.signal_mark(process)) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -185,16 +185,16 @@ impl Folder {
         }
     }
 
-    pub(super) fn was_asked(&self, process: Process) -> bool {
+    pub(super) fn was_asked_to_stop(&self, process: Process) -> bool {
         self.signal_mark(process).exists()
     }
 
     /// Removes the folder. The caller holds the lock.
     pub(super) fn remove(&self) -> io::Result<()> {
         // A rename hides the folder at once, in whatever order its files are removed.
-        let forgotten = self.jobs.join(format!("{FORGOTTEN}{}", self.name));
-        fs::rename(self.path(), &forgotten)?;
-        remove_all(&forgotten)
+        let removed = self.jobs.join(format!("{REMOVAL_PREFIX}{}", self.name));
+        fs::rename(self.path(), &removed)?;
+        remove_all(&removed)
     }
 }
 

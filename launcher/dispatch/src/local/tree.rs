@@ -25,13 +25,13 @@ pub(super) enum State {
     /// Its first process lives.
     Alive(Leader),
     /// Its first process is dead, but others live.
-    Headless(Leader),
+    Leaderless(Leader),
     /// All are dead.
     Dead(Leader),
 }
 
 /// Determines the state of the job.
-pub(super) fn look(folder: &Folder) -> io::Result<State> {
+pub(super) fn state(folder: &Folder) -> io::Result<State> {
     // Check the lock first: if it is free now and a leader is recorded later, no start was running.
     let locked = folder.is_locked()?;
     let leader = match folder.leader()? {
@@ -44,8 +44,8 @@ pub(super) fn look(folder: &Folder) -> io::Result<State> {
     };
     Ok(match (leader.is_alive()?, locked) {
         (true, true) => State::Alive(leader),
-        (true, false) if folder.was_given_to(leader.process)? => State::Alive(leader),
-        (false, true) => State::Headless(leader),
+        (true, false) if folder.was_started_for_job(leader.process)? => State::Alive(leader),
+        (false, true) => State::Leaderless(leader),
         (_, false) => State::Dead(leader),
     })
 }
@@ -67,13 +67,13 @@ fn holders(folder: &Folder) -> io::Result<Vec<Stat>> {
 }
 
 /// Asks the job to stop.
-pub(super) fn ask(folder: &Folder, state: &State) -> io::Result<()> {
+pub(super) fn request_stop(folder: &Folder, state: &State) -> io::Result<()> {
     match state {
         // The leader passes one signal on to OpenTofu.
-        State::Alive(leader) if folder.note_asked(leader.process)? => {
+        State::Alive(leader) if folder.note_stop_request(leader.process)? => {
             leader.process.signal(Signal::TERM)
         }
-        State::Headless(leader) => ask_orphans(folder, leader),
+        State::Leaderless(leader) => stop_orphans(folder, leader),
         State::Alive(_) | State::NeverStarted | State::Starting | State::Dead(_) => Ok(()),
     }
 }
@@ -87,15 +87,15 @@ pub(super) fn ask(folder: &Folder, state: &State) -> io::Result<()> {
 /// If the leader was asked, it may have passed the signal on before it died, and a second signal
 /// makes OpenTofu exit without saving. Then the processes are left until they end, or until the
 /// kill that follows each stop.
-pub(super) fn ask_orphans(folder: &Folder, leader: &Leader) -> io::Result<()> {
-    if folder.was_asked(leader.process) {
+pub(super) fn stop_orphans(folder: &Folder, leader: &Leader) -> io::Result<()> {
+    if folder.was_asked_to_stop(leader.process) {
         return Ok(());
     }
     let holders = holders(folder)?;
     let is_of_the_job =
         |pid: i32| holders.iter().any(|stat| stat.process.pid.as_raw_nonzero().get() == pid);
     for orphan in holders.iter().filter(|stat| !is_of_the_job(stat.parent)) {
-        if folder.note_asked(orphan.process)? {
+        if folder.note_stop_request(orphan.process)? {
             orphan.process.signal(Signal::TERM)?;
         }
     }
@@ -105,14 +105,14 @@ pub(super) fn ask_orphans(folder: &Folder, leader: &Leader) -> io::Result<()> {
 /// Kills the processes that a dead job's commands left behind, because a command of the module
 /// started them without waiting. Their standard input is not OpenTofu's, so they do not count as
 /// the job, and nothing else ends them.
-pub(super) fn kill_left(folder: &Folder, leader: &Leader) -> io::Result<()> {
+pub(super) fn kill_leftovers(folder: &Folder, leader: &Leader) -> io::Result<()> {
     let left = working_in(&folder.path(), leader.process.pid)?;
     left.iter().try_for_each(|stat| stat.process.signal(Signal::KILL))
 }
 
 /// Kills every process of the job.
 pub(super) fn kill(folder: &Folder, state: &State) -> io::Result<()> {
-    let (State::Alive(leader) | State::Headless(leader)) = state else { return Ok(()) };
+    let (State::Alive(leader) | State::Leaderless(leader)) = state else { return Ok(()) };
     let group = leader.process.pid;
     let holders = holders(folder)?;
     // The kernel does not reuse a group's id while the group has a member: a member that holds the lock,

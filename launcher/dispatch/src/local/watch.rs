@@ -23,7 +23,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mi
 pub(super) async fn until_gone(folder: Folder, child: Option<Child>) {
     if let Some(mut child) = child {
         let recorded = match child.wait().await {
-            // Only for messages; see `super::remains`.
+            // Only for messages; see `super::death`.
             Ok(status) => records::write(&folder.file("exit"), &status.to_string()),
             Err(error) => Err(error),
         };
@@ -54,8 +54,8 @@ pub(super) async fn until_gone(folder: Folder, child: Option<Child>) {
 
 /// Whether all processes of the job are dead. Asks orphaned ones to stop.
 fn is_gone(folder: &Folder) -> io::Result<bool> {
-    match tree::look(folder)? {
-        State::Headless(leader) => tree::ask_orphans(folder, &leader).map(|()| false),
+    match tree::state(folder)? {
+        State::Leaderless(leader) => tree::stop_orphans(folder, &leader).map(|()| false),
         State::Alive(_) | State::Starting => Ok(false),
         State::Dead(_) | State::NeverStarted => Ok(true),
     }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 /// The minimum time that a living job which is to be forgotten keeps running. Its agent has
 /// received the request long before, and waits three times as long. That nothing happens can only
 /// be observed over time.
-const PEACE: Duration = Duration::from_secs(5);
+const QUIET_PERIOD: Duration = Duration::from_secs(5);
 
 /// What a job does.
 #[derive(Clone, Copy)]
@@ -222,7 +222,7 @@ pub(crate) async fn a_living_job_is_not_forgotten<P: Platform>(platform: &P) {
 /// stop.
 async fn it_may_end_and_is_asked_to_then<P: Platform>(platform: &P, job: &JobRef) {
     let kind = platform.dispatcher();
-    tokio::time::sleep(PEACE).await;
+    tokio::time::sleep(QUIET_PERIOD).await;
     assert_eq!(kind.observe(job).await, Observation::Alive);
     assert_ne!(platform.lives(job), Some(false), "it was killed");
     assert_eq!(platform.noted(job, "asked"), 0);

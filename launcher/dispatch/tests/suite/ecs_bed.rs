@@ -42,15 +42,15 @@ pub(crate) struct Account {
     program: Child,
     addresses: HashMap<String, String>,
     runner: RunnerUuid,
-    clock: Arc<Ahead>,
+    clock: Arc<MovedClock>,
     pub(crate) platform: Arc<EcsPlatform>,
 }
 
 /// A clock that moves with that of the service.
 #[derive(Default)]
-pub(crate) struct Ahead(AtomicI64);
+pub(crate) struct MovedClock(AtomicI64);
 
-impl Clock for Ahead {
+impl Clock for MovedClock {
     fn now(&self) -> Timestamp {
         let ahead = Duration::from_secs(self.0.load(Ordering::Relaxed).unsigned_abs());
         System.now() + ahead
@@ -81,7 +81,7 @@ impl Account {
         let config = folder.path().join("state.json");
         std::fs::write(&config, state.to_string()).unwrap();
         let (program, addresses) = start(&["strict.ecs", "--believe"], &config);
-        let clock = Arc::<Ahead>::default();
+        let clock = Arc::<MovedClock>::default();
         let platform = platform(folder.path(), &addresses, &clock, Arc::new(NoPace));
         let runner = RunnerUuid(Uuid::now_v7());
         Self { folder, program, addresses, runner, clock, platform }
@@ -331,7 +331,7 @@ pub(crate) fn start(module: &[&str], config: &Path) -> (Child, HashMap<String, S
 fn platform(
     folder: &Path,
     addresses: &HashMap<String, String>,
-    clock: &Arc<Ahead>,
+    clock: &Arc<MovedClock>,
     pace: Arc<dyn Pace>,
 ) -> Arc<EcsPlatform> {
     let image = Some(IMAGE.to_owned());

@@ -2,7 +2,7 @@
 
 use crate::bed::Bed;
 use crate::behaviour::{new_job, until, until_gone};
-use crate::eks_bed::{AGENT, BLIND, CLUSTER, Eks, STRANGER};
+use crate::eks_bed::{AGENT, CLUSTER, Eks, WITHOUT_DESCRIBE, WITHOUT_ENTRY};
 use crate::kubernetes::acting;
 use crate::kubernetes_in_place::{account_folder, defaults, in_cluster, kind_of};
 use canyon_dispatch::kubernetes::KubernetesPlatform;

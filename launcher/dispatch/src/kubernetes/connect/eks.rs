@@ -27,10 +27,10 @@ use std::time::{Duration, SystemTime};
 const PREFIX: &str = "k8s-aws-v1.";
 const CLUSTER_HEADER: &str = "x-k8s-aws-id";
 /// Renewed five minutes before the cluster refuses it.
-const TOKEN_LIFE: Duration = Duration::from_mins(10);
+const TOKEN_LIFETIME: Duration = Duration::from_mins(10);
 const EXPIRES: Duration = Duration::from_mins(1);
 const TIMEOUT: Duration = Duration::from_secs(10);
-pub(super) const AGAIN: Duration = Duration::from_secs(5);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) async fn credentials(
     connector: &Connector,
@@ -70,7 +70,7 @@ pub(super) async fn access(
         authority: Some(authority),
         proxy: None,
         identity: Identity::Bearer(token),
-        until: connector.until(None).min(now + TOKEN_LIFE),
+        until: connector.until(None).min(now + TOKEN_LIFETIME),
     })
 }
 
@@ -128,15 +128,17 @@ fn explain(doing: &str, error: &SdkError<DescribeClusterError>) -> DispatchError
     match code {
         _ if status == 429 || code.contains("Throttl") || code == "TooManyRequestsException" => {
             let message = format!("{doing}: AWS throttles the request: {message}");
-            DispatchError::later(FailureClass::Throttled, message, AGAIN)
+            DispatchError::later(FailureClass::Throttled, message, RETRY_PAUSE)
         }
         "" => {
             let message = format!("{doing}: no answer: {}", DisplayErrorContext(error));
-            DispatchError::later(FailureClass::Lost, message, AGAIN)
+            DispatchError::later(FailureClass::Lost, message, RETRY_PAUSE)
         }
-        _ if status >= 500 => {
-            DispatchError::later(FailureClass::Lost, format!("{doing}: {code}: {message}"), AGAIN)
-        }
+        _ if status >= 500 => DispatchError::later(
+            FailureClass::Lost,
+            format!("{doing}: {code}: {message}"),
+            RETRY_PAUSE,
+        ),
         "ResourceNotFoundException" => {
             let message = format!("{doing} does not exist: {message}");
             DispatchError::refused(FailureClass::Config, message)

@@ -158,7 +158,7 @@ fn without_credentials(error: &FederationError) -> DispatchError {
         FederationError::Assertion(_)
         | FederationError::Throttled(_)
         | FederationError::Unavailable(_) => {
-            DispatchError::later(error.class(), error.to_string(), eks::AGAIN)
+            DispatchError::later(error.class(), error.to_string(), eks::RETRY_PAUSE)
         }
     }
 }
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use crate::Then;
     use crate::kubernetes::LocalClusters;
-    use crate::kubernetes::connect::Way;
+    use crate::kubernetes::connect::AccessMethod;
     use aws_credential_types::credential_fn::provide_credentials_fn;
     use aws_credential_types::provider::SharedCredentialsProvider;
     use aws_credential_types::provider::error::CredentialsError;
@@ -255,7 +255,7 @@ mod tests {
         let ambient = AmbientAws::new(provider, http, Endpoints::from_variables(&|_| None));
         let (region, cluster) = ("eu-central-1".to_owned(), "production".to_owned());
         let source = ClusterSource::EksIam { ambient: Arc::new(ambient), region, cluster };
-        let way = Way::InPlace(Box::new(source.clone()));
+        let way = AccessMethod::InPlace(Box::new(source.clone()));
         let connector = Connector::new(way, LocalClusters::Allowed);
         find(&connector, &source).await.err().unwrap()
     }
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!((none.failure.class, none.then), (FailureClass::Config, Then::End), "{none}");
         assert!(none.to_string().contains("no role here"), "{none}");
         let silent = error_without(|| CredentialsError::provider_error("no answer")).await;
-        let again = Then::Again(eks::AGAIN);
+        let again = Then::Again(eks::RETRY_PAUSE);
         assert_eq!((silent.failure.class, silent.then), (FailureClass::Lost, again), "{silent}");
     }
 }

@@ -13,7 +13,7 @@ use canyon_domain::ids::OrgUuid;
 use canyon_domain::lifecycle;
 use canyon_domain::seam::Clock as _;
 use canyon_launcher::publish::Publish;
-use canyon_launcher::{LaunchError, STAY_PAUSE, Sweeper, Why};
+use canyon_launcher::{LaunchError, REMOVAL_RETRY_PAUSE, Sweeper, Why};
 use canyon_store::deployment_lists::Due;
 use canyon_store::error::BoxError;
 use canyon_store::outcome::Saved;
@@ -43,12 +43,12 @@ async fn running(world: &World, org: OrgUuid) -> Due {
     due
 }
 
-/// Advances the time by `STAY_PAUSE` until the platform was asked `times` times.
+/// Advances the time by `REMOVAL_RETRY_PAUSE` until the platform was asked `times` times.
 async fn asked(platform: &Script, times: usize) {
     let begin = Instant::now();
     while platform.count("forget") < times {
         assert!(begin.elapsed() < Duration::from_secs(30), "no task waits for the job");
-        passes(STAY_PAUSE).await;
+        passes(REMOVAL_RETRY_PAUSE).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -77,7 +77,7 @@ async fn the_task_that_waits_for_a_job_only_asks_for_the_job() {
     let [runner, observe, jobs] = before;
     let after = ["runner", "observe", "jobs", "forget"].map(|call| platform.count(call));
     assert_eq!(after, [runner + 1, observe + 1, jobs, 11]);
-    passes(STAY_PAUSE * 3).await;
+    passes(REMOVAL_RETRY_PAUSE * 3).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(platform.count("forget"), 11, "the task continues for nothing");
 }

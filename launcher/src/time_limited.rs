@@ -16,31 +16,31 @@ use std::time::Duration;
 /// Limit of an observation, a stop or a removal. One request has 15 s, and 20 s with its retries.
 /// Two of these calls fit into one sweep of 55 s, so that the sweep can also record that the
 /// platform did not answer.
-const CALL: Duration = Duration::from_secs(20);
+const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 /// Limit of a start, which waits for the platform's rate limiter and makes several requests.
-const START: Duration = Duration::from_secs(45);
+const START_TIMEOUT: Duration = Duration::from_secs(45);
 /// Limit of a chunk of the output, whose request has a minute.
-const TAIL: Duration = Duration::from_secs(70);
+const TAIL_TIMEOUT: Duration = Duration::from_secs(70);
 /// Limit of the list of a runner's jobs. It is short so that one slow runner does not delay others.
-const LIST: Duration = Duration::from_secs(10);
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Ends calls that take too long. Whether such a call took effect is unknown, as after a lost
 /// response.
-pub(crate) struct Bounded(pub(crate) Arc<dyn Dispatcher>);
+pub(crate) struct TimeLimited(pub(crate) Arc<dyn Dispatcher>);
 
 #[async_trait]
-impl Dispatcher for Bounded {
+impl Dispatcher for TimeLimited {
     async fn start(&self, launch: &Launch) -> Result<Started, DispatchError> {
-        in_time(START, "the start", self.0.start(launch)).await?
+        within_limit(START_TIMEOUT, "the start", self.0.start(launch)).await?
     }
 
     async fn observe(&self, job: &JobRef) -> Observation {
-        let answer = in_time(CALL, "observing the job", self.0.observe(job)).await;
+        let answer = within_limit(CALL_TIMEOUT, "observing the job", self.0.observe(job)).await;
         answer.unwrap_or_else(|error| Observation::Unknown(error.to_string()))
     }
 
     async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
-        in_time(CALL, "the stop", self.0.stop(job, how)).await?
+        within_limit(CALL_TIMEOUT, "the stop", self.0.stop(job, how)).await?
     }
 
     async fn tail(
@@ -49,11 +49,11 @@ impl Dispatcher for Bounded {
         stream: TailStream,
         offset: u64,
     ) -> Result<Vec<u8>, DispatchError> {
-        in_time(TAIL, "the job's output", self.0.tail(job, stream, offset)).await?
+        within_limit(TAIL_TIMEOUT, "the job's output", self.0.tail(job, stream, offset)).await?
     }
 
     async fn forget(&self, job: &JobRef) -> Remains {
-        match in_time(CALL, "the removal of the job", self.0.forget(job)).await {
+        match within_limit(CALL_TIMEOUT, "the removal of the job", self.0.forget(job)).await {
             Ok(remains) => remains,
             Err(error) => {
                 tracing::warn!(%error, ?job, "cannot remove the job");
@@ -63,11 +63,11 @@ impl Dispatcher for Bounded {
     }
 
     async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {
-        in_time(LIST, "the list of the runner's jobs", self.0.jobs()).await?
+        within_limit(LIST_TIMEOUT, "the list of the runner's jobs", self.0.jobs()).await?
     }
 
     async fn absence(&self) -> Option<String> {
-        let answer = in_time(CALL, "listing the agents", self.0.absence()).await;
+        let answer = within_limit(CALL_TIMEOUT, "listing the agents", self.0.absence()).await;
         answer.unwrap_or_else(|error| {
             // A job that no agent takes waits, so launching it is safe.
             tracing::warn!(%error, "cannot tell whether an agent would take a job");
@@ -81,7 +81,7 @@ impl Dispatcher for Bounded {
     }
 }
 
-async fn in_time<T>(
+async fn within_limit<T>(
     limit: Duration,
     what: &str,
     work: impl Future<Output = T>,

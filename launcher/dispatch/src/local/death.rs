@@ -10,7 +10,7 @@ use std::{fs, io};
 /// How much of the end of the runner's output is read, in bytes.
 const END: u64 = 4 * 1024;
 /// The maximum number of characters quoted of a record or of a dead runner's last line.
-const LAST_WORDS: usize = 300;
+const MAX_MESSAGE: usize = 300;
 
 /// The failure of a job that is dead.
 pub(super) fn reason_of_death(folder: &Folder, leader: &Leader) -> io::Result<Failure> {
@@ -34,5 +34,5 @@ pub(super) fn reason_of_death(folder: &Folder, leader: &Leader) -> io::Result<Fa
 
 /// The beginning of a text that the job may have written, for a message.
 fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(LAST_WORDS).collect()
+    text.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE).collect()
 }

@@ -1,7 +1,7 @@
 //! Proves that the job of a state lock's owner is gone, so that the lock may be broken.
 
-use crate::site::Site;
-use crate::tend::Done;
+use crate::reconcile::StepOutcome;
+use crate::resolved_runner::ResolvedRunner;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
 use canyon_domain::attempt::{Attempt, Outcome};
@@ -16,15 +16,15 @@ use canyon_store::outcome::Saved;
 impl Launcher {
     /// Observes the job that owns the lock which `deployment` waits for. A proof is recorded with
     /// that job's attempt, where the API finds it when it decides about the lock.
-    pub(crate) async fn look_at_holder(
+    pub(crate) async fn prove_lock_owner_gone(
         &self,
         due: Due,
         mut deployment: Deployment,
         holder: Holder,
-    ) -> Result<Done, LaunchError> {
+    ) -> Result<StepOutcome, LaunchError> {
         let reason = if holder.deployment == due.id {
-            let site = self.site(due, &deployment).await?;
-            self.prove(&mut deployment, holder.attempt, &site).await.err()
+            let resolved = self.resolve_runner(due, &deployment).await?;
+            self.prove(&mut deployment, holder.attempt, &resolved).await.err()
         } else {
             let other = Due { org: due.org, id: holder.deployment };
             self.prove_other(other, holder.attempt).await?
@@ -32,7 +32,7 @@ impl Launcher {
         let next_look = self.clock.now() + LEASE / 4;
         state_lock::looked(&mut deployment, reason, next_look);
         self.save(due, deployment).await?;
-        Ok(Done::Again)
+        Ok(StepOutcome::Changed)
     }
 
     /// Why the job of an attempt of another deployment is not proved gone; `None` if it is.
@@ -40,8 +40,8 @@ impl Launcher {
         let Some(mut other) = self.table.deployment(due.org, due.id).await? else {
             return Ok(Some("its deployment is no longer known".to_owned()));
         };
-        let site = self.site(due, &other).await?;
-        if let Err(reason) = self.prove(&mut other, number, &site).await {
+        let resolved = self.resolve_runner(due, &other).await?;
+        if let Err(reason) = self.prove(&mut other, number, &resolved).await {
             return Ok(Some(reason));
         }
         other.version += 1;
@@ -58,7 +58,7 @@ impl Launcher {
         &self,
         due: Due,
         deployment: &Deployment,
-        site: &Site,
+        resolved: &ResolvedRunner,
     ) -> Result<(), LaunchError> {
         let may_have_locked = |attempt: &&Attempt| {
             let failed = |ended: &_| outcome_of(ended) != &Outcome::Succeeded;
@@ -67,7 +67,7 @@ impl Launcher {
         let Some(last) = deployment.attempts.last().filter(may_have_locked) else { return Ok(()) };
         let number = last.number;
         let mut proved = deployment.clone();
-        if last.job_gone_at.is_none() && self.prove(&mut proved, number, site).await.is_ok() {
+        if last.job_gone_at.is_none() && self.prove(&mut proved, number, resolved).await.is_ok() {
             proved.version += 1;
             // If the write loses a race, the winner calls this function as well.
             self.table.save_deployment(due.org, &proved, Wake::Nobody).await?;
@@ -84,7 +84,7 @@ impl Launcher {
         &self,
         deployment: &mut Deployment,
         number: u32,
-        site: &Site,
+        resolved: &ResolvedRunner,
     ) -> Result<(), String> {
         let attempt = deployment.attempts.iter().find(|attempt| attempt.number == number);
         let Some(attempt) = attempt.filter(|attempt| attempt.ended.is_some()) else {
@@ -93,12 +93,12 @@ impl Launcher {
         if attempt.job_gone_at.is_some() {
             return Ok(());
         }
-        let dispatcher = site.dispatcher.as_ref().map_err(Clone::clone)?;
+        let dispatcher = resolved.dispatcher.as_ref().map_err(Clone::clone)?;
         let handle = attempt.handle.clone();
         let job = JobRef { deployment: deployment.id, attempt: number, handle };
         let observation = dispatcher.observe(&job).await;
         match &observation {
-            Observation::Gone(_) if is_proof(&observation, attempt, site) => {
+            Observation::Gone(_) if is_proof(&observation, attempt, resolved) => {
                 lifecycle::job_gone(deployment, number, self.clock.now());
                 Ok(())
             }
@@ -122,6 +122,10 @@ fn outcome_of(ended: &canyon_domain::attempt::Ended) -> &Outcome {
 
 /// Whether the platform's answer proves that the attempt's job is gone. A runner that was changed
 /// after the launch may name another place, where another job has that name, or none.
-pub(crate) fn is_proof(observation: &Observation, attempt: &Attempt, site: &Site) -> bool {
-    matches!(observation, Observation::Gone(_)) && site.launched(attempt)
+pub(crate) fn is_proof(
+    observation: &Observation,
+    attempt: &Attempt,
+    resolved: &ResolvedRunner,
+) -> bool {
+    matches!(observation, Observation::Gone(_)) && resolved.has_launch_version_of(attempt)
 }

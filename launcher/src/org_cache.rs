@@ -11,27 +11,27 @@ type Lists<T> = HashMap<OrgUuid, (Timestamp, Arc<[T]>)>;
 
 /// The cached lists of organizations.
 #[derive(Debug)]
-pub(crate) struct Remembered<T> {
-    life: SignedDuration,
+pub(crate) struct OrgCache<T> {
+    lifetime: SignedDuration,
     lists: Mutex<Lists<T>>,
 }
 
-impl<T> Remembered<T> {
-    /// Creates an empty cache whose entries expire after `life`.
+impl<T> OrgCache<T> {
+    /// Creates an empty cache whose entries expire after `lifetime`.
     #[must_use]
-    pub(crate) fn for_a(life: SignedDuration) -> Self {
-        Self { life, lists: Mutex::default() }
+    pub(crate) fn expiring_after(lifetime: SignedDuration) -> Self {
+        Self { lifetime, lists: Mutex::default() }
     }
 
     /// The organization's list; calls `read` if the cache has none. Concurrent callers may both
     /// read.
-    pub(crate) async fn of<E>(
+    pub(crate) async fn get<E>(
         &self,
         org: OrgUuid,
         now: Timestamp,
         read: impl Future<Output = Result<Vec<T>, E>>,
     ) -> Result<Arc<[T]>, E> {
-        if let Some(list) = self.known(org, now) {
+        if let Some(list) = self.fresh(org, now) {
             return Ok(list);
         }
         let list: Arc<[T]> = read.await?.into();
@@ -40,9 +40,9 @@ impl<T> Remembered<T> {
         Ok(list)
     }
 
-    fn known(&self, org: OrgUuid, now: Timestamp) -> Option<Arc<[T]>> {
+    fn fresh(&self, org: OrgUuid, now: Timestamp) -> Option<Arc<[T]>> {
         let lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         let (since, list) = lists.get(&org)?;
-        (now.duration_since(*since) < self.life).then(|| list.clone())
+        (now.duration_since(*since) < self.lifetime).then(|| list.clone())
     }
 }

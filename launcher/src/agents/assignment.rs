@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 /// Updates the agent selector of a job that no agent has taken to the runner's current one. Returns
 /// whether the job changed.
-pub(super) fn aim(job: &mut AgentJob, target: Option<&AgentTarget>) -> bool {
+pub(super) fn update_target(job: &mut AgentJob, target: Option<&AgentTarget>) -> bool {
     let is_waiting = job.taken.is_none() && job.wish == Wish::Run;
     let is_new = is_waiting && job.target.as_ref() != target;
     if is_new {
@@ -20,7 +20,7 @@ pub(super) fn aim(job: &mut AgentJob, target: Option<&AgentTarget>) -> bool {
 /// Offers a job that no agent has taken, and reassigns a job whose agent's session has ended.
 /// `agents` are the agents that may launch the job; `outsider` is the job's holder if it is not one
 /// of them. Returns whether the job changed.
-pub(super) fn arrange(
+pub(super) fn assign(
     job: &mut AgentJob,
     offers: &Offers,
     agents: &[Agent],
@@ -72,14 +72,14 @@ pub(super) mod tests {
         .unwrap()
     }
 
-    /// Calls [`super::arrange`] as a launcher that has made no offers yet.
-    fn arrange(
+    /// Calls [`super::assign`] as a launcher that has made no offers yet.
+    fn assign(
         job: &mut AgentJob,
         agents: &[Agent],
         outsider: Option<&Agent>,
         now: Timestamp,
     ) -> bool {
-        super::arrange(job, &Offers::default(), agents, outsider, now)
+        super::assign(job, &Offers::default(), agents, outsider, now)
     }
 
     #[test]
@@ -87,13 +87,15 @@ pub(super) mod tests {
         let (one, two) = (agent("one", 0), agent("two", 0));
         let now_two: AgentTarget = serde_json::from_value(json!({ "ids": ["two"] })).unwrap();
         let mut job = job();
-        assert!(!aim(&mut job.clone(), job.target.as_ref()), "nothing was changed");
+        assert!(!update_target(&mut job.clone(), job.target.as_ref()), "nothing was changed");
         assert!(job.is_for(&one) && !job.is_for(&two));
-        assert!(aim(&mut job, Some(&now_two)) && !aim(&mut job, Some(&now_two)));
+        assert!(
+            update_target(&mut job, Some(&now_two)) && !update_target(&mut job, Some(&now_two))
+        );
         assert!(job.is_for(&two) && !job.is_for(&one));
-        assert!(arrange(&mut job, std::slice::from_ref(&two), None, at(1)));
+        assert!(assign(&mut job, std::slice::from_ref(&two), None, at(1)));
         job.take(&two.id, 1, "p", at(1)).unwrap();
-        assert!(!aim(&mut job, None) && job.target.as_ref() == Some(&now_two));
+        assert!(!update_target(&mut job, None) && job.target.as_ref() == Some(&now_two));
     }
 
     #[test]
@@ -101,15 +103,15 @@ pub(super) mod tests {
     {
         let (one, two) = (agent("one", 0), agent("two", 0));
         let mut job = job();
-        arrange(&mut job, std::slice::from_ref(&one), None, at(0));
+        assign(&mut job, std::slice::from_ref(&one), None, at(0));
         job.take(&one.id, 1, "p", at(0)).unwrap();
         job.want(Wish::Stop);
         let both = [one.clone(), two.clone()];
-        assert!(!arrange(&mut job, &both, None, at(1)), "its holder receives the request");
-        assert!(!arrange(&mut job, &both[1..], Some(&one), at(1)), "also if it may launch no more");
-        assert!(!arrange(&mut job, &[], Some(&one), at(100)), "there is no other agent");
+        assert!(!assign(&mut job, &both, None, at(1)), "its holder receives the request");
+        assert!(!assign(&mut job, &both[1..], Some(&one), at(1)), "also if it may launch no more");
+        assert!(!assign(&mut job, &[], Some(&one), at(100)), "there is no other agent");
         let later = [agent("two", 100)];
-        assert!(arrange(&mut job, &later, Some(&one), at(100)));
+        assert!(assign(&mut job, &later, Some(&one), at(100)));
         assert_eq!(job.taken.unwrap().agent, two.id);
     }
 
@@ -117,15 +119,15 @@ pub(super) mod tests {
     fn a_live_holder_keeps_its_job_when_the_runner_selects_other_agents() {
         let (one, two) = (agent("one", 30), agent("two", 100));
         let mut job = job();
-        assert!(arrange(&mut job, std::slice::from_ref(&one), None, at(0)));
+        assert!(assign(&mut job, std::slice::from_ref(&one), None, at(0)));
         job.take(&one.id, 1, "p", at(0)).unwrap();
         job.report(&one.id, 1, Observation::Alive, None, at(1)).unwrap();
         let others = [two];
         assert!(
-            !arrange(&mut job, &others, Some(&one), at(89)),
+            !assign(&mut job, &others, Some(&one), at(89)),
             "its last poll is within the lease"
         );
-        assert!(arrange(&mut job, &others, Some(&one), at(90)));
+        assert!(assign(&mut job, &others, Some(&one), at(90)));
         let taken = job.taken.unwrap();
         assert!(taken.agent == others[0].id && taken.handed_over);
     }

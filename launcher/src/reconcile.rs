@@ -1,7 +1,7 @@
 //! Reconciles one deployment: decides what is to be done now, and does it.
 
-use crate::holders::is_proof;
-use crate::site::Site;
+use crate::lock_owner::is_proof;
+use crate::resolved_runner::ResolvedRunner;
 use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::StopMode;
 use canyon_domain::attempt::Attempt;
@@ -20,11 +20,11 @@ const MAX_TRIES: u32 = 20;
 
 /// Limit of one reconciliation: longer than all requests that it may make to a platform, with their
 /// own limits. A reconciliation that takes longer hangs, and its slot goes to others.
-pub const PATIENCE: Duration = Duration::from_mins(4);
+pub const RECONCILE_TIMEOUT: Duration = Duration::from_mins(4);
 
 /// Limit of fetching the rest of a dead job's output. The job's end is written in the same
 /// reconciliation.
-const SALVAGE: Duration = Duration::from_secs(30);
+const SALVAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a deployment is reconciled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +40,11 @@ pub enum Why {
 }
 
 /// The outcome of a step.
-pub(crate) enum Done {
+pub(crate) enum StepOutcome {
     /// Nothing more is to be done now.
-    Enough,
+    Settled,
     /// The deployment has changed, by this step or another process: decide again.
-    Again,
+    Changed,
 }
 
 impl Launcher {
@@ -53,65 +53,65 @@ impl Launcher {
     /// # Errors
     ///
     /// [`LaunchError`]: the table, the object store, the master key or the event bus failed, the
-    /// deployment kept changing, or [`PATIENCE`] has passed. The deployment stays due, so the sweep
+    /// deployment kept changing, or [`RECONCILE_TIMEOUT`] has passed. The deployment stays due, so the sweep
     /// retries it.
     pub async fn tend(&self, due: Due, why: Why) -> Result<(), LaunchError> {
-        in_time(due, Box::pin(self.look(due, why))).await
+        within_time_limit(due, Box::pin(self.reconcile_steps(due, why))).await
     }
 
-    async fn look(&self, due: Due, why: Why) -> Result<(), LaunchError> {
+    async fn reconcile_steps(&self, due: Due, why: Why) -> Result<(), LaunchError> {
         let mut why = why;
-        let mut looked = false;
+        let mut lock_owner_checked = false;
         for _ in 0..MAX_TRIES {
             let Some(deployment) = self.table.deployment(due.org, due.id).await? else {
                 return Ok(());
             };
             if deployment.status.is_terminal() {
-                return self.close(due, &deployment, why).await;
+                return self.clean_up(due, &deployment, why).await;
             }
             let awaited = state_lock::awaited(&deployment, self.clock.now());
-            if let Some(holder) = awaited.filter(|_| !looked) {
-                looked = true;
-                self.look_at_holder(due, deployment, holder).await?;
+            if let Some(holder) = awaited.filter(|_| !lock_owner_checked) {
+                lock_owner_checked = true;
+                self.prove_lock_owner_gone(due, deployment, holder).await?;
                 continue;
             }
-            let site = self.site(due, &deployment).await?;
-            match Box::pin(self.act(due, deployment, &site, why)).await? {
-                Done::Enough => return Ok(()),
-                Done::Again => why = Why::Due,
+            let resolved = self.resolve_runner(due, &deployment).await?;
+            match Box::pin(self.apply_step(due, deployment, &resolved, why)).await? {
+                StepOutcome::Settled => return Ok(()),
+                StepOutcome::Changed => why = Why::Due,
             }
         }
         Err(LaunchError::Contended(due.id))
     }
 
-    async fn act(
+    async fn apply_step(
         &self,
         due: Due,
         mut deployment: Deployment,
-        site: &Site,
+        resolved: &ResolvedRunner,
         why: Why,
-    ) -> Result<Done, LaunchError> {
+    ) -> Result<StepOutcome, LaunchError> {
         let now = self.clock.now();
-        let step = match (next_step(&deployment, &site.timeouts, self.up_since, now), why) {
+        let step = match (next_step(&deployment, &resolved.timeouts, self.up_since, now), why) {
             // Keep `Step::Start`: a start that is not recorded may not have happened, and then happens now. If it
             // did happen, the start finds the job, and the launcher observes it.
             (Step::Wait(_), Why::JobGone) => Step::Observe,
             (step, _) => step,
         };
         match step {
-            Step::Nothing => Ok(Done::Enough),
+            Step::Nothing => Ok(StepOutcome::Settled),
             Step::Wait(until) => {
                 if deployment.due_at.is_some_and(|at| at > now) {
-                    return Ok(Done::Enough);
+                    return Ok(StepOutcome::Settled);
                 }
                 deployment.due_at = Some(until);
                 self.save(due, deployment).await
             }
-            Step::Launch => self.launch(due, deployment, site).await,
-            Step::Start => self.start(due, deployment, site).await,
-            Step::Observe => self.observe(due, deployment, site).await,
-            Step::Stop => self.stop(due, deployment, site, StopMode::Graceful).await,
-            Step::Kill => self.stop(due, deployment, site, StopMode::Kill).await,
+            Step::Launch => self.launch(due, deployment, resolved).await,
+            Step::Start => self.start(due, deployment, resolved).await,
+            Step::Observe => self.observe(due, deployment, resolved).await,
+            Step::Stop => self.stop(due, deployment, resolved, StopMode::Graceful).await,
+            Step::Kill => self.stop(due, deployment, resolved, StopMode::Kill).await,
             Step::End(outcome) => {
                 lifecycle::give_up(&mut deployment, outcome, now);
                 self.save(due, deployment).await
@@ -126,24 +126,24 @@ impl Launcher {
         &self,
         due: Due,
         mut deployment: Deployment,
-        site: &Site,
+        resolved: &ResolvedRunner,
         how: StopMode,
-    ) -> Result<Done, LaunchError> {
+    ) -> Result<StepOutcome, LaunchError> {
         let is_known = deployment.open_attempt().is_some_and(|attempt| attempt.stop.is_some());
         deadline::stopping(&mut deployment, self.clock.now());
         if !is_known {
-            if let Done::Again = self.save(due, deployment.clone()).await? {
-                return Ok(Done::Again);
+            if let StepOutcome::Changed = self.save(due, deployment.clone()).await? {
+                return Ok(StepOutcome::Changed);
             }
             deployment.version += 1;
         }
-        if let (Ok(dispatcher), Some(job)) = (&site.dispatcher, last_job(&deployment))
+        if let (Ok(dispatcher), Some(job)) = (&resolved.dispatcher, last_job(&deployment))
             && let Err(error) = dispatcher.stop(&job, how).await
         {
             // The next reconciliation retries the stop. The last deadline ends the attempt even if every stop fails.
             tracing::warn!(%error, deployment = %due.id, "cannot stop the job");
         }
-        self.observe(due, deployment, site).await
+        self.observe(due, deployment, resolved).await
     }
 
     /// Observes the job. If the job is dead, fetches the output that it had not sent before its end
@@ -152,23 +152,23 @@ impl Launcher {
         &self,
         due: Due,
         mut deployment: Deployment,
-        site: &Site,
-    ) -> Result<Done, LaunchError> {
-        let observation = match (&site.dispatcher, last_job(&deployment)) {
+        resolved: &ResolvedRunner,
+    ) -> Result<StepOutcome, LaunchError> {
+        let observation = match (&resolved.dispatcher, last_job(&deployment)) {
             (Ok(dispatcher), Some(job)) => dispatcher.observe(&job).await,
             // The job may still live, so only a deadline ends the attempt.
             (Err(reason), Some(_)) => Observation::Unknown(reason.clone()),
             (_, None) => Observation::Gone(None),
         };
         let observation = match deployment.open_attempt() {
-            Some(attempt) => believed(observation, attempt, site),
+            Some(attempt) => observation_to_act_on(observation, attempt, resolved),
             None => observation,
         };
         if let Observation::Gone(_) = observation
-            && let Ok(dispatcher) = &site.dispatcher
+            && let Ok(dispatcher) = &resolved.dispatcher
         {
             let salvage = self.salvage(due, &mut deployment, dispatcher);
-            if let Ok(salvaged) = tokio::time::timeout(SALVAGE, salvage).await {
+            if let Ok(salvaged) = tokio::time::timeout(SALVAGE_TIMEOUT, salvage).await {
                 salvaged?;
             } else {
                 tracing::warn!(deployment = %due.id, "fetching the rest of the job's output takes too long");
@@ -176,7 +176,7 @@ impl Launcher {
         }
         let now = self.clock.now();
         let open = deployment.open_attempt();
-        let proved = open.filter(|attempt| is_proof(&observation, attempt, site));
+        let proved = open.filter(|attempt| is_proof(&observation, attempt, resolved));
         let proved = proved.map(|attempt| attempt.number);
         deadline::observed(&mut deployment, observation, now);
         if let Some(number) = proved {
@@ -191,13 +191,13 @@ impl Launcher {
         &self,
         due: Due,
         mut deployment: Deployment,
-    ) -> Result<Done, LaunchError> {
+    ) -> Result<StepOutcome, LaunchError> {
         deployment.version += 1;
         if !deployment.status.is_terminal() {
             return Ok(
                 match self.table.save_deployment(due.org, &deployment, Wake::Nobody).await? {
-                    Saved::Yes => Done::Enough,
-                    Saved::Lost => Done::Again,
+                    Saved::Yes => StepOutcome::Settled,
+                    Saved::Lost => StepOutcome::Changed,
                 },
             );
         }
@@ -208,25 +208,29 @@ impl Launcher {
             tracing::info!(deployment = %due.id, status = %deployment.status, "deployment ended");
         }
         // Reconcile once more to remove what the job left.
-        Ok(Done::Again)
+        Ok(StepOutcome::Changed)
     }
 }
 
-/// Runs `work` within [`PATIENCE`].
-pub(crate) async fn in_time(
+/// Runs `work` within [`RECONCILE_TIMEOUT`].
+pub(crate) async fn within_time_limit(
     due: Due,
     work: impl Future<Output = Result<(), LaunchError>>,
 ) -> Result<(), LaunchError> {
-    let ended = tokio::time::timeout(PATIENCE, work).await;
+    let ended = tokio::time::timeout(RECONCILE_TIMEOUT, work).await;
     ended.unwrap_or(Err(LaunchError::Late(due.id)))
 }
 
 /// The observation to act on. After a change of its runner, the dispatcher may look in another
 /// place than where the job runs. A job that is missing there does not end a claimed attempt: only
 /// the silence of its runner does.
-fn believed(observation: Observation, attempt: &Attempt, site: &Site) -> Observation {
+fn observation_to_act_on(
+    observation: Observation,
+    attempt: &Attempt,
+    resolved: &ResolvedRunner,
+) -> Observation {
     let is_gone = matches!(observation, Observation::Gone(_));
-    if is_gone && attempt.claim.is_some() && !is_proof(&observation, attempt, site) {
+    if is_gone && attempt.claim.is_some() && !is_proof(&observation, attempt, resolved) {
         let reason = "its runner was changed after the launch; the job may run where it was";
         return Observation::Unknown(reason.to_owned());
     }
@@ -251,20 +255,23 @@ mod tests {
             },
         }))
         .unwrap();
-        let site = |version| Site {
+        let resolved = |version| ResolvedRunner {
             timeouts: Timeouts::from(&TimeoutSettings::default()),
             dispatcher: Err(String::new()),
-            no_start: None,
-            closed_for_now: None,
+            start_refusal: None,
+            hold_reason: None,
             state: None,
             version: Some(version),
         };
-        let (before, after) = (site(3), site(4));
+        let (before, after) = (resolved(3), resolved(4));
         let nothing = || Observation::Gone(None);
-        assert_eq!(believed(nothing(), &attempt, &before), nothing());
-        assert!(matches!(believed(nothing(), &attempt, &after), Observation::Unknown(_)));
-        assert_eq!(believed(Observation::Alive, &attempt, &after), Observation::Alive);
+        assert_eq!(observation_to_act_on(nothing(), &attempt, &before), nothing());
+        assert!(matches!(
+            observation_to_act_on(nothing(), &attempt, &after),
+            Observation::Unknown(_)
+        ));
+        assert_eq!(observation_to_act_on(Observation::Alive, &attempt, &after), Observation::Alive);
         let unclaimed = Attempt { claim: None, ..attempt };
-        assert_eq!(believed(nothing(), &unclaimed, &after), nothing());
+        assert_eq!(observation_to_act_on(nothing(), &unclaimed, &after), nothing());
     }
 }

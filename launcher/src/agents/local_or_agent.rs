@@ -12,18 +12,18 @@ use std::sync::Arc;
 
 /// The platform of type `local`.
 #[derive(Clone)]
-pub struct OrHere {
+pub struct LocalOrAgent {
     /// Launches for runners and deployments that need an agent.
     pub agents: AgentPlatform,
     /// Launches for the others, if this installation runs jobs as local processes.
     pub here: Option<Arc<dyn Platform>>,
 }
 
-impl OrHere {
+impl LocalOrAgent {
     fn here(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
         match &self.here {
             Some(here) => here.dispatcher(target),
-            None => Arc::new(Nowhere),
+            None => Arc::new(NoLocalJobs),
         }
     }
 }
@@ -33,7 +33,7 @@ fn is_of_agents(target: &Target) -> bool {
     target.agent.is_some() || target.definition.needs_agent()
 }
 
-impl Platform for OrHere {
+impl Platform for LocalOrAgent {
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
         if is_of_agents(target) { self.agents.dispatcher(target) } else { self.here(target) }
     }
@@ -44,12 +44,12 @@ impl Platform for OrHere {
 }
 
 /// The dispatcher of local runners without `agents`, in an installation that runs no local jobs.
-struct Nowhere;
+struct NoLocalJobs;
 
 const REASON: &str = "this installation runs no jobs beside Canyon; name `agents` in the runner";
 
 #[async_trait]
-impl Dispatcher for Nowhere {
+impl Dispatcher for NoLocalJobs {
     async fn start(&self, _: &Launch) -> Result<Started, DispatchError> {
         Err(DispatchError::refused(FailureClass::Config, REASON))
     }

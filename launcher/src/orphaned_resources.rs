@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// A resource that may exist although the state does not contain it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Orphan {
+pub(crate) struct OrphanedResource {
     /// Its address in the module.
     pub(crate) address: String,
     /// Its id at the provider, if the creation was complete.
@@ -53,7 +53,7 @@ struct Changes {
 
 /// Every resource whose creation had begun, by address. Empty if the apply ended by itself, because
 /// the state was written then.
-pub(crate) fn orphans(events: &[u8]) -> Vec<Orphan> {
+pub(crate) fn orphaned_resources(events: &[u8]) -> Vec<OrphanedResource> {
     let mut begun: BTreeMap<String, Option<String>> = BTreeMap::new();
     for line in events.split(|byte| *byte == b'\n') {
         // The last line may be cut off, and other programs may have written between the lines.
@@ -77,7 +77,7 @@ pub(crate) fn orphans(events: &[u8]) -> Vec<Orphan> {
             _ => {}
         }
     }
-    begun.into_iter().map(|(address, id)| Orphan { address, id }).collect()
+    begun.into_iter().map(|(address, id)| OrphanedResource { address, id }).collect()
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
     fn a_killed_apply_lists_every_resource_that_it_had_begun_to_create() {
         let events =
             [START, COMPLETE, UPDATE, "not json", OTHER, r#"{"type":"apply_pro"#].join("\n");
-        let found = orphans(events.as_bytes());
+        let found = orphaned_resources(events.as_bytes());
         let found: Vec<_> = found.iter().map(|o| (o.address.as_str(), o.id.as_deref())).collect();
         assert_eq!(found, [("terraform_data.a", Some("42")), ("terraform_data.b", None)]);
     }
@@ -103,6 +103,6 @@ mod tests {
     #[test]
     fn an_apply_that_ended_by_itself_leaves_no_orphaned_resources() {
         let events = [START, COMPLETE, SUMMARY].join("\n");
-        assert_eq!(orphans(events.as_bytes()), []);
+        assert_eq!(orphaned_resources(events.as_bytes()), []);
     }
 }

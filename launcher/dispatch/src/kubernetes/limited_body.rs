@@ -23,7 +23,7 @@ pub(super) enum TooMuch {
 }
 
 /// The body of an answer, up to the limit.
-pub(super) struct Bounded<B> {
+pub(super) struct LimitedBody<B> {
     body: B,
     /// `None` if the reader of this body has its own limit.
     left: Option<Left>,
@@ -44,7 +44,7 @@ impl Left {
     }
 }
 
-impl<B> Bounded<B> {
+impl<B> LimitedBody<B> {
     /// A body that is read into memory as a whole.
     pub(super) fn whole(body: B) -> Self {
         Self { body, left: Some(Left { bytes: BYTES, objects: OBJECTS }) }
@@ -56,7 +56,7 @@ impl<B> Bounded<B> {
     }
 }
 
-impl<B> Body for Bounded<B>
+impl<B> Body for LimitedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,

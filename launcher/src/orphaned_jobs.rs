@@ -4,7 +4,7 @@
 //! still create the job minutes later. Its runner can claim nothing, but it costs money until it
 //! ends.
 
-use crate::farewell::COME_BACK;
+use crate::cleanup::REMOVAL_RETRY_PERIOD;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{Dispatcher, JobRef, StopMode};
 use canyon_domain::deployment::Deployment;
@@ -16,14 +16,14 @@ use std::time::Duration;
 
 /// The minimum interval between two lists of one runner's jobs by one process, because a list costs
 /// requests.
-const PAUSE: Duration = Duration::from_mins(10);
+const LIST_INTERVAL: Duration = Duration::from_mins(10);
 
 /// Limit of ending the jobs that a list found. The next list finds the rest.
-const PATIENCE: Duration = Duration::from_secs(30);
+const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Which jobs count as orphaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Strays {
+pub(crate) enum OrphanedJobs {
     /// Jobs of every deployment that has ended.
     OfEnded,
     /// Jobs of deployments that ended a while ago: such a job would have exited by itself by now.
@@ -33,16 +33,16 @@ pub(crate) enum Strays {
 /// When each runner's jobs were last listed, for each kind separately: the list that every end
 /// triggers must not delay the list that only a failure triggers.
 #[derive(Debug, Default)]
-pub struct LastLooks(Mutex<HashMap<(OrgUuid, RunnerId, Strays), Timestamp>>);
+pub struct LastJobLists(Mutex<HashMap<(OrgUuid, RunnerId, OrphanedJobs), Timestamp>>);
 
-impl LastLooks {
+impl LastJobLists {
     /// Whether a new list is due; if so, records that it is made now.
-    fn begin(&self, look: (OrgUuid, RunnerId, Strays), now: Timestamp) -> bool {
-        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = looks.get(&look).copied().unwrap_or(Timestamp::MIN);
-        let begins = now >= last.checked_add(PAUSE).unwrap_or(Timestamp::MAX);
+    fn begin(&self, key: (OrgUuid, RunnerId, OrphanedJobs), now: Timestamp) -> bool {
+        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lists.get(&key).copied().unwrap_or(Timestamp::MIN);
+        let begins = now >= last.checked_add(LIST_INTERVAL).unwrap_or(Timestamp::MAX);
         if begins {
-            looks.insert(look, now);
+            lists.insert(key, now);
         }
         begins
     }
@@ -51,20 +51,20 @@ impl LastLooks {
 impl Launcher {
     /// Ends the jobs that the runner's platform still has for ended attempts. Called after an end
     /// that may have left one.
-    pub(crate) async fn end_strays(
+    pub(crate) async fn end_orphaned_jobs(
         &self,
         org: OrgUuid,
         runner: &RunnerId,
         dispatcher: &Arc<dyn Dispatcher>,
-        which: Strays,
+        which: OrphanedJobs,
     ) -> Result<(), LaunchError> {
         let now = self.clock.now();
         if !self.last_looks.begin((org, runner.clone(), which), now) {
             return Ok(());
         }
         let until = match which {
-            Strays::OfEnded => now,
-            Strays::OfLongEnded => now - COME_BACK,
+            OrphanedJobs::OfEnded => now,
+            OrphanedJobs::OfLongEnded => now - REMOVAL_RETRY_PERIOD,
         };
         let jobs = match dispatcher.jobs().await {
             Ok(jobs) => jobs,
@@ -73,14 +73,14 @@ impl Launcher {
                 return Ok(());
             }
         };
-        let ends = self.end_those_over(org, jobs, dispatcher, until);
-        tokio::time::timeout(PATIENCE, ends).await.unwrap_or_else(|_| {
+        let ends = self.end_jobs_of_ended_attempts(org, jobs, dispatcher, until);
+        tokio::time::timeout(END_TIMEOUT, ends).await.unwrap_or_else(|_| {
             tracing::warn!(%runner, "ending orphaned jobs takes too long; the next check continues");
             Ok(())
         })
     }
 
-    async fn end_those_over(
+    async fn end_jobs_of_ended_attempts(
         &self,
         org: OrgUuid,
         jobs: Vec<JobRef>,
@@ -93,7 +93,7 @@ impl Launcher {
                 continue;
             };
             let has_just_ended = deployment.completed_at.is_some_and(|end| end > until);
-            if is_over(&deployment, &job) && !has_just_ended {
+            if has_ended(&deployment, &job) && !has_just_ended {
                 tracing::warn!(?job, "ending an orphaned job");
                 if let Err(error) = dispatcher.stop(&job, StopMode::Kill).await {
                     tracing::warn!(%error, ?job, "cannot end the orphaned job");
@@ -106,7 +106,7 @@ impl Launcher {
 }
 
 /// Whether the job's attempt has ended.
-fn is_over(deployment: &Deployment, job: &JobRef) -> bool {
+fn has_ended(deployment: &Deployment, job: &JobRef) -> bool {
     let open = deployment.open_attempt().map(|attempt| attempt.number);
     deployment.status.is_terminal() || open.is_some_and(|number| number > job.attempt)
 }
