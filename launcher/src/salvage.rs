@@ -1,6 +1,7 @@
-//! What a dead job had not sent: its last lines, and the resources that it may have left behind.
+//! What a dead job had not sent: the end of its log, and the resources that it may have left
+//! behind.
 
-use crate::orphans::{Orphan, orphans};
+use crate::orphaned_resources::{OrphanedResource, orphaned_resources};
 use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::{Dispatcher, JobRef, TailStream};
 use canyon_domain::deployment::Deployment;
@@ -10,12 +11,12 @@ use canyon_store::blob_keys::{BlobKey, BlobPrefix, Stream};
 use canyon_store::deployment_lists::Due;
 use std::sync::Arc;
 
-/// The most that is fetched of one stream after a death.
+/// The maximum number of bytes that is fetched from one stream after a job's death.
 const MAX_SALVAGE: u64 = 16 * 1024 * 1024;
 
 impl Launcher {
-    /// Ships the rest of a dead job's log, and names the resources that it had begun to create
-    /// and that its state may not know.
+    /// Stores the rest of a dead job's log, and records the resources whose creation it had begun
+    /// and that its state may not contain.
     pub(crate) async fn salvage(
         &self,
         due: Due,
@@ -32,7 +33,7 @@ impl Launcher {
             return Ok(());
         }
         let events = self.events(due, &job, dispatcher, events_from).await?;
-        let orphans = orphans(&events);
+        let orphans = orphaned_resources(&events);
         if !orphans.is_empty() {
             self.keep_orphans(due, &job, &orphans).await?;
             deployment.kept.orphans = u32::try_from(orphans.len()).unwrap_or(u32::MAX);
@@ -40,8 +41,9 @@ impl Launcher {
         Ok(())
     }
 
-    /// The runner masks and seals its log before it writes it, so the rest may go out as it is. The
-    /// events it masks only while it ships them: they are read here, and not shipped.
+    /// The runner masks and seals its log before it writes it, so the rest can be stored unchanged.
+    /// The runner masks events only when it sends them, so the launcher reads them here and does
+    /// not store them.
     async fn ship_log(
         &self,
         due: Due,
@@ -55,7 +57,7 @@ impl Launcher {
                 Ok(tail) if !tail.is_empty() => tail,
                 Ok(_) => break,
                 Err(error) => {
-                    tracing::warn!(%error, deployment = %due.id, "the end of its log is lost");
+                    tracing::warn!(%error, deployment = %due.id, "the end of the job's log is lost");
                     break;
                 }
             };
@@ -72,8 +74,9 @@ impl Launcher {
         Ok(chunks.last().and_then(|(key, size)| Some(key.chunk_offset()? + size)).unwrap_or(0))
     }
 
-    /// The events of this attempt: as they were sent, and then as the platform still has them. What
-    /// is in both does no harm, since `orphans` comes to the same end when it hears them again.
+    /// The events of this attempt: first those that the runner sent, then those that the platform
+    /// still has. An event may be in both, which does no harm: [`orphaned_resources`] gives the same result for
+    /// repeated events.
     async fn events(
         &self,
         due: Due,
@@ -90,7 +93,7 @@ impl Launcher {
                 events.extend_from_slice(&bytes);
             }
         }
-        // The last line that was sent may be the begin of one.
+        // The last line that the runner sent may be incomplete.
         events.push(b'\n');
         let mut position = 0;
         while position < MAX_SALVAGE {
@@ -109,7 +112,7 @@ impl Launcher {
         &self,
         due: Due,
         job: &JobRef,
-        orphans: &[Orphan],
+        orphans: &[OrphanedResource],
     ) -> Result<(), LaunchError> {
         let key = BlobKey::orphans(due.org, due.id, job.attempt);
         let bytes = serde_json::to_vec(orphans)

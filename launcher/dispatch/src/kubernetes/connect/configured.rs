@@ -1,6 +1,6 @@
-//! `kubernetes`: the definition itself says where the cluster is and who Canyon is there.
+//! `kubernetes`: the definition itself has the cluster's address and Canyon's credentials.
 
-use super::{ASSERTION_LIFE, Access, Connector, Identity, identity_of, of_federation};
+use super::{ASSERTION_LIFETIME, Access, Connector, Identity, identity_of, of_federation};
 use crate::{DispatchError, Target};
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::kubernetes::{KubernetesAuth, KubernetesCluster};
@@ -20,7 +20,7 @@ pub(super) async fn access(
             let (federation, server) =
                 (connector.federation(target)?, &cluster.cluster_data.server);
             let token = federation.assertion_for_server(who, &oidc.audience, server).await;
-            until = until.min(connector.clock.now() + ASSERTION_LIFE);
+            until = until.min(connector.clock.now() + ASSERTION_LIFETIME);
             Identity::Bearer(token.map_err(|error| of_federation(target, &error))?)
         }
         (None, Some(certificate), Some(key), _) => {
@@ -29,7 +29,7 @@ pub(super) async fn access(
         (None, None, _, Some(token)) => Identity::Bearer(token.clone()),
         _ => {
             let message = format!(
-                "runner `{}`: its secret is not stored; update the runner with it",
+                "runner `{}`: its secret is not stored; set it with: canyon update runner {0}",
                 target.runner_id
             );
             return Err(DispatchError::refused(FailureClass::Config, message));

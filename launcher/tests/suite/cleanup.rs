@@ -1,4 +1,4 @@
-//! What happens after the end of a deployment: once as often as needed.
+//! The cleanup after the end of a deployment: as often as needed, and no more.
 
 use crate::concurrency::end;
 use crate::platform::Script;
@@ -13,7 +13,7 @@ use canyon_domain::ids::OrgUuid;
 use canyon_domain::lifecycle;
 use canyon_domain::seam::Clock as _;
 use canyon_launcher::publish::Publish;
-use canyon_launcher::{LaunchError, STAY_PAUSE, Sweeper, Why};
+use canyon_launcher::{LaunchError, REMOVAL_RETRY_PAUSE, Sweeper, Why};
 use canyon_store::deployment_lists::Due;
 use canyon_store::error::BoxError;
 use canyon_store::outcome::Saved;
@@ -43,22 +43,22 @@ async fn running(world: &World, org: OrgUuid) -> Due {
     due
 }
 
-/// `STAY_PAUSE` passes until the platform was asked that often.
+/// Advances the time by `REMOVAL_RETRY_PAUSE` until the platform was asked `times` times.
 async fn asked(platform: &Script, times: usize) {
     let begin = Instant::now();
     while platform.count("forget") < times {
-        assert!(begin.elapsed() < Duration::from_secs(30), "nobody stays for the job");
-        passes(STAY_PAUSE).await;
+        assert!(begin.elapsed() < Duration::from_secs(30), "no task waits for the job");
+        passes(REMOVAL_RETRY_PAUSE).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test]
-async fn who_stays_for_a_job_asks_for_the_job_alone() {
+async fn the_task_that_waits_for_a_job_only_asks_for_the_job() {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
     let due = running(&world, org).await;
-    *platform.lingers.lock().unwrap() = 10;
+    *platform.removals_until_gone.lock().unwrap() = 10;
     ends(&world, due).await;
     let before = ["runner", "observe", "jobs"].map(|call| platform.count(call));
     assert_eq!(platform.count("forget"), 1);
@@ -66,7 +66,7 @@ async fn who_stays_for_a_job_asks_for_the_job_alone() {
     assert_eq!(["runner", "observe", "jobs"].map(|call| platform.count(call)), before);
     assert!(world.read(due).await.attempts[0].job_gone_at.is_none());
 
-    // With the job the reason to stay goes, and what could not be proved before is proved.
+    // Once the job is gone, the task ends, and the missing proof is recorded.
     *platform.job.lock().unwrap() = Some(Observation::Gone(None));
     asked(&platform, 11).await;
     let begin = Instant::now();
@@ -77,13 +77,13 @@ async fn who_stays_for_a_job_asks_for_the_job_alone() {
     let [runner, observe, jobs] = before;
     let after = ["runner", "observe", "jobs", "forget"].map(|call| platform.count(call));
     assert_eq!(after, [runner + 1, observe + 1, jobs, 11]);
-    passes(STAY_PAUSE * 3).await;
+    passes(REMOVAL_RETRY_PAUSE * 3).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(platform.count("forget"), 11, "it stays for nothing");
+    assert_eq!(platform.count("forget"), 11, "the task continues for nothing");
 }
 
 #[tokio::test]
-async fn what_the_job_of_a_success_left_is_cleared_away_once_its_end_is_told() {
+async fn the_job_of_a_successful_deployment_is_removed_once_its_end_is_published() {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
     let due = running(&world, org).await;
@@ -91,21 +91,21 @@ async fn what_the_job_of_a_success_left_is_cleared_away_once_its_end_is_told() {
     let (sweeper, mut tasks) = (Sweeper::new(world.launcher.clone()), JoinSet::new());
     sweeper.pass(&mut tasks).await.unwrap();
     tasks.join_all().await;
-    assert_eq!(platform.count("forget"), 0, "it is not due: nobody comes by");
+    assert_eq!(platform.count("forget"), 0, "it is not due, so no pass finds it");
 
-    // It lives a moment longer than its result takes.
-    *platform.lingers.lock().unwrap() = 2;
+    // The job exits a moment after its result.
+    *platform.removals_until_gone.lock().unwrap() = 2;
     let mut tasks = JoinSet::new();
     sweeper.ended(due, &mut tasks);
     tasks.join_all().await;
-    assert_eq!(platform.count("forget"), 1, "and nobody's place is held meanwhile");
+    assert_eq!(platform.count("forget"), 1, "and no slot is held meanwhile");
     asked(&platform, 3).await;
     assert_eq!(world.read(due).await.status, Status::Succeeded);
     assert_eq!(platform.count("stop"), 0);
 }
 
 #[tokio::test]
-async fn what_nobody_cleared_away_goes_after_a_later_end_and_what_has_just_ended_is_left_alone() {
+async fn an_orphaned_job_is_ended_after_a_later_end_and_a_job_that_has_just_ended_is_not() {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
     let left = running(&world, org).await;
@@ -122,32 +122,32 @@ async fn what_nobody_cleared_away_goes_after_a_later_end_and_what_has_just_ended
         tasks.join_all().await;
         assert_eq!(platform.count("stop"), stops, "after {minutes} more minutes");
     }
-    // What Canyon itself ends may have left a stray, which is looked for at once.
-    let looks = platform.count("jobs");
+    // An end by Canyon itself may have left an orphaned job, which is searched for at once.
+    let lists = platform.count("jobs");
     *platform.refuses.lock().unwrap() = true;
     let refused = world.accept(org).await;
     world.tend(refused).await;
-    assert_eq!(platform.count("jobs"), looks + 1);
+    assert_eq!(platform.count("jobs"), lists + 1);
 }
 
 #[tokio::test]
-async fn a_list_of_strays_that_never_comes_holds_up_no_end() {
+async fn a_list_of_jobs_that_is_never_answered_delays_no_end() {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
     *platform.refuses.lock().unwrap() = true;
     platform.silent_at(&["jobs"]);
     let due = world.accept(org).await;
     let launcher = world.launcher.clone();
-    let look = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
+    let task = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
     until("the list is asked for", || *platform.open.lock().unwrap() == 1).await;
     assert_eq!(world.read(due).await.status, Status::Failed);
     passes(Duration::from_secs(11)).await;
-    look.await.unwrap().unwrap();
+    task.await.unwrap().unwrap();
     assert_eq!(platform.count("forget"), 1);
 }
 
 #[tokio::test]
-async fn strays_are_ended_and_however_many_there_are_the_look_comes_to_its_end() {
+async fn orphaned_jobs_are_ended_within_a_time_limit_however_many_there_are() {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
     *platform.refuses.lock().unwrap() = true;
@@ -155,23 +155,23 @@ async fn strays_are_ended_and_however_many_there_are_the_look_comes_to_its_end()
     world.tend(first).await;
     assert_eq!((platform.count("jobs"), platform.count("stop")), (1, 0));
 
-    // Its job was made all the same. Where each stop is never answered, a hundred are too many.
-    let stray = JobRef { deployment: first.id, attempt: 1, handle: None };
-    *platform.jobs.lock().unwrap() = vec![stray.clone(); 100];
+    // Its job was created nevertheless. If no stop is answered, a hundred jobs take too long.
+    let orphaned = JobRef { deployment: first.id, attempt: 1, handle: None };
+    *platform.jobs.lock().unwrap() = vec![orphaned.clone(); 100];
     platform.silent_at(&["stop"]);
     world.clock.by(601);
     let second = world.accept(org).await;
     let launcher = world.launcher.clone();
-    let look = tokio::spawn(async move { launcher.tend(second, Why::Due).await });
+    let task = tokio::spawn(async move { launcher.tend(second, Why::Due).await });
     until("it is stopped", || *platform.open.lock().unwrap() == 1).await;
     passes(Duration::from_secs(31)).await;
-    look.await.unwrap().unwrap();
+    task.await.unwrap().unwrap();
     assert_eq!(world.read(second).await.status, Status::Failed);
     let stopped = platform.count("stop");
     assert!(stopped <= 2, "{stopped} stops, one after the other");
 
-    // A platform that answers is rid of it at the next look.
-    *platform.jobs.lock().unwrap() = vec![stray];
+    // A platform that answers ends the job at the next search.
+    *platform.jobs.lock().unwrap() = vec![orphaned];
     platform.silent_at(&[]);
     world.clock.by(601);
     let third = world.accept(org).await;
@@ -179,7 +179,7 @@ async fn strays_are_ended_and_however_many_there_are_the_look_comes_to_its_end()
     assert_eq!(platform.count("stop"), stopped + 1);
 }
 
-/// A bus that takes nothing until it is repaired.
+/// A bus that accepts nothing until it is repaired.
 #[derive(Clone, Default)]
 struct Broken {
     works: Arc<AtomicBool>,
@@ -190,7 +190,7 @@ struct Broken {
 impl Publish for Broken {
     async fn publish(&self, events: &[DeploymentEvent]) -> Result<(), BoxError> {
         if !self.works.load(Ordering::Relaxed) {
-            return Err("the bus took none of them".into());
+            return Err("the bus accepted none of them".into());
         }
         let ids = events.iter().map(|event| event.id.clone());
         self.taken.lock().unwrap().extend(ids);
@@ -199,7 +199,7 @@ impl Publish for Broken {
 }
 
 #[tokio::test]
-async fn an_end_that_the_bus_did_not_take_is_told_later_and_then_once() {
+async fn an_end_that_the_bus_did_not_accept_is_published_later_and_then_once() {
     let mut world = World::new().await;
     let (org, _) = world.organization("acme").await;
     let bus = Broken::default();
@@ -216,16 +216,16 @@ async fn an_end_that_the_bus_did_not_take_is_told_later_and_then_once() {
         world.clock.by(600);
         let error = world.launcher.tend(due, Why::Due).await.unwrap_err();
         assert!(matches!(error, LaunchError::Publish { .. }), "{error}");
-        assert!(world.read(due).await.due_at.is_some(), "its end is still to be told");
+        assert!(world.read(due).await.due_at.is_some(), "its end is still to be published");
     }
     bus.works.store(true, Ordering::Relaxed);
     world.clock.by(600);
     world.tend(due).await;
-    assert_eq!(world.read(due).await.due_at, None, "nothing is left to be told");
+    assert_eq!(world.read(due).await.due_at, None, "nothing is left to be published");
     let taken = bus.taken.lock().unwrap().clone();
     let each: BTreeSet<_> = taken.iter().collect();
-    assert!(!taken.is_empty() && each.len() == taken.len(), "each of them once: {taken:?}");
-    // The end comes last, under the id by which its repetitions are known.
+    assert!(!taken.is_empty() && each.len() == taken.len(), "each event once: {taken:?}");
+    // The end comes last, and a repetition would have the same id.
     let history = DeploymentEvent::history(&"acme".parse().unwrap(), &world.read(due).await);
     let expected: Vec<_> = history.iter().map(|event| event.id.clone()).collect();
     assert_eq!(taken, expected);

@@ -1,63 +1,64 @@
-//! Places for what is tended at once, shared between organizations.
+//! Slots for concurrent reconciliations, shared fairly between organizations.
 //!
-//! An organization gets a place only while it holds fewer than are free. So one alone gets half of
-//! them, two get a third each, and there is always one for whoever comes next, however many of the
-//! others never give theirs back (A. Choudhury, E. Hahne, "Dynamic Queue Length Thresholds for
-//! Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998).
+//! An organization gets a slot only while it holds fewer than are free. So a single organization
+//! gets half of the slots, two get a third each, and a slot is always free for the next
+//! organization, even if the others never release theirs (A. Choudhury, E. Hahne, "Dynamic Queue
+//! Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2),
+//! 1998).
 
 use canyon_domain::ids::OrgUuid;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// The places. Cheap to clone.
+/// The pool of slots. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Places(Arc<Mutex<State>>);
+pub(crate) struct FairSlots(Arc<Mutex<State>>);
 
 struct State {
     free: usize,
     held: HashMap<OrgUuid, usize>,
     waiting: HashMap<OrgUuid, VecDeque<Waiter>>,
-    /// The number of the next who waits.
+    /// The number of the next waiter.
     next: u64,
 }
 
 struct Waiter {
     number: u64,
-    place: oneshot::Sender<Place>,
+    slot: oneshot::Sender<FairSlot>,
 }
 
-/// A place; dropped, it is free again.
-pub(crate) struct Place {
+/// A slot; dropping it releases it.
+pub(crate) struct FairSlot {
     org: OrgUuid,
-    of: Places,
+    of: FairSlots,
 }
 
-impl Places {
+impl FairSlots {
     pub(crate) fn new(count: usize) -> Self {
         let (held, waiting) = (HashMap::new(), HashMap::new());
         Self(Arc::new(Mutex::new(State { free: count, held, waiting, next: 0 })))
     }
 
-    /// Waits for a place for something of this organization.
-    pub(crate) async fn take(&self, org: OrgUuid) -> Place {
-        let (place, given) = oneshot::channel();
-        self.state().join(org, place);
+    /// Waits for a slot for the organization.
+    pub(crate) async fn take(&self, org: OrgUuid) -> FairSlot {
+        let (slot, given) = oneshot::channel();
+        self.state().join(org, slot);
         self.give();
         match given.await {
-            Ok(place) => place,
-            // Who waits is forgotten only together with the places, and `self` keeps these.
+            Ok(slot) => slot,
+            // The pool drops a waiter only when it is dropped itself, and `self` keeps it.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Gives away what may be given.
+    /// Gives free slots to waiters, as far as the rule allows.
     fn give(&self) {
         loop {
             let next = self.state().next();
             let Some((org, waiter)) = next else { return };
-            // Sent without the lock: the place of one who has just gone comes back at once.
-            let _ = waiter.place.send(Place { org, of: self.clone() });
+            // Send without the lock: if the waiter has just gone, its slot is dropped, which takes the lock.
+            let _ = waiter.slot.send(FairSlot { org, of: self.clone() });
         }
     }
 
@@ -67,19 +68,19 @@ impl Places {
 }
 
 impl State {
-    fn join(&mut self, org: OrgUuid, place: oneshot::Sender<Place>) {
+    fn join(&mut self, org: OrgUuid, slot: oneshot::Sender<FairSlot>) {
         let number = self.next;
         self.next += 1;
-        self.waiting.entry(org).or_default().push_back(Waiter { number, place });
+        self.waiting.entry(org).or_default().push_back(Waiter { number, slot });
     }
 
-    /// Takes a place for the organization that holds the fewest, of these for the one that has waited
-    /// longest.
+    /// Takes a slot for the organization that holds the fewest; among equals, for the one that has
+    /// waited longest.
     fn next(&mut self) -> Option<(OrgUuid, Waiter)> {
         let (held, free) = (&self.held, self.free);
         let held_by = |org: &OrgUuid| held.get(org).copied().unwrap_or(0);
         self.waiting.retain(|_, waiters| {
-            while waiters.front().is_some_and(|waiter| waiter.place.is_closed()) {
+            while waiters.front().is_some_and(|waiter| waiter.slot.is_closed()) {
                 waiters.pop_front();
             }
             !waiters.is_empty()
@@ -104,7 +105,7 @@ impl State {
     }
 }
 
-impl Drop for Place {
+impl Drop for FairSlot {
     fn drop(&mut self) {
         self.of.state().leave(self.org);
         self.of.give();
@@ -121,48 +122,48 @@ mod tests {
         OrgUuid(Uuid::from_u128(number))
     }
 
-    /// As many places as the organization gets now.
-    async fn hoard(places: &Places, org: OrgUuid) -> Vec<Place> {
-        let mut hoard = Vec::new();
+    /// As many slots as the organization gets now.
+    async fn take_all(slots: &FairSlots, org: OrgUuid) -> Vec<FairSlot> {
+        let mut taken = Vec::new();
         loop {
-            let mut wanted = Box::pin(places.take(org));
+            let mut wanted = Box::pin(slots.take(org));
             match std::future::poll_fn(|context| Poll::Ready(wanted.as_mut().poll(context))).await {
-                Poll::Ready(place) => hoard.push(place),
-                Poll::Pending => return hoard,
+                Poll::Ready(slot) => taken.push(slot),
+                Poll::Pending => return taken,
             }
         }
     }
 
     #[tokio::test]
-    async fn whoever_comes_finds_a_place_however_many_hoard() {
-        let places = Places::new(64);
-        let mut hoards = Vec::new();
+    async fn another_organization_finds_a_slot_however_many_the_others_keep() {
+        let slots = FairSlots::new(64);
+        let mut kept = Vec::new();
         let mut sizes = Vec::new();
         for number in 0..6 {
-            let hoard = hoard(&places, org(number)).await;
-            sizes.push(hoard.len());
-            hoards.push(hoard);
+            let taken = take_all(&slots, org(number)).await;
+            sizes.push(taken.len());
+            kept.push(taken);
         }
         assert_eq!(sizes, [32, 16, 8, 4, 2, 1]);
-        // What one gives back goes to those who hold the fewest, not to who asks most.
-        let greedy: Vec<_> = (0..100).map(|_| Box::pin(places.take(org(0)))).collect();
-        hoards.remove(0);
-        assert_eq!(hoard(&places, org(6)).await.len(), 17);
+        // Released slots go to the organization that holds the fewest, not to the one with the most waiters.
+        let greedy: Vec<_> = (0..100).map(|_| Box::pin(slots.take(org(0)))).collect();
+        kept.remove(0);
+        assert_eq!(take_all(&slots, org(6)).await.len(), 17);
         drop(greedy);
-        drop(hoards);
-        assert_eq!(hoard(&places, org(0)).await.len(), 32);
+        drop(kept);
+        assert_eq!(take_all(&slots, org(0)).await.len(), 32);
     }
 
     #[tokio::test]
-    async fn a_place_goes_to_who_has_waited_longest_and_past_who_has_gone() {
-        let places = Places::new(1);
-        let held = places.take(org(0)).await;
+    async fn a_slot_goes_to_the_longest_waiter_and_skips_cancelled_ones() {
+        let slots = FairSlots::new(1);
+        let held = slots.take(org(0)).await;
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut waiting = Vec::new();
         for number in 1..5 {
-            let (places, order) = (places.clone(), order.clone());
+            let (slots, order) = (slots.clone(), order.clone());
             waiting.push(tokio::spawn(async move {
-                let _place = places.take(org(number)).await;
+                let _slot = slots.take(org(number)).await;
                 order.lock().unwrap().push(number);
             }));
             tokio::task::yield_now().await;

@@ -1,6 +1,6 @@
-//! The runner of a deployment, as far as the launcher needs it.
+//! A deployment's runner, as far as the launcher needs it.
 
-use crate::bounded::Bounded;
+use crate::time_limited::TimeLimited;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{Dispatcher, Target};
 use canyon_domain::attempt::Attempt;
@@ -15,41 +15,42 @@ use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) struct Site {
+pub(crate) struct ResolvedRunner {
     pub(crate) timeouts: Timeouts,
-    /// What starts its jobs, or why nothing does.
+    /// The dispatcher of its jobs, or why there is none.
     pub(crate) dispatcher: Result<Arc<dyn Dispatcher>, String>,
-    /// Why nothing can be started there, although what runs can be watched.
-    pub(crate) no_start: Option<String>,
-    /// Why nothing is launched there for now.
-    pub(crate) closed_for_now: Option<String>,
-    /// Where it keeps state, and where it kept it before, if its definition can be read.
+    /// Why no job can be started, although existing jobs can be observed and stopped.
+    pub(crate) start_refusal: Option<String>,
+    /// Why no job is launched for now.
+    pub(crate) hold_reason: Option<String>,
+    /// Its current and its former state storages, if its definition can be read.
     pub(crate) state: Option<(StateStorage, Vec<StateStorage>)>,
-    /// The version of the runner, if it is there.
+    /// The version of the runner's record, if it exists.
     pub(crate) version: Option<u64>,
 }
 
-impl Site {
-    /// Whether the runner is what the attempt was launched by, so that it looks where the job is.
-    pub(crate) fn launched(&self, attempt: &Attempt) -> bool {
+impl ResolvedRunner {
+    /// Whether the attempt was launched by this version of the runner, so that the dispatcher finds
+    /// its job.
+    pub(crate) fn has_launch_version_of(&self, attempt: &Attempt) -> bool {
         self.version.is_some() && self.version == attempt.runner_version
     }
 
-    /// Why nobody would take up what is launched there now, where that is known.
+    /// Why no agent would take a job that is launched now, if that is known.
     pub(crate) async fn absence(&self) -> Option<String> {
-        match (&self.dispatcher, &self.no_start) {
+        match (&self.dispatcher, &self.start_refusal) {
             (Ok(dispatcher), None) => dispatcher.absence().await,
-            // The launch itself says what is wrong.
+            // The launch itself reports what is wrong.
             (Ok(_), Some(_)) | (Err(_), _) => None,
         }
     }
 
-    fn closed(reason: String) -> Self {
+    fn unavailable(reason: String) -> Self {
         Self {
             timeouts: (&TimeoutSettings::default()).into(),
             dispatcher: Err(reason),
-            no_start: None,
-            closed_for_now: None,
+            start_refusal: None,
+            hold_reason: None,
             state: None,
             version: None,
         }
@@ -57,87 +58,99 @@ impl Site {
 }
 
 impl Launcher {
-    pub(crate) async fn site(
+    pub(crate) async fn resolve_runner(
         &self,
         due: Due,
         deployment: &Deployment,
-    ) -> Result<Site, LaunchError> {
-        // What has ended needs no more than a look at where its job was.
+    ) -> Result<ResolvedRunner, LaunchError> {
+        // An ended deployment only needs its job observed or removed: that needs no profile.
         let of = (!deployment.status.is_terminal()).then_some(deployment);
-        self.site_for(due.org, &deployment.runner, of, deployment.agent.as_ref()).await
+        self.resolve_runner_for(due.org, &deployment.runner, of, deployment.agent.as_ref()).await
     }
 
     /// The runner `id` as it is now.
-    pub(crate) async fn site_of(&self, org: OrgUuid, id: &RunnerId) -> Result<Site, LaunchError> {
-        self.site_for(org, id, None, None).await
+    pub(crate) async fn current_runner(
+        &self,
+        org: OrgUuid,
+        id: &RunnerId,
+    ) -> Result<ResolvedRunner, LaunchError> {
+        self.resolve_runner_for(org, id, None, None).await
     }
 
-    /// The runner `id` as it is now, for a deployment if one is given, with `agent` if somebody has named one.
-    async fn site_for(
+    /// The current runner `id`: with the profile that `deployment` uses, if one is given, and only
+    /// for `agent`, if one is named.
+    async fn resolve_runner_for(
         &self,
         org: OrgUuid,
         id: &RunnerId,
         deployment: Option<&Deployment>,
         agent: Option<&AgentId>,
-    ) -> Result<Site, LaunchError> {
+    ) -> Result<ResolvedRunner, LaunchError> {
         let Some(runner) = self.table.runner(org, id).await? else {
-            return Ok(Site::closed(format!("runner `{id}` was deleted")));
+            return Ok(ResolvedRunner::unavailable(format!("runner `{id}` was deleted")));
         };
         let Some(definition) = stored_definition(&runner) else {
             let reason = format!(
                 "the definition of runner `{id}` is not in a form that this version reads; update it"
             );
-            return Ok(Site::closed(reason));
+            return Ok(ResolvedRunner::unavailable(reason));
         };
-        // Of the runner itself: what its profile mends for a job is not mended where no job is looked at.
-        let judged = definition.clone().usable().err().map(|faults| unusable(id, &faults));
+        // Validate the runner itself: a profile may fix a fault for a deployment, but not for a check of the runner.
+        let invalid = definition.clone().usable().err().map(|faults| unusable(id, &faults));
         let can_be_watched = definition.can_be_watched();
         let profiled = match deployment {
             Some(deployment) => self.with_profile(org, id, &definition, deployment).await?,
             None => Ok(definition.clone()),
         };
-        // What runs is looked at and stopped all the same: for that, the runner alone suffices.
-        let (definition, no_start) = match profiled {
+        // Running jobs are observed and stopped even without a valid profile: the runner alone suffices.
+        let (definition, start_refusal) = match profiled {
             Ok(definition) => (definition, None),
             Err(reason) => (definition, Some(reason)),
         };
-        let no_start = judged.clone().or(no_start);
+        let start_refusal = invalid.clone().or(start_refusal);
         let timeouts = definition.timeouts();
         let version = Some(runner.version);
         let state = Some((definition.state_storage.clone(), runner.former_storages.clone()));
-        let closed_for_now = runner.disabled.then(|| format!("runner `{id}` is disabled"));
+        let hold_reason = runner.disabled.then(|| format!("runner `{id}` is disabled"));
         let Some(platform) = self.platforms.get(&definition.runner_type()) else {
             let dispatcher = Err(self.cannot_launch(definition.runner_type()));
-            return Ok(Site { timeouts, dispatcher, no_start, closed_for_now, state, version });
+            return Ok(ResolvedRunner {
+                timeouts,
+                dispatcher,
+                start_refusal,
+                hold_reason,
+                state,
+                version,
+            });
         };
-        let usable = match judged {
+        let usable = match invalid {
             Some(reason) if !can_be_watched => Err(reason),
             Some(_) | None => self.with_secrets(org, &runner, definition).await?,
         };
         let definition = match usable {
             Ok(definition) => definition,
             Err(reason) => {
-                return Ok(Site {
+                return Ok(ResolvedRunner {
                     timeouts,
                     dispatcher: Err(reason),
-                    no_start,
-                    closed_for_now,
+                    start_refusal,
+                    hold_reason,
                     state,
                     version,
                 });
             }
         };
         let Some(org_id) = self.organization(org).await? else {
-            return Ok(Site::closed("its organization was deleted".to_owned()));
+            return Ok(ResolvedRunner::unavailable("its organization was deleted".to_owned()));
         };
         let (runner, runner_id, agent) = (runner.uuid, runner.id, agent.cloned());
         let target = Arc::new(Target { org, org_id, runner, runner_id, definition, agent });
-        let dispatcher = match &no_start {
+        let dispatcher = match &start_refusal {
             None => platform.dispatcher(&target),
             Some(_) => platform.watcher(&target),
         };
-        let dispatcher: Result<Arc<dyn Dispatcher>, _> = Ok(Arc::new(Bounded(dispatcher)));
-        Ok(Site { timeouts, dispatcher, no_start, closed_for_now, state, version })
+        let dispatcher: Result<Arc<dyn Dispatcher>, _> = Ok(Arc::new(TimeLimited(dispatcher)));
+        Ok(ResolvedRunner { timeouts, dispatcher, start_refusal, hold_reason, state, version })
     }
 
     async fn with_secrets(
@@ -154,7 +167,7 @@ impl Launcher {
             let Some(read) = read else {
                 let id = &runner.id;
                 return Ok(Err(format!(
-                    "the secrets of runner `{id}` cannot be opened; update the runner with them"
+                    "the secrets of runner `{id}` cannot be decrypted; set them again with: canyon update runner {id}"
                 )));
             };
             secrets = read;

@@ -1,7 +1,7 @@
-//! Proofs that jobs are gone, for the sake of the locks that they may have left.
+//! Proves that the job of a state lock's owner is gone, so that the lock may be broken.
 
-use crate::site::Site;
-use crate::tend::Done;
+use crate::reconcile::StepOutcome;
+use crate::resolved_runner::ResolvedRunner;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
 use canyon_domain::attempt::{Attempt, Outcome};
@@ -14,50 +14,51 @@ use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 
 impl Launcher {
-    /// Looks at the job that has left the lock which `deployment` waits for. A proof is recorded with
-    /// that job's attempt, where whoever judges the lock finds it.
-    pub(crate) async fn look_at_holder(
+    /// Observes the job that owns the lock which `deployment` waits for. A proof is recorded with
+    /// that job's attempt, where the API finds it when it decides about the lock.
+    pub(crate) async fn prove_lock_owner_gone(
         &self,
         due: Due,
         mut deployment: Deployment,
         holder: Holder,
-    ) -> Result<Done, LaunchError> {
-        let said = if holder.deployment == due.id {
-            let site = self.site(due, &deployment).await?;
-            self.prove(&mut deployment, holder.attempt, &site).await.err()
+    ) -> Result<StepOutcome, LaunchError> {
+        let reason = if holder.deployment == due.id {
+            let resolved = self.resolve_runner(due, &deployment).await?;
+            self.prove(&mut deployment, holder.attempt, &resolved).await.err()
         } else {
             let other = Due { org: due.org, id: holder.deployment };
             self.prove_other(other, holder.attempt).await?
         };
         let next_look = self.clock.now() + LEASE / 4;
-        state_lock::looked(&mut deployment, said, next_look);
+        state_lock::looked(&mut deployment, reason, next_look);
         self.save(due, deployment).await?;
-        Ok(Done::Again)
+        Ok(StepOutcome::Changed)
     }
 
-    /// What keeps the job of an attempt of another deployment from being proved gone, if anything.
+    /// Why the job of an attempt of another deployment is not proved gone; `None` if it is.
     async fn prove_other(&self, due: Due, number: u32) -> Result<Option<String>, LaunchError> {
         let Some(mut other) = self.table.deployment(due.org, due.id).await? else {
             return Ok(Some("its deployment is no longer known".to_owned()));
         };
-        let site = self.site(due, &other).await?;
-        if let Err(reason) = self.prove(&mut other, number, &site).await {
+        let resolved = self.resolve_runner(due, &other).await?;
+        if let Err(reason) = self.prove(&mut other, number, &resolved).await {
             return Ok(Some(reason));
         }
         other.version += 1;
         Ok(match self.table.save_deployment(due.org, &other, Wake::Nobody).await? {
             Saved::Yes => None,
-            Saved::Lost => Some("its deployment was just changed".to_owned()),
+            Saved::Lost => Some("its deployment was changed at the same time".to_owned()),
         })
     }
 
-    /// After the end of an attempt that may have left a lock: the platform is asked while it still
-    /// knows the job. One that still lives is looked at when somebody meets its lock.
+    /// Tries to prove that the job of an ended attempt is gone, if the attempt may have left a
+    /// lock. The platform still knows the job then. A job that still lives is observed again when a
+    /// later run finds its lock.
     pub(crate) async fn prove_end(
         &self,
         due: Due,
         deployment: &Deployment,
-        site: &Site,
+        resolved: &ResolvedRunner,
     ) -> Result<(), LaunchError> {
         let may_have_locked = |attempt: &&Attempt| {
             let failed = |ended: &_| outcome_of(ended) != &Outcome::Succeeded;
@@ -66,24 +67,24 @@ impl Launcher {
         let Some(last) = deployment.attempts.last().filter(may_have_locked) else { return Ok(()) };
         let number = last.number;
         let mut proved = deployment.clone();
-        if last.job_gone_at.is_none() && self.prove(&mut proved, number, site).await.is_ok() {
+        if last.job_gone_at.is_none() && self.prove(&mut proved, number, resolved).await.is_ok() {
             proved.version += 1;
-            // Whoever has changed it meanwhile comes by here as well.
+            // If the write loses a race, the winner calls this function as well.
             self.table.save_deployment(due.org, &proved, Wake::Nobody).await?;
         }
         Ok(())
     }
 
-    /// Asks the platform about the job of an attempt that is over, and records that it is gone.
+    /// Asks the platform about the job of an ended attempt, and records that the job is gone.
     ///
     /// # Errors
     ///
-    /// What keeps it from being proved, for people.
+    /// A text for people: why the job is not proved gone.
     async fn prove(
         &self,
         deployment: &mut Deployment,
         number: u32,
-        site: &Site,
+        resolved: &ResolvedRunner,
     ) -> Result<(), String> {
         let attempt = deployment.attempts.iter().find(|attempt| attempt.number == number);
         let Some(attempt) = attempt.filter(|attempt| attempt.ended.is_some()) else {
@@ -92,18 +93,20 @@ impl Launcher {
         if attempt.job_gone_at.is_some() {
             return Ok(());
         }
-        let dispatcher = site.dispatcher.as_ref().map_err(Clone::clone)?;
+        let dispatcher = resolved.dispatcher.as_ref().map_err(Clone::clone)?;
         let handle = attempt.handle.clone();
         let job = JobRef { deployment: deployment.id, attempt: number, handle };
         let observation = dispatcher.observe(&job).await;
         match &observation {
-            Observation::Gone(_) if is_proof(&observation, attempt, site) => {
+            Observation::Gone(_) if is_proof(&observation, attempt, resolved) => {
                 lifecycle::job_gone(deployment, number, self.clock.now());
                 Ok(())
             }
-            Observation::Gone(_) => Err("its runner was changed since it was launched, and where \
-                                         that runs jobs now, its job is not known"
-                .to_owned()),
+            Observation::Gone(_) => {
+                Err("its runner was changed after the launch, and the place where the \
+                                         runner runs jobs now does not have its job"
+                    .to_owned())
+            }
             Observation::Alive => Err("its job still lives".to_owned()),
             Observation::Queued(reason) | Observation::Waiting(reason) => {
                 Err(format!("its job may still start: {reason}"))
@@ -117,8 +120,12 @@ fn outcome_of(ended: &canyon_domain::attempt::Ended) -> &Outcome {
     &ended.outcome
 }
 
-/// Whether what the platform said proves that the attempt's job is gone. A runner that was changed
-/// since may look in another place, where there is another job of that name, or none.
-pub(crate) fn is_proof(observation: &Observation, attempt: &Attempt, site: &Site) -> bool {
-    matches!(observation, Observation::Gone(_)) && site.launched(attempt)
+/// Whether the platform's answer proves that the attempt's job is gone. A runner that was changed
+/// after the launch may name another place, where another job has that name, or none.
+pub(crate) fn is_proof(
+    observation: &Observation,
+    attempt: &Attempt,
+    resolved: &ResolvedRunner,
+) -> bool {
+    matches!(observation, Observation::Gone(_)) && resolved.has_launch_version_of(attempt)
 }

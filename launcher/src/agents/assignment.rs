@@ -1,4 +1,4 @@
-//! Who is to have a job: offers, and the handing over of what was taken.
+//! Assigns jobs to agents: makes offers, and reassigns jobs whose agent's session has ended.
 
 use super::offers::Offers;
 use canyon_domain::agent::Agent;
@@ -6,8 +6,9 @@ use canyon_domain::agent_job::{AgentJob, Wish};
 use canyon_domain::runner::agents::AgentTarget;
 use jiff::Timestamp;
 
-/// What nobody has taken is for those whom its runner names by now. Returns whether that changed anything.
-pub(super) fn aim(job: &mut AgentJob, target: Option<&AgentTarget>) -> bool {
+/// Updates the agent selector of a job that no agent has taken to the runner's current one. Returns
+/// whether the job changed.
+pub(super) fn update_target(job: &mut AgentJob, target: Option<&AgentTarget>) -> bool {
     let is_waiting = job.taken.is_none() && job.wish == Wish::Run;
     let is_new = is_waiting && job.target.as_ref() != target;
     if is_new {
@@ -16,9 +17,10 @@ pub(super) fn aim(job: &mut AgentJob, target: Option<&AgentTarget>) -> bool {
     is_new
 }
 
-/// Offers a job that nobody has, and hands over one whose session is over. `outsider` is the agent that has it, if that
-/// is not among `agents`, which may launch such jobs. Returns whether it changed.
-pub(super) fn arrange(
+/// Offers a job that no agent has taken, and reassigns a job whose agent's session has ended.
+/// `agents` are the agents that may launch the job; `outsider` is the job's holder if it is not one
+/// of them. Returns whether the job changed.
+pub(super) fn assign(
     job: &mut AgentJob,
     offers: &Offers,
     agents: &[Agent],
@@ -70,57 +72,62 @@ pub(super) mod tests {
         .unwrap()
     }
 
-    /// [`super::arrange`] by a launcher that has offered nothing yet.
-    fn arrange(
+    /// Calls [`super::assign`] as a launcher that has made no offers yet.
+    fn assign(
         job: &mut AgentJob,
         agents: &[Agent],
         outsider: Option<&Agent>,
         now: Timestamp,
     ) -> bool {
-        super::arrange(job, &Offers::default(), agents, outsider, now)
+        super::assign(job, &Offers::default(), agents, outsider, now)
     }
 
     #[test]
-    fn a_job_that_waits_follows_its_runner_and_one_that_was_taken_does_not() {
+    fn a_job_follows_its_runners_agent_selector_until_an_agent_takes_it() {
         let (one, two) = (agent("one", 0), agent("two", 0));
         let now_two: AgentTarget = serde_json::from_value(json!({ "ids": ["two"] })).unwrap();
         let mut job = job();
-        assert!(!aim(&mut job.clone(), job.target.as_ref()), "nothing was changed");
+        assert!(!update_target(&mut job.clone(), job.target.as_ref()), "nothing was changed");
         assert!(job.is_for(&one) && !job.is_for(&two));
-        assert!(aim(&mut job, Some(&now_two)) && !aim(&mut job, Some(&now_two)));
+        assert!(
+            update_target(&mut job, Some(&now_two)) && !update_target(&mut job, Some(&now_two))
+        );
         assert!(job.is_for(&two) && !job.is_for(&one));
-        assert!(arrange(&mut job, std::slice::from_ref(&two), None, at(1)));
+        assert!(assign(&mut job, std::slice::from_ref(&two), None, at(1)));
         job.take(&two.id, 1, "p", at(1)).unwrap();
-        assert!(!aim(&mut job, None) && job.target.as_ref() == Some(&now_two));
+        assert!(!update_target(&mut job, None) && job.target.as_ref() == Some(&now_two));
     }
 
     #[test]
-    fn what_is_wanted_of_a_job_is_told_to_its_holder_while_that_lives_and_then_to_another_of_its_place()
-     {
+    fn a_live_holder_keeps_a_job_to_stop_and_after_its_session_another_agent_of_its_place_gets_it()
+    {
         let (one, two) = (agent("one", 0), agent("two", 0));
         let mut job = job();
-        arrange(&mut job, std::slice::from_ref(&one), None, at(0));
+        assign(&mut job, std::slice::from_ref(&one), None, at(0));
         job.take(&one.id, 1, "p", at(0)).unwrap();
         job.want(Wish::Stop);
         let both = [one.clone(), two.clone()];
-        assert!(!arrange(&mut job, &both, None, at(1)), "its holder is told");
-        assert!(!arrange(&mut job, &both[1..], Some(&one), at(1)), "also if it may launch no more");
-        assert!(!arrange(&mut job, &[], Some(&one), at(100)), "nobody else is there");
+        assert!(!assign(&mut job, &both, None, at(1)), "its holder receives the request");
+        assert!(!assign(&mut job, &both[1..], Some(&one), at(1)), "also if it may launch no more");
+        assert!(!assign(&mut job, &[], Some(&one), at(100)), "there is no other agent");
         let later = [agent("two", 100)];
-        assert!(arrange(&mut job, &later, Some(&one), at(100)));
+        assert!(assign(&mut job, &later, Some(&one), at(100)));
         assert_eq!(job.taken.unwrap().agent, two.id);
     }
 
     #[test]
-    fn a_live_holder_keeps_its_job_whomever_the_runner_names_since() {
+    fn a_live_holder_keeps_its_job_when_the_runner_selects_other_agents() {
         let (one, two) = (agent("one", 30), agent("two", 100));
         let mut job = job();
-        assert!(arrange(&mut job, std::slice::from_ref(&one), None, at(0)));
+        assert!(assign(&mut job, std::slice::from_ref(&one), None, at(0)));
         job.take(&one.id, 1, "p", at(0)).unwrap();
         job.report(&one.id, 1, Observation::Alive, None, at(1)).unwrap();
         let others = [two];
-        assert!(!arrange(&mut job, &others, Some(&one), at(89)), "it was heard a minute ago");
-        assert!(arrange(&mut job, &others, Some(&one), at(90)));
+        assert!(
+            !assign(&mut job, &others, Some(&one), at(89)),
+            "its last poll is within the lease"
+        );
+        assert!(assign(&mut job, &others, Some(&one), at(90)));
         let taken = job.taken.unwrap();
         assert!(taken.agent == others[0].id && taken.handed_over);
     }

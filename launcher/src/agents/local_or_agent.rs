@@ -1,4 +1,4 @@
-//! Jobs as plain processes: beside Canyon, or beside an agent.
+//! Runners of type `local`: their jobs run as processes beside Canyon, or beside an agent.
 
 use super::AgentPlatform;
 use async_trait::async_trait;
@@ -10,30 +10,30 @@ use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
 use std::sync::Arc;
 
-/// The type `local`.
+/// The platform of type `local`.
 #[derive(Clone)]
-pub struct OrHere {
-    /// For runners that name agents.
+pub struct LocalOrAgent {
+    /// Launches for runners and deployments that need an agent.
     pub agents: AgentPlatform,
-    /// For the others, where Canyon has a machine for jobs.
+    /// Launches for the others, if this installation runs jobs as local processes.
     pub here: Option<Arc<dyn Platform>>,
 }
 
-impl OrHere {
+impl LocalOrAgent {
     fn here(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
         match &self.here {
             Some(here) => here.dispatcher(target),
-            None => Arc::new(Nowhere),
+            None => Arc::new(NoLocalJobs),
         }
     }
 }
 
-/// Whether agents launch for it.
+/// Whether an agent launches the job.
 fn is_of_agents(target: &Target) -> bool {
     target.agent.is_some() || target.definition.needs_agent()
 }
 
-impl Platform for OrHere {
+impl Platform for LocalOrAgent {
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
         if is_of_agents(target) { self.agents.dispatcher(target) } else { self.here(target) }
     }
@@ -43,13 +43,13 @@ impl Platform for OrHere {
     }
 }
 
-/// What was a local runner of Canyon's own, where Canyon has no machine for jobs any more.
-struct Nowhere;
+/// The dispatcher of local runners without `agents`, in an installation that runs no local jobs.
+struct NoLocalJobs;
 
-const REASON: &str = "this Canyon has no machine to run jobs on; name `agents` in the runner";
+const REASON: &str = "this installation runs no jobs beside Canyon; name `agents` in the runner";
 
 #[async_trait]
-impl Dispatcher for Nowhere {
+impl Dispatcher for NoLocalJobs {
     async fn start(&self, _: &Launch) -> Result<Started, DispatchError> {
         Err(DispatchError::refused(FailureClass::Config, REASON))
     }

@@ -1,18 +1,19 @@
 //! The resources that a killed apply may have left behind.
 //!
-//! OpenTofu writes its state at most every 20 s while it applies, so a kill loses what it had
-//! created since. Its `-json` lines name each resource when the creation begins and, with its id,
-//! when it is complete. They were written before the kill, so they name everything that may exist.
+//! OpenTofu writes its state at most every 20 s while it applies, so a kill loses the resources
+//! created since then. Its `-json` lines name each resource when the creation begins and, with its
+//! id, when it is complete. OpenTofu writes them before the kill, so they name every resource that
+//! may exist.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A resource that may exist although the state does not know it.
+/// A resource that may exist although the state does not contain it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Orphan {
+pub(crate) struct OrphanedResource {
     /// Its address in the module.
     pub(crate) address: String,
-    /// Its id at the provider, if the creation had come so far.
+    /// Its id at the provider, if the creation was complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
 }
@@ -50,9 +51,9 @@ struct Changes {
     operation: String,
 }
 
-/// Every resource whose creation had begun, by address; none if the apply came to its own end, for
-/// then the state was written.
-pub(crate) fn orphans(events: &[u8]) -> Vec<Orphan> {
+/// Every resource whose creation had begun, by address. Empty if the apply ended by itself, because
+/// the state was written then.
+pub(crate) fn orphaned_resources(events: &[u8]) -> Vec<OrphanedResource> {
     let mut begun: BTreeMap<String, Option<String>> = BTreeMap::new();
     for line in events.split(|byte| *byte == b'\n') {
         // The last line may be cut off, and other programs may have written between the lines.
@@ -61,7 +62,7 @@ pub(crate) fn orphans(events: &[u8]) -> Vec<Orphan> {
         let ended = line.kind == "change_summary" && applied
             || line.kind == "diagnostic" && line.level == "error";
         if ended {
-            // Errors are written after everything else, once the state is safe.
+            // OpenTofu writes errors last, after the state is saved.
             begun.clear();
             continue;
         }
@@ -76,7 +77,7 @@ pub(crate) fn orphans(events: &[u8]) -> Vec<Orphan> {
             _ => {}
         }
     }
-    begun.into_iter().map(|(address, id)| Orphan { address, id }).collect()
+    begun.into_iter().map(|(address, id)| OrphanedResource { address, id }).collect()
 }
 
 #[cfg(test)]
@@ -91,17 +92,17 @@ mod tests {
         r#"{"@level":"info","type":"change_summary","changes":{"add":2,"operation":"apply"}}"#;
 
     #[test]
-    fn a_killed_apply_names_all_that_it_had_begun_to_create() {
+    fn a_killed_apply_lists_every_resource_that_it_had_begun_to_create() {
         let events =
             [START, COMPLETE, UPDATE, "not json", OTHER, r#"{"type":"apply_pro"#].join("\n");
-        let found = orphans(events.as_bytes());
+        let found = orphaned_resources(events.as_bytes());
         let found: Vec<_> = found.iter().map(|o| (o.address.as_str(), o.id.as_deref())).collect();
         assert_eq!(found, [("terraform_data.a", Some("42")), ("terraform_data.b", None)]);
     }
 
     #[test]
-    fn an_apply_that_came_to_its_end_leaves_none() {
+    fn an_apply_that_ended_by_itself_leaves_no_orphaned_resources() {
         let events = [START, COMPLETE, SUMMARY].join("\n");
-        assert_eq!(orphans(events.as_bytes()), []);
+        assert_eq!(orphaned_resources(events.as_bytes()), []);
     }
 }

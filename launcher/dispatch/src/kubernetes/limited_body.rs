@@ -1,4 +1,5 @@
-//! A limit to what a server may answer: it is somebody else's, and Canyon has to have it in memory.
+//! Limits the size of a server's answer, because Canyon does not control the server and holds the
+//! answer in memory.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -6,13 +7,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tower::BoxError;
 
-/// The most bytes of an answer. An object has at most 1.5 MiB (etcd, "System limits").
+/// The maximum number of bytes of an answer. An object has at most 1.5 MiB (etcd, "System limits").
 const BYTES: usize = 16 * 1024 * 1024;
-/// The most objects within an answer: three bytes of JSON, as a pod without fields, become a kilobyte and
-/// more. A Job has about 300, with all of its `managedFields`.
+/// The maximum number of objects in an answer: three bytes of JSON, such as a pod without fields,
+/// take a kilobyte or more of memory. A Job has about 300, with all of its `managedFields`.
 const OBJECTS: usize = 50_000;
 
-/// The answer was longer than that.
+/// The limit that an answer exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooMuch {
     #[error("it answers with more than {} MiB", BYTES / 1024 / 1024)]
@@ -22,9 +23,9 @@ pub(super) enum TooMuch {
 }
 
 /// The body of an answer, up to the limit.
-pub(super) struct Bounded<B> {
+pub(super) struct LimitedBody<B> {
     body: B,
-    /// `None`: whoever reads this one stops by itself.
+    /// `None` if the reader of this body has its own limit.
     left: Option<Left>,
 }
 
@@ -36,26 +37,26 @@ struct Left {
 impl Left {
     fn spend(&mut self, data: &[u8]) -> Result<(), TooMuch> {
         self.bytes = self.bytes.checked_sub(data.len()).ok_or(TooMuch::Bytes)?;
-        // Braces in texts count too: nothing that is honest has so many.
+        // Braces within strings count too: no legitimate answer has that many.
         let objects: usize = data.iter().map(|byte| usize::from(*byte == b'{')).sum();
         self.objects = self.objects.checked_sub(objects).ok_or(TooMuch::Objects)?;
         Ok(())
     }
 }
 
-impl<B> Bounded<B> {
-    /// What will be in memory as a whole.
+impl<B> LimitedBody<B> {
+    /// A body that is read into memory as a whole.
     pub(super) fn whole(body: B) -> Self {
         Self { body, left: Some(Left { bytes: BYTES, objects: OBJECTS }) }
     }
 
-    /// What is read piece by piece, by one who has a limit of its own.
+    /// A body that is read in chunks by a reader with its own limit.
     pub(super) fn streamed(body: B) -> Self {
         Self { body, left: None }
     }
 }
 
-impl<B> Body for Bounded<B>
+impl<B> Body for LimitedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
