@@ -1,4 +1,4 @@
-//! What lies between a runner and its control plane.
+//! A proxy between the runner and its control plane.
 
 use super::{DEPLOYMENT, Shared};
 use axum::extract::{Request, State};
@@ -8,8 +8,8 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use canyon_api::attempt::{ANSWER_OF, result_of};
 
-/// Names the attempt in each answer of the control plane's own.
-pub(super) async fn told_of(request: Request, next: Next) -> Response {
+/// Names the attempt in each answer of the control plane itself.
+pub(super) async fn name_attempt(request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let number = path.split_once("/attempts/").and_then(|(_, rest)| rest.split('/').next());
     let number = number.and_then(|number| number.parse().ok()).unwrap_or(1);
@@ -20,7 +20,7 @@ pub(super) async fn told_of(request: Request, next: Next) -> Response {
 }
 
 /// Answers in the control plane's place, as [`super::Plane::foreign`] says.
-pub(super) async fn on_the_way(
+pub(super) async fn answer_instead(
     State(plane): State<Shared>,
     request: Request,
     next: Next,

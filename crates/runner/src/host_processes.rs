@@ -1,9 +1,8 @@
-//! Other processes of this host that may hold a lock.
+//! Other processes of this host that may hold a state lock.
 //!
-//! Where jobs are processes of a machine, the holder's host may be a person's as well: somebody who
-//! runs OpenTofu by hand there has the same `user@host`. So before a lock of this host is broken, no
-//! such process may live that is older than the lock, unless it works on another state. In a
-//! container there is none but ours.
+//! Where jobs are processes of a machine, a person may run OpenTofu on that machine too, with the same
+//! `user@host`. So before a lock of this host is broken, no OpenTofu process may live that is older than the
+//! lock, unless it works on another state. In a container only the job's own processes exist.
 
 use crate::workspace::Workspace;
 use canyon_api::attempt::JudgeLockBody;
@@ -14,15 +13,15 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Programs that make locks.
+/// The names of the programs that take locks.
 const PROGRAMS: [&str; 2] = ["tofu", "terraform"];
-/// The kernel counts in ticks of this many milliseconds, on every machine that Linux runs on today.
+/// The kernel counts in ticks of this many milliseconds, on every machine that Linux supports today.
 const TICK: i64 = 10;
-/// A process writes the time into its lock a moment after its start.
+/// A process writes its lock, with the time, a moment after its start.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
 
-/// A living process of this host, not of a job, that may have made the lock on the state of
-/// `environment`.
+/// A living process of this host that may have taken the lock on the state of `environment`, and that does not
+/// belong to a job.
 pub fn possible_holder(
     lock: &JudgeLockBody,
     workspace: &Workspace,
@@ -48,7 +47,7 @@ pub fn possible_holder(
         .map(|process| process.pid)
 }
 
-/// The folder of all jobs of a Canyon that runs them on this machine: `<jobs>/<job>/work`.
+/// The folder of all jobs, `<jobs>`, if Canyon runs jobs on this machine: their folders are `<jobs>/<job>/work`.
 fn jobs_folder(root: &Path) -> Option<PathBuf> {
     let jobs = root.parent()?.parent()?;
     jobs.ends_with("jobs").then(|| jobs.to_owned())
@@ -63,7 +62,7 @@ struct Process {
 }
 
 impl Process {
-    /// See `proc_pid_stat(5)`.
+    /// Reads `/proc/<pid>/stat`; see `proc_pid_stat(5)`.
     fn read(pid: u32) -> Option<Self> {
         let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (front, fields) = line.rsplit_once(')')?;
@@ -79,7 +78,7 @@ impl Process {
         Some(Self { pid, name, parent: fields.get(1)?.parse().ok()?, started })
     }
 
-    /// Jobs do not count: two of one environment never run at once, and Canyon judges those.
+    /// Jobs do not count: two of one environment never run at once, and Canyon decides about their locks.
     fn is_of_a_job(&self, jobs: Option<&Path>) -> bool {
         let cwd = fs::read_link(format!("/proc/{}/cwd", self.pid));
         let parent = Self::read(self.parent).map(|parent| parent.name);
@@ -87,8 +86,8 @@ impl Process {
             || jobs.zip(cwd.ok()).is_some_and(|(jobs, cwd)| cwd.starts_with(jobs))
     }
 
-    /// Whether the backend that its folder was set up for is another state's: where a state lies is
-    /// named for its environment. What cannot be read may be anything.
+    /// Whether the backend in the process's folder belongs to another state: the location of a state contains its
+    /// environment's uuid. If the file cannot be read, the answer is no.
     fn works_elsewhere(&self, environment: &str) -> bool {
         let about = |name: &str| PathBuf::from(format!("/proc/{}/{name}", self.pid));
         let Ok(variables) = fs::read(about("environ")) else { return false };
@@ -98,7 +97,7 @@ impl Process {
     }
 }
 
-/// The value of a variable in a block of `name=value`, each ended by a NUL.
+/// The value of a variable in a block of `name=value` pairs, each ended by a NUL.
 fn variable<'a>(block: &'a [u8], name: &[u8]) -> Option<&'a OsStr> {
     let value = |pair: &'a [u8]| pair.strip_prefix(name)?.strip_prefix(b"=");
     block.split(|byte| *byte == 0).find_map(value).map(OsStr::from_bytes)
