@@ -106,5 +106,5 @@ async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {
     check::names_what_is_wrong(&place, &nowhere, "CANYON_AGENT_RUNNER_PROGRAM").await;
     check::names_what_is_wrong(&place, &[("PATH", "/usr/bin:/bin")], "neither `tofu` nor").await;
     let token = [("CANYON_TOKEN", "cya_nobody-has-this-token")];
-    check::names_what_is_wrong(&place, &token, "does not take the token").await;
+    check::names_what_is_wrong(&place, &token, "refuses the token").await;
 }

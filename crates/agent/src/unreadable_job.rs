@@ -1,5 +1,5 @@
-//! What stands in for the platform of a job whose order this agent cannot read: one of a newer Canyon, or of another
-//! kind.
+//! Takes the place of the dispatcher for a job whose data this agent cannot use: the data of a newer Canyon, or of another
+//! runner type.
 
 use async_trait::async_trait;
 use canyon_dispatch::{
@@ -8,15 +8,15 @@ use canyon_dispatch::{
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
 
-/// Such a job.
-pub(crate) enum UnreadOrder {
-    /// It was just taken: it never began, for this reason.
+/// A job whose data this agent cannot use.
+pub(crate) enum UnreadableJob {
+    /// The job was just taken and will never start, for this reason.
     NeverStarted(Failure),
-    /// It was started by somebody who could read it. That it is gone would be a lie.
+    /// An agent that could use the data has started the job. Its state is unknown, so it must not be reported as gone.
     Held(String),
 }
 
-impl UnreadOrder {
+impl UnreadableJob {
     fn refusal(&self) -> DispatchError {
         let reason = match self {
             Self::NeverStarted(failure) => &failure.message,
@@ -27,7 +27,7 @@ impl UnreadOrder {
 }
 
 #[async_trait]
-impl Dispatcher for UnreadOrder {
+impl Dispatcher for UnreadableJob {
     async fn start(&self, _: &Launch) -> Result<Started, DispatchError> {
         Err(self.refusal())
     }

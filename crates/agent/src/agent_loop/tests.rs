@@ -1,6 +1,6 @@
 use super::*;
 use crate::settings::faults::Faults;
-use crate::settings::identity::Place;
+use crate::settings::identity::Machine;
 use crate::settings::layers::Layer;
 use crate::sign_in::SignIn;
 use canyon_domain::agent_job::OFFER;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 const ID: &str = "00000000-0000-7000-8000-000000000001";
 
-/// Of an agent whose processes are in this folder.
+/// The settings of an agent whose state is in `folder`.
 fn settings(folder: &Path) -> Settings {
     let program = std::env::current_exe().unwrap();
     let own = [
@@ -23,18 +23,18 @@ fn settings(folder: &Path) -> Settings {
     let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let mut faults = Faults::default();
     let layer = Layer::of_environment(own, &mut faults);
-    let place = Place { variable: &|_| None, exists: &|_| false };
-    Settings::read(&layer, &place, faults).unwrap()
+    let machine = Machine { variable: &|_| None, exists: &|_| false };
+    Settings::read(&layer, &machine, faults).unwrap()
 }
 
-/// An agent that has nothing in hand.
-fn desk(folder: &Path) -> Desk {
+/// An agent without jobs.
+fn agent_loop(folder: &Path) -> AgentLoop {
     let (settings, status) = (settings(folder), Arc::<Status>::default());
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let (url, org, name) = (&settings.api_url, &settings.org, &settings.name);
-    let line = Line::new(http, url, org, name, SignIn::Token("t".into()), Arc::default());
-    Desk {
-        line: Arc::new(line),
+    let api = ApiConnection::new(http, url, org, name, SignIn::Token("t".into()), Arc::default());
+    AgentLoop {
+        api: Arc::new(api),
         kind: kinds::of(&settings).unwrap(),
         settings: Arc::new(settings),
         reporter: Reporter::new(status.clone()).0,
@@ -46,7 +46,7 @@ fn desk(folder: &Path) -> Desk {
         jobs: HashMap::new(),
         tasks: JoinSet::new(),
         freed: Arc::default(),
-        in_doubt: InDoubt::default(),
+        unconfirmed: UnconfirmedTakes::default(),
         has_taken: false,
         unknown: Vec::new(),
         stands_by: false,
@@ -57,7 +57,7 @@ fn job(attempt: u32) -> JobKey {
     from_value(json!({ "runner": ID, "deployment": ID, "attempt": attempt })).unwrap()
 }
 
-/// A session in which the agent holds a job of a kind that it does not launch.
+/// A session in which the agent holds a job of a type that it does not launch.
 fn holding(job: JobKey, wish: Wish) -> SessionOpened {
     let order = json!({
         "org_id": "acme", "runner_id": "far", "kind": "kubernetes-agent", "project": "shop", "env": "dev",
@@ -72,25 +72,25 @@ fn opened(held: &Value) -> SessionOpened {
     from_value(opened).unwrap()
 }
 
-/// What is asked for at once in this session, when the first job was asked for in vain before it, and the second is
-/// offered in it.
-fn asked_for_at_once_in(opened: SessionOpened) -> Vec<JobKey> {
+/// The jobs that are due at once in this session. The take of the first job has failed before the session, and the second
+/// one is offered in it.
+fn due_at_once_in(opened: SessionOpened) -> Vec<JobKey> {
     let folder = tempfile::tempdir().unwrap();
-    let mut desk = desk(folder.path());
-    desk.in_doubt.jobs.push(job(1));
-    desk.in_doubt.failed(1, Some(OFFER));
-    assert!(desk.in_doubt.due().is_empty(), "not before its time");
-    desk.begin(opened);
-    desk.in_doubt.jobs.push(job(2));
-    desk.in_doubt.due().to_vec()
+    let mut agent = agent_loop(folder.path());
+    agent.unconfirmed.jobs.push(job(1));
+    agent.unconfirmed.failed(1, Some(OFFER));
+    assert!(agent.unconfirmed.due().is_empty(), "not before its time");
+    agent.begin(opened);
+    agent.unconfirmed.jobs.push(job(2));
+    agent.unconfirmed.due().to_vec()
 }
 
 #[tokio::test]
-async fn once_a_session_leaves_nothing_in_doubt_what_is_offered_next_is_taken_at_once() {
-    let is_not_its_own = asked_for_at_once_in(opened(&json!([])));
-    assert_eq!(is_not_its_own, [job(2)]);
-    let is_never_to_start = asked_for_at_once_in(holding(job(1), Wish::Stop));
-    assert_eq!(is_never_to_start, [job(2)]);
-    let is_in_doubt_still = asked_for_at_once_in(holding(job(1), Wish::Run));
-    assert!(is_in_doubt_still.is_empty(), "{is_in_doubt_still:?}");
+async fn once_a_session_leaves_no_take_unconfirmed_the_next_offer_is_taken_at_once() {
+    let not_held = due_at_once_in(opened(&json!([])));
+    assert_eq!(not_held, [job(2)]);
+    let never_to_start = due_at_once_in(holding(job(1), Wish::Stop));
+    assert_eq!(never_to_start, [job(2)]);
+    let still_unconfirmed = due_at_once_in(holding(job(1), Wish::Run));
+    assert!(still_unconfirmed.is_empty(), "{still_unconfirmed:?}");
 }

@@ -1,4 +1,4 @@
-//! The line to Canyon: one request at a time, signed as this agent.
+//! The connection to Canyon's API. Each request carries the agent's proof of identity.
 
 use crate::retry_after;
 use crate::server_clock::ServerClock;
@@ -20,63 +20,63 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a request without a wait may take.
+/// How long a request may take, in addition to the time that a poll waits.
 const TIMEOUT: Duration = Duration::from_secs(30);
-const CONNECT: Duration = Duration::from_secs(10);
-/// The most that is read of an answer, in bytes. A hundred jobs with their pod templates fit.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most bytes that are read of an answer. A hundred jobs with their pod templates fit.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
-/// The clock was that wrong that what it signed may have been refused for it.
+/// If the clock was off by more than this, Canyon may have refused a token because of it.
 const WRONG_CLOCK: Duration = Duration::from_secs(5);
 
-/// Why a request changed nothing, or nobody knows what it changed.
+/// Why a request failed. Except for a refusal, its effect is unknown.
 #[derive(Debug, thiserror::Error)]
-pub enum LineError {
-    /// No answer came.
+pub enum ConnectionError {
+    /// There was no answer.
     #[error("cannot reach Canyon at {url}: {reason}")]
     Unreachable {
-        /// Where it was expected.
+        /// The address of Canyon.
         url: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// Canyon answered that it will not.
+    /// Canyon refused the request.
     #[error("{message}")]
     Refused {
         /// The status code.
         status: u16,
-        /// The word for programs, or nothing.
+        /// The machine-readable code, or an empty text.
         code: String,
-        /// Its words.
+        /// Canyon's message.
         message: String,
-        /// When it may be asked again.
+        /// The pause that Canyon asks for before the next request.
         pause: Option<Duration>,
-        /// Canyon knows processes that stand by for the one that superseded them.
+        /// Whether Canyon supports processes that stand by for the one that superseded them.
         standby: bool,
     },
-    /// Something on the way is busy or in repair, and said when to come again.
-    #[error("{url} answered with status {status}, and not with Canyon's words")]
+    /// A gateway is busy or under maintenance, and asked for a pause.
+    #[error("a gateway at {url} answered with status {status}, not Canyon")]
     Gateway {
-        /// Who answered.
+        /// The address.
         url: String,
-        /// The status code. It says nothing of what Canyon would answer.
+        /// The status code. It shows nothing about Canyon's own answer.
         status: u16,
-        /// When to come again.
+        /// The pause before the next request.
         pause: Duration,
     },
-    /// Something answered, but not as Canyon does.
-    #[error("the answer from {url} is not Canyon's ({reason}); does CANYON_API_URL point to it?")]
+    /// The answer is not Canyon's.
+    #[error("the answer from {url} is not Canyon's ({reason}); check CANYON_API_URL")]
     Unreadable {
-        /// Who answered.
+        /// The address.
         url: String,
-        /// What is wrong with it.
+        /// What is wrong with the answer.
         reason: String,
     },
-    /// The agent has nothing to sign in by at the moment.
+    /// The agent has no proof of identity at the moment.
     #[error("cannot sign in: {0}")]
     SignIn(#[from] SignInError),
 }
 
-impl LineError {
+impl ConnectionError {
     fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(*status),
@@ -91,50 +91,50 @@ impl LineError {
         matches!(self, Self::Refused { code, .. } if code == wanted)
     }
 
-    /// A newer session of this agent speaks for it.
+    /// Whether a newer session of this agent has superseded this one.
     pub fn is_superseded(&self) -> bool {
         self.status() == Some(409) && self.has_code("session_superseded")
     }
 
-    /// A newer session speaks for the agent, and this process may wait until that one is gone.
+    /// Whether a newer session has superseded this one, and this process may wait for its end.
     pub fn may_stand_by(&self) -> bool {
         self.is_superseded() && matches!(self, Self::Refused { standby: true, .. })
     }
 
-    /// Nobody has adopted this agent yet.
+    /// Whether no administrator has adopted this agent yet.
     pub fn is_pending(&self) -> bool {
         self.status() == Some(409) && self.has_code("pending")
     }
 
-    /// Somebody has refused this agent, or its name is another's. No repetition helps.
+    /// Whether an administrator has rejected this agent, or another agent has its name. A retry does not help.
     pub fn is_rejection(&self) -> bool {
         self.has_code("rejected") || self.has_code("another_agent")
     }
 
-    /// Canyon does not know the agent, or not by what it shows: somebody may have forgotten it, and then it
-    /// begins anew.
-    pub fn is_stranger(&self) -> bool {
+    /// Whether Canyon does not know the agent, or not with this proof. If an administrator has forgotten the agent, it
+    /// enrolls again.
+    pub fn is_unknown_agent(&self) -> bool {
         matches!(self.status(), Some(401 | 404)) && !self.blames_the_network()
     }
 
-    /// Canyon will say the same again: the request itself is at fault, as the agent has sent it.
-    pub fn is_lasting(&self) -> bool {
+    /// Whether Canyon would answer a retry in the same way, because the request itself is wrong.
+    pub fn is_permanent(&self) -> bool {
         matches!(self.status(), Some(400 | 403 | 409 | 413 | 422))
             && !self.has_code("contended")
             && !self.blames_the_network()
     }
 
-    /// What was sent is at fault, whoever sent it and in whichever session.
+    /// Whether the body is wrong, whatever the agent and the session.
     pub fn is_about_the_body(&self) -> bool {
         matches!(self.status(), Some(400 | 413 | 422)) && !self.blames_the_network()
     }
 
-    /// The request came otherwise than it was sent; see `ErrorBody::blames_the_network`.
+    /// Whether the network has damaged the request; see `ErrorBody::blames_the_network`.
     fn blames_the_network(&self) -> bool {
         self.has_code(INCOMPLETE) || self.has_code(NO_TOKEN)
     }
 
-    /// The pause that Canyon asks for, or whoever answers in its place.
+    /// The pause that Canyon asks for, or the gateway that answers in its place.
     pub fn pause(&self) -> Option<Duration> {
         match self {
             Self::Refused { pause, .. } => *pause,
@@ -144,9 +144,9 @@ impl LineError {
     }
 }
 
-/// The line.
+/// The connection of one agent.
 #[derive(Debug)]
-pub struct Line {
+pub struct ApiConnection {
     http: reqwest::Client,
     url: String,
     base: String,
@@ -154,8 +154,8 @@ pub struct Line {
     clock: Arc<ServerClock>,
 }
 
-impl Line {
-    /// The line of the agent `agent` of `org` to the Canyon at `url`. Nothing is asked yet.
+impl ApiConnection {
+    /// The connection of `agent` in `org` to the Canyon at `url`. Sends no request yet.
     pub fn new(
         http: reqwest::Client,
         url: &str,
@@ -175,12 +175,12 @@ impl Line {
         }
     }
 
-    /// The agent's public key, PEM, where it signs in by one.
+    /// The agent's public key in PEM, if it signs in with a key.
     pub fn public_key(&self) -> Option<String> {
         self.sign_in.public_key()
     }
 
-    /// What people compare before they adopt the agent.
+    /// The fingerprint of that key, which an administrator compares before adopting the agent.
     pub fn fingerprint(&self) -> Option<String> {
         self.sign_in.fingerprint()
     }
@@ -189,45 +189,49 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// [`LineError::is_rejection`] when the agent may never; the others pass.
-    pub async fn open(&self, body: &OpenSession) -> Result<SessionOpened, LineError> {
+    /// [`ConnectionError::is_rejection`] when Canyon rejects the agent for good; other errors are temporary.
+    pub async fn open(&self, body: &OpenSession) -> Result<SessionOpened, ConnectionError> {
         self.call(Method::POST, "", Some(body), TIMEOUT).await
     }
 
-    /// Asks for work, for as long as the poll says.
+    /// Asks for work, and waits as long as `body` says.
     ///
     /// # Errors
     ///
-    /// [`LineError::is_superseded`] when a newer session has begun.
-    pub async fn poll(&self, session: u64, body: &Poll) -> Result<Work, LineError> {
+    /// [`ConnectionError::is_superseded`] when a newer session has begun.
+    pub async fn poll(&self, session: u64, body: &Poll) -> Result<Work, ConnectionError> {
         let timeout = TIMEOUT + Duration::from_secs(body.wait_seconds.into());
         self.call(Method::POST, &format!("/{session}/poll"), Some(body), timeout).await
     }
 
-    /// Takes jobs. The same again has the same answer.
+    /// Takes jobs. Idempotent: a repetition has the same answer.
     ///
     /// # Errors
     ///
-    /// As [`Line::poll`]. While nobody knows, nothing may be started.
-    pub async fn take(&self, session: u64, body: &TakeJobs) -> Result<TakenJobs, LineError> {
+    /// As [`ApiConnection::poll`]. Until the answer is known, the agent must start none of them.
+    pub async fn take(&self, session: u64, body: &TakeJobs) -> Result<TakenJobs, ConnectionError> {
         self.call(Method::POST, &format!("/{session}/take"), Some(body), TIMEOUT).await
     }
 
-    /// Says what became of jobs.
+    /// Reports the states of jobs.
     ///
     /// # Errors
     ///
-    /// As [`Line::poll`].
-    pub async fn report(&self, session: u64, body: &Reports) -> Result<ReportsTaken, LineError> {
+    /// As [`ApiConnection::poll`].
+    pub async fn report(
+        &self,
+        session: u64,
+        body: &Reports,
+    ) -> Result<ReportsTaken, ConnectionError> {
         self.call(Method::POST, &format!("/{session}/reports"), Some(body), TIMEOUT).await
     }
 
-    /// Takes leave: what was offered goes to others at once.
+    /// Ends the session, so that Canyon offers its jobs to other agents at once.
     ///
     /// # Errors
     ///
-    /// As [`Line::poll`].
-    pub async fn leave(&self, session: u64) -> Result<(), LineError> {
+    /// As [`ApiConnection::poll`].
+    pub async fn leave(&self, session: u64) -> Result<(), ConnectionError> {
         self.request::<()>(Method::DELETE, &format!("/{session}"), None, TIMEOUT).await.map(drop)
     }
 
@@ -237,81 +241,83 @@ impl Line {
         path: &str,
         body: Option<&impl Serialize>,
         timeout: Duration,
-    ) -> Result<T, LineError> {
+    ) -> Result<T, ConnectionError> {
         let answer = self.request(method, path, body, timeout).await?;
-        serde_json::from_slice(&answer).map_err(|error| LineError::Unreadable {
+        serde_json::from_slice(&answer).map_err(|error| ConnectionError::Unreadable {
             url: self.url.clone(),
             reason: error.to_string(),
         })
     }
 
-    /// Asks, and once more with fresh proof when the first is refused: a clock may have been wrong, or a
-    /// token may have ended on the way.
+    /// Sends a request. If Canyon refuses the token, it retries once with a new one: the clock may have been wrong, or the
+    /// token may have expired on the way.
     async fn request<B: Serialize>(
         &self,
         method: Method,
         path: &str,
         body: Option<&B>,
         timeout: Duration,
-    ) -> Result<Vec<u8>, LineError> {
-        let mut again = true;
+    ) -> Result<Vec<u8>, ConnectionError> {
+        let mut may_retry = true;
         loop {
             let token = self.sign_in.bearer(&self.clock).await?;
-            let word = ask::draw();
+            let request_id = ask::draw();
             let mut request = self
                 .http
                 .request(method.clone(), format!("{}{path}", self.base))
                 .timeout(timeout)
-                .header(ASK, &word)
+                .header(ASK, &request_id)
                 .bearer_auth(token.expose_secret());
             if let Some(body) = body {
                 request = request.json(body);
             }
             let response = request.send().await.map_err(|error| unreachable(&self.url, error))?;
-            let off = heard(&self.clock, response.headers());
-            // An empty object would be a good answer to most of this, and anything may give one; Canyon's own answer to
-            // another agent would start that one's jobs here, or end this agent with that one's refusal.
-            let answers_this = response.headers().get(ANSWER_TO).is_some_and(|it| *it == *word);
+            let off = set_clock(&self.clock, response.headers());
+            // An answer must name this request. An empty JSON object would be a valid answer to most requests, and other
+            // servers may send one. Canyon's answer to another agent would start that agent's jobs here, or end this agent
+            // with that agent's refusal.
+            let answers_this =
+                response.headers().get(ANSWER_TO).is_some_and(|it| *it == *request_id);
             if response.status().is_success() {
                 if !answers_this {
                     let reason = format!(
                         "it does not name the request: a proxy must let the headers `{ASK}` and `{ANSWER_TO}` pass"
                     );
-                    return Err(LineError::Unreadable { url: self.url.clone(), reason });
+                    return Err(ConnectionError::Unreadable { url: self.url.clone(), reason });
                 }
                 return read(&self.url, response).await;
             }
             let refusal = refusal(&self.url, response, answers_this).await;
-            // Only a 401 says anything against the token.
+            // Only a 401 is about the token.
             let retry = refusal.status() == Some(401)
-                && again
+                && may_retry
                 && (refusal.blames_the_network()
                     || self.sign_in.forget(&token)
                     || off > WRONG_CLOCK);
             if !retry {
                 return Err(refusal);
             }
-            again = false;
+            may_retry = false;
         }
     }
 }
 
-/// A client of this machine's proxies and certificate authorities, and these besides.
+/// An HTTP client with this machine's proxies, and its certificate authorities plus the given ones.
 ///
 /// # Errors
 ///
-/// What is wrong, with the setting to change.
+/// A text that names the wrong setting.
 pub fn http_client(authorities: Option<&Authorities>) -> Result<reqwest::Client, String> {
     let mut builder = reqwest::Client::builder()
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         .user_agent(concat!("canyon-agent/", env!("CARGO_PKG_VERSION")))
-        // A redirect could carry the token to another host.
+        // Without redirects, because one could carry the token to another host.
         .redirect(reqwest::redirect::Policy::none());
     if let Some(authorities) = authorities {
         let certificates = Certificate::from_pem_bundle(&authorities.read()?)
-            .map_err(|error| format!("{authorities} holds no certificates: {}", Causes(&error)))?;
+            .map_err(|error| format!("{authorities} has no certificates: {}", Causes(&error)))?;
         if certificates.is_empty() {
-            return Err(format!("{authorities} holds no certificates in PEM form"));
+            return Err(format!("{authorities} has no certificates in PEM form"));
         }
         builder = builder.tls_certs_merge(certificates);
     }
@@ -320,49 +326,50 @@ pub fn http_client(authorities: Option<&Authorities>) -> Result<reqwest::Client,
         .map_err(|error| format!("this machine cannot make requests: {}", Causes(&error)))
 }
 
-pub(crate) fn heard(clock: &ServerClock, headers: &HeaderMap) -> Duration {
+/// Sets the clock by the answer's `Date`. Returns by how much it was off.
+pub(crate) fn set_clock(clock: &ServerClock, headers: &HeaderMap) -> Duration {
     let date = headers.get(DATE).and_then(|date| date.to_str().ok());
-    date.map_or(Duration::ZERO, |date| clock.heard(date))
+    date.map_or(Duration::ZERO, |date| clock.set_by(date))
 }
 
-pub(crate) fn unreachable(url: &str, error: reqwest::Error) -> LineError {
-    // reqwest repeats the whole address, and says the cause only in its sources.
+pub(crate) fn unreachable(url: &str, error: reqwest::Error) -> ConnectionError {
+    // reqwest repeats the whole address, and has the cause only in its sources.
     let error = error.without_url();
     let reason = Causes(&error).to_string();
-    LineError::Unreachable { url: url.to_owned(), reason }
+    ConnectionError::Unreachable { url: url.to_owned(), reason }
 }
 
-/// The answer's body, if it is not too long.
-pub(crate) async fn read(url: &str, mut response: Response) -> Result<Vec<u8>, LineError> {
+/// The answer's body, up to [`MAX_ANSWER`] bytes.
+pub(crate) async fn read(url: &str, mut response: Response) -> Result<Vec<u8>, ConnectionError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(url, error))? {
         if bytes.len() + chunk.len() > MAX_ANSWER {
             let reason = format!("it has more than {} MiB", MAX_ANSWER / 1024 / 1024);
-            return Err(LineError::Unreadable { url: url.to_owned(), reason });
+            return Err(ConnectionError::Unreadable { url: url.to_owned(), reason });
         }
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
 }
 
-/// What an answer says that is no success, and that may not be Canyon's answer to this request.
-async fn refusal(url: &str, response: Response, answers_this: bool) -> LineError {
+/// The error for an answer that is not a success. The answer may be a gateway's, not Canyon's.
+async fn refusal(url: &str, response: Response, answers_this: bool) -> ConnectionError {
     let status = response.status().as_u16();
     let pause = retry_after::pause(response.headers());
     let text = read(url, response).await.unwrap_or_default();
     let Some(body) = ErrorBody::of_answer(status, &text).filter(|_| answers_this) else {
-        // A proxy, a firewall or a maintenance page: what it refuses, Canyon may not. When to come again, it may say.
+        // A proxy, a firewall or a maintenance page: Canyon itself may accept the request. Only the pause is used.
         let url = url.to_owned();
         if let Some(pause) = pause {
-            return LineError::Gateway { url, status, pause };
+            return ConnectionError::Gateway { url, status, pause };
         }
         let reason = format!("status {status}, and not Canyon's answer to this request");
-        return LineError::Unreadable { url, reason };
+        return ConnectionError::Unreadable { url, reason };
     };
     let code =
         body.details.get("code").and_then(|code| code.as_str()).unwrap_or_default().to_owned();
     let standby = body.details.get("standby").and_then(serde_json::Value::as_bool).unwrap_or(false);
-    LineError::Refused { status, code, message: body.message, pause, standby }
+    ConnectionError::Refused { status, code, message: body.message, pause, standby }
 }
 
 #[cfg(test)]

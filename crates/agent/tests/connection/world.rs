@@ -1,4 +1,4 @@
-//! A small server in Canyon's place, the line to it, and a platform on which the agent launches.
+//! A small server in Canyon's place, the network in between, and a platform on which the agent launches.
 
 use async_trait::async_trait;
 use canyon_agent::exit::Exit;
@@ -26,39 +26,39 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 const ID: &str = "00000000-0000-7000-8000-000000000001";
-/// How long a token of the exchange is good.
+/// The lifetime of an exchanged token.
 const LIFE: Duration = Duration::from_mins(15);
 
-/// What becomes of a take.
+/// What happens to a take.
 #[derive(Clone, Copy)]
 pub(crate) enum Fault {
-    /// Canyon has taken it in, and its answer is lost.
+    /// Canyon records it, and the answer is lost.
     Cut,
-    /// It is to be asked again after a second.
+    /// Canyon asks for a retry after a second.
     Busy,
-    /// The session is not there any more.
+    /// The session does not exist any more.
     Over,
 }
 
-/// What becomes of whatever the agent sends.
+/// What happens to every request.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Network {
     /// It arrives.
     #[default]
     Open,
     /// Each connection is closed at once.
-    Refused,
-    /// Each connection stays, and nothing ever comes back.
+    Refusing,
+    /// Each connection stays open without an answer.
     Silent,
 }
 
 #[derive(Default)]
 pub(crate) struct Seen {
-    pub(crate) way: Way,
+    pub(crate) network: Network,
     pub(crate) faults: VecDeque<Fault>,
     pub(crate) sessions: u64,
     is_taken: bool,
-    /// The job has come to its end.
+    /// Whether the job has ended.
     pub(crate) is_over: bool,
     /// Session and time of each take.
     pub(crate) takes: Vec<(u64, Instant)>,
@@ -66,24 +66,24 @@ pub(crate) struct Seen {
     /// The claim code of each start.
     pub(crate) started: Vec<String>,
     pub(crate) reports: Vec<Value>,
-    /// When each token was given.
+    /// When each token was issued.
     pub(crate) tokens: Vec<Instant>,
-    /// Connections that led nowhere.
-    pub(crate) in_vain: u32,
+    /// Connections that failed.
+    pub(crate) failed: u32,
     silent: Vec<TcpStream>,
 }
 
 pub(crate) type World = Arc<Mutex<Seen>>;
 
 impl Seen {
-    /// The connection, if it leads anywhere.
+    /// The connection, unless the network breaks it.
     fn connected(&mut self, stream: TcpStream) -> Option<TcpStream> {
-        match self.way {
-            Way::Open => return Some(stream),
-            Way::Refused => {}
-            Way::Silent => self.silent.push(stream),
+        match self.network {
+            Network::Open => return Some(stream),
+            Network::Refusing => {}
+            Network::Silent => self.silent.push(stream),
         }
-        self.in_vain += 1;
+        self.failed += 1;
         None
     }
 
@@ -98,7 +98,7 @@ impl Seen {
         })
     }
 
-    /// Whether it is the token of the settings, or one of the exchange that is good still.
+    /// Whether it is the token of the settings, or an exchanged one that has not expired.
     fn knows(&self, bearer: &str) -> bool {
         let Some(number) = bearer.strip_prefix("bearer exchanged-") else {
             return bearer == "bearer t";
@@ -124,31 +124,31 @@ fn order() -> Value {
 
 struct Request {
     path: String,
-    /// In small letters.
+    /// In lower case.
     authorization: String,
-    /// What the answer repeats.
-    word: String,
+    /// The answer must repeat this.
+    request_id: String,
     body: Value,
 }
 
 /// The answer to a request, or none.
 fn answer(seen: &mut Seen, request: &Request) -> Option<(u16, Value)> {
-    let words: Vec<_> = request.path.split('/').collect();
-    let what = words.last().copied()?;
-    let session = words.iter().rev().nth(1)?.parse().unwrap_or_default();
-    if seen.way != Way::Open {
+    let parts: Vec<_> = request.path.split('/').collect();
+    let what = parts.last().copied()?;
+    let session = parts.iter().rev().nth(1)?.parse().unwrap_or_default();
+    if seen.network != Network::Open {
         return None;
     }
     if what == "token" {
         return Some((200, seen.exchange()));
     }
     if !seen.knows(&request.authorization) {
-        return Some((401, error(401, "the token is not good any more")));
+        return Some((401, error(401, "the token has expired")));
     }
-    word(seen, what, session, &request.body)
+    agent_answer(seen, what, session, &request.body)
 }
 
-fn word(seen: &mut Seen, what: &str, session: u64, body: &Value) -> Option<(u16, Value)> {
+fn agent_answer(seen: &mut Seen, what: &str, session: u64, body: &Value) -> Option<(u16, Value)> {
     match what {
         "sessions" => {
             seen.sessions += 1;
@@ -202,9 +202,9 @@ async fn request(stream: &mut TcpStream) -> Option<Request> {
             if body.len() >= length {
                 let path = head.split(' ').nth(1)?.to_owned();
                 let authorization = header(head, "authorization").unwrap_or_default();
-                let word = header(head, ASK).unwrap_or_default();
+                let request_id = header(head, ASK).unwrap_or_default();
                 let body = serde_json::from_str(body).unwrap_or_default();
-                return Some(Request { path, authorization, word, body });
+                return Some(Request { path, authorization, request_id, body });
             }
         }
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -213,7 +213,7 @@ async fn request(stream: &mut TcpStream) -> Option<Request> {
     }
 }
 
-/// A header's value, in small letters.
+/// The value of a header, in lower case.
 fn header(head: &str, name: &str) -> Option<String> {
     head.lines().map(str::to_ascii_lowercase).find_map(|line| {
         let (found, value) = line.split_once(':')?;
@@ -224,21 +224,21 @@ fn header(head: &str, name: &str) -> Option<String> {
 async fn serve(mut stream: TcpStream, world: World) -> Option<()> {
     let request = request(&mut stream).await?;
     if request.path.ends_with("/poll") {
-        // As if nothing came for a while.
+        // As if no work came for a while.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let (status, body) = answer(&mut world.lock().unwrap(), &request)?;
     let text = body.to_string();
-    let again = if status == 429 { "Retry-After: 1\r\n" } else { "" };
+    let retry_after = if status == 429 { "Retry-After: 1\r\n" } else { "" };
     let head = format!(
-        "HTTP/1.1 {status} X\r\n{ANSWER_TO}: {}\r\n{again}Content-Length: {}\r\nConnection: close\r\n\r\n",
-        request.word,
+        "HTTP/1.1 {status} X\r\n{ANSWER_TO}: {}\r\n{retry_after}Content-Length: {}\r\nConnection: close\r\n\r\n",
+        request.request_id,
         text.len()
     );
     stream.write_all(format!("{head}{text}").as_bytes()).await.ok()
 }
 
-/// Listens in Canyon's place; where.
+/// Starts the server in Canyon's place, and returns its address.
 pub(crate) async fn listen(world: &World) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -275,7 +275,7 @@ impl Kind for Platform {
         Ok(Vec::new())
     }
 
-    fn clearer(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
+    fn cleaner(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
         None
     }
 }
@@ -336,7 +336,7 @@ pub(crate) fn http() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
-/// What an agent did that worked until `test` was over.
+/// Runs an agent until `test` has ended, and returns what the agent did.
 pub(crate) async fn work(
     world: &World,
     url: &str,

@@ -1,16 +1,16 @@
-//! What the agent has in hand: its jobs, and what each is told.
+//! The agent's loop: its connection, its session and its jobs, and what Canyon wants of each job.
 
+use crate::connection::ApiConnection;
 use crate::exit::Exit;
-use crate::job::{self, JobLoop, Place};
+use crate::job::{self, JobLoop, JobSlot};
 use crate::job_api_url::job_api_url;
 use crate::kinds::{self, Kind};
-use crate::line::Line;
 use crate::reporter::Reporter;
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::stop::Stop;
-use crate::take::InDoubt;
-use crate::unread_order::UnreadOrder;
+use crate::take::UnconfirmedTakes;
+use crate::unreadable_job::UnreadableJob;
 use canyon_api::agent::{HeldJob, JobKey, JobWish, SessionOpened, TailRequest, TakenJob};
 use canyon_dispatch::{Dispatcher, Launch, Target};
 use canyon_domain::agent_job::{JobOrder, Wish};
@@ -25,95 +25,96 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Where a job reaches Canyon.
+/// The variable with the address at which a job reaches Canyon.
 const API_URL: &str = "CANYON_API_URL";
-/// Requests for output that one job may have waiting.
+/// The most pending requests for output of one job.
 const TAILS: usize = 4;
 
-/// The agent at work.
-pub(crate) struct Desk {
+/// The running agent.
+pub(crate) struct AgentLoop {
     pub(crate) settings: Arc<Settings>,
-    pub(crate) line: Arc<Line>,
+    pub(crate) api: Arc<ApiConnection>,
     pub(crate) kind: Arc<dyn Kind>,
     pub(crate) status: Arc<Status>,
     pub(crate) stop: Stop,
     pub(crate) reporter: Reporter,
-    /// Jobs that Canyon says are not this agent's any more.
+    /// Jobs that Canyon reports as not this agent's any more.
     pub(crate) lost: mpsc::UnboundedReceiver<JobKey>,
-    /// Reports that are not delivered yet.
+    /// How many reports are not delivered yet.
     pub(crate) undelivered: watch::Receiver<usize>,
     pub(crate) session: watch::Sender<Option<u64>>,
-    pub(crate) jobs: HashMap<JobKey, InHand>,
+    pub(crate) jobs: HashMap<JobKey, RunningJob>,
     pub(crate) tasks: JoinSet<()>,
     pub(crate) freed: Arc<Notify>,
-    pub(crate) in_doubt: InDoubt,
+    pub(crate) unconfirmed: UnconfirmedTakes,
     /// Whether the one job of `--single` was taken.
     pub(crate) has_taken: bool,
-    /// Jobs of which the last answer wanted something, and of which this process knows nothing.
+    /// Jobs that the last answer had a wish for, and that this process does not know.
     pub(crate) unknown: Vec<JobKey>,
-    /// Another process speaks for the agent, and this one waits until that one is gone.
+    /// Whether another process has the agent's session, and this one waits for its end.
     pub(crate) stands_by: bool,
 }
 
-/// One job.
-pub(crate) struct InHand {
+/// The handle of one job's task.
+pub(crate) struct RunningJob {
     wish: watch::Sender<Wish>,
     tails: mpsc::Sender<TailRequest>,
-    place: Place,
+    slot: JobSlot,
     task: AbortHandle,
 }
 
-impl Desk {
-    /// Jobs that take a place.
+impl AgentLoop {
+    /// The number of jobs that occupy a slot.
     pub(crate) fn running(&self) -> u32 {
-        let runs = |job: &&InHand| job.place.taken.load(Ordering::Relaxed);
+        let runs = |job: &&RunningJob| job.slot.taken.load(Ordering::Relaxed);
         u32::try_from(self.jobs.values().filter(runs).count()).unwrap_or(u32::MAX)
     }
 
-    /// Most jobs at once.
+    /// The most jobs at once.
     pub(crate) fn concurrency(&self) -> u32 {
         if self.settings.single { 1 } else { self.settings.concurrency }
     }
 
-    /// A session begins: goes on with what it holds, drops what it does not, and ends what nobody waits for.
+    /// Begins a session: watches the jobs that the agent holds, drops the others, and cleans up orphaned jobs.
     pub(crate) fn begin(&mut self, opened: SessionOpened) {
-        // Of those that are held and not told yet, the first polls tell: whatever runs of them goes on.
-        let told = opened.held.iter().map(|held| held.job);
-        let held: HashSet<JobKey> = told.chain(opened.held_later.iter().copied()).collect();
+        // The first polls tell more about the jobs in `held_later`: if this process watches one, it continues to.
+        let named = opened.held.iter().map(|held| held.job);
+        let held: HashSet<JobKey> = named.chain(opened.held_later.iter().copied()).collect();
         let gone: Vec<_> = self.jobs.keys().filter(|job| !held.contains(job)).copied().collect();
         for job in gone {
             self.drop_job(&job);
         }
-        self.in_doubt.keep(|job| held.contains(job));
+        self.unconfirmed.keep(|job| held.contains(job));
         for held in opened.held {
             self.resume(held);
         }
-        for stray in opened.strays {
-            self.clear(stray);
+        for orphan in opened.strays {
+            self.clean_up(orphan);
         }
     }
 
-    /// Goes on with a job of an earlier session, or of an agent of the same place that is gone. Returns whether it
-    /// knew nothing of it.
+    /// Watches a job of an earlier session, or of an agent of the same place that is gone. Returns whether this process did
+    /// not know the job.
     pub(crate) fn resume(&mut self, held: HeldJob) -> bool {
-        if self.tell(&JobWish { job: held.job, wish: held.wish }) {
+        if self.set_wish(&JobWish { job: held.job, wish: held.wish }) {
             return false;
         }
-        // Its take had gone through. It is asked for again, as that answer says what the job is started with.
-        if held.wish == Wish::Run && self.in_doubt.jobs.contains(&held.job) {
+        // Canyon has recorded its take, but the answer was lost. The take is repeated, because only its answer has the
+        // environment that the job is started with.
+        if held.wish == Wish::Run && self.unconfirmed.jobs.contains(&held.job) {
             return false;
         }
-        self.in_doubt.keep(|job| *job != held.job);
-        tracing::info!(job = %job::name(&held.job), wish = ?held.wish, "goes on");
+        self.unconfirmed.keep(|job| *job != held.job);
+        tracing::info!(job = %job::name(&held.job), wish = ?held.wish, "watching a job of an earlier session");
         let dispatcher = self.dispatcher(&held.job, &held.order).unwrap_or_else(|reason| {
-            tracing::error!(job = %job::name(&held.job), "cannot look at a job: {reason}");
-            Arc::new(UnreadOrder::Held(reason))
+            tracing::error!(job = %job::name(&held.job), "cannot watch a job: {reason}");
+            Arc::new(UnreadableJob::Held(reason))
         });
         self.spawn(held.job, dispatcher, None, held.handle, held.wish);
         true
     }
 
-    /// Starts what was taken.
+    /// Starts a job that was taken.
     pub(crate) fn start(&mut self, taken: TakenJob) {
         let TakenJob { job: key, order, environment } = taken;
         self.has_taken = true;
@@ -121,7 +122,7 @@ impl Desk {
             Ok(dispatcher) => dispatcher,
             Err(reason) => {
                 let failure = Failure::new(FailureClass::Config, reason);
-                let dispatcher = Arc::new(UnreadOrder::NeverStarted(failure));
+                let dispatcher = Arc::new(UnreadableJob::NeverStarted(failure));
                 return self.spawn(key, dispatcher, None, None, Wish::Run);
             }
         };
@@ -172,7 +173,7 @@ impl Desk {
     ) {
         let (wish, wishes) = watch::channel(wish);
         let (tails, asked) = mpsc::channel(TAILS);
-        let place = Place { taken: Arc::new(AtomicBool::new(true)), freed: self.freed.clone() };
+        let slot = JobSlot { taken: Arc::new(AtomicBool::new(true)), freed: self.freed.clone() };
         let job = JobLoop {
             key,
             reference: kinds::reference(&key, handle),
@@ -181,17 +182,17 @@ impl Desk {
             wish: wishes,
             tails: asked,
             hint: self.kind.hint(),
-            place: place.clone(),
+            slot: slot.clone(),
             reporter: self.reporter.clone(),
         };
         let task = self.tasks.spawn(job.run());
-        self.jobs.insert(key, InHand { wish, tails, place, task });
+        self.jobs.insert(key, RunningJob { wish, tails, slot, task });
     }
 
-    /// Ends and clears away what nobody waits for, and says nothing of it.
-    fn clear(&mut self, key: JobKey) {
-        let Some(dispatcher) = self.kind.clearer(&key) else { return };
-        tracing::info!(job = %job::name(&key), "clears away a job that nobody waits for");
+    /// Stops and removes an orphaned job, without a report to Canyon.
+    fn clean_up(&mut self, key: JobKey) {
+        let Some(dispatcher) = self.kind.cleaner(&key) else { return };
+        tracing::info!(job = %job::name(&key), "removing an orphaned job");
         let (wish, wishes) = watch::channel(Wish::Forget);
         let (_, tails) = mpsc::channel(1);
         let job = JobLoop {
@@ -202,7 +203,7 @@ impl Desk {
             wish: wishes,
             tails,
             hint: self.kind.hint(),
-            place: Place { taken: Arc::default(), freed: Arc::default() },
+            slot: JobSlot { taken: Arc::default(), freed: Arc::default() },
             reporter: Reporter::new(self.status.clone()).0,
         };
         self.tasks.spawn(async move {
@@ -211,8 +212,8 @@ impl Desk {
         });
     }
 
-    /// Tells a job what Canyon wants; `false` if this agent does not know it.
-    pub(crate) fn tell(&self, wanted: &JobWish) -> bool {
+    /// Passes Canyon's wish on to the job. Returns `false` if this agent does not know the job.
+    pub(crate) fn set_wish(&self, wanted: &JobWish) -> bool {
         let Some(job) = self.jobs.get(&wanted.job) else { return false };
         job.wish.send_if_modified(|wish| {
             let new = wanted.wish > *wish;
@@ -222,41 +223,41 @@ impl Desk {
         true
     }
 
-    /// Asks a job for its output. One that has much to answer is asked again by Canyon.
-    pub(crate) fn ask(&self, tail: TailRequest) {
+    /// Asks a job for its output. If too many requests are pending, this one is dropped, and Canyon repeats it.
+    pub(crate) fn request_output(&self, tail: TailRequest) {
         if let Some(job) = self.jobs.get(&tail.job) {
             let _ = job.tails.try_send(tail);
         }
     }
 
-    /// Leaves a job alone: another watches it.
+    /// Stops to watch a job, which goes on: another process watches it.
     pub(crate) fn drop_job(&mut self, key: &JobKey) {
         if let Some(job) = self.jobs.remove(key) {
-            tracing::info!(job = %job::name(key), "is left alone");
+            tracing::info!(job = %job::name(key), "no longer watching a job");
             job.task.abort();
         }
     }
 
-    /// Drops what has ended.
+    /// Drops the handles of jobs that have ended.
     pub(crate) fn reap(&mut self) {
         while self.tasks.try_join_next().is_some() {}
         self.jobs.retain(|_, job| !job.task.is_finished());
-        self.status.runs(usize::try_from(self.running()).unwrap_or(usize::MAX));
+        self.status.set_running(usize::try_from(self.running()).unwrap_or(usize::MAX));
     }
 
-    /// Takes leave, so that what was offered goes to others at once.
+    /// Ends the session, so that Canyon offers its jobs to other agents at once.
     pub(crate) async fn leave(&self, session: u64) -> Exit {
-        let patience = std::time::Duration::from_secs(5);
-        let left = tokio::time::timeout(patience, self.line.leave(session)).await;
+        let limit = std::time::Duration::from_secs(5);
+        let left = tokio::time::timeout(limit, self.api.leave(session)).await;
         if !matches!(left, Ok(Ok(()))) {
-            tracing::info!("could not take leave of Canyon; it notices within a minute");
+            tracing::info!("could not end the session; Canyon notices within a minute");
         }
         Exit::Done
     }
 }
 
-/// A name for the organization where one of this form is wanted. Canyon does not tell its own; every name of
-/// a job has the runner's and the deployment's uuid besides.
+/// A uuid for the organization, where a dispatcher needs one. Canyon does not send the organization's own uuid to
+/// agents. Names of jobs also contain the uuids of the runner and the deployment.
 fn org_uuid(org: &OrgId) -> OrgUuid {
     let hash = Sha256::digest(org.as_str());
     let bytes = hash.first_chunk().copied().unwrap_or_default();

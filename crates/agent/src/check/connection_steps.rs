@@ -1,7 +1,7 @@
-//! What the agent shows, and whether Canyon takes it.
+//! The steps `sign_in` and `agent`: whether Canyon accepts the agent's proof of identity.
 
 use super::report::{Report, Step};
-use crate::line::{Line, LineError};
+use crate::connection::{ApiConnection, ConnectionError};
 use crate::server_clock::ServerClock;
 use crate::settings::Settings;
 use crate::sign_in;
@@ -9,7 +9,7 @@ use canyon_api::agent::Poll;
 use canyon_domain::ids::{AgentId, OrgId};
 use std::sync::Arc;
 
-/// A session that no agent has: the first has the number 1.
+/// A session that no agent has: numbers begin with 1.
 const NO_SESSION: u64 = 0;
 
 pub(super) async fn check(settings: &Settings, http: reqwest::Client, report: &mut Report) {
@@ -22,56 +22,57 @@ pub(super) async fn check(settings: &Settings, http: reqwest::Client, report: &m
     };
     let clock = Arc::new(ServerClock::default());
     let (url, org, name) = (&settings.api_url, &settings.org, &settings.name);
-    let line = Line::new(http, url, org, name, sign_in, clock);
+    let api = ApiConnection::new(http, url, org, name, sign_in, clock);
     let poll = Poll { wait_seconds: 0, ..Poll::default() };
-    let Err(error) = line.poll(NO_SESSION, &poll).await else {
-        return report.failed(Step::Agent, "Canyon knows a session that nobody can have opened");
+    let Err(error) = api.poll(NO_SESSION, &poll).await else {
+        return report.failed(Step::Agent, "Canyon accepts a session that no agent has opened");
     };
-    say(org, name, line.fingerprint().as_deref(), &error, report);
+    report_answer(org, name, api.fingerprint().as_deref(), &error, report);
 }
 
-/// What an answer to no session says of the agent, which shows a key with this fingerprint, or a token.
-fn say(
+/// Reports what the answer to a poll without a session shows. An agent with a key has a `fingerprint`, one with a token
+/// has none.
+fn report_answer(
     org: &OrgId,
     name: &AgentId,
     fingerprint: Option<&str>,
-    error: &LineError,
+    error: &ConnectionError,
     report: &mut Report,
 ) {
     let shown = match fingerprint {
-        Some(fingerprint) => format!("by its own key with the fingerprint {fingerprint}"),
-        None => "by a token".to_owned(),
+        Some(fingerprint) => format!("with its own key, whose fingerprint is {fingerprint}"),
+        None => "with a token".to_owned(),
     };
     match error {
-        LineError::SignIn(reason) => {
+        ConnectionError::SignIn(reason) => {
             report.failed(Step::SignIn, reason);
             report.skipped(Step::Agent, "`sign_in` failed");
         }
-        LineError::Unreachable { .. }
-        | LineError::Gateway { .. }
-        | LineError::Unreadable { .. } => {
+        ConnectionError::Unreachable { .. }
+        | ConnectionError::Gateway { .. }
+        | ConnectionError::Unreadable { .. } => {
             report.ok(Step::SignIn, shown);
             report.skipped(Step::Agent, error);
         }
-        LineError::Refused { .. } if error.is_superseded() => {
+        ConnectionError::Refused { .. } if error.is_superseded() => {
             report.ok(Step::SignIn, shown);
-            report.ok(Step::Agent, format!("Canyon knows `{name}` by that, and it may work"));
+            report.ok(Step::Agent, format!("Canyon accepts `{name}`, and it may work"));
         }
-        // A key is nobody's until it is adopted; a token is good or not.
-        LineError::Refused { status: 401, .. } if fingerprint.is_none() => {
-            report.failed(Step::SignIn, format!("Canyon does not take the token: {error}"));
+        // An unknown key may belong to an agent that is not adopted yet. A token is either valid or not.
+        ConnectionError::Refused { status: 401, .. } if fingerprint.is_none() => {
+            report.failed(Step::SignIn, format!("Canyon refuses the token: {error}"));
             report.skipped(Step::Agent, "`sign_in` failed");
         }
-        LineError::Refused { .. } if error.is_stranger() => {
+        ConnectionError::Refused { .. } if error.is_unknown_agent() => {
             report.ok(Step::SignIn, shown);
             let found = format!(
-                "Canyon does not take `{name}` by that, and does not say why: {error}. An agent that was started once \
-                 waits for `canyon adopt agent {name}`, unless organization `{org}` does not exist or refuses such agents \
+                "Canyon does not accept `{name}` with it, and does not say why: {error}. If the agent was started once, it \
+                 waits for `canyon adopt agent {name}`. Otherwise organization `{org}` does not exist or refuses such agents \
                  (canyon get organization), or another agent has the name (canyon get agent {name})"
             );
             report.skipped(Step::Agent, found);
         }
-        LineError::Refused { .. } => {
+        ConnectionError::Refused { .. } => {
             report.ok(Step::SignIn, shown);
             report.failed(Step::Agent, error);
         }
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_that_nobody_has_adopted_fails_the_check_and_one_that_may_work_does_not() {
+    fn an_agent_that_is_pending_or_rejected_fails_the_check_and_one_that_may_work_does_not() {
         for (status, code, failures) in [
             (409, "session_superseded", 0),
             (409, "pending", 1),
@@ -92,9 +93,10 @@ mod tests {
             (401, "", 0),
         ] {
             let (code, message) = (code.to_owned(), String::new());
-            let error = LineError::Refused { status, code, message, pause: None, standby: false };
+            let error =
+                ConnectionError::Refused { status, code, message, pause: None, standby: false };
             let mut report = Report::default();
-            say(
+            report_answer(
                 &"acme".parse().unwrap(),
                 &"east-1".parse().unwrap(),
                 Some("f"),
