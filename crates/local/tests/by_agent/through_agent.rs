@@ -1,4 +1,4 @@
-//! A kind with an agent in between.
+//! A kind of platform with an agent in between.
 
 use crate::agent::{Agent, Variables};
 use crate::behaviour::{Act, Platform, launch};
@@ -10,39 +10,39 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
-/// Where jobs run, as the agent has it.
+/// A test bed: the place where jobs run.
 pub(crate) trait Bed: Sync {
-    /// Says to a job that is to be started what it is to do.
+    /// Prepares what a job does once it is started.
     fn tell(&self, job: &JobRef, act: Act);
     /// How often the job noted `what`.
     fn noted(&self, job: &JobRef, what: &str) -> usize;
-    /// Whether the job lives, asked where it runs and not of the agent.
+    /// Whether the job lives, according to the platform and not to the agent.
     fn lives(&self, job: &JobRef) -> bool;
 }
 
-/// Where an agent is, a runner whose jobs it can start there, and its settings.
-pub(crate) struct Place<B> {
+/// A test bed, a runner's definition for it, and the settings of an agent there.
+pub(crate) struct Setup<B> {
     pub(crate) bed: B,
     pub(crate) definition: Value,
     pub(crate) variables: Variables,
 }
 
-/// Canyon, its agent, and where that is.
-pub(crate) struct Far<B> {
+/// Canyon, its agent, and the test bed.
+pub(crate) struct ThroughAgent<B> {
     pub(crate) canyon: Canyon,
     pub(crate) agent: Agent,
     pub(crate) bed: B,
 }
 
-impl<B: Bed> Far<B> {
-    pub(crate) async fn at(place: Place<B>) -> Self {
-        let canyon = Canyon::with_runner(place.definition).await;
-        let agent = Agent::start(&canyon, place.variables).await;
-        Self { canyon, agent, bed: place.bed }
+impl<B: Bed> ThroughAgent<B> {
+    pub(crate) async fn start(setup: Setup<B>) -> Self {
+        let canyon = Canyon::with_runner(setup.definition).await;
+        let agent = Agent::start(&canyon, setup.variables).await;
+        Self { canyon, agent, bed: setup.bed }
     }
 }
 
-impl<B: Bed> Platform for Far<B> {
+impl<B: Bed> Platform for ThroughAgent<B> {
     type Kind = dyn Dispatcher;
     const TELLS_FIRST: bool = false;
     const OF_LIVING: Remains = Remains::Nothing;
@@ -67,7 +67,7 @@ impl<B: Bed> Platform for Far<B> {
     }
 }
 
-/// Containers ask what to do and say what they did where they are told that Canyon is.
+/// Jobs in containers read what to do from `notes`, and note what they did, at the address that they have for Canyon.
 impl Notes {
     pub(crate) fn tell_job(&self, job: &JobRef, act: Act) {
         self.tell(name_of(job), act.word());
@@ -82,7 +82,7 @@ fn name_of(job: &JobRef) -> String {
     format!("{}-{}", job.deployment, job.attempt)
 }
 
-/// Settings of an agent whose jobs find `notes` in the place of Canyon.
+/// The settings of an agent whose jobs use `notes` in the place of Canyon.
 pub(crate) fn settings(kind: &str, notes: Option<&Notes>, data: &[(&str, &str)]) -> Variables {
     let data = data
         .iter()
