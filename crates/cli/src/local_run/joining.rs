@@ -1,13 +1,13 @@
-//! How this process becomes an agent: it asks, is adopted, and begins to work.
+//! How this process becomes an agent: it registers, is adopted, and starts to work.
 
-use super::Here;
-use super::own_agent::{DRAIN, JOINING, OwnAgent, PAUSE};
+use super::LocalRun;
+use super::own_agent::{DRAIN, JOIN_TIMEOUT, OwnAgent, RETRY_PAUSE};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::settings::variable;
+use canyon_agent::connection::{self, ApiConnection};
 use canyon_agent::kinds::Kind;
 use canyon_agent::kinds::local::LocalKind;
-use canyon_agent::line::{self, Line};
 use canyon_agent::settings::Settings;
 use canyon_agent::settings::authorities::Authorities;
 use canyon_agent::settings::dispatcher::{DispatcherSettings, DispatcherType};
@@ -27,11 +27,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-/// Variables by which providers find credentials.
-const OF_CLOUDS: [&str; 4] = ["AWS_", "ARM_", "AZURE_", "GOOGLE_"];
+/// Prefixes of the variables in which providers find credentials.
+const CLOUD_PREFIXES: [&str; 4] = ["AWS_", "ARM_", "AZURE_", "GOOGLE_"];
 
-impl Here {
-    /// Whether the caller may adopt the agent. Nobody is called so yet: who may is told so.
+impl LocalRun {
+    /// Checks whether the caller may adopt the agent. No agent has this name yet, so 404 means yes.
     pub(super) async fn check_right(
         &self,
         client: &Client,
@@ -40,15 +40,17 @@ impl Here {
         match client.adopt_agent(self.name.as_str()).await {
             Err(error) if error.status() == Some(404) => Ok(()),
             Err(error) if error.status() == Some(403) => {
-                output.notice("--local makes this machine an agent for a while, and adopts it");
+                output.notice(
+                    "--local registers this machine as an agent for a while, and adopts it",
+                );
                 Err(error.into())
             }
             Err(error) => Err(error.into()),
-            Ok(_) => Err(CliError::usage("another agent is called like this process; try again")),
+            Ok(_) => Err(CliError::usage("another agent has the name of this process; try again")),
         }
     }
 
-    /// Asks to be an agent, adopts that, and begins to work.
+    /// Registers the agent, adopts it, and starts its work.
     pub(super) async fn enter(
         &self,
         agent: &mut OwnAgent,
@@ -57,37 +59,39 @@ impl Here {
     ) -> Result<(), CliError> {
         let folder = &self.state_dir;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| CliError::file("make", folder, error))?;
+        made.map_err(|error| CliError::file("create", folder, error))?;
         let key = OwnKey::from_pem(new_pem().expose_secret(), "this process")
             .map_err(|error| CliError::usage(error.to_string()))?;
         let settings = self.settings(client.url());
         let kind = LocalKind::new(&settings).map_err(|error| CliError::usage(error.to_string()))?;
         let kind: Arc<dyn Kind> = Arc::new(kind.serving(self.kind, own_credentials()));
-        let http = line::http_client(settings.authorities.as_ref()).map_err(CliError::usage)?;
+        let authorities = settings.authorities.as_ref();
+        let http = connection::http_client(authorities).map_err(CliError::usage)?;
         let (sign_in, clock) = (self.sign_in(&key), Arc::default());
-        let line = Line::new(http.clone(), client.url(), &self.org, &self.name, sign_in, clock);
-        self.be_adopted(&line, &*kind, client, &key.public().fingerprint()).await?;
+        let api =
+            ApiConnection::new(http.clone(), client.url(), &self.org, &self.name, sign_in, clock);
+        self.be_adopted(&api, &*kind, client, &key.public().fingerprint()).await?;
         let work = canyon_agent::run_as(settings, kind, self.sign_in(&key), http, Stop::of(stops));
         agent.work = Some(tokio::spawn(work));
-        agent.until_it_works(client).await
+        agent.wait_until_idle(client).await
     }
 
     fn sign_in(&self, key: &OwnKey) -> SignIn {
         SignIn::Key { key: key.clone(), agent: self.name.clone(), org: self.org.clone() }
     }
 
-    /// Asks until Canyon has a record of the request, and adopts that. Canyon does not tell an agent whether it has: too
-    /// many may ask at the moment, or the organization may refuse all.
+    /// Registers until Canyon has a record of the request, and adopts it. Canyon does not tell an agent whether it has
+    /// a record: too many agents may be registering, or the organization may refuse all.
     async fn be_adopted(
         &self,
-        line: &Line,
+        api: &ApiConnection,
         kind: &dyn Kind,
         client: &Client,
         fingerprint: &str,
     ) -> Result<(), CliError> {
-        let deadline = Instant::now() + JOINING;
+        let deadline = Instant::now() + JOIN_TIMEOUT;
         loop {
-            self.ask(line, kind, deadline).await?;
+            self.register(api, kind, deadline).await?;
             match client.adopt_key(self.name.as_str(), fingerprint).await {
                 Ok(_) => return Ok(()),
                 Err(error) if error.status() == Some(404) => {
@@ -101,12 +105,17 @@ impl Here {
                 }
                 Err(error) => return Err(error.into()),
             }
-            sleep(PAUSE).await;
+            sleep(RETRY_PAUSE).await;
         }
     }
 
-    /// Shows the key, so that it can be adopted.
-    async fn ask(&self, line: &Line, kind: &dyn Kind, deadline: Instant) -> Result<(), CliError> {
+    /// Sends the public key, so that it can be adopted.
+    async fn register(
+        &self,
+        api: &ApiConnection,
+        kind: &dyn Kind,
+        deadline: Instant,
+    ) -> Result<(), CliError> {
         let failed = |reason: String| CliError::usage(format!("cannot become an agent: {reason}"));
         let body = OpenSession {
             instance: Uuid::new_v4().to_string(),
@@ -120,16 +129,16 @@ impl Here {
             reserved: true,
             standby: false,
             concurrency: 1,
-            public_key: line.public_key(),
+            public_key: api.public_key(),
             found: Vec::new(),
         };
         loop {
-            match line.open(&body).await {
+            match api.open(&body).await {
                 Ok(_) => return Ok(()),
-                Err(error) if error.is_lasting() || Instant::now() > deadline => {
+                Err(error) if error.is_permanent() || Instant::now() > deadline => {
                     return Err(failed(error.to_string()));
                 }
-                Err(error) => sleep(error.pause().unwrap_or(PAUSE).min(JOINING)).await,
+                Err(error) => sleep(error.pause().unwrap_or(RETRY_PAUSE).min(JOIN_TIMEOUT)).await,
             }
         }
     }
@@ -137,7 +146,7 @@ impl Here {
     fn settings(&self, url: &str) -> Settings {
         let url = url.trim_end_matches('/').to_owned();
         let mut dispatcher = DispatcherSettings::of(DispatcherType::Local, []);
-        // Jobs reach Canyon where this process does.
+        // Jobs reach Canyon at the same URL as this process.
         dispatcher.api_url = Some(url.clone());
         Settings {
             api_url: url,
@@ -164,16 +173,16 @@ impl Here {
 fn refused(org: &str) -> CliError {
     CliError::usage_with_hint(
         format!(
-            "organization `{org}` refuses agents that ask to be adopted, and --local makes this machine one"
+            "organization `{org}` refuses agents that ask to be adopted, and --local registers this machine as one"
         ),
-        "an admin may allow that: canyon update organization --set=agent_requests=allowed",
+        "an administrator can allow them: canyon update organization --set=agent_requests=allowed",
     )
 }
 
-/// What the job's providers may use: here there are no others than the caller's.
+/// The credentials that the job's providers may use: the caller's own.
 fn own_credentials() -> BTreeMap<OsString, OsString> {
-    let of_clouds = |name: &OsStr| {
-        name.to_str().is_some_and(|name| OF_CLOUDS.iter().any(|cloud| name.starts_with(cloud)))
+    let is_credential = |name: &OsStr| {
+        name.to_str().is_some_and(|name| CLOUD_PREFIXES.iter().any(|cloud| name.starts_with(cloud)))
     };
-    std::env::vars_os().filter(|(name, _)| of_clouds(name)).collect()
+    std::env::vars_os().filter(|(name, _)| is_credential(name)).collect()
 }

@@ -1,7 +1,7 @@
 //! `canyon deploy --local`: this process is the agent of the deployment's runner, for this deployment alone.
 //!
-//! It makes a key in memory, asks to be an agent under a name of its own, and adopts that with the caller's token.
-//! The agent is reserved: it is offered nothing but the deployment that names it. At the end it is forgotten.
+//! It generates a key in memory, registers an agent under a unique name, and adopts it with the caller's token.
+//! The agent is reserved: Canyon offers it only the deployment that names it. At the end the command deletes the agent.
 
 mod interrupts;
 mod joining;
@@ -20,9 +20,9 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// What is known before anything is written.
+/// What the command finds out before it writes anything.
 #[derive(Debug)]
-pub(crate) struct Here {
+pub(crate) struct LocalRun {
     org: OrgId,
     runner: RunnerId,
     kind: RunnerType,
@@ -31,18 +31,18 @@ pub(crate) struct Here {
     state_dir: PathBuf,
 }
 
-impl Here {
-    /// Protects this process, which has the caller's token, from the modules that run beside it, and looks whether this
-    /// machine can run what is deployed to the environment.
+impl LocalRun {
+    /// Protects this process, which has the caller's token, from the modules that run beside it, and checks whether
+    /// this machine can run deployments of the environment.
     pub(crate) async fn prepare(
         client: &Client,
         project: &str,
         env: &str,
     ) -> Result<Self, CliError> {
-        // Before the first answer of Canyon: jobs of another agent of this user may run already.
+        // Before the first request: jobs of another agent of this user may run already.
         protect_this_process().map_err(|error| {
             CliError::usage(format!(
-                "the kernel does not keep your token from the modules of local jobs: {error}"
+                "the kernel does not protect your token from the modules of local jobs: {error}"
             ))
         })?;
         let environment = client.get(&["projects", project, "envs", env]).await?;
@@ -53,16 +53,16 @@ impl Here {
         let Some(kind) = kind else {
             return Err(CliError::usage_with_hint(
                 format!(
-                    "runner `{runner}` is of type `{given}`, whose jobs Canyon launches where they belong; only those \
-                     of agents and of type `local` can run here"
+                    "runner `{runner}` is of type `{given}`, whose jobs Canyon launches on its own platform; only \
+                     runners of agents and of type `local` can run here"
                 ),
                 "deploy without --local",
             ));
         };
         let program = runner_program().ok_or_else(|| {
             CliError::usage_with_hint(
-                "there is no `canyon-runner` beside `canyon` or on the PATH",
-                "it comes with `canyon`: put it beside it",
+                "there is no `canyon-runner` in the folder of `canyon` or on the PATH",
+                "it is part of Canyon's release: put it into the folder of `canyon`",
             )
         })?;
         if !has_executable() {
@@ -73,7 +73,7 @@ impl Here {
         }
         let name = own_name()?;
         let state_dir = state_dir()?.join(name.as_str());
-        let misread = |what: &str| CliError::usage(format!("Canyon's answer has no good {what}"));
+        let misread = |what: &str| CliError::usage(format!("Canyon's answer has no valid {what}"));
         Ok(Self {
             org: client.org().parse().map_err(|_| misread("organization"))?,
             runner: runner.parse().map_err(|_| misread("runner"))?,
@@ -95,10 +95,10 @@ fn own_name() -> Result<AgentId, CliError> {
     let user: String = user.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
     let random = Uuid::new_v4().simple().to_string();
     let name = format!("cli-{user}-{}", random.get(..10).unwrap_or(&random));
-    name.parse().map_err(|_| CliError::usage(format!("`{name}` is no good name of an agent")))
+    name.parse().map_err(|_| CliError::usage(format!("`{name}` is not a valid name of an agent")))
 }
 
-/// Where jobs lie while they run.
+/// The folder for the files of running jobs.
 fn state_dir() -> Result<PathBuf, CliError> {
     let given = variable("XDG_STATE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
     let home = || variable("HOME").map(|home| Path::new(&home).join(".local/state"));

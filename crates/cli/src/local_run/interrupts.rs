@@ -1,9 +1,9 @@
-//! Ctrl-C and its like.
+//! Ctrl-C and the other signals that ask this process to end.
 
 use crate::error::CliError;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Signals that ask this process to end: the first to do so in order, the second at once.
+/// Signals that ask this process to end: after the first it ends in order, after the second at once.
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
@@ -23,7 +23,7 @@ impl Interrupts {
         })
     }
 
-    /// Until the next one; how many there were with it.
+    /// Waits for the next signal, and returns how many there were with it.
     pub(crate) async fn next(&mut self) -> u32 {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -34,7 +34,7 @@ impl Interrupts {
         self.seen
     }
 
-    /// Whether somebody does not want to wait any more.
+    /// Whether the user asked twice, and so does not want to wait any longer.
     pub(crate) fn is_hurried(&self) -> bool {
         self.seen > 1
     }

@@ -1,6 +1,6 @@
-//! The agent that this process is, from its adoption until it is forgotten.
+//! The agent that this process is, from its adoption until the command deletes it.
 
-use super::{Here, Interrupts};
+use super::{Interrupts, LocalRun};
 use crate::error::CliError;
 use crate::follow;
 use crate::output::Output;
@@ -15,30 +15,31 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long it may take until the agent works: Canyon takes up few new ones in a second.
-pub(super) const JOINING: Duration = Duration::from_secs(30);
-/// How long the agent stays to clear away after the end.
+/// How long it may take until the agent works: Canyon registers only a few new agents per second.
+pub(super) const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the agent may clean up after the deployment's end.
 pub(super) const DRAIN: Duration = Duration::from_secs(15);
-/// How long its last word may take when somebody has asked twice.
-const HURRIED: Duration = Duration::from_secs(3);
-/// Tries of a request that must not be lost.
-const TRIES: u32 = 5;
-pub(super) const PAUSE: Duration = Duration::from_millis(300);
-/// Between two looks whether the agent works.
-const LOOK: Duration = Duration::from_millis(50);
+/// How long the deletion of the agent may take after the user has asked twice to end.
+const HURRIED_LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
+/// How often a request that must not be lost is sent.
+const MAX_TRIES: u32 = 5;
+/// The pause before a retry.
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(300);
+/// The pause between two checks whether the agent works.
+const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The agent at work.
 pub(crate) struct OwnAgent {
     pub(super) name: String,
-    /// Counts how often it was asked to end.
+    /// How often it was asked to end.
     pub(super) stop: watch::Sender<u32>,
-    /// Its loop, once it has begun.
+    /// The agent's loop, once it has started.
     pub(super) work: Option<JoinHandle<AgentExit>>,
     pub(super) state_dir: PathBuf,
 }
 
-impl Here {
-    /// Becomes the agent. What was begun is taken back when that fails.
+impl LocalRun {
+    /// Becomes the agent. If that fails, removes what it has created.
     pub(crate) async fn join(
         self,
         client: &Client,
@@ -64,23 +65,25 @@ impl Here {
 }
 
 impl OwnAgent {
-    /// Its name.
+    /// The agent's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Until Canyon could offer it work.
-    pub(super) async fn until_it_works(&mut self, client: &Client) -> Result<(), CliError> {
-        let deadline = Instant::now() + JOINING;
+    /// Waits until Canyon can offer the agent work.
+    pub(super) async fn wait_until_idle(&mut self, client: &Client) -> Result<(), CliError> {
+        let deadline = Instant::now() + JOIN_TIMEOUT;
         loop {
             self.check_alive().await?;
             if client.agent(&self.name).await?.availability == "idle" {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                return Err(CliError::usage("the agent in this process did not come to work"));
+                return Err(CliError::usage(
+                    "the agent in this process did not start working in time",
+                ));
             }
-            sleep(LOOK).await;
+            sleep(IDLE_POLL_INTERVAL).await;
         }
     }
 
@@ -91,8 +94,8 @@ impl OwnAgent {
         }
     }
 
-    /// Launches the deployment and watches it to its end. The first signal cancels it and waits for the end of that;
-    /// the second does not.
+    /// Runs the deployment and follows it to its end. After the first signal it cancels the deployment and waits for
+    /// its end; after the second it does not wait.
     pub(crate) async fn serve(
         &mut self,
         client: &Client,
@@ -105,7 +108,7 @@ impl OwnAgent {
         loop {
             tokio::select! {
                 ended = &mut watch => return ended,
-                exit = ending(&mut self.work) => {
+                exit = agent_end(&mut self.work) => {
                     self.work = None;
                     cancel(client, id).await?;
                     return Err(ended(exit.as_ref()));
@@ -114,7 +117,7 @@ impl OwnAgent {
                     if count > 1 {
                         return Err(CliError::Detached { id: id.to_owned() });
                     }
-                    display.line("cancelling: the run saves its state and frees its lock");
+                    display.line("cancelling: the run saves its state and releases its lock");
                     tokio::select! {
                         done = cancel(client, id) => done?,
                         _ = interrupts.next() => return Err(CliError::Detached { id: id.to_owned() }),
@@ -124,7 +127,7 @@ impl OwnAgent {
         }
     }
 
-    /// Clears away what the deployment has left, and has Canyon forget the agent.
+    /// Cleans up after the deployment, and deletes the agent from Canyon.
     pub(crate) async fn leave(
         mut self,
         client: &Client,
@@ -134,14 +137,14 @@ impl OwnAgent {
         if let Some(work) = &mut self.work {
             self.stop.send_modify(|count| *count += if interrupts.is_hurried() { 2 } else { 1 });
             tokio::select! {
-                _ = timeout(DRAIN + PAUSE, work) => {}
+                _ = timeout(DRAIN + RETRY_PAUSE, work) => {}
                 _ = interrupts.next(), if !interrupts.is_hurried() => {}
             }
         }
         let hurried = interrupts.is_hurried();
-        let patience = if hurried { HURRIED } else { DRAIN };
+        let limit = if hurried { HURRIED_LEAVE_TIMEOUT } else { DRAIN };
         let problem = tokio::select! {
-            forgotten = timeout(patience, forget(client, &self.name)) => match forgotten {
+            forgotten = timeout(limit, forget(client, &self.name)) => match forgotten {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(error.to_string()),
                 Err(_) => Some("it does not answer".to_owned()),
@@ -151,29 +154,29 @@ impl OwnAgent {
         if let Some(problem) = problem {
             let name = &self.name;
             output.notice(&format!(
-                "warning: Canyon still knows of agent `{name}` ({problem}): canyon forget agent {name}"
+                "warning: agent `{name}` is still registered ({problem}); delete it with: canyon forget agent {name}"
             ));
         }
         self.clear(output);
     }
 
-    /// Removes its folder, unless a job is in it still.
+    /// Removes the agent's folder, unless a job still uses it.
     fn clear(&self, output: Output) {
         let folders = |path| fs::read_dir(path).into_iter().flatten().flatten();
         let mut jobs =
             folders(self.state_dir.join("jobs")).flat_map(|runner| folders(runner.path()));
         if jobs.next().is_some() {
             let path = self.state_dir.display();
-            output.notice(&format!("the job ends by itself; its files are in `{path}`"));
+            output.notice(&format!("the job continues until it ends; its files are in `{path}`"));
             return;
         }
-        // What cannot be removed holds nothing of worth.
+        // Best effort: files that cannot be removed have no value.
         let _ = fs::remove_dir_all(&self.state_dir);
     }
 }
 
-/// The end of the agent's loop, which comes too early.
-async fn ending(work: &mut Option<JoinHandle<AgentExit>>) -> Option<AgentExit> {
+/// Waits for the end of the agent's loop, which should outlive the deployment.
+async fn agent_end(work: &mut Option<JoinHandle<AgentExit>>) -> Option<AgentExit> {
     match work {
         Some(work) => work.await.ok(),
         None => std::future::pending().await,
@@ -186,7 +189,7 @@ fn ended(exit: Option<&AgentExit>) -> CliError {
 }
 
 async fn cancel(client: &Client, id: &str) -> Result<(), CliError> {
-    match repeated(async || client.cancel(id).await.map(drop)).await {
+    match retried(async || client.cancel(id).await.map(drop)).await {
         // It has ended by itself.
         Err(error) if error.status() == Some(409) => Ok(()),
         answer => Ok(answer?),
@@ -194,19 +197,19 @@ async fn cancel(client: &Client, id: &str) -> Result<(), CliError> {
 }
 
 async fn forget(client: &Client, name: &str) -> Result<(), ClientError> {
-    match repeated(async || client.forget_agent(name).await).await {
+    match retried(async || client.forget_agent(name).await).await {
         Err(error) if error.status() == Some(404) => Ok(()),
         answer => answer,
     }
 }
 
-async fn repeated(call: impl AsyncFn() -> Result<(), ClientError>) -> Result<(), ClientError> {
+async fn retried(call: impl AsyncFn() -> Result<(), ClientError>) -> Result<(), ClientError> {
     let mut tries = 1;
     loop {
         match call().await {
-            Err(error) if error.is_retryable() && tries < TRIES => tries += 1,
+            Err(error) if error.is_retryable() && tries < MAX_TRIES => tries += 1,
             answer => return answer,
         }
-        sleep(PAUSE).await;
+        sleep(RETRY_PAUSE).await;
     }
 }
