@@ -68,12 +68,12 @@ impl Agent {
     }
 
     /// Reports the state of a job, and returns the answer.
-    pub(crate) async fn try_say(&self, world: &World, report: Value) -> Value {
+    pub(crate) async fn try_report(&self, world: &World, report: Value) -> Value {
         self.asks(world, "reports", json!({ "reports": [report] })).await
     }
 
-    pub(crate) async fn say(&self, world: &World, report: Value) {
-        let answer = self.try_say(world, report).await;
+    pub(crate) async fn report(&self, world: &World, report: Value) {
+        let answer = self.try_report(world, report).await;
         assert!(answer["refused"].as_array().is_none_or(Vec::is_empty), "{answer}");
     }
 }
@@ -82,7 +82,7 @@ impl Agent {
     /// Reports that a job has ended.
     pub(crate) async fn sees_the_end(&self, world: &World, job: &Value) {
         let gone = json!({ "state": "gone", "reason": null });
-        self.say(world, json!({ "job": job, "observation": gone })).await;
+        self.report(world, json!({ "job": job, "observation": gone })).await;
     }
 }
 
@@ -115,7 +115,7 @@ impl Runner {
     }
 
     /// Sends a sign of life, and returns the answer.
-    pub(crate) async fn reports(&self, world: &World, phase: &str) -> Value {
+    pub(crate) async fn report_phase(&self, world: &World, phase: &str) -> Value {
         let (path, body) = (format!("{}/report", self.path), json!({ "phase": phase }));
         let (status, answer) = world.call(&self.token, Method::POST, &path, Some(&body)).await;
         assert_eq!(status, 200, "{answer}");
@@ -123,13 +123,13 @@ impl Runner {
     }
 
     /// Delivers a result, and returns the status code of the answer.
-    pub(crate) async fn says_that_it_succeeded(&self, world: &World) -> u16 {
+    pub(crate) async fn report_success(&self, world: &World) -> u16 {
         let path = format!("/deployments/{}/results", self.deployment);
         let body = json!({ "status": "success" });
         world.call(&self.token, Method::POST, &path, Some(&body)).await.0
     }
 
     pub(crate) async fn succeeds(&self, world: &World) {
-        assert_eq!(self.says_that_it_succeeded(world).await, 204);
+        assert_eq!(self.report_success(world).await, 204);
     }
 }

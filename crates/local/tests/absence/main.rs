@@ -29,7 +29,7 @@ fn wishes(work: &Value) -> Vec<(&Value, &str)> {
 async fn clears(world: &World, agent: &Agent, job: &Value) {
     let work = agent.poll(world).await;
     assert!(wishes(&work).contains(&(job, "forget")), "{work}");
-    agent.say(world, json!({ "job": job, "done": "forget" })).await;
+    agent.report(world, json!({ "job": job, "done": "forget" })).await;
     let work = agent.poll(world).await;
     assert!(!wishes(&work).iter().any(|(of, _)| *of == job), "{work}");
 }
@@ -80,10 +80,10 @@ async fn a_job_that_reports_runs_for_an_hour_without_its_agent() {
     let id = world.deploy("one").await;
     let job = agent.offer(&world).await;
     let runner = Runner::claim(&world, &agent.take(&world, &job).await).await;
-    agent.say(&world, json!({ "job": job, "observation": { "state": "alive" } })).await;
+    agent.report(&world, json!({ "job": job, "observation": { "state": "alive" } })).await;
     for _ in 0..HOUR / 15 {
         world.pass(15).await;
-        let answer = runner.reports(&world, "apply").await;
+        let answer = runner.report_phase(&world, "apply").await;
         assert_eq!(answer["stop"], json!(false), "the job must not be stopped: {answer}");
     }
     let running = world.deployment(&id).await;
@@ -102,8 +102,8 @@ async fn a_job_that_is_cut_off_with_its_agent_ends_at_its_deadline_and_is_not_re
     let id = world.deploy("one").await;
     let job = agent.offer(&world).await;
     let runner = Runner::claim(&world, &agent.take(&world, &job).await).await;
-    agent.say(&world, json!({ "job": job, "observation": { "state": "alive" } })).await;
-    runner.reports(&world, "apply").await;
+    agent.report(&world, json!({ "job": job, "observation": { "state": "alive" } })).await;
+    runner.report_phase(&world, "apply").await;
     // Five minutes of silence, a stop that does not arrive, and two minutes for a proof that does not come.
     world.pass(8 * MINUTE).await;
     let ended = world.deployment(&id).await;
@@ -114,8 +114,8 @@ async fn a_job_that_is_cut_off_with_its_agent_ends_at_its_deadline_and_is_not_re
     assert_eq!(attempts(&ended), 1);
 
     // Both are back. Canyon refuses the runner's late result, and the agent removes the job.
-    assert!(runner.says_that_it_succeeded(&world).await >= 400);
-    agent.say(&world, json!({ "job": job, "observation": { "state": "alive" } })).await;
+    assert!(runner.report_success(&world).await >= 400);
+    agent.report(&world, json!({ "job": job, "observation": { "state": "alive" } })).await;
     clears(&world, &agent, &job).await;
     assert_eq!(world.deployment(&id).await, ended);
     // The environment is free for the next one.
@@ -157,7 +157,7 @@ async fn another_agent_of_the_same_place_receives_the_job_in_its_poll_and_adopts
     let job = dying.offer(&world).await;
     let taken = dying.take(&world, &job).await;
     let alive = json!({ "job": job, "observation": { "state": "alive" } });
-    dying.say(&world, alive.clone()).await;
+    dying.report(&world, alive.clone()).await;
     let successor = Agent::join_as(&world, "successor").await;
 
     // The first agent is silent from here on, and so is its job.
@@ -175,10 +175,10 @@ async fn another_agent_of_the_same_place_receives_the_job_in_its_poll_and_adopts
     assert!(passed > MINUTE / 2, "an agent that was silent for {passed} s may come back");
     assert_eq!((held.as_array().unwrap().len(), &held[0]["job"]), (1, &job), "{held}");
     assert_eq!(successor.poll(&world).await["held"], held, "the answer may have been lost");
-    successor.say(&world, alive.clone()).await;
+    successor.report(&world, alive.clone()).await;
     assert_eq!(successor.poll(&world).await["held"], Value::Null, "it was acknowledged");
 
-    let refused = dying.try_say(&world, alive).await;
+    let refused = dying.try_report(&world, alive).await;
     let reason = refused["refused"][0]["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("leave it alone"), "{refused}");
     Runner::claim(&world, &taken).await.succeeds(&world).await;
