@@ -18,8 +18,8 @@ struct Engine {
 }
 
 impl Bed for Engine {
-    fn tell(&self, job: &JobRef, act: Act) {
-        self.notes.tell_job(job, act);
+    fn prepare(&self, job: &JobRef, act: Act) {
+        self.notes.prepare_job(job, act);
     }
 
     fn noted(&self, job: &JobRef, what: &str) -> usize {

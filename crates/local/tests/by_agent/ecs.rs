@@ -17,8 +17,8 @@ struct Tasks {
 }
 
 impl Bed for Tasks {
-    fn tell(&self, job: &JobRef, act: Act) {
-        self.notes.tell_job(job, act);
+    fn prepare(&self, job: &JobRef, act: Act) {
+        self.notes.prepare_job(job, act);
     }
 
     fn noted(&self, job: &JobRef, what: &str) -> usize {

@@ -20,8 +20,8 @@ struct Cluster {
 }
 
 impl Bed for Cluster {
-    fn tell(&self, job: &JobRef, act: Act) {
-        self.bed.notes.tell_job(job, act);
+    fn prepare(&self, job: &JobRef, act: Act) {
+        self.bed.notes.prepare_job(job, act);
     }
 
     fn noted(&self, job: &JobRef, what: &str) -> usize {

@@ -41,7 +41,7 @@ impl Scripts {
 }
 
 impl Bed for Scripts {
-    fn tell(&self, job: &JobRef, act: Act) {
+    fn prepare(&self, job: &JobRef, act: Act) {
         fs::write(self.script(job), act_scripts::of(act)).unwrap();
     }
 

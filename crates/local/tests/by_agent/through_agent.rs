@@ -13,7 +13,7 @@ use tokio::task::block_in_place;
 /// A test bed: the place where jobs run.
 pub(crate) trait Bed: Sync {
     /// Prepares what a job does once it is started.
-    fn tell(&self, job: &JobRef, act: Act);
+    fn prepare(&self, job: &JobRef, act: Act);
     /// How often the job noted `what`.
     fn noted(&self, job: &JobRef, what: &str) -> usize;
     /// Whether the job lives, according to the platform and not to the agent.
@@ -53,7 +53,7 @@ impl<B: Bed> Platform for ThroughAgent<B> {
 
     /// The agent gets the job's environment from Canyon, so it is empty here.
     fn launch(&self, job: JobRef, act: Act) -> Launch {
-        self.bed.tell(&job, act);
+        self.bed.prepare(&job, act);
         block_in_place(|| Handle::current().block_on(self.canyon.accept(&job)));
         launch(job, [].into())
     }
@@ -69,7 +69,7 @@ impl<B: Bed> Platform for ThroughAgent<B> {
 
 /// Jobs in containers read what to do from `notes`, and note what they did, at the address that they have for Canyon.
 impl Notes {
-    pub(crate) fn tell_job(&self, job: &JobRef, act: Act) {
+    pub(crate) fn prepare_job(&self, job: &JobRef, act: Act) {
         self.tell(name_of(job), act.word());
     }
 
