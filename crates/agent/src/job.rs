@@ -36,8 +36,6 @@ pub(crate) struct JobSlot {
     pub(crate) taken: Arc<AtomicBool>,
     /// Notified when the slot becomes free.
     pub(crate) freed: Arc<Notify>,
-    pub(crate) taken: Arc<AtomicBool>,
-    pub(crate) freed: Arc<Notify>,
 }
 
 impl JobSlot {
