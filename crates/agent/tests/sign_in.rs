@@ -41,8 +41,8 @@ async fn exchange(
     forms.push(form);
     let mut headers = HeaderMap::new();
     let is_crossed = *canyon.crossed.lock().unwrap();
-    let request_id = if is_crossed { "another".parse().unwrap() } else { asked[ASK].clone() };
-    headers.insert(ANSWER_TO, request_id);
+    let nonce = if is_crossed { "another".parse().unwrap() } else { asked[ASK].clone() };
+    headers.insert(ANSWER_TO, nonce);
     if let Some(seconds) = *canyon.busy.lock().unwrap() {
         headers.insert(RETRY_AFTER, seconds.into());
         let body = json!({"error": "temporarily_unavailable", "error_description": "often", "message": "often", "request_id": "1"});

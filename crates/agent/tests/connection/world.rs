@@ -127,7 +127,7 @@ struct Request {
     /// In lower case.
     authorization: String,
     /// The answer must repeat this.
-    request_id: String,
+    nonce: String,
     body: Value,
 }
 
@@ -202,9 +202,9 @@ async fn request(stream: &mut TcpStream) -> Option<Request> {
             if body.len() >= length {
                 let path = head.split(' ').nth(1)?.to_owned();
                 let authorization = header(head, "authorization").unwrap_or_default();
-                let request_id = header(head, ASK).unwrap_or_default();
+                let nonce = header(head, ASK).unwrap_or_default();
                 let body = serde_json::from_str(body).unwrap_or_default();
-                return Some(Request { path, authorization, request_id, body });
+                return Some(Request { path, authorization, nonce, body });
             }
         }
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -232,7 +232,7 @@ async fn serve(mut stream: TcpStream, world: World) -> Option<()> {
     let retry_after = if status == 429 { "Retry-After: 1\r\n" } else { "" };
     let head = format!(
         "HTTP/1.1 {status} X\r\n{ANSWER_TO}: {}\r\n{retry_after}Content-Length: {}\r\nConnection: close\r\n\r\n",
-        request.request_id,
+        request.nonce,
         text.len()
     );
     stream.write_all(format!("{head}{text}").as_bytes()).await.ok()
