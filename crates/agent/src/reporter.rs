@@ -1,7 +1,7 @@
-//! What became of jobs, told to Canyon: soon, together, and again until it is heard.
+//! Reports the states of jobs to Canyon: soon, in batches, and repeated until Canyon acknowledges them.
 
 use crate::backoff::Backoff;
-use crate::line::Line;
+use crate::connection::ApiConnection;
 use crate::status::Status;
 use canyon_api::agent::{JobKey, JobReport, Reports};
 use std::collections::BTreeMap;
@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// What comes within this time goes together.
-const GATHER: Duration = Duration::from_millis(20);
-/// The most in one request, and its size in bytes: Canyon takes 256 KiB.
+/// Reports that come within this time go into one request.
+const BATCH_DELAY: Duration = Duration::from_millis(20);
+/// The most reports in one request.
 const AT_ONCE: usize = 100;
-const SIZE: usize = 200 * 1024;
+/// The most bytes of reports in one request. Canyon accepts 256 KiB.
+const MAX_BYTES: usize = 200 * 1024;
 
-/// Where jobs say what became of them. Cheap to clone.
+/// The handle with which jobs report. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Reporter {
     reports: mpsc::UnboundedSender<JobReport>,
@@ -23,26 +24,26 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// To whom the reports go in the end.
+    /// The handle, and the receiver for [`deliver`].
     pub(crate) fn new(status: Arc<Status>) -> (Self, mpsc::UnboundedReceiver<JobReport>) {
         let (reports, receiver) = mpsc::unbounded_channel();
         (Self { reports, status }, receiver)
     }
 
-    pub(crate) fn tell(&self, report: JobReport) {
+    pub(crate) fn report(&self, report: JobReport) {
         // The receiver lives as long as the agent.
         let _ = self.reports.send(report);
     }
 
-    /// Something went wrong that the operator should see.
-    pub(crate) fn trouble(&self, what: &str) {
-        self.status.trouble(what);
+    /// Records an error that an administrator should see.
+    pub(crate) fn record_error(&self, what: &str) {
+        self.status.record_error(what);
     }
 }
 
-/// Delivers reports in whichever session there is, and sends on whatever is not this agent's any more.
+/// Delivers reports in the current session. Jobs that Canyon reports as not this agent's any more go to `lost`.
 pub(crate) async fn deliver(
-    line: Arc<Line>,
+    api: Arc<ApiConnection>,
     mut reports: mpsc::UnboundedReceiver<JobReport>,
     mut session: watch::Receiver<Option<u64>>,
     lost: mpsc::UnboundedSender<JobKey>,
@@ -56,7 +57,7 @@ pub(crate) async fn deliver(
             let Some(first) = reports.recv().await else { return };
             merge(&mut pending, first);
             waiting.send_replace(pending.len());
-            tokio::time::sleep(GATHER).await;
+            tokio::time::sleep(BATCH_DELAY).await;
         }
         while let Ok(next) = reports.try_recv() {
             merge(&mut pending, next);
@@ -68,7 +69,7 @@ pub(crate) async fn deliver(
         let Some(number) = number else { continue };
         let batch = batch_of(&pending, at_once);
         let jobs: Vec<_> = batch.iter().map(|report| report.job).collect();
-        match line.report(number, &Reports { reports: batch }).await {
+        match api.report(number, &Reports { reports: batch }).await {
             Ok(answer) => {
                 backoff.reset();
                 at_once = AT_ONCE;
@@ -76,39 +77,39 @@ pub(crate) async fn deliver(
                     pending.remove(&job);
                 }
                 for refused in answer.refused {
-                    tracing::warn!(job = %crate::job::name(&refused.job), reason = refused.reason, "not ours any more");
-                    // Whoever listens lives as long as the agent.
+                    tracing::warn!(job = %crate::job::name(&refused.job), reason = refused.reason, "the job is not this agent's any more");
+                    // The receiver lives as long as the agent.
                     let _ = lost.send(refused.job);
                 }
             }
-            // One of them is what Canyon does not take: it must not hold up the others.
+            // One of these reports is invalid: it must not block the others.
             Err(error) if error.is_about_the_body() && jobs.len() > 1 => at_once = 1,
             Err(error) if error.is_about_the_body() => {
                 for job in jobs {
-                    tracing::error!(%error, job = %crate::job::name(&job), "a report is not taken, and dropped");
+                    tracing::error!(%error, job = %crate::job::name(&job), "Canyon refuses a report; it is dropped");
                     pending.remove(&job);
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot report; trying again");
+                tracing::warn!(%error, "cannot deliver reports; retrying");
                 tokio::time::sleep(backoff.pause_of(error.pause())).await;
             }
         }
     }
 }
 
-/// What goes together: at least one report, and of more no more than Canyon takes.
+/// The reports for one request: at least one, and not more than Canyon accepts.
 fn batch_of(pending: &BTreeMap<JobKey, JobReport>, at_once: usize) -> Vec<JobReport> {
     let mut size = 0;
     let fits = |report: &&JobReport| {
         let before = size;
-        size += serde_json::to_vec(report).map_or(SIZE, |json| json.len());
-        before == 0 || size <= SIZE
+        size += serde_json::to_vec(report).map_or(MAX_BYTES, |json| json.len());
+        before == 0 || size <= MAX_BYTES
     };
     pending.values().take(at_once).take_while(fits).cloned().collect()
 }
 
-/// The newest word counts, for each thing that there is to say.
+/// Merges a report into the pending one of the same job: of each field, the newest value counts.
 fn merge(pending: &mut BTreeMap<JobKey, JobReport>, next: JobReport) {
     let Some(report) = pending.get_mut(&next.job) else {
         pending.insert(next.job, next);

@@ -14,11 +14,11 @@ use secrecy::{ExposeSecret, SecretString};
 use std::path::Path;
 use uuid::Uuid;
 
-/// The organization of a laptop.
+/// The name of a laptop's organization.
 const ORG: &str = "local";
 
-/// Sees that the organization exists and that the file at `path` opens it at `url`. A token that
-/// the file holds already and that is still good is kept.
+/// Ensures that the organization exists, and that the file at `path` has the settings to use it at `url`. A token that
+/// is in the file already and still valid is kept.
 pub(crate) async fn organization(app: &App, url: &str, path: &Path) -> Result<(), LocalError> {
     #[expect(clippy::expect_used, reason = "a constant; the test below parses it")]
     let id: OrgId = ORG.parse().expect("a valid organization id");

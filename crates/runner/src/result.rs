@@ -1,9 +1,10 @@
-//! The run's result, and its delivery.
+//! The result of a run, and its delivery.
 
 use crate::facts::Facts;
 use crate::outputs::Outputs;
-use crate::session::Line;
-use crate::{backoff::Backoff, exit::Exit, log::Log, shipper::AFTERWARDS, stop::Stop, verdict};
+use crate::session::ApiConnection;
+use crate::shipper::DELIVERY_TIMEOUT;
+use crate::{backoff::Backoff, exit::Exit, log::Log, stop::Stop, verdict};
 use canyon_api::attempt::{
     DeploymentResultsUpdateBody, ReportBody, ResultStatus, TfResourceCounts,
 };
@@ -14,22 +15,22 @@ use tokio::time::{Instant, sleep};
 
 /// The longest message of a failure, in characters.
 const LONGEST_MESSAGE: usize = 1_000;
-/// How often something that is not Canyon must have found a result too large, or Canyon found it faulty.
-const SURE: u32 = 3;
+/// After how many such answers the runner believes a gateway that a result is too large, or Canyon that it is invalid.
+const MIN_REFUSALS: u32 = 3;
 
 /// How a run ended.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
-    /// What it leaves.
+    /// The module's outputs.
     pub outputs: Outputs,
-    /// What it may have left behind.
+    /// Resources that may exist although the state does not list them.
     pub orphans: Vec<Orphan>,
     /// How many resources the plan would have deleted or replaced, when that ended the run.
     pub refused_deletions: Option<u32>,
-    /// Whether the failure is a stop. Canyon knows whether a caller cancelled, a deadline passed or
-    /// the platform wanted its node back, and judges it.
+    /// Whether the failure is a stop. Canyon knows the reason, such as a cancel, a deadline or a node that is drained,
+    /// and decides the failure's class.
     pub stopped: bool,
 }
 
@@ -40,8 +41,8 @@ impl From<Failure> for Outcome {
 }
 
 impl Outcome {
-    /// As it is logged and delivered: with the reason of a stop, and without secrets.
-    pub async fn told(mut self, stop: &Stop, log: &Log) -> Self {
+    /// The outcome for the log and the delivery: with the reason of a stop, and without secrets.
+    pub async fn for_delivery(mut self, stop: &Stop, log: &Log) -> Self {
         let Some(failure) = &mut self.failure else { return self };
         if failure.class == FailureClass::Cancelled {
             *failure = verdict::because(&stop.reason().await, failure);
@@ -51,7 +52,7 @@ impl Outcome {
         self
     }
 
-    /// The body to deliver; `facts` when OpenTofu has planned.
+    /// The body to deliver. `facts` is `None` if OpenTofu has not planned.
     pub fn into_body(self, facts: Option<&Facts>) -> DeploymentResultsUpdateBody {
         let stopped = self.stopped;
         let failure = self.failure.map(|failure| Failure {
@@ -86,7 +87,7 @@ impl Outcome {
     }
 }
 
-/// Takes the outputs out of a result, or else the last pieces of its log. Returns whether there was anything.
+/// Removes the outputs from a result, or else the last pieces of its log. Returns whether there was anything to remove.
 fn leave_out(body: &mut DeploymentResultsUpdateBody) -> bool {
     if body.outputs.is_some() || !body.plain_outputs.is_empty() {
         body.outputs = None;
@@ -96,48 +97,48 @@ fn leave_out(body: &mut DeploymentResultsUpdateBody) -> bool {
     !std::mem::take(&mut body.chunks).is_empty()
 }
 
-/// Delivers `body`, and tries for [`AFTERWARDS`] until Canyon itself says that it has taken it. Between
-/// two tries it says that the run lives: an attempt that is silent for minutes is stopped.
+/// Delivers `body`, and retries for [`DELIVERY_TIMEOUT`] until Canyon itself has acknowledged it. Between two tries it
+/// sends a report, because Canyon stops an attempt that is silent for minutes.
 ///
-/// Where Canyon, or a proxy before it, finds it too large, what became of the run is delivered without its outputs, and at
-/// last without the end of its log.
-pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
+/// If Canyon, or a proxy in front of it, finds the result too large, it is delivered without its outputs, and as the
+/// last resort without the end of its log.
+pub async fn deliver(api: &ApiConnection, body: DeploymentResultsUpdateBody) -> Exit {
     let mut body = body;
     let mut refusals = 0;
     let delivered = match body.status {
         ResultStatus::Success => Exit::Succeeded,
         ResultStatus::Failure => Exit::Failed,
     };
-    let deadline = Instant::now() + AFTERWARDS;
+    let deadline = Instant::now() + DELIVERY_TIMEOUT;
     let mut backoff = Backoff::default();
     loop {
-        let error = match line.post_result(&body).await {
+        let error = match api.post_result(&body).await {
             Ok(()) => return delivered,
-            // An earlier try, whose answer was lost, may have ended the attempt.
-            Err(error) if line.is_over(&error) && backoff.is_failing() => return delivered,
-            Err(error) if line.is_over(&error) => return Exit::Over(error.to_string()),
+            // An earlier try may have ended the attempt although its answer was lost.
+            Err(error) if api.is_over(&error) && backoff.is_failing() => return delivered,
+            Err(error) if api.is_over(&error) => return Exit::Over(error.to_string()),
             Err(error) => error,
         };
-        // A body that is as it was may be refused as faulty where the network has changed it; or for its outputs.
-        let is_canyons = line.is_told_by_canyon(&error);
+        // Canyon may find a body invalid because the network has changed it, or because of its outputs.
+        let is_canyons = api.is_answer_of_canyon(&error);
         let is_faulty = error.status() == Some(400) && is_canyons;
         refusals += u32::from(error.is_too_large() || is_faulty);
-        // Canyon says once that it is too large; of a gateway it may have been a passing fault, or meant for another
-        // request.
-        let is_sure = error.is_too_large() && is_canyons || refusals >= SURE;
+        // One answer of Canyon that the body is too large suffices. The answer of a gateway may be a temporary fault, or
+        // may belong to another request.
+        let is_sure = error.is_too_large() && is_canyons || refusals >= MIN_REFUSALS;
         if (error.is_too_large() || is_faulty) && is_sure && leave_out(&mut body) {
             continue;
         }
-        // Whatever else refuses it: the run is over, and only its result is left to save.
+        // Retry after any other refusal: the run is over, and only its result is left to save.
         if Instant::now() >= deadline {
             let causes = Causes(&error);
             return Exit::undelivered(format!("could not deliver the result: {causes}"));
         }
         sleep(backoff.pause()).await;
-        // The phase of an attempt never goes back, so the first one says nothing about it. A refusal
-        // shows that an earlier try has ended the attempt.
+        // The phase of an attempt never goes back, so a report with the first phase changes nothing. If Canyon refuses the
+        // report, an earlier try has ended the attempt.
         let alive = ReportBody { phase: Phase::Fetch, forgets: false, chunks: Vec::new() };
-        if line.report(&alive).await.is_err_and(|error| line.is_over(&error)) {
+        if api.report(&alive).await.is_err_and(|error| api.is_over(&error)) {
             return delivered;
         }
     }

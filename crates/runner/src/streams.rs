@@ -1,6 +1,6 @@
-//! The two streams of a run, as far as they are on disk and not yet shipped.
+//! The two streams of a run: what of them is on disk and not yet shipped.
 //!
-//! Both are files, so a control plane that is away for an hour costs disk and no memory.
+//! Both are files, so an outage of the control plane of an hour costs disk and no memory.
 
 use crate::{mask::Mask, workspace};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -9,41 +9,41 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The most bytes in one chunk; the API takes no more.
+/// The most bytes in one chunk. The API accepts no more.
 pub const CHUNK: u64 = 128 * 1024;
-/// The fewest: a proxy that takes no more than this takes no reports.
+/// The smallest limit for a chunk: a proxy that refuses even this size lets no reports through.
 const LEAST_CHUNK: u64 = 8 * 1024;
 /// The most chunks of each stream in one report.
 const CHUNKS: usize = 2;
 
-/// Both streams.
+/// Both streams of a run.
 #[derive(Debug)]
 pub struct Streams {
     log: StreamFile,
     events: StreamFile,
-    /// The most bytes in one chunk now, and the most chunks.
+    /// The present limits: bytes in one chunk, and chunks of each stream.
     limit: (u64, usize),
 }
 
-/// A file that is shipped while it grows.
+/// A file that is shipped while the run appends to it.
 #[derive(Debug)]
 struct StreamFile {
     stream: Stream,
     file: File,
-    /// Offset of the file's first byte in the shipped stream.
+    /// The offset of the file's first byte in the shipped stream.
     base: u64,
-    /// The position in the file up to which the server has it.
+    /// The position in the file up to which Canyon has it.
     shipped: u64,
     mask: Mask,
 }
 
 impl Streams {
-    /// The files in the job's folder, which begin at `base` in the shipped streams. The log is
-    /// masked when it is written; the events are written by OpenTofu, and masked here.
+    /// Opens the files in the job's folder, which begin at `base` in the shipped streams. The log is masked when it is
+    /// written. OpenTofu writes the events, so they are masked here.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// When a file cannot be opened.
     pub fn open(workspace: &workspace::Workspace, base: Offsets, mask: Mask) -> io::Result<Self> {
         let open = |stream, name, base, mask| {
             workspace.append(name)?;
@@ -57,11 +57,11 @@ impl Streams {
         })
     }
 
-    /// What to ship next. With `ended`, nobody writes any more, and the last line need not be whole.
+    /// The next chunks to ship. With `ended`, nothing more is written, and the last line may be incomplete.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// When a file cannot be read.
     pub fn next(&self, ended: bool) -> io::Result<Vec<Chunk>> {
         let mut chunks = Vec::new();
         for file in [&self.log, &self.events] {
@@ -80,25 +80,25 @@ impl Streams {
         Ok(chunks)
     }
 
-    /// Whether one more report, or the result, can carry all that is left.
+    /// Whether one more report, or the result, can carry the rest.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// When the size of a file cannot be read.
     pub fn are_nearly_shipped(&self) -> io::Result<bool> {
         let (chunk, chunks) = self.limit;
         let most = chunk * chunks as u64;
         Ok(self.log.left()? <= most && self.events.left()? <= most)
     }
 
-    /// From here on a report is half as large: something on the way takes less than Canyon.
+    /// Halves the size of reports from now on: a proxy accepts less than Canyon.
     pub fn shrink(&mut self) {
         let (chunk, _) = self.limit;
         self.limit = ((chunk / 2).max(LEAST_CHUNK), 1);
     }
 
-    /// The server has everything before `offsets`, of the streams of which it was sent a piece: of others it says
-    /// nothing. Returns whether that is more than before.
+    /// Records that Canyon has everything before `offsets`. That holds only for the streams in `sent`; an answer says
+    /// nothing about other streams. Returns whether Canyon has more than before.
     pub fn confirm(&mut self, offsets: Offsets, sent: &[Stream]) -> bool {
         let log = sent.contains(&Stream::Log) && self.log.confirm(offsets.log);
         let events = sent.contains(&Stream::Events) && self.events.confirm(offsets.events);
@@ -114,13 +114,13 @@ impl StreamFile {
     fn confirm(&mut self, offset: u64) -> bool {
         let before = self.shipped;
         let length = self.file.metadata().map_or(before, |found| found.len());
-        // An answer that comes late may say less than an earlier one; what Canyon has, it keeps.
+        // A late answer may have a smaller offset than an earlier one; Canyon keeps what it has.
         self.shipped = offset.saturating_sub(self.base).min(length).max(before);
         self.shipped > before
     }
 
-    /// Up to one chunk from `position`, masked. To find a secret that the cut goes through, it reads
-    /// a little more on both sides; at the growing end it stops behind a whole line.
+    /// Up to one chunk from `position`, masked. It reads a little more on both sides, to find a secret that the cut
+    /// divides. At the end of a growing file it stops after a complete line.
     fn read(&self, position: u64, chunk: u64, ended: bool) -> io::Result<Vec<u8>> {
         let length = self.file.metadata()?.len();
         let end = length.min(position + chunk);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_line_of_events_waits_and_a_log_does_not() {
+    fn an_incomplete_line_of_events_waits_and_one_of_the_log_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::new(folder.path().to_owned());
         let streams = Streams::open(&workspace, Offsets::default(), Mask::default()).unwrap();
