@@ -3,7 +3,7 @@
 use super::App;
 use super::agent_desk::{News, Told};
 use super::agent_proofs::AgentCaller;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_api::agent::{HeldJob, JobKey, JobWish, MAX_WAIT, Poll, TailRequest, Work};
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, OFFER};
@@ -60,7 +60,7 @@ impl App {
         caller: &AgentCaller,
         number: u64,
         poll: &Poll,
-    ) -> Result<Work, ApiError> {
+    ) -> Result<Work, AppError> {
         // Before the first look, so that no hint is missed.
         let waiter = self.agents.hints.listen(caller.org, &caller.agent);
         let mut agent = self.sign_of_life(caller, number, poll).await?;
@@ -93,7 +93,7 @@ impl App {
         caller: &AgentCaller,
         number: u64,
         poll: &Poll,
-    ) -> Result<Agent, ApiError> {
+    ) -> Result<Agent, AppError> {
         for _ in 0..MAX_TRIES {
             let mut agent = self.agent_in_session(caller, number).await?;
             let now = self.now();
@@ -110,7 +110,7 @@ impl App {
                 return Ok(agent);
             }
         }
-        Err(ApiError::contended(&caller.agent))
+        Err(AppError::contended(&caller.agent))
     }
 
     /// What there is to do, and what of it is news.
@@ -118,7 +118,7 @@ impl App {
         &self,
         org: OrgUuid,
         agent: &Agent,
-    ) -> Result<(Work, Vec<Told>), ApiError> {
+    ) -> Result<(Work, Vec<Told>), AppError> {
         let mut found = Findings::new(org, agent);
         // What it was told of a moment ago comes last, so that what it cannot do hides nothing else.
         let (untold, told) = self.own_work(org, agent).await?;
@@ -258,7 +258,7 @@ impl App {
         open: Vec<AgentJob>,
         known: &mut Known,
         found: &mut Findings<'_>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         let now = self.now();
         let Some(session) = agent.live(now) else { return Ok(()) };
         let room = room(agent, now);
@@ -296,7 +296,7 @@ impl App {
     }
 
     /// Remembers that it had its turn. Whoever has changed the agent meanwhile knows more.
-    async fn note_offer(&self, org: OrgUuid, agent: &Agent) -> Result<(), ApiError> {
+    async fn note_offer(&self, org: OrgUuid, agent: &Agent) -> Result<(), AppError> {
         let mut agent = agent.clone();
         if let Some(session) = &mut agent.session {
             session.offered_at = Some(self.now());

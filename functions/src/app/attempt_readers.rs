@@ -1,7 +1,7 @@
 //! The modules of running attempts, which may read what a viewer may.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::ids::PrincipalId;
 use canyon_domain::lifecycle::TOKEN_LIFE;
@@ -17,7 +17,7 @@ impl App {
         &self,
         of: AttemptRef,
         shown: &SecretHash,
-    ) -> Result<Option<Arc<Principal>>, ApiError> {
+    ) -> Result<Option<Arc<Principal>>, AppError> {
         let deployment = self.table.deployment(of.org, of.deployment).await?;
         let attempt = deployment.as_ref().and_then(|deployment| deployment.open_attempt());
         let Some(attempt) = attempt.filter(|attempt| attempt.number == of.number) else {

@@ -2,7 +2,7 @@
 
 use super::App;
 use super::runs::Proved;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_api::attempt::{
@@ -40,7 +40,7 @@ impl App {
         of: AttemptRef,
         token: &SecretHash,
         body: &DeploymentResultsUpdateBody,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         let outcome = outcome(body);
         // What cannot be kept of the state must not lose the rest: the run has changed the world.
         let state = body.state.as_ref().and_then(|report| {
@@ -74,7 +74,7 @@ impl App {
                 return Ok(());
             }
         }
-        Err(ApiError::contended(of.deployment))
+        Err(AppError::contended(of.deployment))
     }
 
     /// Ends an attempt, and with it its deployment unless another attempt follows.
@@ -83,7 +83,7 @@ impl App {
         of: AttemptRef,
         mut deployment: Deployment,
         outcome: Outcome,
-    ) -> Result<Saved, ApiError> {
+    ) -> Result<Saved, AppError> {
         let now = self.now();
         lifecycle::end(&mut deployment, of.number, outcome, now)?;
         deployment.version += 1;
@@ -104,11 +104,11 @@ impl App {
         &self,
         of: AttemptRef,
         body: &DeploymentResultsUpdateBody,
-    ) -> Result<Kept, ApiError> {
+    ) -> Result<Kept, AppError> {
         // Before anything is stored: what is refused leaves nothing.
         let encrypted = body.outputs.as_ref().map(|encoded| STANDARD.decode(encoded)).transpose();
         let encrypted =
-            encrypted.map_err(|_| ApiError::field("outputs", "it is not standard base64"))?;
+            encrypted.map_err(|_| AppError::invalid("outputs", "it is not standard base64"))?;
         let plain: std::collections::BTreeMap<_, _> = body
             .plain_outputs
             .iter()
@@ -144,8 +144,8 @@ impl App {
         })
     }
 
-    async fn put_json(&self, key: &BlobKey, value: &impl Serialize) -> Result<(), ApiError> {
-        let bytes = serde_json::to_vec(value).map_err(|_| ApiError::internal())?;
+    async fn put_json(&self, key: &BlobKey, value: &impl Serialize) -> Result<(), AppError> {
+        let bytes = serde_json::to_vec(value).map_err(|_| AppError::internal())?;
         self.blobs.put_if_absent(key, bytes.into()).await?;
         Ok(())
     }
@@ -183,7 +183,7 @@ fn outcome(body: &DeploymentResultsUpdateBody) -> Outcome {
 }
 
 /// The attempt is over. If this very result ended it, the answer was lost and is given again.
-fn repeated(deployment: &Deployment, of: AttemptRef, outcome: &Outcome) -> Result<(), ApiError> {
+fn repeated(deployment: &Deployment, of: AttemptRef, outcome: &Outcome) -> Result<(), AppError> {
     let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
     let ended = attempt.and_then(|attempt| attempt.ended.as_ref());
     if attempt.zip(ended).is_some_and(|(attempt, ended)| {

@@ -125,11 +125,7 @@ async fn page_of(
     let of = project.map_or("*", ProjectId::as_str);
     let name = format!("envs?project={of}&types={}", types.join(","));
     let request = paging::request(page, &name)?;
-    let wanted = |env: &inventory::Environment| {
-        (types.is_empty() || types.iter().any(|id| id == env.env_type_id.as_str()))
-            && caller.role_in(env.into()) >= Role::Viewer
-    };
-    let found = app.table.environments(caller.org, project, &request, wanted).await?;
+    let found = app.environments(caller, project, types, &request).await?;
     Ok(Json(paging::answer(found, &name, render)))
 }
 

@@ -78,7 +78,7 @@ async fn list(
     let kind = query.by_runner_type.as_deref();
     let name = format!("runners?type={}", kind.unwrap_or("*"));
     let request = paging::request(&page, &name)?;
-    let found = app.table.runners(caller.org, kind, &request).await?;
+    let found = app.runners(&caller, kind, &request).await?;
     let mut failed = None;
     let page = paging::answer(found, &name, |runner| {
         summary(&caller.org_id, runner).map_err(|error| failed = Some(error)).ok()

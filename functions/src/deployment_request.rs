@@ -1,6 +1,5 @@
-//! The body of a request to deploy, parsed into an order.
+//! A request to deploy, as the API and the event bus receive it, parsed. Both take the same form.
 
-use super::error::ApiError;
 use crate::app::deploy::Order;
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::deployment::Mode;
@@ -8,8 +7,8 @@ use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, InvalidId, ProjectId};
 use serde_json::Value;
 
-/// The order that a body gives, or every fault of it.
-pub(crate) fn parse(body: DeploymentCreateBody) -> Result<Order, ApiError> {
+/// The request that a body holds, or every fault of it.
+pub(crate) fn parse(body: DeploymentCreateBody) -> Result<Order, FieldErrors> {
     let mut faults = FieldErrors::default();
     let project: Result<ProjectId, _> = body.project_id.parse();
     let env: Result<EnvId, _> = body.env_id.parse();
@@ -46,7 +45,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<Order, ApiError> {
         faults.add("agent", error.to_string());
         None
     });
-    let (Ok(project), Ok(env)) = (project, env) else { return Err(faults.into()) };
+    let (Ok(project), Ok(env)) = (project, env) else { return Err(faults) };
     let order = Order {
         project,
         env,
@@ -66,7 +65,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<Order, ApiError> {
         encrypted_logs_recipient: body.encrypted_logs_recipient,
         log_level: body.runner_log_level.unwrap_or_default(),
     };
-    faults.into_result(order).map_err(ApiError::from)
+    faults.into_result(order)
 }
 
 fn is_empty_manifest(manifest: &Value) -> bool {
