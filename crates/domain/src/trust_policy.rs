@@ -11,6 +11,7 @@ pub use bound_claim::ClaimMatching;
 pub use issuer::{IssuerUrl, UnfitIssuer};
 
 use crate::field_error::FieldErrors;
+use crate::runner::fields::nests_deeper_than;
 use crate::scoped_role::ScopedRole;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -21,6 +22,9 @@ pub const MAX_BOUND: usize = 10;
 const MAX_CLAIM_NAME: usize = 128;
 /// Maximum length of an inline key set, in bytes of its JSON.
 pub const MAX_KEY_SET: usize = 16 * 1024;
+/// How deep objects and lists may nest in a key set. RFC 7517 needs four; an attribute of the table has at most 32 with what is
+/// around the key set.
+const MAX_KEY_SET_DEPTH: usize = 8;
 
 /// Claims whose values are never reused for another subject. A policy must bind one of them. `sub` is made
 /// for that; the others are the project ids of build systems.
@@ -110,6 +114,9 @@ impl TrustPolicy {
         if length > MAX_KEY_SET {
             faults
                 .add("jwks", "has more than 16 KiB; leave out keys that the issuer no longer uses");
+        }
+        if order.jwks.as_ref().is_some_and(|keys| nests_deeper_than(MAX_KEY_SET_DEPTH, keys)) {
+            faults.add("jwks", format!("nests more than {MAX_KEY_SET_DEPTH} objects and lists"));
         }
         let Some(issuer) = issuer else { return Err(faults) };
         faults.into_result(Self {

@@ -237,7 +237,7 @@ impl Calls {
         .await
     }
 
-    /// Creates or restores the NetworkPolicy against metadata services.
+    /// Creates or restores the `NetworkPolicy` against metadata services.
     pub(super) async fn refuse_metadata(&self, namespace: &str) -> Result<(), DispatchError> {
         let wanted = &network_policy::policy(namespace);
         let what = "apply the NetworkPolicy against metadata services";
