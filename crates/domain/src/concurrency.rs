@@ -186,16 +186,17 @@ impl ConcurrencyLimit {
 /// Who holds the places of a limit, as words behind [`ConcurrencyLimit::why_waiting`]: the deployments of `named`, which the
 /// reader may read, and how many others.
 pub fn held_by(named: &[DeploymentId], others: usize) -> String {
-    let mut names: Vec<_> = named.iter().take(MAX_NAMED_HOLDERS).map(ToString::to_string).collect();
+    let mut holders: Vec<_> =
+        named.iter().take(MAX_NAMED_HOLDERS).map(ToString::to_string).collect();
     let others = others + named.len().saturating_sub(MAX_NAMED_HOLDERS);
-    match (names.is_empty(), others) {
+    match (holders.is_empty(), others) {
         (true, 0) => return String::new(),
-        (true, 1) => names.push("another deployment".to_owned()),
-        (true, others) => names.push(format!("{others} deployments")),
+        (true, 1) => holders.push("another deployment".to_owned()),
+        (true, others) => holders.push(format!("{others} deployments")),
         (false, 0) => {}
-        (false, others) => return format!(" (held by {} and {others} more)", names.join(", ")),
+        (false, others) => return format!(" (held by {} and {others} more)", holders.join(", ")),
     }
-    format!(" (held by {})", names.join(", "))
+    format!(" (held by {})", holders.join(", "))
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ impl Table {
                 }
                 _ => {
                     tokio::time::sleep(Duration::from_millis(poll.into()).min(MAX_POLL_INTERVAL))
-                        .await
+                        .await;
                 }
             }
         }

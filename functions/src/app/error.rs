@@ -39,9 +39,12 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// A refusal or a failure of a use case.
+/// A refusal or a failure of a use case. Boxed, because every result of a use case has room for one.
 #[derive(Debug)]
-pub struct AppError {
+pub struct AppError(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     kind: ErrorKind,
     message: String,
     fields: FieldErrors,
@@ -51,13 +54,18 @@ pub struct AppError {
 
 impl AppError {
     fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Parts {
             kind,
             message: message.into(),
             fields: FieldErrors::default(),
             details: Map::new(),
             retry_after: None,
-        }
+        }))
+    }
+
+    fn retried_after(mut self, pause: Duration) -> Self {
+        self.0.retry_after = Some(pause);
+        self
     }
 
     /// The field at `path` of the request is at fault.
@@ -102,7 +110,7 @@ impl AppError {
     /// The field at `path` names something that does not exist. The published API calls that a conflict.
     pub fn absent(path: &str, reason: String) -> Self {
         let mut error = Self::conflict(&reason);
-        error.fields.add(path, reason);
+        error.0.fields.add(path, reason);
         error
     }
 
@@ -114,12 +122,12 @@ impl AppError {
 
     /// The caller asks too often; it may ask again after `pause`.
     pub fn too_many(message: impl Into<String>, pause: Duration) -> Self {
-        Self { retry_after: Some(pause), ..Self::new(ErrorKind::TooMany, message) }
+        Self::new(ErrorKind::TooMany, message).retried_after(pause)
     }
 
     /// A service that Canyon needs does not answer at the moment.
     pub fn unavailable(message: impl Into<String>) -> Self {
-        Self { retry_after: Some(BUSY_PAUSE), ..Self::new(ErrorKind::Unavailable, message) }
+        Self::new(ErrorKind::Unavailable, message).retried_after(BUSY_PAUSE)
     }
 
     /// Canyon failed. The message does not say how: the log does.
@@ -130,38 +138,38 @@ impl AppError {
     /// The same with a member for programs.
     #[must_use]
     pub fn with_detail(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.details.insert(name.to_owned(), value.into());
+        self.0.details.insert(name.to_owned(), value.into());
         self
     }
 
     /// What kind of failure it is.
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        self.0.kind
     }
 
     /// What happened, to which thing, and what to do next.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// The fields of the request that are at fault.
     pub fn fields(&self) -> &FieldErrors {
-        &self.fields
+        &self.0.fields
     }
 
     /// Members for programs.
     pub fn details(&self) -> &Map<String, Value> {
-        &self.details
+        &self.0.details
     }
 
     /// After which pause the same request may succeed, where that is known.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
+        self.0.retry_after
     }
 
     /// Whether the same request may succeed later: Canyon failed, or other callers were in the way.
     pub fn is_transient(&self) -> bool {
-        match self.kind {
+        match self.0.kind {
             ErrorKind::Contended | ErrorKind::Unavailable | ErrorKind::Internal => true,
             ErrorKind::Invalid
             | ErrorKind::Unauthenticated
@@ -174,13 +182,15 @@ impl AppError {
 
     /// Whether Canyon failed, or a service that it needs: nothing is known of the request itself.
     pub fn is_failure(&self) -> bool {
-        matches!(self.kind, ErrorKind::Unavailable | ErrorKind::Internal)
+        matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::Internal)
     }
 }
 
 impl From<FieldErrors> for AppError {
     fn from(fields: FieldErrors) -> Self {
-        Self { fields: fields.clone(), ..Self::new(ErrorKind::Invalid, fields.to_string()) }
+        let mut error = Self::new(ErrorKind::Invalid, fields.to_string());
+        error.0.fields = fields;
+        error
     }
 }
 

@@ -1,4 +1,4 @@
-//! ExchangeContext that every exchange needs.
+//! What every token exchange needs.
 
 use super::{ASSERTION_LIFETIME, Endpoints, FederationError, RunnerIdentity, post};
 use crate::assertion::Statement;

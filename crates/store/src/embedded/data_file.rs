@@ -45,7 +45,7 @@ impl DataFile {
             match lock.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                    sleep(LOCK_RETRY_INTERVAL)
+                    sleep(LOCK_RETRY_INTERVAL);
                 }
                 Err(TryLockError::WouldBlock) => {
                     return Err(StoreError::InUse { path: path.to_owned() });

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the test programs that cargo has built, several side by side, and prints what each of them reports.
 
-    cargo test --no-run --message-format json ... | scripts/test-programs [--slots N] [--seconds N] [--after FILE PROGRAM...]
+    cargo test --no-run --message-format json ... | tests/programs.py [--slots N] [--seconds N] [--after FILE PROGRAM...]
 
 Cargo runs one program after the other. Most of Canyon's tests wait for processes, clocks and networks, so one program
 leaves a processor idle. The longest programs start first, by what they took in the last run on this machine.
@@ -27,12 +27,13 @@ DURATIONS = LOGS / "durations.json"
 
 
 class Program:
-    """A test program: `name` is its target's, or its package's for unit tests."""
+    """A test program. Two packages may have targets of one name."""
 
     def __init__(self, message):
         package = pathlib.Path(message["manifest_path"]).parent
         target = message["target"]
-        self.name = target["name"] if "test" in target["kind"] else f"{package.name}-{target['kind'][0]}-{target['name']}"
+        kind = "" if "test" in target["kind"] else f"-{target['kind'][0]}"
+        self.target, self.name = target["name"], f"{package.name}{kind}-{target['name']}"
         self.folder, self.executable = package, message["executable"]
         self.log = LOGS / f"{self.name}.log"
         self.process = self.started = None
@@ -55,7 +56,9 @@ class Program:
         passed = self.process.returncode == 0 and len(results) == 1
         if not passed:
             failures = output.find("\nfailures:\n")
-            print(output[failures:] if failures >= 0 else output[-20000:])
+            shown = output[failures:] if failures >= 0 else output[-20000:]
+            # The result follows below, once: scripts/test adds these lines up.
+            print(re.sub(r"^test result: .*$", "", shown, flags=re.MULTILINE))
             print(f"test: {self.name}: failed with exit status {self.process.returncode}")
         print(f"{results[0] if results else 'test result: none'}; {self.name}", flush=True)
         return passed
@@ -74,7 +77,7 @@ def programs(messages):
 
 
 def held_back(program, after):
-    return any(program.name in names and not pathlib.Path(file).exists() for file, *names in after)
+    return any(program.target in names and not pathlib.Path(file).exists() for file, *names in after)
 
 
 def run(waiting, options):
