@@ -42,10 +42,6 @@ pub const CANYON_SECRETS_DIRECTORY: &str = "/var/run/secrets/canyon";
 /// The runner's working folder.
 pub const WORK_DIRECTORY: &str = "/canyon";
 
-/// The most that a template may have as JSON, in bytes. A job that an agent launches carries the template twice in one item of
-/// the table, which has at most 400 KB, and every look at the runner reads it.
-pub const MAX_TEMPLATE_BYTES: usize = 64 * 1024;
-
 /// The default template, from which every launch starts.
 pub fn default_template(service_account: &str) -> Value {
     json!({
@@ -62,12 +58,6 @@ pub fn default_template(service_account: &str) -> Value {
 /// the pod access beyond itself is a fault; a field that only cannot work is a warning, and hides no fault. A launch refuses
 /// both.
 pub(crate) fn check(template: &Map<String, Value>, service_account: &str) -> FieldErrors {
-    let size = Value::Object(template.clone()).to_string().len();
-    if size > MAX_TEMPLATE_BYTES {
-        let mut errors = FieldErrors::default();
-        errors.add("", format!("has {size} bytes as JSON, and at most {MAX_TEMPLATE_BYTES}; mount a ConfigMap for what is large"));
-        return errors;
-    }
     let (merged, unmerged) = merge::lay_over(default_template(service_account), template);
     let mut found = unmerged.leniently();
     found.add_under("", pod_spec::inspect(&merged, service_account).1);

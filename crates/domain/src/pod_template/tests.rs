@@ -37,17 +37,6 @@ fn the_documented_image_override_merges_by_container_name() {
 }
 
 #[test]
-fn a_template_that_is_too_large_is_refused_and_not_only_doubted() {
-    let of = |size: usize| {
-        let annotation = "x".repeat(size);
-        json!({ "metadata": { "annotations": { "example.com/note": annotation } } })
-    };
-    let too_large = check(of(MAX_TEMPLATE_BYTES).as_object().unwrap(), ACCOUNT);
-    assert!(too_large.iter().any(|fault| fault.reason.starts_with("has 65")), "{too_large}");
-    assert!(check(of(1_000).as_object().unwrap(), ACCOUNT).is_empty());
-}
-
-#[test]
 fn lists_merge_by_their_keys_and_null_deletes() {
     let base = with_spec(json!({
         "containers": [{ "name": "canyon-runner", "env": [
