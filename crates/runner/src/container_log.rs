@@ -65,7 +65,7 @@ impl ContainerLog {
         Ok(Self { more, done })
     }
 
-    /// Writes the rest, as far as the platform reads it within [`END_TIMEOUT`].
+    /// Writes the rest, as far as the platform reads it within `END_TIMEOUT`.
     pub fn end(self) {
         drop(self.more);
         let _ = self.done.recv_timeout(END_TIMEOUT);

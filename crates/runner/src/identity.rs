@@ -78,7 +78,7 @@ impl Identity {
     }
 
     /// Writes the files of `phase`, and renews them from then on. If Canyon does not answer, the runner retries for
-    /// [`TOKEN_TIMEOUT`] and writes the reason to the log.
+    /// `TOKEN_TIMEOUT` and writes the reason to the log.
     ///
     /// # Errors
     ///

@@ -114,7 +114,7 @@ fn host() -> Option<String> {
 /// # Errors
 ///
 /// [`Exit::Over`] when another runner has the attempt or the runner was stopped; nothing was read or written then.
-/// [`Exit::Undelivered`] when Canyon does not answer within [`CLAIM_TIME`].
+/// [`Exit::Undelivered`] when Canyon does not answer within `CLAIM_TIME`.
 pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
     let deployment = settings.deployment.to_string();
     let client = Client::new(&settings.api_url, &settings.org, settings.claim_code.clone())

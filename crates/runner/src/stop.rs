@@ -123,7 +123,7 @@ impl Stop {
         !self.0.borrow().is_explained()
     }
 
-    /// Why the run stops. After a signal it waits up to [`REASON_TIMEOUT`] for Canyon's answer.
+    /// Why the run stops. After a signal it waits up to `REASON_TIMEOUT` for Canyon's answer.
     pub async fn reason(&self) -> Failure {
         let mut receiver = self.0.subscribe();
         let explained = receiver.wait_for(Requests::is_explained);

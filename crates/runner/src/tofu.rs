@@ -180,7 +180,7 @@ impl Tofu {
         let _ = self.errors.lines(|line| transcript.stderr_line(line));
     }
 
-    /// Runs a short command and returns its standard output; `None` if it fails or takes longer than [`ASK_TIMEOUT`].
+    /// Runs a short command and returns its standard output; `None` if it fails or takes longer than `ASK_TIMEOUT`.
     pub async fn ask(&self, arguments: &[&str]) -> Option<Vec<u8>> {
         let mut command = self.command(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);

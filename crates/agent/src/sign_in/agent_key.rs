@@ -108,7 +108,7 @@ impl OwnKey {
         self.public
     }
 
-    /// A signed token for one request, valid for [`LIFE`] seconds from `now`.
+    /// A signed token for one request, valid for `LIFE` seconds from `now`.
     pub fn token(&self, agent: &AgentId, org: &OrgId, now: Timestamp) -> SecretString {
         let claims = KeyClaims {
             sub: agent.to_string(),
