@@ -232,10 +232,13 @@ fn an_outage_of_the_control_plane_loses_nothing() {
     assert_eq!(code(runner), 0, "{}", server.plane().log());
     let plane = server.plane();
     assert_eq!((counts(&plane), plane.wrong_offsets), ((2, 2, 0, 0), 0));
-    for number in 1..=2000 {
-        let line = format!("(local-exec): line {number}\n");
-        assert_eq!(plane.log().matches(&line).count(), 1, "{line}");
-    }
+    // On a busy machine OpenTofu breaks a line where its program pauses for 100 ms within it, so only the whole is compared.
+    let log = plane.log();
+    let printed: String =
+        log.lines().filter_map(|line| line.split("(local-exec): ").nth(1)).collect();
+    let expected: String = (1..=2000).map(|number| format!("line {number}")).collect();
+    assert_eq!(printed.matches(&expected).count(), 1, "{log}");
+    assert_eq!(printed.matches("line ").count(), 2000 + printed.matches("echo line ").count());
 }
 
 #[test]
