@@ -108,7 +108,7 @@ def run(waiting, options):
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
-    parser.add_argument("--slots", type=int, default=3)
+    parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--after", nargs="+", action="append", default=[], metavar=("FILE", "PROGRAM"))
     options = parser.parse_args()
