@@ -65,7 +65,7 @@ async fn a_token_in_the_field_of_a_certificate_is_shown_to_administrators_alone(
         assert_eq!((status, &seen["warnings"]), (200, &made["warnings"]));
         assert!(!seen.to_string().contains("hunter2"), "{seen}");
     }
-    // A certificate is everybody's.
+    // A certificate is public.
     let certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==";
     body["id"] = json!("other");
     body["runner_configuration"]["cluster"]["auth"]["client_certificate_data"] = certificate.into();
