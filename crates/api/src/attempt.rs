@@ -228,6 +228,9 @@ pub struct DeploymentResultsUpdateBody {
     /// What the run saw of its state at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateReportBody>,
+    /// The run could not write the state that its apply left: what lies in the storage is of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<UnwrittenStateBody>,
     /// How many resources the plan would have deleted or replaced, when that ended the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_deletions: Option<u32>,
@@ -260,6 +263,15 @@ pub struct StateReportBody {
     /// The addresses of the resources, at most [`MAX_ADDRESSES`] of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
+}
+
+/// A state that a run could not write to its storage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnwrittenStateBody {
+    /// It; absent if OpenTofu could not save it beside the module either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateReportBody>,
 }
 
 /// The most addresses of resources that a [`StateReportBody`] names.

@@ -5,6 +5,7 @@ use crate::deadline::MAX_SILENCE;
 use crate::failure::{Failure, FailureClass, Phase};
 use crate::runner::Timeouts;
 use crate::state_lock::MetLock;
+use crate::unwritten_state::UnwrittenState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -44,6 +45,9 @@ pub struct Attempt {
     /// What its runner has said of its apply.
     #[serde(default, skip_serializing_if = "ApplyNote::is_none")]
     pub apply: ApplyNote,
+    /// The state that it could not write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<UnwrittenState>,
     /// The platform has hinted that its job is gone: whoever is the next to look asks the platform.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspected: bool,

@@ -11,6 +11,7 @@ use crate::backend::state_location;
 use crate::deployment::{Deployment, Mode, Status};
 use crate::ids::{DeploymentId, EnvUuid};
 use crate::state_storage::StateStorage;
+use crate::unwritten_state::UnwrittenState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -147,6 +148,9 @@ pub struct EnvironmentState {
     /// Why there may be more resources than the state, or [`Self::facts`], lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Doubt>,
+    /// The state that the last apply could not write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<UnwrittenState>,
     /// It had a state elsewhere, without resources: whatever has some here is not its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub vacant: bool,
@@ -229,6 +233,7 @@ impl EnvironmentState {
             storage,
             facts: None,
             doubt: None,
+            unwritten: None,
             vacant: false,
             reported: None,
             may_move_to: None,
@@ -243,7 +248,8 @@ impl EnvironmentState {
 
     /// Whether resources would be abandoned if the state were left where it is.
     pub fn may_hold_resources(&self) -> bool {
-        self.doubt.is_some() || self.facts.as_ref().is_some_and(|facts| facts.resources > 0)
+        let is_known_to = self.facts.as_ref().is_some_and(|facts| facts.resources > 0);
+        is_known_to || self.doubt.is_some() || self.unwritten.is_some()
     }
 
     /// Whether there is a state for certain, so that finding none means that it was lost, or is another job's elsewhere
@@ -311,7 +317,7 @@ impl EnvironmentState {
             return;
         }
         let change = self.change.take();
-        let began = deployment.began_to_apply();
+        let (began, moves) = (deployment.began_to_apply(), change.is_some());
         if deployment.accept_state {
             let took_effect = began || deployment.status == Status::Succeeded;
             if !(deployment.changes_state() && took_effect) {
@@ -331,6 +337,7 @@ impl EnvironmentState {
             self.storage = change.to;
             self.may_move_to = None;
         }
+        self.unwritten = UnwrittenState::after(self.unwritten.take(), deployment, began, moves);
         self.doubt = self.doubt_after(deployment, began);
         if let Some(report) = &deployment.state {
             self.facts = Some(report.facts.clone());
@@ -355,8 +362,9 @@ impl EnvironmentState {
             && report.map_or_else(may_leave_more, |report| {
                 report.incomplete || (!is_destroy && deployment.kept.orphans > 0)
             });
+        let is_unwritten = self.unwritten.as_ref().is_some_and(|state| state.by == deployment.id);
         match (self.doubt, report) {
-            _ if began && left_more => Some(Doubt::Unfinished(deployment.id)),
+            _ if is_unwritten || (began && left_more) => Some(Doubt::Unfinished(deployment.id)),
             (Some(Doubt::Unrecorded | Doubt::Unseen(_)), Some(_)) => None,
             (_, Some(_)) if is_whole && !is_destroy => None,
             // It has written its state, and could not look at it afterwards.

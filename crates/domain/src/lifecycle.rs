@@ -108,6 +108,7 @@ pub fn launch(
         claim: None,
         phase: Phase::Launch,
         apply: ApplyNote::None,
+        unwritten: None,
         suspected: false,
         queued: false,
         taken_up_at: None,
@@ -255,8 +256,7 @@ pub fn note_apply(
     Ok(std::mem::replace(&mut attempt.apply, note) != note)
 }
 
-/// The runner's result says in which phase the run ended. Signs of life are written seldom, so the last
-/// one written may name an earlier phase. A phase never goes back.
+/// The runner's result says in which phase the run ended: the last sign of life written may name an earlier one.
 ///
 /// # Errors
 ///

@@ -21,6 +21,12 @@ const TICK: i64 = 10;
 /// A process writes the time into its lock a moment after its start.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
 
+/// Whether the lock was made on this host: in a container, by this job.
+pub fn is_of_this_host(lock: &JudgeLockBody) -> bool {
+    let host = lock.who.rsplit_once('@').map_or("", |(_, host)| host);
+    rustix::system::uname().nodename().to_str() == Ok(host)
+}
+
 /// A living process of this host, not of a job, that may have made the lock on the state of
 /// `environment`.
 pub fn possible_holder(
@@ -28,8 +34,7 @@ pub fn possible_holder(
     workspace: &Workspace,
     environment: EnvUuid,
 ) -> Option<u32> {
-    let host = lock.who.rsplit_once('@').map_or("", |(_, host)| host);
-    if rustix::system::uname().nodename().to_str() != Ok(host) {
+    if !is_of_this_host(lock) {
         return None;
     }
     let jobs = jobs_folder(&workspace.path(""));

@@ -1,39 +1,10 @@
 //! What a killed apply leaves behind.
 
-use crate::{facts::Facts, tofu::Tofu, transcript::Transcript};
+use crate::{facts::Facts, tofu::Tofu};
 use canyon_api::deployment::Orphan;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-
-/// Where OpenTofu leaves a state that it could not write to its storage.
-const ERRORED_STATE: &str = "errored.tfstate";
-
-/// What became of a state that OpenTofu could not write.
-#[derive(Clone, Debug)]
-pub struct Pushed {
-    /// Whether it is in its storage now.
-    pub is_there: bool,
-    /// In words.
-    pub said: String,
-}
-
-/// Pushes a state that OpenTofu could not write. Returns what became of it, if there was one.
-pub async fn push_errored_state(tofu: &Tofu, transcript: &mut Transcript) -> Option<Pushed> {
-    if !tofu.has_file(ERRORED_STATE) {
-        return None;
-    }
-    transcript.log.step("pushing errored.tfstate to the state storage");
-    let is_there = tofu.ask(&["state", "push", ERRORED_STATE]).await.is_some();
-    let said = if is_there {
-        "the state could not be written at first; it was pushed afterwards".to_owned()
-    } else {
-        "the state could not be written, nor pushed afterwards: what was created is not in it"
-            .to_owned()
-    };
-    transcript.log.warn(&said);
-    Some(Pushed { is_there, said })
-}
 
 /// The resources whose creation had begun and that the state does not know. If nobody can read the
 /// state, all whose creation had begun.
@@ -53,6 +24,12 @@ pub async fn find(tofu: &Tofu, facts: &Facts) -> Vec<Orphan> {
         !known.get(address.as_str()).is_some_and(|values| is_it(values, id.as_deref(), was))
     });
     missing.map(|(address, id)| Orphan { address: address.clone(), id: id.clone() }).collect()
+}
+
+/// All resources whose creation had begun: the state was not written.
+pub fn all(facts: &Facts) -> Vec<Orphan> {
+    let created = facts.creations.iter();
+    created.map(|(address, id)| Orphan { address: address.clone(), id: id.clone() }).collect()
 }
 
 /// As much of `show -json` as is looked at. Attributes are texts of JSON: one that cannot be read, as a

@@ -80,6 +80,7 @@ impl Outcome {
             plain_outputs: self.outputs.plain,
             orphans: self.orphans,
             state: None,
+            unwritten: None,
             refused_deletions: self.refused_deletions,
             chunks: Vec::new(),
         }
@@ -126,6 +127,10 @@ pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
         // request.
         let is_sure = error.is_too_large() && is_canyons || refusals >= SURE;
         if (error.is_too_large() || is_faulty) && is_sure && leave_out(&mut body) {
+            continue;
+        }
+        // A Canyon of an earlier version does not know this field.
+        if is_faulty && is_sure && body.unwritten.take().is_some() {
             continue;
         }
         // Whatever else refuses it: the run is over, and only its result is left to save.

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How long the run waits for Canyon to say why it was signalled. The platform kills it before long.
 const REASON_TIME: Duration = Duration::from_secs(3);
@@ -26,6 +26,8 @@ pub enum Wish {
 #[derive(Clone, Debug, Default)]
 struct Position {
     wish: Wish,
+    /// When it was first to stop.
+    since: Option<Instant>,
     /// The signal that asked to stop, if one did.
     signal: Option<&'static str>,
     /// Canyon's reason.
@@ -35,6 +37,13 @@ struct Position {
 }
 
 impl Position {
+    fn turn(&mut self, wish: Wish) {
+        self.wish = self.wish.max(wish);
+        if self.wish != Wish::Run {
+            self.since.get_or_insert_with(Instant::now);
+        }
+    }
+
     /// Canyon stops jobs through their platforms too, so a signal alone does not tell who asks.
     fn is_explained(&self) -> bool {
         self.wish == Wish::Run || self.signal.is_none() || self.reason.is_some() || self.denied
@@ -76,7 +85,7 @@ impl Stop {
 
     fn signalled(&self, name: &'static str) {
         self.0.send_modify(|position| {
-            position.wish = position.wish.max(Wish::Stop);
+            position.turn(Wish::Stop);
             position.signal.get_or_insert(name);
         });
     }
@@ -85,7 +94,7 @@ impl Stop {
     pub fn turn(&self, wish: Wish) {
         self.0.send_if_modified(|position| {
             let further = wish > position.wish;
-            position.wish = position.wish.max(wish);
+            position.turn(wish);
             further
         });
     }
@@ -95,7 +104,7 @@ impl Stop {
     pub fn answered(&self, then: Wish, stop: bool, reason: Option<Failure>) {
         self.0.send_modify(|position| {
             if stop {
-                position.wish = position.wish.max(Wish::Stop);
+                position.turn(Wish::Stop);
                 position.reason = reason.or_else(|| position.reason.take()).or_else(|| {
                     Some(Failure::new(FailureClass::Cancelled, "Canyon asked the run to stop"))
                 });
@@ -110,6 +119,11 @@ impl Stop {
         self.0.borrow().wish
     }
 
+    /// When it was first turned.
+    pub fn since(&self) -> Option<Instant> {
+        self.0.borrow().since
+    }
+
     /// Whether Canyon is still to be asked why the run was signalled.
     pub fn needs_reason(&self) -> bool {
         !self.0.borrow().is_explained()
@@ -121,7 +135,7 @@ impl Stop {
         let explained = switch.wait_for(Position::is_explained);
         // Without an answer the signal is all that is known.
         let _ = timeout(REASON_TIME, explained).await;
-        let Position { wish, signal, reason, denied } = self.0.borrow().clone();
+        let Position { wish, signal, reason, denied, .. } = self.0.borrow().clone();
         if wish == Wish::Leave {
             return Failure::new(FailureClass::Lost, "Canyon has ended this attempt");
         }

@@ -118,6 +118,9 @@ impl Run {
                 ),
             )
         };
+        if let Some(what) = self.not_arrived(facts) {
+            return Err(stays(former, &what));
+        }
         compare(task.expected.as_ref(), task.uncertain, facts)
             .map_err(|mismatch| wrong(&mismatch))?;
         if facts.is_some_and(|found| is_not_written(task, found)) {

@@ -26,6 +26,7 @@ pub(crate) const CODE: &str = "claim-code-0123456789";
 
 /// What the control plane knows, and how it behaves.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 pub(crate) struct Plane {
     pub(crate) job: Value,
     /// The job as text, for what a `Value` does not hold.
@@ -44,6 +45,8 @@ pub(crate) struct Plane {
     pub(crate) failures: usize,
     /// The control plane itself finds results with outputs faulty.
     pub(crate) takes_no_outputs: bool,
+    /// The control plane is of a version that knows no state that was not written.
+    pub(crate) knows_no_unwritten: bool,
     pub(crate) wrong_offsets: usize,
     /// Bytes of streams that came although they were there.
     pub(crate) repeated: usize,
@@ -284,6 +287,9 @@ async fn results(
         return refused(StatusCode::SERVICE_UNAVAILABLE);
     }
     if plane.takes_no_outputs && !body.plain_outputs.is_empty() {
+        return refused(StatusCode::BAD_REQUEST);
+    }
+    if plane.knows_no_unwritten && body.unwritten.is_some() {
         return refused(StatusCode::BAD_REQUEST);
     }
     plane.take(&body.chunks);
