@@ -52,8 +52,8 @@ pub(crate) struct Plane {
     pub(crate) repeated: usize,
     /// So many reports of an apply do not arrive: what comes back is the answer to one of before.
     pub(crate) stale: usize,
-    /// A proxy takes no report with more than so many bytes of streams, as text.
-    pub(crate) largest_report: Option<usize>,
+    /// A proxy takes no report with more than so many bytes of streams, as text, and answers with this status.
+    pub(crate) largest_report: Option<(usize, StatusCode)>,
     /// Seconds that a job's token is good; 600 if 0.
     pub(crate) token_life: u32,
     /// No token is given, with this status.
@@ -217,8 +217,8 @@ async fn report(
         return refused(StatusCode::CONFLICT);
     }
     let size: usize = body.chunks.iter().map(|chunk| chunk.data.len()).sum();
-    if plane.largest_report.is_some_and(|most| size > most) {
-        return (StatusCode::PAYLOAD_TOO_LARGE, "<html>413</html>").into_response();
+    if let Some((_, status)) = plane.largest_report.filter(|(most, _)| size > *most) {
+        return (status, "<html>no</html>").into_response();
     }
     if plane.stale > 0 && body.phase == Phase::Apply {
         plane.stale -= 1;
