@@ -16,6 +16,8 @@ use tokio::time::{Instant, sleep};
 const LONGEST_MESSAGE: usize = 1_000;
 /// How often something that is not Canyon must have found a result too large, or Canyon found it faulty.
 const SURE: u32 = 3;
+/// How often a result must have had no answer of Canyon's while a small report had one, until its size is the reason.
+const SURE_OF_SIZE: u32 = 5;
 
 /// How a run ended.
 #[derive(Clone, Debug, Default)]
@@ -87,24 +89,39 @@ impl Outcome {
     }
 }
 
-/// Takes the outputs out of a result, or else the last pieces of its log. Returns whether there was anything.
+/// Takes the outputs out of a result, or else the last pieces of its log, or else the addresses of its resources. Returns
+/// whether there was anything.
 fn leave_out(body: &mut DeploymentResultsUpdateBody) -> bool {
     if body.outputs.is_some() || !body.plain_outputs.is_empty() {
         body.outputs = None;
         body.plain_outputs.clear();
         return true;
     }
+    leave_out_log(body)
+        || body.state.as_mut().is_some_and(|state| !std::mem::take(&mut state.addresses).is_empty())
+}
+
+fn leave_out_log(body: &mut DeploymentResultsUpdateBody) -> bool {
     !std::mem::take(&mut body.chunks).is_empty()
+}
+
+/// Takes out what makes the result large: the pieces of its log if these are more than its outputs. Returns whether
+/// there was anything.
+fn leave_out_largest(body: &mut DeploymentResultsUpdateBody) -> bool {
+    let log: usize = body.chunks.iter().map(|chunk| chunk.data.len()).sum();
+    let plain = serde_json::to_vec(&body.plain_outputs).map_or(0, |json| json.len());
+    let outputs = plain + body.outputs.as_ref().map_or(0, String::len);
+    if log > outputs { leave_out_log(body) } else { leave_out(body) }
 }
 
 /// Delivers `body`, and tries for [`AFTERWARDS`] until Canyon itself says that it has taken it. Between
 /// two tries it says that the run lives: an attempt that is silent for minutes is stopped.
 ///
 /// Where Canyon, or a proxy before it, finds it too large, what became of the run is delivered without its outputs, and at
-/// last without the end of its log.
+/// last without the end of its log. So it is where small reports pass and it does not, for whatever reason.
 pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
     let mut body = body;
-    let mut refusals = 0;
+    let (mut refusals, mut unanswered) = (0, 0);
     let delivered = match body.status {
         ResultStatus::Success => Exit::Succeeded,
         ResultStatus::Failure => Exit::Failed,
@@ -133,6 +150,10 @@ pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
         if is_faulty && is_sure && body.unwritten.take().is_some() {
             continue;
         }
+        if unanswered >= SURE_OF_SIZE && error.status().is_none() && leave_out_largest(&mut body) {
+            unanswered = SURE_OF_SIZE - 1;
+            continue;
+        }
         // Whatever else refuses it: the run is over, and only its result is left to save.
         if Instant::now() >= deadline {
             let causes = Causes(&error);
@@ -142,8 +163,10 @@ pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
         // The phase of an attempt never goes back, so the first one says nothing about it. A refusal
         // shows that an earlier try has ended the attempt.
         let alive = ReportBody { phase: Phase::Fetch, forgets: false, chunks: Vec::new() };
-        if line.report(&alive).await.is_err_and(|error| line.is_over(&error)) {
-            return delivered;
+        match line.report(&alive).await {
+            Ok(_) => unanswered += u32::from(error.status().is_none()),
+            Err(error) if line.is_over(&error) => return delivered,
+            Err(_) => unanswered = 0,
         }
     }
 }

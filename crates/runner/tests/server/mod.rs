@@ -54,6 +54,8 @@ pub(crate) struct Plane {
     pub(crate) stale: usize,
     /// A proxy takes no report with more than so many bytes of streams, as text, and answers with this status.
     pub(crate) largest_report: Option<(usize, StatusCode)>,
+    /// A proxy takes no request with more than so many bytes, and answers with 403.
+    pub(crate) largest_request: Option<u64>,
     /// Seconds that a job's token is good; 600 if 0.
     pub(crate) token_life: u32,
     /// No token is given, with this status.
