@@ -231,7 +231,10 @@ pub struct DeploymentResultsUpdateBody {
     /// The state at the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateReportBody>,
-    /// Number of resources that the plan would delete or replace, if that ended the run.
+    /// The run could not write the state that its apply left: what lies in the storage is of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<UnwrittenStateBody>,
+    /// How many resources the plan would have deleted or replaced, when that ended the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_deletions: Option<u32>,
     /// The last parts of the streams.
@@ -266,7 +269,16 @@ pub struct StateReportBody {
     pub addresses: Vec<String>,
 }
 
-/// Most addresses of resources in a [`StateReportBody`].
+/// A state that a run could not write to its storage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnwrittenStateBody {
+    /// It; absent if OpenTofu could not save it beside the module either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateReportBody>,
+}
+
+/// The most addresses of resources that a [`StateReportBody`] names.
 pub const MAX_ADDRESSES: usize = 500;
 
 /// Whether a run succeeded.

@@ -5,6 +5,7 @@ use crate::deadline::MAX_SILENCE;
 use crate::failure::{Failure, FailureClass, Phase};
 use crate::runner::Timeouts;
 use crate::state_lock::BlockingLock;
+use crate::unwritten_state::UnwrittenState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -43,7 +44,10 @@ pub struct Attempt {
     /// What its runner has reported of its apply.
     #[serde(default, skip_serializing_if = "ApplyNote::is_none")]
     pub apply: ApplyNote,
-    /// The platform has hinted that the job is gone: the launcher's next check asks the platform.
+    /// The state that it could not write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<UnwrittenState>,
+    /// The platform has hinted that its job is gone: whoever is the next to look asks the platform.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspected: bool,
     /// No agent has taken its job yet: the start timeout has not begun.

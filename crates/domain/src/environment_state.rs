@@ -11,6 +11,7 @@ use crate::backend::state_location;
 use crate::deployment::{Deployment, Mode, Status};
 use crate::ids::{DeploymentId, EnvUuid};
 use crate::state_storage::StateStorage;
+use crate::unwritten_state::UnwrittenState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -150,8 +151,10 @@ pub struct EnvironmentState {
     /// Why there may be more resources than the state, or [`Self::facts`], lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Doubt>,
-    /// The environment's former state elsewhere had no resources: a state with resources in this storage is
-    /// not its own.
+    /// The state that the last apply could not write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<UnwrittenState>,
+    /// It had a state elsewhere, without resources: whatever has some here is not its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub vacant: bool,
     /// The run that reported [`Self::facts`].
@@ -236,6 +239,7 @@ impl EnvironmentState {
             storage,
             facts: None,
             doubt: None,
+            unwritten: None,
             vacant: false,
             reported: None,
             may_move_to: None,
@@ -250,7 +254,8 @@ impl EnvironmentState {
 
     /// Whether resources would be abandoned if the environment gave up this state.
     pub fn may_hold_resources(&self) -> bool {
-        self.doubt.is_some() || self.facts.as_ref().is_some_and(|facts| facts.resources > 0)
+        let is_known_to = self.facts.as_ref().is_some_and(|facts| facts.resources > 0);
+        is_known_to || self.doubt.is_some() || self.unwritten.is_some()
     }
 
     /// Whether a state certainly exists, so that a run which finds none must fail: the state was lost, or is
@@ -320,7 +325,7 @@ impl EnvironmentState {
             return;
         }
         let change = self.change.take();
-        let began = deployment.began_to_apply();
+        let (began, moves) = (deployment.began_to_apply(), change.is_some());
         if deployment.accept_state {
             let took_effect = began || deployment.status == Status::Succeeded;
             if !(deployment.changes_state() && took_effect) {
@@ -340,6 +345,7 @@ impl EnvironmentState {
             self.storage = change.to;
             self.may_move_to = None;
         }
+        self.unwritten = UnwrittenState::after(self.unwritten.take(), deployment, began, moves);
         self.doubt = self.doubt_after(deployment, began);
         if let Some(report) = &deployment.state {
             self.facts = Some(report.facts.clone());
@@ -365,8 +371,9 @@ impl EnvironmentState {
             && report.map_or_else(may_leave_more, |report| {
                 report.incomplete || (!is_destroy && deployment.kept.orphans > 0)
             });
+        let is_unwritten = self.unwritten.as_ref().is_some_and(|state| state.by == deployment.id);
         match (self.doubt, report) {
-            _ if began && left_more => Some(Doubt::Unfinished(deployment.id)),
+            _ if is_unwritten || (began && left_more) => Some(Doubt::Unfinished(deployment.id)),
             (Some(Doubt::Unrecorded | Doubt::Unseen(_)), Some(_)) => None,
             (_, Some(_)) if is_whole && !is_destroy => None,
             // The run has written its state, and could not read it afterwards.

@@ -367,3 +367,6 @@ fn an_environment_of_an_earlier_version_has_its_state_where_its_runner_kept_it()
 
 #[path = "environment_state_place_tests.rs"]
 mod places;
+
+#[path = "environment_state_unwritten_tests.rs"]
+mod unwritten;

@@ -241,6 +241,9 @@ impl Environment {
                 && !deployment.accept_state,
             must_exist: recorded.is_some_and(|state| state.must_exist(may_be_elsewhere))
                 && !deployment.accept_state,
+            unwritten: recorded
+                .and_then(|state| state.unwritten.clone())
+                .filter(|_| !deployment.accept_state),
             vacant: recorded.is_some_and(|state| state.vacant && state.doubt.is_none()),
             accepted: deployment.accept_state,
             move_from: moved.map(|state| FormerPlace {

@@ -7,6 +7,7 @@ use crate::job_identity::JobIdentity;
 use crate::json::Json;
 use crate::module_source::ModuleSource;
 use crate::secret_variables::SecretVariables;
+use crate::unwritten_state::UnwrittenState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -103,9 +104,10 @@ pub struct Job {
     pub stop_seconds: u32,
 }
 
-/// The newest format of a [`Job`] that this version writes and understands. Format 2 compares and moves
-/// states and limits deletions; programs for format 1 would run such a job and skip these checks.
-pub const FORMAT: u32 = 2;
+/// The newest format of a [`Job`] that this version writes and understands. Format 2 compares and moves states and
+/// limits deletions, and format 3 looks for a state that could not be written: programs of earlier versions would run
+/// such a job and leave that out.
+pub const FORMAT: u32 = 3;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
@@ -114,7 +116,11 @@ impl Job {
         // one.
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
         let is_guarded = move_from.is_some() || *uncertain || *vacant || *accepted;
-        if is_guarded || self.max_deletions.is_some() { FORMAT } else { 1 }
+        match (&self.state.unwritten, is_guarded || self.max_deletions.is_some()) {
+            (Some(_), _) => 3,
+            (None, true) => 2,
+            (None, false) => 1,
+        }
     }
 }
 
@@ -137,7 +143,10 @@ pub struct StateTask {
     /// A state must exist, although its facts are not known: a run that succeeded has written it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub must_exist: bool,
-    /// The environment has no state: a state with resources there is not its own.
+    /// The last apply could not write this state: any other ends the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<UnwrittenState>,
+    /// A state with resources is not the environment's: it has none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub vacant: bool,
     /// An administrator has accepted whatever state is there, unless it was moved away.
@@ -274,12 +283,14 @@ mod tests {
         let expected = serde_json::json!({ "lineage": "a", "serial": 7, "resources": 3 });
         assert_eq!(job(serde_json::json!({})), 1);
         assert_eq!(state(serde_json::json!({ "expected": expected })), 1);
-        assert_eq!(state(serde_json::json!({ "uncertain": true })), FORMAT);
-        assert_eq!(state(serde_json::json!({ "vacant": true })), FORMAT);
-        assert_eq!(state(serde_json::json!({ "accepted": true })), FORMAT);
+        assert_eq!(state(serde_json::json!({ "uncertain": true })), 2);
+        assert_eq!(state(serde_json::json!({ "vacant": true })), 2);
+        assert_eq!(state(serde_json::json!({ "accepted": true })), 2);
+        let unwritten = serde_json::json!({ "uncertain": true, "unwritten": { "by": ID } });
+        assert_eq!(state(unwritten), FORMAT);
         let former = serde_json::json!({ "place": "/old", "backend": {} });
-        assert_eq!(state(serde_json::json!({ "move_from": former })), FORMAT);
-        assert_eq!(job(serde_json::json!({ "max_deletions": 0 })), FORMAT);
+        assert_eq!(state(serde_json::json!({ "move_from": former })), 2);
+        assert_eq!(job(serde_json::json!({ "max_deletions": 0 })), 2);
     }
 
     #[test]

@@ -46,3 +46,4 @@ pub mod state_storage;
 pub mod trust;
 pub mod trust_policy;
 pub mod turn;
+pub mod unwritten_state;

@@ -108,6 +108,7 @@ pub fn launch(
         claim: None,
         phase: Phase::Launch,
         apply: ApplyNote::None,
+        unwritten: None,
         suspected: false,
         queued: false,
         taken_up_at: None,
@@ -256,8 +257,7 @@ pub fn note_apply(
     Ok(std::mem::replace(&mut attempt.apply, note) != note)
 }
 
-/// Records the phase in which the run ended, from the runner's result. Heartbeats are written rarely, so the
-/// last one may name an earlier phase. A phase never goes back.
+/// The runner's result says in which phase the run ended: the last sign of life written may name an earlier one.
 ///
 /// # Errors
 ///

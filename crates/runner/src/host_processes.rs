@@ -20,15 +20,20 @@ const TICK: i64 = 10;
 /// A process writes its lock, with the time, a moment after its start.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
 
-/// A living process of this host that may have taken the lock on the state of `environment`, and that does not
-/// belong to a job.
+/// Whether the lock was made on this host: in a container, by this job.
+pub fn is_of_this_host(lock: &JudgeLockBody) -> bool {
+    let host = lock.who.rsplit_once('@').map_or("", |(_, host)| host);
+    rustix::system::uname().nodename().to_str() == Ok(host)
+}
+
+/// A living process of this host, not of a job, that may have made the lock on the state of
+/// `environment`.
 pub fn possible_holder(
     lock: &JudgeLockBody,
     workspace: &Workspace,
     environment: EnvUuid,
 ) -> Option<u32> {
-    let host = lock.who.rsplit_once('@').map_or("", |(_, host)| host);
-    if rustix::system::uname().nodename().to_str() != Ok(host) {
+    if !is_of_this_host(lock) {
         return None;
     }
     let jobs = jobs_folder(&workspace.path(""));

@@ -1,42 +1,13 @@
 //! Orphaned resources: what an apply created and the state does not list, after OpenTofu was killed.
 
-use crate::{facts::Facts, tofu::Tofu, transcript::Transcript};
+use crate::{facts::Facts, tofu::Tofu};
 use canyon_api::deployment::Orphan;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// The file in which OpenTofu saves a state that it could not write to its storage.
-const ERRORED_STATE: &str = "errored.tfstate";
-
-/// What happened to a state that OpenTofu could not write.
-#[derive(Clone, Debug)]
-pub struct Pushed {
-    /// Whether the state is in its storage now.
-    pub is_there: bool,
-    /// The text for the log and the failure.
-    pub message: String,
-}
-
-/// Pushes a state that OpenTofu could not write. Returns the result, or `None` if there is no such state.
-pub async fn push_errored_state(tofu: &Tofu, transcript: &mut Transcript) -> Option<Pushed> {
-    if !tofu.has_file(ERRORED_STATE) {
-        return None;
-    }
-    transcript.log.step("pushing errored.tfstate to the state storage");
-    let is_there = tofu.ask(&["state", "push", ERRORED_STATE]).await.is_some();
-    let message = if is_there {
-        "the state could not be written at first; it was pushed afterwards".to_owned()
-    } else {
-        "the state could not be written, nor pushed afterwards: what was created is not in it"
-            .to_owned()
-    };
-    transcript.log.warn(&message);
-    Some(Pushed { is_there, message })
-}
-
-/// The resources whose creation began and that the state does not list. If the state cannot be read: all whose
-/// creation began.
+/// The resources whose creation had begun and that the state does not know. If nobody can read the
+/// state, all whose creation had begun.
 pub async fn find(tofu: &Tofu, facts: &Facts) -> Vec<Orphan> {
     if facts.creations.is_empty() {
         return Vec::new();
@@ -55,8 +26,14 @@ pub async fn find(tofu: &Tofu, facts: &Facts) -> Vec<Orphan> {
     missing.map(|(address, id)| Orphan { address: address.clone(), id: id.clone() }).collect()
 }
 
-/// The parts of `show -json` that are read. Attributes are JSON text: one that cannot be parsed, such as a number of
-/// 400 digits, must not make all resources orphans.
+/// All resources whose creation had begun: the state was not written.
+pub fn all(facts: &Facts) -> Vec<Orphan> {
+    let created = facts.creations.iter();
+    created.map(|(address, id)| Orphan { address: address.clone(), id: id.clone() }).collect()
+}
+
+/// As much of `show -json` as is looked at. Attributes are texts of JSON: one that cannot be read, as a
+/// number of 400 digits, must not make all resources orphans.
 #[derive(Deserialize)]
 struct State {
     values: Option<Values>,

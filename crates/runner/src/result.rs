@@ -15,8 +15,10 @@ use tokio::time::{Instant, sleep};
 
 /// The longest message of a failure, in characters.
 const LONGEST_MESSAGE: usize = 1_000;
-/// After how many such answers the runner believes a gateway that a result is too large, or Canyon that it is invalid.
+/// How often something that is not Canyon must have found a result too large, or Canyon found it faulty.
 const MIN_REFUSALS: u32 = 3;
+/// How often a result must have had no answer of Canyon's while a small report had one, until its size is the reason.
+const SIZE_REFUSALS: u32 = 5;
 
 /// How a run ended.
 #[derive(Clone, Debug, Default)]
@@ -81,30 +83,46 @@ impl Outcome {
             plain_outputs: self.outputs.plain,
             orphans: self.orphans,
             state: None,
+            unwritten: None,
             refused_deletions: self.refused_deletions,
             chunks: Vec::new(),
         }
     }
 }
 
-/// Removes the outputs from a result, or else the last pieces of its log. Returns whether there was anything to remove.
+/// Takes the outputs out of a result, or else the last pieces of its log, or else the addresses of its resources. Returns
+/// whether there was anything.
 fn leave_out(body: &mut DeploymentResultsUpdateBody) -> bool {
     if body.outputs.is_some() || !body.plain_outputs.is_empty() {
         body.outputs = None;
         body.plain_outputs.clear();
         return true;
     }
+    leave_out_log(body)
+        || body.state.as_mut().is_some_and(|state| !std::mem::take(&mut state.addresses).is_empty())
+}
+
+fn leave_out_log(body: &mut DeploymentResultsUpdateBody) -> bool {
     !std::mem::take(&mut body.chunks).is_empty()
 }
 
-/// Delivers `body`, and retries for [`DELIVERY_TIMEOUT`] until Canyon itself has acknowledged it. Between two tries it
-/// sends a report, because Canyon stops an attempt that is silent for minutes.
+/// Takes out what makes the result large: the pieces of its log if these are more than its outputs. Returns whether
+/// there was anything.
+fn leave_out_largest(body: &mut DeploymentResultsUpdateBody) -> bool {
+    let log: usize = body.chunks.iter().map(|chunk| chunk.data.len()).sum();
+    let plain = serde_json::to_vec(&body.plain_outputs).map_or(0, |json| json.len());
+    let outputs = plain + body.outputs.as_ref().map_or(0, String::len);
+    if log > outputs { leave_out_log(body) } else { leave_out(body) }
+}
+
+/// Delivers `body`, and tries for [`DELIVERY_TIMEOUT`] until Canyon itself says that it has taken it. Between
+/// two tries it says that the run lives: an attempt that is silent for minutes is stopped.
 ///
-/// If Canyon, or a proxy in front of it, finds the result too large, it is delivered without its outputs, and as the
-/// last resort without the end of its log.
+/// Where Canyon, or a proxy before it, finds it too large, what became of the run is delivered without its outputs, and at
+/// last without the end of its log. So it is where small reports pass and it does not, for whatever reason.
 pub async fn deliver(api: &ApiConnection, body: DeploymentResultsUpdateBody) -> Exit {
     let mut body = body;
-    let mut refusals = 0;
+    let (mut refusals, mut unanswered) = (0, 0);
     let delivered = match body.status {
         ResultStatus::Success => Exit::Succeeded,
         ResultStatus::Failure => Exit::Failed,
@@ -129,7 +147,15 @@ pub async fn deliver(api: &ApiConnection, body: DeploymentResultsUpdateBody) -> 
         if (error.is_too_large() || is_faulty) && is_sure && leave_out(&mut body) {
             continue;
         }
-        // Retry after any other refusal: the run is over, and only its result is left to save.
+        // A Canyon of an earlier version does not know this field.
+        if is_faulty && is_sure && body.unwritten.take().is_some() {
+            continue;
+        }
+        if unanswered >= SIZE_REFUSALS && error.status().is_none() && leave_out_largest(&mut body) {
+            unanswered = SIZE_REFUSALS - 1;
+            continue;
+        }
+        // Whatever else refuses it: the run is over, and only its result is left to save.
         if Instant::now() >= deadline {
             let causes = Causes(&error);
             return Exit::undelivered(format!("could not deliver the result: {causes}"));
@@ -138,8 +164,10 @@ pub async fn deliver(api: &ApiConnection, body: DeploymentResultsUpdateBody) -> 
         // The phase of an attempt never goes back, so a report with the first phase changes nothing. If Canyon refuses the
         // report, an earlier try has ended the attempt.
         let alive = ReportBody { phase: Phase::Fetch, forgets: false, chunks: Vec::new() };
-        if api.report(&alive).await.is_err_and(|error| api.is_over(&error)) {
-            return delivered;
+        match api.report(&alive).await {
+            Ok(_) => unanswered += u32::from(error.status().is_none()),
+            Err(error) if api.is_over(&error) => return delivered,
+            Err(_) => unanswered = 0,
         }
     }
 }

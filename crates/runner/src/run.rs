@@ -1,17 +1,20 @@
 //! The run: fetch, init, plan, apply, result.
 
+mod apply;
 mod locked;
 mod migration;
 mod state;
+mod unwritten;
 
 use crate::{
-    container_log::ContainerLog, environment, executable, exit::Exit, facts::Facts,
-    facts::StateSize, identity::Identity, identity::files::Files, log::Log, mask::Mask, oom,
-    orphans, outputs, result, result::Outcome, seal::Seal, secret_values, session::ApiConnection,
-    session::Session, settings::Settings, shipper::Progress, shipper::Shipper, source, stop::Stop,
-    stop::StopRequest, streams::Streams, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict,
-    verdict::Command, workspace, workspace::Workspace,
+    container_log::ContainerLog, environment, executable, exit::Exit, identity::Identity,
+    identity::files::Files, log::Log, mask::Mask, oom, outputs, result, result::Outcome,
+    seal::Seal, secret_values, session::ApiConnection, session::Session, settings::Settings,
+    shipper::Progress, shipper::Shipper, source, stop::Stop, stop::StopRequest, streams::Streams,
+    tofu::Ended, tofu::Tofu, transcript::Transcript, verdict, verdict::Command, workspace,
+    workspace::Workspace,
 };
+use apply::Applying;
 use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job::Job;
@@ -45,17 +48,6 @@ struct Run {
     oom_kills: u64,
 }
 
-/// How far a run's apply has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Applying {
-    #[default]
-    No,
-    /// Canyon may know that the apply begins.
-    Announced,
-    /// OpenTofu was started.
-    Begun,
-}
-
 /// Serves a claimed attempt to its end.
 pub async fn serve(session: Session, settings: Settings, workspace: Workspace, stop: Stop) -> Exit {
     let api = session.api.clone();
@@ -78,6 +70,7 @@ pub async fn serve(session: Session, settings: Settings, workspace: Workspace, s
         let mut body = outcome.into_body(tofu_ran.then_some(&run.transcript.facts));
         body.chunks = chunks;
         body.state = run.state_report();
+        body.unwritten = run.state.unwritten.take();
         body.phase = Some(run.progress.phase());
         body.untouched = run.applying == Applying::Announced;
         result::deliver(&api, body).await
@@ -212,12 +205,15 @@ impl Run {
         let program = executable::find(self.job.executable, &self.settings)?;
         let environment = self.environment(TokenPhase::Plan);
         let sealed = self.transcript.is_sealed();
-        // The rest of the stop time is for the state's last write, the result and the log.
-        let time = Duration::from_secs(self.job.stop_seconds.into());
-        let grace = time.saturating_sub((time / 4).min(Duration::from_secs(10)));
-        let tofu = Tofu::new(program, environment, module, &self.workspace, sealed, grace);
+        let tofu = Tofu::new(program, environment, module, &self.workspace, sealed, self.grace());
         self.log_duration("fetched", begun);
         tofu.map_err(|error| unusable(&error))
+    }
+
+    /// How long after a wish to stop OpenTofu works. What is left of the time is for the result and the log.
+    fn grace(&self) -> Duration {
+        let time = Duration::from_secs(self.job.stop_seconds.into());
+        time.saturating_sub((time / 4).min(Duration::from_secs(10)))
     }
 
     fn environment(&self, phase: TokenPhase) -> Vec<(OsString, OsString)> {
@@ -276,42 +272,7 @@ impl Run {
         Ok(has_changes)
     }
 
-    async fn apply(&mut self, tofu: &mut Tofu, api: &ApiConnection) -> Result<(), Outcome> {
-        // From here on resources may change, so Canyon must have recorded the apply before.
-        self.applying = Applying::Announced;
-        let forgets = self.transcript.facts.planned.is_some_and(|planned| planned.forget > 0);
-        if !self.progress.ask_to_apply(forgets, &self.stop).await {
-            self.progress.enter(Phase::Plan);
-            return Err(verdict::cancelled(Phase::Plan, false).into());
-        }
-        self.identify(tofu, TokenPhase::Apply).await?;
-        let plan_file = self.workspace.path(workspace::PLAN).display().to_string();
-        let arguments = ["apply", "-json", "-input=false", LOCK_TIMEOUT, &plan_file];
-        let ended = self.step_past_locks(tofu, api, Phase::Apply, &arguments).await?;
-        if ended != Ended::NotStarted {
-            self.applying = Applying::Begun;
-        }
-        let pushed = orphans::push_errored_state(tofu, &mut self.transcript).await;
-        let Facts { cut_off, state_unwritten, .. } = self.transcript.facts;
-        let is_lost = pushed.as_ref().map_or(state_unwritten, |pushed| !pushed.is_there);
-        let in_doubt = is_lost || cut_off || ended.is_crash();
-        self.state.incomplete = if self.job.mode == Mode::Destroy {
-            // A destroy creates nothing. What it leaves behind on purpose (`lifecycle.destroy`), it forgets.
-            forgets
-        } else {
-            in_doubt
-        };
-        let Err(mut failure) = self.expect(tofu, Phase::Apply, ended, &[0]) else { return Ok(()) };
-        self.transcript.facts.state = StateSize::read(tofu).await;
-        if let Some(pushed) = pushed {
-            failure.message = format!("{}; {}", failure.message, pushed.message);
-        }
-        let orphans =
-            if in_doubt { orphans::find(tofu, &self.transcript.facts).await } else { Vec::new() };
-        Err(Outcome { orphans, ..failure.into() })
-    }
-
-    /// Runs one process of OpenTofu.
+    /// One process of OpenTofu.
     async fn step(
         &mut self,
         tofu: &mut Tofu,

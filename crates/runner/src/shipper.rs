@@ -5,16 +5,21 @@
 //! the run.
 
 use crate::outage::{Outage, Outages};
-use crate::streams::Streams;
-use crate::{backoff::Backoff, session::ApiConnection, stop::Stop, stop::StopRequest};
-use canyon_api::attempt::{Chunk, ReportBody};
+use crate::{
+    backoff::Backoff, session::ApiConnection, stop::Stop, stop::StopRequest, streams::Streams,
+};
+use canyon_api::attempt::{Chunk, ReportAnswer, ReportBody, Stream};
 use canyon_domain::failure::Phase;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-/// How long the runner tries to deliver after the run's end. The token has expired afterwards.
+/// How long delivery is tried after the run's end. The token would be dead afterwards.
 pub const DELIVERY_TIMEOUT: Duration = Duration::from_mins(10);
+/// The same for the streams of a run that was to stop, before its result: its job is killed soon.
+const AFTER_STOP: Duration = Duration::from_secs(3);
+/// How long a result waits for streams that do not come on, although Canyon answers.
+const STUCK: Duration = Duration::from_secs(15);
 /// The pause between two reports while there is something to ship.
 const REPORT_PAUSE: Duration = Duration::from_millis(300);
 
@@ -70,6 +75,57 @@ impl Progress {
     }
 }
 
+/// What is left to ship after the run's end. Its result waits for that.
+#[derive(Debug, Default)]
+struct Backlog {
+    begun: Option<Instant>,
+    /// Since when reports arrive, and none has brought the streams on.
+    stuck: Option<Instant>,
+    /// The last report with chunks did not arrive, and one without did.
+    is_refused: bool,
+}
+
+impl Backlog {
+    /// A report has arrived; `is_more` of the streams with it.
+    fn answered(&mut self, is_more: bool, ended: bool) {
+        if is_more {
+            self.stuck = None;
+        } else if ended {
+            self.stuck.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Whether the result waits no longer. A job that is to stop has little time left.
+    fn is_given_up(&mut self, wish: StopRequest) -> bool {
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        let most = if wish == StopRequest::Continue { DELIVERY_TIMEOUT } else { AFTER_STOP };
+        begun.elapsed() >= most || self.stuck.is_some_and(|since| since.elapsed() >= STUCK)
+    }
+}
+
+/// How the shipping goes.
+#[derive(Debug, Default)]
+struct Course {
+    backoff: Backoff,
+    /// When Canyon took a report last.
+    reported: Option<Instant>,
+    outage: Outage,
+    backlog: Backlog,
+    /// A report with chunks did not arrive, and none has since.
+    chunks_failed: bool,
+}
+
+/// A report on its way.
+struct Sent {
+    step: Step,
+    /// Where the switch stood.
+    wish: StopRequest,
+    /// The streams of which it has chunks.
+    streams: Vec<Stream>,
+    /// The run had ended.
+    ended: bool,
+}
+
 /// Ships the streams of one run.
 #[derive(Debug)]
 pub struct Shipper {
@@ -107,68 +163,103 @@ impl Shipper {
         )
     }
 
-    /// Ships until the run has ended and the rest fits into its result. Returns the rest.
+    /// Ships until the run has ended and what is left fits into its result. Returns that.
+    ///
+    /// The sign of life, the phase and the reason of a stop do not depend on the log: if a report with chunks fails, the
+    /// next ones have none until one arrives, and chunks become smaller.
     pub async fn run(mut self) -> Vec<Chunk> {
-        let mut backoff = Backoff::default();
-        let mut reported: Option<Instant> = None;
-        let mut give_up: Option<Instant> = None;
-        let mut outage = Outage::default();
+        let mut course = Course::default();
         loop {
             let ended = *self.ended.borrow_and_update();
             let step = *self.step.borrow_and_update();
-            // If a file cannot be read now, the next round tries again; the result reports an incomplete log.
-            let chunks = self.streams.next(ended).unwrap_or_default();
+            // A file that cannot be read now is tried again; the result tells of a broken log.
+            let mut chunks = self.streams.next(ended).unwrap_or_default();
             if ended {
-                let deadline = *give_up.get_or_insert_with(|| Instant::now() + DELIVERY_TIMEOUT);
-                if self.streams.are_nearly_shipped().unwrap_or(true) || Instant::now() >= deadline {
+                let fits = self.streams.are_nearly_shipped().unwrap_or(true);
+                let is_refused = course.backlog.is_refused;
+                // What is refused in a report would be refused in the result too.
+                if chunks.is_empty() || (fits && !course.chunks_failed && !is_refused) {
                     return chunks;
                 }
-            }
-            let silent = reported.is_none_or(|at| at.elapsed() >= self.report_every);
-            // Only the beginning of an apply waits for Canyon's acknowledgement.
-            let awaited = step.phase == Phase::Apply && *self.accepted.borrow() < Some(step);
-            let requested = self.stop.requested();
-            if !chunks.is_empty() || silent || awaited || self.stop.needs_reason() {
-                let sent: Vec<_> = chunks.iter().map(|chunk| chunk.stream).collect();
-                let body = ReportBody { phase: step.phase, forgets: step.forgets, chunks };
-                match self.api.report(&body).await {
-                    Ok(answer) if answer.phase < step.phase => {
-                        // The answer to an earlier report, which the network delivers late. It does not acknowledge this one.
-                        self.stop.record_answer(requested, answer.stop, answer.stop_reason);
-                        sleep(backoff.pause()).await;
-                        continue;
-                    }
-                    Ok(answer) => {
-                        backoff.reset();
-                        outage.ends(&self.outages);
-                        reported = Some(Instant::now());
-                        // Before `accepted`: a run that is to stop must not begin its apply.
-                        self.stop.record_answer(requested, answer.stop, answer.stop_reason);
-                        self.accepted.send_replace(Some(step));
-                        if self.streams.confirm(answer.offsets, &sent) && ended {
-                            continue;
-                        }
-                    }
-                    Err(error) if self.api.is_over(&error) => {
-                        self.stop.request(StopRequest::StopWithoutResult);
-                        return Vec::new();
-                    }
-                    Err(error) => {
-                        if error.is_too_large() {
-                            self.streams.shrink();
-                        }
-                        outage.lasts(&error);
-                        sleep(backoff.pause()).await;
-                        continue;
-                    }
+                if course.backlog.is_given_up(self.stop.requested()) {
+                    return if is_refused { Vec::new() } else { chunks };
                 }
             }
-            self.pause(ended).await;
+            let silent = course.reported.is_none_or(|at| at.elapsed() >= self.report_every);
+            // Only the begin of an apply is waited for.
+            let awaited = step.phase == Phase::Apply && *self.accepted.borrow() < Some(step);
+            let needs_reason = self.stop.needs_reason();
+            if chunks.is_empty() && !silent && !awaited && !needs_reason {
+                self.pause(ended).await;
+                continue;
+            }
+            if course.chunks_failed || awaited || needs_reason {
+                chunks.clear();
+            }
+            let streams: Vec<_> = chunks.iter().map(|chunk| chunk.stream).collect();
+            let sent = Sent { step, wish: self.stop.requested(), streams, ended };
+            let body = ReportBody { phase: step.phase, forgets: step.forgets, chunks };
+            let answer = tokio::select! {
+                answer = self.api.report(&body) => answer,
+                () = self.must_end(), if !sent.streams.is_empty() => return Vec::new(),
+            };
+            match answer {
+                Ok(answer) if answer.phase < step.phase => {
+                    // To an earlier report: the network brings it now, and says nothing of this one.
+                    self.stop.record_answer(sent.wish, answer.stop, answer.stop_reason);
+                    sleep(course.backoff.pause()).await;
+                }
+                Ok(answer) => {
+                    if !(self.took(&mut course, &sent, answer) && ended) {
+                        self.pause(ended).await;
+                    }
+                }
+                Err(error) if self.api.is_over(&error) => {
+                    self.stop.request(StopRequest::StopWithoutResult);
+                    return Vec::new();
+                }
+                Err(error) => {
+                    if !sent.streams.is_empty() {
+                        self.streams.shrink();
+                        course.chunks_failed = true;
+                    }
+                    course.outage.lasts(&error);
+                    sleep(course.backoff.pause()).await;
+                }
+            }
         }
     }
 
-    /// Waits until there may be something to ship. Returns at once if the run ended after `ended` was read, for example
-    /// during a report.
+    /// Canyon has taken a report. Returns whether that brought the streams on.
+    fn took(&mut self, course: &mut Course, sent: &Sent, answer: ReportAnswer) -> bool {
+        course.backoff.reset();
+        course.outage.ends(&self.outages);
+        course.reported = Some(Instant::now());
+        // What is told to stop has not been accepted.
+        self.stop.record_answer(sent.wish, answer.stop, answer.stop_reason);
+        self.accepted.send_replace(Some(sent.step));
+        if !sent.streams.is_empty() {
+            self.streams.passed();
+            course.backlog.is_refused = false;
+        } else if course.chunks_failed {
+            course.backlog.is_refused = true;
+        }
+        course.chunks_failed = false;
+        let is_more = self.streams.confirm(answer.offsets, &sent.streams);
+        course.backlog.answered(is_more, sent.ended);
+        is_more
+    }
+
+    /// Returns when a run that was to stop has ended, and its result waits no longer for the streams.
+    async fn must_end(&self) {
+        // Without its sender the run has ended, too.
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
+        self.stop.reached(StopRequest::Stop).await;
+        sleep(AFTER_STOP).await;
+    }
+
+    /// Until there may be something to ship. An end that came after `ended` was read, as during a
+    /// report, is not waited out.
     async fn pause(&mut self, ended: bool) {
         let accepted = *self.accepted.borrow();
         let awaited = |step: &Step| step.phase == Phase::Apply && accepted < Some(*step);

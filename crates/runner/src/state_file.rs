@@ -93,6 +93,19 @@ pub fn read(bytes: &[u8]) -> Result<Option<StateSeen>, serde_json::Error> {
     if file.lineage.is_empty() {
         return Ok(None);
     }
+    Ok(Some(seen(file)))
+}
+
+/// Reads a state that OpenTofu could not write. A first one has no lineage yet: that is drawn when it is written.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn read_unwritten(bytes: &[u8]) -> Result<StateFacts, serde_json::Error> {
+    serde_json::from_slice(bytes).map(|file| seen(file).facts)
+}
+
+fn seen(file: StateFile) -> StateSeen {
     let managed = file.resources.iter().filter(|resource| resource.mode == "managed");
     let mut all: Vec<_> = managed.flat_map(Resource::addresses).collect();
     let resources = all.len();
@@ -109,7 +122,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<StateSeen>, serde_json::Error> {
     });
     let mark = file.outputs.get(MOVED_TO).and_then(|output| output.value.as_ref());
     let moved_to = mark.and_then(|place| serde_json::from_str(place.get()).ok());
-    Ok(Some(StateSeen {
+    StateSeen {
         facts: StateFacts {
             lineage: file.lineage,
             serial: file.serial,
@@ -118,7 +131,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<StateSeen>, serde_json::Error> {
         },
         moved_to,
         addresses: addresses.collect(),
-    }))
+    }
 }
 
 /// A state without resources, marked as moved to `place`.

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How long the run waits for Canyon's reason after a signal. The platform kills the job soon after the signal.
 const REASON_TIMEOUT: Duration = Duration::from_secs(3);
@@ -26,6 +26,8 @@ pub enum StopRequest {
 #[derive(Clone, Debug, Default)]
 struct Requests {
     strongest: StopRequest,
+    /// When the run was first asked to stop.
+    since: Option<Instant>,
     /// The first signal that asked to stop.
     signal: Option<&'static str>,
     /// Canyon's reason.
@@ -35,6 +37,13 @@ struct Requests {
 }
 
 impl Requests {
+    fn add(&mut self, request: StopRequest) {
+        self.strongest = self.strongest.max(request);
+        if self.strongest != StopRequest::Continue {
+            self.since.get_or_insert_with(Instant::now);
+        }
+    }
+
     /// Whether the reason is known. Canyon also stops jobs through their platforms, so a signal alone is no reason.
     fn is_explained(&self) -> bool {
         self.strongest == StopRequest::Continue
@@ -79,7 +88,7 @@ impl Stop {
 
     fn signalled(&self, name: &'static str) {
         self.0.send_modify(|requests| {
-            requests.strongest = requests.strongest.max(StopRequest::Stop);
+            requests.add(StopRequest::Stop);
             requests.signal.get_or_insert(name);
         });
     }
@@ -88,7 +97,7 @@ impl Stop {
     pub fn request(&self, request: StopRequest) {
         self.0.send_if_modified(|requests| {
             let is_stronger = request > requests.strongest;
-            requests.strongest = requests.strongest.max(request);
+            requests.add(request);
             is_stronger
         });
     }
@@ -98,7 +107,7 @@ impl Stop {
     pub fn record_answer(&self, before: StopRequest, stop: bool, reason: Option<Failure>) {
         self.0.send_modify(|requests| {
             if stop {
-                requests.strongest = requests.strongest.max(StopRequest::Stop);
+                requests.add(StopRequest::Stop);
                 requests.reason = reason.or_else(|| requests.reason.take()).or_else(|| {
                     Some(Failure::new(FailureClass::Cancelled, "Canyon asked the run to stop"))
                 });
@@ -118,6 +127,11 @@ impl Stop {
         self.requested() != StopRequest::Continue
     }
 
+    /// When the run was first asked to stop.
+    pub fn since(&self) -> Option<Instant> {
+        self.0.borrow().since
+    }
+
     /// Whether Canyon must still be asked for the reason of a signal.
     pub fn needs_reason(&self) -> bool {
         !self.0.borrow().is_explained()
@@ -129,7 +143,7 @@ impl Stop {
         let explained = receiver.wait_for(Requests::is_explained);
         // Without an answer only the signal is known.
         let _ = timeout(REASON_TIMEOUT, explained).await;
-        let Requests { strongest, signal, reason, denied } = self.0.borrow().clone();
+        let Requests { strongest, signal, reason, denied, .. } = self.0.borrow().clone();
         if strongest == StopRequest::StopWithoutResult {
             return Failure::new(FailureClass::Lost, "Canyon has ended this attempt");
         }

@@ -11,8 +11,10 @@ use std::os::unix::fs::FileExt;
 
 /// The most bytes in one chunk. The API accepts no more.
 pub const CHUNK: u64 = 128 * 1024;
-/// The smallest limit for a chunk: a proxy that refuses even this size lets no reports through.
-const LEAST_CHUNK: u64 = 8 * 1024;
+/// The fewest: with one of each stream, a report is smaller than the 8 KiB that some gateways take.
+const LEAST_CHUNK: u64 = 2 * 1024;
+/// After so many reports with chunks that arrived, they become larger again.
+const STEADY: u32 = 16;
 /// The most chunks of each stream in one report.
 const CHUNKS: usize = 2;
 
@@ -23,6 +25,8 @@ pub struct Streams {
     events: StreamFile,
     /// The present limits: bytes in one chunk, and chunks of each stream.
     limit: (u64, usize),
+    /// Reports with chunks that have arrived since the limit has changed.
+    passed: u32,
 }
 
 /// A file that is shipped while the run appends to it.
@@ -54,6 +58,7 @@ impl Streams {
             log: open(Stream::Log, workspace::LOG, base.log, Mask::default())?,
             events: open(Stream::Events, workspace::EVENTS, base.events, mask)?,
             limit: (CHUNK, CHUNKS),
+            passed: 0,
         })
     }
 
@@ -91,10 +96,21 @@ impl Streams {
         Ok(self.log.left()? <= most && self.events.left()? <= most)
     }
 
-    /// Halves the size of reports from now on: a proxy accepts less than Canyon.
+    /// From here on a report is half as large: something on the way takes less than Canyon, or is slow.
     pub fn shrink(&mut self) {
         let (chunk, _) = self.limit;
         self.limit = ((chunk / 2).max(LEAST_CHUNK), 1);
+        self.passed = 0;
+    }
+
+    /// A report with chunks has arrived. After some of them the next ones are twice as large.
+    pub fn passed(&mut self) {
+        self.passed += 1;
+        if self.passed >= STEADY {
+            let (chunk, _) = self.limit;
+            self.limit = ((chunk * 2).min(CHUNK), if chunk < CHUNK { 1 } else { CHUNKS });
+            self.passed = 0;
+        }
     }
 
     /// Records that Canyon has everything before `offsets`. That holds only for the streams in `sent`; an answer says
@@ -181,7 +197,32 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_line_of_events_waits_and_one_of_the_log_does_not() {
+    fn chunks_become_smaller_than_any_gateway_takes_and_large_again_when_they_pass() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(folder.path().to_owned());
+        let log = "x".repeat(3 * usize::try_from(CHUNK).unwrap());
+        workspace.append(LOG).unwrap().write_all(log.as_bytes()).unwrap();
+        let mut streams = Streams::open(&workspace, Offsets::default(), Mask::default()).unwrap();
+        let size = |streams: &Streams| -> usize {
+            streams.next(true).unwrap().iter().map(|chunk| chunk.data.len()).sum()
+        };
+        let largest = size(&streams);
+        for _ in 0..7 {
+            streams.shrink();
+        }
+        assert!(size(&streams) < 3_000, "{}", size(&streams));
+        for _ in 0..STEADY - 1 {
+            streams.passed();
+        }
+        assert!(size(&streams) < 3_000, "one success says little");
+        for _ in 0..8 * STEADY {
+            streams.passed();
+        }
+        assert_eq!(size(&streams), largest);
+    }
+
+    #[test]
+    fn an_unfinished_line_of_events_waits_and_a_log_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::new(folder.path().to_owned());
         let streams = Streams::open(&workspace, Offsets::default(), Mask::default()).unwrap();

@@ -9,6 +9,7 @@
 #[allow(dead_code, reason = "each test program uses its part")]
 mod server;
 
+use axum::http::StatusCode;
 use canyon_api::attempt::ResultStatus;
 use canyon_domain::failure::Phase;
 use flate2::{Compression, write::GzEncoder};
@@ -234,13 +235,49 @@ fn reports_that_are_too_large_for_a_proxy_become_smaller_and_lose_nothing() {
                   do echo line $i of the log, which is longer than most lines are and says no more than others do; done\"\n  \
                   }\n}\n";
     let server = Server::start(home.job(module, &json!({})));
-    server.plane().largest_report = Some(60_000);
+    server.plane().largest_report = Some((60_000, StatusCode::PAYLOAD_TOO_LARGE));
     assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
     let plane = server.plane();
     assert_eq!(plane.result().status, ResultStatus::Success);
     let log = plane.log();
     let lines = log.lines().filter(|line| line.contains(" of the log, which")).count();
     assert!(lines >= 3000 && log.contains("line 3000 of"), "{lines}");
+}
+
+#[test]
+fn what_a_gateway_refuses_for_its_size_with_403_arrives_in_smaller_requests_or_without_what_is_large()
+ {
+    let home = Home::new();
+    let module = "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    command = \"for i in $(seq 300); \
+                  do echo line $i of the log, which is longer than most lines are and says no more; done; sleep 2\"\n  }\n}\n\
+                  output \"large\" { value = join(\"and so on, \", [for i in range(1000, 2000) : \"$${i} \"]) }\n";
+    let server = Server::start(home.job(&module.replace("$${i}", "${i}"), &json!({})));
+    server.plane().largest_request = Some(8 * 1024);
+    assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
+    let plane = server.plane();
+    let result = plane.result();
+    assert_eq!(result.status, ResultStatus::Success);
+    assert_eq!(result.tf_resource_counts.unwrap().num_resources_added, 1);
+    assert!(result.plain_outputs.is_empty() && result.state.is_some(), "{result:?}");
+    assert!(plane.log().contains("line 300 of the log"), "{}", plane.log());
+    assert_eq!(plane.wrong_offsets, 0);
+}
+
+#[test]
+fn a_run_lives_and_applies_although_no_piece_of_its_log_ever_arrives() {
+    let home = Home::new();
+    let module = "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    command = \"for i in $(seq 50); \
+                  do echo line $i; sleep 0.1; done\"\n  }\n}\n";
+    let server = Server::start(home.job(module, &json!({})));
+    server.plane().largest_report = Some((0, StatusCode::FORBIDDEN));
+    let runner = home.start(&server);
+    server.wait_until("it applies", |plane| plane.phases.contains(&Phase::Apply));
+    let before = server.plane().phases.len();
+    server.wait_until("it lives", |plane| plane.phases.len() >= before + 3);
+    assert_eq!(server.plane().results.len(), 0, "it applies still");
+    assert_eq!(code(runner), 0);
+    assert_eq!(server.plane().result().status, ResultStatus::Success);
+    assert_eq!(home.resources(), ["a"]);
 }
 
 #[test]

@@ -49,6 +49,10 @@ impl App {
             };
             state_report(report).inspect_err(unusable).ok()
         });
+        let unwritten = body
+            .unwritten
+            .as_ref()
+            .map(|unwritten| unwritten.state.as_ref().and_then(unwritten_facts));
         for _ in 0..MAX_TRIES {
             let Proved { mut deployment, over, .. } = self.prove(of, token).await?;
             if over {
@@ -66,6 +70,9 @@ impl App {
             deployment.refused_deletions = body.refused_deletions;
             if let Some(phase) = body.phase {
                 lifecycle::reached(&mut deployment, of.number, phase)?;
+            }
+            if let Some(facts) = &unwritten {
+                deployment.could_not_write_state(of.number, facts.clone());
             }
             if body.untouched {
                 lifecycle::note_apply(&mut deployment, of.number, ApplyNote::NotBegun)?;
@@ -166,6 +173,13 @@ fn state_report(body: &StateReportBody) -> Result<StateReport, FieldErrors> {
     }
     let facts = StateFacts { lineage, serial, resources, digest: body.digest.clone() };
     faults.into_result(StateReport { facts, moved: body.moved, incomplete: body.incomplete })
+}
+
+/// What is known of a state that was not written. A first one has no lineage yet.
+fn unwritten_facts(body: &StateReportBody) -> Option<StateFacts> {
+    let lineage = if body.lineage.is_empty() { "none" } else { &body.lineage };
+    let report = state_report(&StateReportBody { lineage: lineage.to_owned(), ..body.clone() });
+    report.ok().map(|report| StateFacts { lineage: body.lineage.clone(), ..report.facts })
 }
 
 fn outcome(body: &DeploymentResultsUpdateBody) -> Outcome {

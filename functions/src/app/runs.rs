@@ -126,6 +126,9 @@ impl App {
                 Err(reason) => return Err(self.end_unrunnable(of, deployment, &reason).await?),
             };
             if claimant.job_format < job.least_format() {
+                if !is_new {
+                    return Err(AppError::conflict(TOO_OLD));
+                }
                 return Err(self.end_unrunnable(of, deployment, TOO_OLD).await?);
             }
             let token = token.expose_secret().to_owned();

@@ -121,6 +121,9 @@ impl Run {
                 ),
             )
         };
+        if let Some(what) = self.not_arrived(facts) {
+            return Err(move_failure(former, &what));
+        }
         compare(task.expected.as_ref(), task.uncertain, facts)
             .map_err(|mismatch| wrong(&mismatch))?;
         if facts.is_some_and(|found| is_not_written(task, found)) {

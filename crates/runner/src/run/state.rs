@@ -5,7 +5,7 @@ use crate::result::Outcome;
 use crate::state_file::{self, MOVED_TO, StateSeen};
 use crate::tofu::Tofu;
 use crate::unreachable;
-use canyon_api::attempt::StateReportBody;
+use canyon_api::attempt::{StateReportBody, UnwrittenStateBody};
 use canyon_domain::deployment::Mode;
 use canyon_domain::environment_state::{StateFacts, compare};
 use canyon_domain::failure::{Failure, FailureClass};
@@ -22,6 +22,8 @@ pub(super) struct StateKnown {
     pub(super) moved: bool,
     /// Whether resources that the apply created may be missing in the state.
     pub(super) incomplete: bool,
+    /// What the apply left could not be written.
+    pub(super) unwritten: Option<UnwrittenStateBody>,
 }
 
 /// The text for a state that must exist and does not.
@@ -141,6 +143,11 @@ impl Run {
             return Err(moved_before(&task.place, to, task.vacant));
         }
         let found = seen.map(|seen| &seen.facts);
+        if let Some(what) = self.not_arrived(found) {
+            let place = &task.place;
+            let message = format!("at `{place}`, {what}. Nothing was planned or changed");
+            return Err(Failure::new(FailureClass::Config, message));
+        }
         if task.must_exist {
             let Some(found) = found else { return Err(refuse(&MISSING)) };
             if is_not_written(task, found) {
@@ -216,9 +223,10 @@ impl Run {
         }
     }
 
-    /// Reads the state after an apply, and whenever this run has not read it before.
+    /// Looks at the state after an apply, and whenever nothing has looked before.
     pub(super) async fn inspect_state(&mut self, tofu: &Tofu, applied: bool) {
-        if !applied && self.state.seen.is_some() {
+        // A state that was not written has left what was seen before; its storage is away, or refuses.
+        if self.state.unwritten.is_some() || (!applied && self.state.seen.is_some()) {
             return;
         }
         let before = self.state.seen.take();

@@ -26,6 +26,7 @@ pub(crate) const CODE: &str = "claim-code-0123456789";
 
 /// The data of the control plane, and how it behaves.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 pub(crate) struct Plane {
     pub(crate) job: Value,
     /// The job as text, for numbers that a `Value` cannot hold.
@@ -44,14 +45,18 @@ pub(crate) struct Plane {
     pub(crate) failures: usize,
     /// The control plane itself refuses results with outputs as invalid.
     pub(crate) takes_no_outputs: bool,
+    /// The control plane is of a version that knows no state that was not written.
+    pub(crate) knows_no_unwritten: bool,
     pub(crate) wrong_offsets: usize,
     /// Bytes of streams that came although the control plane had them.
     pub(crate) repeated: usize,
     /// So many reports of an apply do not arrive: the runner gets the answer to an earlier report.
     pub(crate) stale: usize,
-    /// A proxy refuses reports with more than so many bytes of streams, as text.
-    pub(crate) largest_report: Option<usize>,
-    /// The lifetime of a job's token in seconds; 600 if 0.
+    /// A proxy takes no report with more than so many bytes of streams, as text, and answers with this status.
+    pub(crate) largest_report: Option<(usize, StatusCode)>,
+    /// A proxy takes no request with more than so many bytes, and answers with 403.
+    pub(crate) largest_request: Option<u64>,
+    /// Seconds that a job's token is good; 600 if 0.
     pub(crate) token_life: u32,
     /// Requests for a token are refused with this status.
     pub(crate) no_tokens: Option<u16>,
@@ -214,8 +219,8 @@ async fn report(
         return refused(StatusCode::CONFLICT);
     }
     let size: usize = body.chunks.iter().map(|chunk| chunk.data.len()).sum();
-    if plane.largest_report.is_some_and(|most| size > most) {
-        return (StatusCode::PAYLOAD_TOO_LARGE, "<html>413</html>").into_response();
+    if let Some((_, status)) = plane.largest_report.filter(|(most, _)| size > *most) {
+        return (status, "<html>no</html>").into_response();
     }
     if plane.stale > 0 && body.phase == Phase::Apply {
         plane.stale -= 1;
@@ -284,6 +289,9 @@ async fn results(
         return refused(StatusCode::SERVICE_UNAVAILABLE);
     }
     if plane.takes_no_outputs && !body.plain_outputs.is_empty() {
+        return refused(StatusCode::BAD_REQUEST);
+    }
+    if plane.knows_no_unwritten && body.unwritten.is_some() {
         return refused(StatusCode::BAD_REQUEST);
     }
     plane.take(&body.chunks);

@@ -2,7 +2,7 @@
 
 use super::{DEPLOYMENT, Shared};
 use axum::extract::{Request, State};
-use axum::http::header::{HOST, LOCATION};
+use axum::http::header::{CONTENT_LENGTH, HOST, LOCATION};
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
@@ -26,8 +26,13 @@ pub(super) async fn answer_instead(
     next: Next,
 ) -> Response {
     let (path, host) = (request.uri().path().to_owned(), request.headers()[HOST].clone());
+    let length = request.headers().get(CONTENT_LENGTH);
+    let length: u64 = length.map_or(0, |length| length.to_str().unwrap().parse().unwrap());
     let found = {
         let mut plane = plane.lock().unwrap();
+        if plane.largest_request.is_some_and(|most| length > most) {
+            return (StatusCode::FORBIDDEN, Html("<h1>Forbidden</h1>")).into_response();
+        }
         let at = plane.foreign.iter().position(|foreign| path.ends_with(foreign.step));
         at.map(|at| plane.foreign.remove(at))
     };
