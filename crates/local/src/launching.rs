@@ -9,6 +9,7 @@ use canyon_domain::ids::AgentId;
 use canyon_domain::runner::RunnerType;
 use canyon_functions::App;
 use canyon_identity::federation::{Endpoints, Federation};
+use canyon_identity::issuer::Issuer;
 use canyon_launcher::pace::TablePace;
 use canyon_launcher::platforms::LocalClusters;
 use canyon_launcher::{LaunchError, Launcher, Sweeper, agents, platforms};
@@ -42,6 +43,8 @@ pub(crate) fn runner_program() -> Option<PathBuf> {
 pub(crate) struct Place {
     /// Where jobs reach the API.
     pub(crate) api_url: String,
+    /// Signs the tokens by which clouds let Canyon start the jobs of other places.
+    pub(crate) issuer: Arc<Issuer>,
     /// The program of jobs on this machine.
     pub(crate) runner: PathBuf,
     /// The image of other jobs, where a runner names no other.
@@ -53,7 +56,7 @@ pub(crate) struct Place {
 /// What starts the jobs of other places than this machine.
 fn direct(app: &App, place: &Place) -> HashMap<RunnerType, Arc<dyn Platform>> {
     let endpoints = Endpoints::from_variables(&|name| std::env::var(name).ok());
-    let federation = Federation::new(app.issuer.clone(), endpoints, app.clock.clone());
+    let federation = Federation::new(place.issuer.clone(), endpoints, app.clock.clone());
     let turns = Arc::new(TablePace { table: app.table.clone(), clock: app.clock.clone() });
     // A laptop's cluster is often on it.
     let local = LocalClusters::Allowed;

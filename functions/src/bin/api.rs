@@ -13,10 +13,12 @@ async fn main() -> Result<(), Error> {
     logging::start();
     let settings = or_exit(Settings::read(Function::Api));
     let http = or_exit(function::http_settings(&settings));
-    let app = or_exit(function::app(&settings, &Clients::new(&settings.aws)));
+    let clients = Clients::new(&settings.aws);
+    let app = or_exit(function::app(&settings, &clients));
+    let issuers = function::issuers(&settings, &clients);
     let service = ServiceBuilder::new()
         .map_request(with_source)
         .map_request(as_sent)
-        .service(router(app, &http));
+        .service(router(app, Some(issuers), &http));
     lambda_http::run(service).await
 }
