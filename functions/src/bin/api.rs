@@ -1,4 +1,5 @@
-//! The Lambda function `api`: requests of API Gateway come in, the router of the laptop answers.
+//! The Lambda function `api`: requests of API Gateway come in, the router of the laptop answers. It publishes no
+//! issuer's keys: the function `issuer` does.
 
 use canyon_aws::clients::Clients;
 use canyon_aws::logging::{self, or_exit};
@@ -13,12 +14,10 @@ async fn main() -> Result<(), Error> {
     logging::start();
     let settings = or_exit(Settings::read(Function::Api));
     let http = or_exit(function::http_settings(&settings));
-    let clients = Clients::new(&settings.aws);
-    let app = or_exit(function::app(&settings, &clients));
-    let issuers = function::issuers(&settings, &clients);
+    let app = or_exit(function::app(&settings, &Clients::new(&settings.aws)));
     let service = ServiceBuilder::new()
         .map_request(with_source)
         .map_request(as_sent)
-        .service(router(app, Some(issuers), &http));
+        .service(router(app, None, &http));
     lambda_http::run(service).await
 }
