@@ -81,8 +81,8 @@ pub struct App {
     pub entropy: Arc<dyn Entropy>,
     /// Seals the secrets of runners.
     pub master_keys: Arc<MasterKeys>,
-    /// Canyon as the OIDC issuer of tokens about runners. Here it is published, and never signs.
-    pub issuer: Arc<Issuer>,
+    /// Canyon's name as the OIDC issuer of tokens about runners. The API cannot sign as that issuer.
+    pub issuer_url: String,
     /// Canyon as the OIDC issuer of jobs' tokens.
     pub job_issuer: Arc<Issuer>,
     /// The hash of the token that may make organizations and nothing else, if there is one.

@@ -9,7 +9,7 @@ use crate::app::authentication::Recent;
 use crate::app::deploy_requests::{self, DeployAnswer};
 use crate::app::token_exchange::SignIns;
 use crate::changes::Changes;
-use crate::http::{HttpSettings, InvalidOrigin};
+use crate::http::{HttpSettings, InvalidOrigin, Issuers};
 use canyon_aws::clients::Clients;
 use canyon_aws::event_bus::EventBus;
 use canyon_aws::issuer::{issuer, of_jobs};
@@ -49,7 +49,7 @@ pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> 
         clock: Arc::new(System),
         entropy: Arc::new(System),
         master_keys: Arc::new(MasterKeys::on_demand(master_key)),
-        issuer: Arc::new(issuer(settings, &kms)),
+        issuer_url: settings.issuer_url.clone(),
         job_issuer: Arc::new(of_jobs(settings, &kms)),
         operator: settings.operator_token_hash.clone().map(SecretHash),
         changes: Changes::new(LOOK_AGAIN).sharing_waits(),
@@ -61,6 +61,12 @@ pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> 
         job_token_life: crate::app::job_tokens::LIFE,
         serves_local_runners: settings.local_jobs.is_some(),
     })
+}
+
+/// The issuers whose documents the function `issuer` serves. Nothing is asked of KMS yet.
+pub fn issuers(settings: &Settings, clients: &Clients<'_>) -> Issuers {
+    let kms = clients.kms();
+    Issuers { runners: Arc::new(issuer(settings, &kms)), jobs: Arc::new(of_jobs(settings, &kms)) }
 }
 
 fn private_issuers(settings: &Settings) -> Result<PrivateIssuers, PrivateIssuersError> {

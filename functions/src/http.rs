@@ -19,8 +19,10 @@ mod environments;
 pub mod error;
 mod event_sources;
 mod fields;
+mod health;
 mod job_tokens;
 mod network_address;
+mod openapi;
 mod organizations;
 mod paging;
 mod progress;
@@ -48,42 +50,24 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::middleware;
 use axum::response::IntoResponse as _;
+use canyon_identity::system::System;
 use error::ApiError;
+use openapi::Document;
+use request_id::RequestIds;
+use std::sync::Arc;
 use tower_http::catch_panic::CatchPanicLayer;
-use utoipa::OpenApi;
+use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
 pub use cors::{InvalidOrigin, Origin};
+pub use openapi::document;
+pub use well_known::Issuers;
 
-/// What the generated document says about the API as a whole.
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "Canyon",
-        description = "Control plane for infrastructure runners. It speaks the published Platform \
-                       Orchestrator API for what is in scope, with fields and paths of its own.",
-        license(name = "Apache-2.0", identifier = "Apache-2.0")
-    ),
-    modifiers(&BearerScheme),
-    security(("bearer" = []))
-)]
-struct Document;
-
-struct BearerScheme;
-
-impl utoipa::Modify for BearerScheme {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-        let components = document.components.get_or_insert_with(Default::default);
-        let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-        components.add_security_scheme("bearer", bearer);
-    }
-}
-
-/// Every route, with its document.
+/// Every route of the API, with its document.
 fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
-        .merge(well_known::routes())
+        .merge(health::routes())
+        .merge(openapi::own_route())
         .merge(organizations::routes())
         .merge(env_types::routes())
         .merge(projects::routes())
@@ -113,11 +97,6 @@ fn of_runs() -> OpenApiRouter<App> {
     routes.layer(middleware::from_fn(runs::told_of))
 }
 
-/// The OpenAPI 3.1 document of the API, generated from its handlers.
-pub fn document() -> utoipa::openapi::OpenApi {
-    routes().into_openapi()
-}
-
 /// What may differ from one installation to another.
 #[derive(Clone, Debug, Default)]
 pub struct HttpSettings {
@@ -127,9 +106,27 @@ pub struct HttpSettings {
     pub on_lambda: bool,
 }
 
-/// The API of `app`, for whatever serves HTTP.
-pub fn router(app: App, settings: &HttpSettings) -> Router {
-    let (router, _) = routes().split_for_parts();
+/// The API of `app`, for whatever serves HTTP. With `issuers`, which a laptop gives, it publishes their documents
+/// as well. On AWS the function that the internet reaches has none: [`issuer_router`] is another function's.
+pub fn router(app: App, issuers: Option<Issuers>, settings: &HttpSettings) -> Router {
+    let ids = RequestIds { clock: app.clock.clone(), entropy: app.entropy.clone() };
+    let routes = routes().with_state(app);
+    let routes = match issuers {
+        Some(issuers) => routes.merge(well_known::routes().with_state(issuers)),
+        None => routes,
+    };
+    served(routes, ids, settings)
+}
+
+/// The documents of the issuers, and nothing else.
+pub fn issuer_router(issuers: Issuers, settings: &HttpSettings) -> Router {
+    let ids = RequestIds { clock: Arc::new(System), entropy: Arc::new(System) };
+    served(well_known::routes().with_state(issuers), ids, settings)
+}
+
+/// What holds for every request, around the routes.
+fn served(resources: OpenApiRouter, ids: RequestIds, settings: &HttpSettings) -> Router {
+    let (router, _) = resources.split_for_parts();
     let router = router
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method)
@@ -145,7 +142,7 @@ pub fn router(app: App, settings: &HttpSettings) -> Router {
         Some(cors) => router.layer(cors),
         None => router,
     };
-    router.layer(middleware::from_fn_with_state(app.clone(), access::log)).with_state(app)
+    router.layer(middleware::from_fn_with_state(ids, access::log))
 }
 
 async fn unknown_path() -> ApiError {

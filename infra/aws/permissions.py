@@ -15,7 +15,7 @@ from samtranslator.yaml_helper import yaml_parse
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/aws-permissions.md"
-FUNCTIONS = ["api", "launcher", "events", "sweep"]
+FUNCTIONS = ["api", "issuer", "launcher", "events", "sweep"]
 # The one statement whose actions know no resources.
 WITHOUT_RESOURCE = {"Trace"}
 

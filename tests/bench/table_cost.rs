@@ -99,7 +99,6 @@ impl Bench {
         let mut key = vec![0; KEY_LENGTH];
         System.fill(&mut key);
         let signer = Arc::new(FileSigner::new(&folder.join("issuer.pk8")));
-        let issuer = Issuer::new(&url, signer.clone(), vec![], Arc::new(System), Arc::new(System));
         let job_issuer =
             Issuer::new(&of_jobs(&url), signer, vec![], Arc::new(System), Arc::new(System));
         let app = App {
@@ -108,7 +107,7 @@ impl Bench {
             clock: Arc::new(System),
             entropy: Arc::new(System),
             master_keys: Arc::new(MasterKeys::known(MasterKey::new(&key)?)),
-            issuer: Arc::new(issuer),
+            issuer_url: url.clone(),
             job_issuer: Arc::new(job_issuer),
             operator: None,
             changes,
@@ -124,8 +123,11 @@ impl Bench {
         let client = Client::new(&url, "local", token)?;
         let launcher = launcher(&app, &url, folder, tofu)?;
         tokio::spawn(
-            axum::serve(listener, canyon_functions::http::router(app, &HttpSettings::default()))
-                .into_future(),
+            axum::serve(
+                listener,
+                canyon_functions::http::router(app, None, &HttpSettings::default()),
+            )
+            .into_future(),
         );
         let state = json!({"type": "local", "path": folder.join("state")});
         for (path, body) in [

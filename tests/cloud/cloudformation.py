@@ -29,7 +29,7 @@ from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
 from samtranslator.yaml_helper import yaml_parse
 
-from stack import API_ID, Template
+from stack import API_ID, Template, name_integrations
 
 NAMESPACE = "http://cloudformation.amazonaws.com/doc/2010-05-15/"
 HOP = {"connection", "content-length", "date", "server", "transfer-encoding"}
@@ -116,7 +116,7 @@ class CloudFormation:
             raise Refused("ValidationError", str(error)) from error
         template.references[("HttpApi", None)] = API_ID
         template.references[("HttpApi", "ApiEndpoint")] = f"https://{API_ID}.execute-api.{region}.amazonaws.com"
-        template.references[("HttpApiIntegration", None)] = "integration"
+        name_integrations(template)
         if "EventBus" in written["Resources"]:
             # moto knows no reference to a bus.
             bus = written["Resources"]["EventBus"]["Properties"]["Name"]

@@ -22,7 +22,7 @@ from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
 from samtranslator.yaml_helper import yaml_parse
 
-NAMES = ["api", "events", "launcher", "sweep"]
+NAMES = ["api", "events", "issuer", "launcher", "sweep"]
 # moto creates no HTTP API; this is the id of the one that is not there.
 API_ID = "canyonapi0"
 
@@ -162,11 +162,11 @@ def create(template, region, stack):
     for reference, value in {
         ("HttpApi", None): API_ID,
         ("HttpApi", "ApiEndpoint"): f"https://{API_ID}.execute-api.{region.region}.amazonaws.com",
-        ("HttpApiIntegration", None): "integration",
         # moto knows no reference to a bus.
         ("EventBus", None): template.resolve(template.template["Resources"]["EventBus"]["Properties"]["Name"]),
     }.items():
         template.references[reference] = value
+    name_integrations(template)
     made = keys(template, region)
     resources = template.resources()
     outputs = template.resolve(template.template["Outputs"])
@@ -190,6 +190,13 @@ def create(template, region, stack):
     listed = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
     created = {resource.get("LogicalResourceId") for resource in listed}  # without one: skipped
     return template.resources(), created | made
+
+
+def name_integrations(template):
+    """An integration, which moto does not make, is called as the template calls it."""
+    for logical, resource in template.template["Resources"].items():
+        if resource["Type"] == "AWS::ApiGatewayV2::Integration":
+            template.references[(logical, None)] = logical
 
 
 def keys(template, region):
@@ -242,6 +249,15 @@ def functions(region, of_type):
     if sorted(found) != NAMES:
         sys.exit(f"stack.py: expected the functions {NAMES}, found {sorted(found)}")
     return found
+
+
+def routes(made, of_type):
+    """Each route's key, and the function that its integration calls."""
+    integrations, short = of_type("AWS::ApiGatewayV2::Integration"), {f["arn"]: name for name, f in made.items()}
+    return {
+        route["RouteKey"]: short[integrations[route["Target"].removeprefix("integrations/")]["IntegrationUri"]]
+        for route in of_type("AWS::ApiGatewayV2::Route").values()
+    }
 
 
 def statements(region, role_arn):
@@ -359,8 +375,8 @@ def report(template, region, stack, resources, created):
             "url": template.values["ApiUrl"] or template.references[("HttpApi", "ApiEndpoint")],
             "cors": only("AWS::ApiGatewayV2::Api").get("CorsConfiguration"),
             "endpoint_disabled": only("AWS::ApiGatewayV2::Api").get("DisableExecuteApiEndpoint", False),
-            "integration": only("AWS::ApiGatewayV2::Integration"),
-            "route": only("AWS::ApiGatewayV2::Route")["RouteKey"],
+            "integrations": of_type("AWS::ApiGatewayV2::Integration"),
+            "routes": routes(made, of_type),
             "stage": stage["StageName"],
             "rate_limit": stage["DefaultRouteSettings"]["ThrottlingRateLimit"],
             "burst_limit": stage["DefaultRouteSettings"]["ThrottlingBurstLimit"],
@@ -368,9 +384,9 @@ def report(template, region, stack, resources, created):
         },
         "queues": queues(region, of_type),
         "keys": {
-            "signing": made["api"]["environment"]["CANYON_SIGNING_KEYS"].split(","),
+            "signing": made["issuer"]["environment"]["CANYON_SIGNING_KEYS"].split(","),
             "signing_of_stack": keys["SigningKey"],
-            "job_signing": made["api"]["environment"]["CANYON_JOB_SIGNING_KEYS"].split(","),
+            "job_signing": made["issuer"]["environment"]["CANYON_JOB_SIGNING_KEYS"].split(","),
             "master": keys["MasterKey"],
             "properties": of_type("AWS::KMS::Key"),
         },

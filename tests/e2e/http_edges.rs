@@ -41,6 +41,10 @@ async fn what_is_asked_wrongly_is_refused_in_the_same_words_by_each_wiring() {
         (Method::GET, "/", 404),
         (Method::GET, "/no/such/path", 404),
         (Method::POST, "/health", 405),
+        (Method::POST, "/.well-known/jwks", 405),
+        (Method::GET, "/.well-known/", 404),
+        (Method::GET, "/.well-known/other", 404),
+        (Method::GET, "/jobs/.well-known/jwks/other", 404),
         (Method::OPTIONS, projects.as_str(), 405),
         (Method::TRACE, projects.as_str(), 405),
     ] {

@@ -73,7 +73,7 @@ fn certificate(folder: &Path) -> (String, String) {
 /// Tells the functions their public names, as the template's parameters would.
 async fn name_functions(site: &Site, domain: &Domain) {
     let cloud = site.server.cloud();
-    for name in ["api", "launcher", "sweep"] {
+    for name in ["api", "issuer", "launcher", "sweep"] {
         let function = cloud.function(name);
         let mut environment = function.config().environment.clone();
         environment.insert("CANYON_API_URL".to_owned(), domain.url.clone());

@@ -79,26 +79,115 @@ async fn a_function_signs_with_the_algorithm_of_canyons_tokens_and_no_other() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_function_that_the_internet_reaches_cannot_sign_as_a_runner() {
-    let server = Server::start().await;
-    let cloud = server.cloud();
-    let keys = cloud.function("api").config().environment.clone();
-    assert_ne!(keys["CANYON_SIGNING_KEYS"], keys["CANYON_JOB_SIGNING_KEYS"]);
-    let sign = |key: &str| {
-        json!({
+/// The key that signs tokens about runners, and that which signs the tokens of jobs.
+fn signing_keys(cloud: &Cloud) -> [String; 2] {
+    let first = |of: &str| cloud.stack["keys"][of][0].as_str().unwrap().to_owned();
+    let keys = [first("signing"), first("job_signing")];
+    assert_ne!(keys[0], keys[1]);
+    keys
+}
+
+/// What becomes of an operation of KMS with this key.
+async fn use_key(cloud: &Cloud, function: &str, operation: &str, key: &str) -> String {
+    let body = match operation {
+        "Sign" => json!({
             "KeyId": key, "Message": "dG9rZW4=", "MessageType": "RAW",
             "SigningAlgorithm": "RSASSA_PKCS1_V1_5_SHA_256",
-        })
+        }),
+        "GenerateDataKey" => json!({ "KeyId": key, "KeySpec": "AES_256" }),
+        _ => json!({ "KeyId": key }),
     };
-    for (function, key, expected) in [
-        ("api", "CANYON_JOB_SIGNING_KEYS", "done"),
-        ("api", "CANYON_SIGNING_KEYS", "kms:Sign"),
-        ("events", "CANYON_SIGNING_KEYS", "kms:Sign"),
-        ("events", "CANYON_JOB_SIGNING_KEYS", "kms:Sign"),
-        ("launcher", "CANYON_JOB_SIGNING_KEYS", "kms:Sign"),
+    call(cloud, function, "kms", &format!("TrentService.{operation}"), &body).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_function_that_the_internet_reaches_can_neither_sign_as_a_runner_nor_read_its_keys() {
+    let server = Server::start().await;
+    let cloud = server.cloud();
+    let [of_runners, of_jobs] = signing_keys(cloud);
+    for (function, operation, key, expected) in [
+        ("api", "Sign", &of_jobs, "done"),
+        ("api", "GetPublicKey", &of_jobs, "done"),
+        ("api", "Sign", &of_runners, "kms:Sign"),
+        ("api", "GetPublicKey", &of_runners, "kms:GetPublicKey"),
+        ("issuer", "GetPublicKey", &of_runners, "done"),
+        ("issuer", "GetPublicKey", &of_jobs, "done"),
+        ("issuer", "Sign", &of_runners, "kms:Sign"),
+        ("issuer", "Sign", &of_jobs, "kms:Sign"),
+        ("events", "Sign", &of_runners, "kms:Sign"),
+        ("events", "Sign", &of_jobs, "kms:Sign"),
+        ("launcher", "Sign", &of_jobs, "kms:Sign"),
+        ("sweep", "Sign", &of_jobs, "kms:Sign"),
     ] {
-        let said = call(cloud, function, "kms", "TrentService.Sign", &sign(&keys[key])).await;
-        assert!(said.contains(expected), "{function} with {key}: {said}");
+        let said = use_key(cloud, function, operation, key).await;
+        assert!(said.contains(expected), "{function}, {operation} with {key}: {said}");
+    }
+    let told = &cloud.function("api").config().environment;
+    assert!(told.values().all(|value| !value.contains(&of_runners)), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_function_that_the_internet_reaches_publishes_no_keys_and_they_come_without_it() {
+    let server = Server::start().await;
+    let cloud = server.cloud();
+    let event = |path: &str| {
+        let mut event = crate::samples::sample("api-health");
+        event["rawPath"] = path.into();
+        event["requestContext"]["http"]["path"] = path.into();
+        event.to_string()
+    };
+    let documents = [
+        "/.well-known/openid-configuration",
+        "/.well-known/jwks",
+        "/jobs/.well-known/openid-configuration",
+        "/jobs/.well-known/jwks",
+    ];
+    for path in documents {
+        let answer = cloud.function("api").invoke(event(path)).await.unwrap();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        assert_eq!(answer["statusCode"], 404, "{path}: {answer}");
+    }
+    // Whatever `api` is or does, it is not asked.
+    cloud.function("api").limit_concurrency(0);
+    for path in documents {
+        let answer = reqwest::get(format!("{}{path}", server.url())).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        let document: Value = answer.json().await.unwrap();
+        let name = if path.starts_with("/jobs/") { "/jobs" } else { "" };
+        let issuer = format!("{}{name}", server.url());
+        if path.ends_with("jwks") {
+            assert_eq!(document["keys"].as_array().unwrap().len(), 1, "{path}: {document}");
+        } else {
+            assert_eq!(document["issuer"], issuer, "{path}");
+            assert_eq!(document["jwks_uri"], format!("{issuer}/.well-known/jwks"), "{path}");
+        }
+    }
+    let health = reqwest::get(format!("{}/health", server.url())).await.unwrap();
+    assert_eq!(health.status(), StatusCode::SERVICE_UNAVAILABLE, "that is of `api`");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_function_that_publishes_keys_reaches_nothing_that_canyon_stores() {
+    let server = Server::start().await;
+    let cloud = server.cloud();
+    let table = &cloud.stack["table"]["create"]["TableName"];
+    let key = json!({ "pk": { "S": "system#master-key" }, "sk": { "S": "K" } });
+    for operation in ["GetItem", "PutItem", "DeleteItem"] {
+        let body = json!({ "TableName": table, "Key": key, "Item": key });
+        let target = format!("DynamoDB_20120810.{operation}");
+        let said = call(cloud, "issuer", "dynamodb", &target, &body).await;
+        assert!(said.contains(&format!("dynamodb:{operation}")), "{operation}: {said}");
+    }
+    let master_key = cloud.stack["keys"]["master"].as_str().unwrap();
+    let said = use_key(cloud, "issuer", "GenerateDataKey", master_key).await;
+    assert!(said.contains("kms:GenerateDataKey"), "{said}");
+    let entry = json!({ "Source": "canyon", "DetailType": "deployment.failed", "Detail": "{}",
+        "EventBusName": cloud.stack["bus"]["name"] });
+    let entries = json!({ "Entries": [entry] });
+    let said = call(cloud, "issuer", "events", "AWSEvents.PutEvents", &entries).await;
+    assert!(said.contains("events:PutEvents"), "{said}");
+    let told = &cloud.function("issuer").config().environment;
+    for name in ["CANYON_TABLE", "CANYON_BUCKET", "CANYON_MASTER_KEY", "CANYON_EVENT_BUS"] {
+        assert!(!told.contains_key(name), "it needs no {name}");
     }
 }

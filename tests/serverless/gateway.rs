@@ -1,10 +1,9 @@
-//! The function `api` behind API Gateway: both payload formats, stages, bodies, limits.
+//! The functions `api` and `issuer` behind API Gateway: both payload formats, stages, bodies, limits.
 
 use crate::harness::server::Server;
 use crate::harness::site::Site;
 use crate::hints;
-use canyon_cloud::api_gateway::{ApiConfig, ApiGateway, PayloadFormat};
-use canyon_cloud::runtime::Function;
+use canyon_cloud::api_gateway::{ApiConfig, ApiGateway, PayloadFormat, Routes};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -12,10 +11,10 @@ use std::time::{Duration, Instant};
 
 const ORIGIN: &str = "https://console.acme.com";
 
-async fn gateway(function: &Function, format: PayloadFormat, stage: &str) -> ApiGateway {
+async fn gateway(routes: impl Into<Routes>, format: PayloadFormat, stage: &str) -> ApiGateway {
     let config =
         ApiConfig { payload_format: format, stage: stage.to_owned(), ..ApiConfig::default() };
-    ApiGateway::start(config, function.clone()).await
+    ApiGateway::start(config, routes).await
 }
 
 /// A request of an admin, to a path in the organization.
@@ -27,14 +26,13 @@ fn request(server: &Server, api: &ApiGateway, method: Method, path: &str) -> Req
 #[tokio::test(flavor = "multi_thread")]
 async fn both_formats_and_a_named_stage_serve_the_same_api() {
     let server = Server::start().await;
-    let function = server.cloud().function("api");
     for (format, stage) in [
         (PayloadFormat::V2, "$default"),
         (PayloadFormat::V2, "prod"),
         (PayloadFormat::V1, "$default"),
         (PayloadFormat::V1, "prod"),
     ] {
-        let api = gateway(function, format, stage).await;
+        let api = gateway(server.cloud().routes(), format, stage).await;
         let case = format!("{format:?}, stage {stage}");
         let id = format!("type-{}", uuid::Uuid::new_v4().simple());
         let made = request(&server, &api, Method::POST, "/env-types").json(&json!({ "id": id }));
@@ -54,11 +52,35 @@ async fn both_formats_and_a_named_stage_serve_the_same_api() {
         assert!(put.status().is_success(), "{case}: {put:?}");
         let head = request(&server, &api, Method::HEAD, &path).send().await.unwrap();
         assert!(head.status().is_success(), "{case}: {head:?}");
-        let url = format!("{}/.well-known/jwks", api.url());
-        let keys = Client::new().get(url).send().await.unwrap();
-        assert!(keys.headers()["cache-control"].to_str().unwrap().contains("max-age=300"));
-        let keys: Value = keys.json().await.unwrap();
-        assert_eq!(keys["keys"][0]["kty"], "RSA", "{case}: {keys}");
+        for issuer in ["", "/jobs"] {
+            let url = format!("{}{issuer}/.well-known/jwks", api.url());
+            let keys = Client::new().get(url).send().await.unwrap();
+            assert!(keys.headers()["cache-control"].to_str().unwrap().contains("max-age=300"));
+            let keys: Value = keys.json().await.unwrap();
+            assert_eq!(keys["keys"][0]["kty"], "RSA", "{case}: {keys}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloud_that_has_the_keys_already_is_told_so_and_the_log_has_the_gateways_id() {
+    let server = Server::start().await;
+    let http = Client::builder().no_proxy().build().unwrap();
+    for path in ["/.well-known/jwks", "/jobs/.well-known/openid-configuration"] {
+        let url = format!("{}{path}", server.url());
+        let first = http.get(&url).send().await.unwrap();
+        let tag = first.headers()["etag"].clone();
+        let id = first.headers()["apigw-requestid"].to_str().unwrap().to_owned();
+        assert_eq!(first.headers()["x-request-id"], id.as_str());
+        let log = server.cloud().function("issuer").log();
+        let line = log.lines().find(|line| line.contains(&id)).expect("it is in the log");
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["span"]["path"], path, "{line}");
+        let known = http.get(&url).header("if-none-match", &tag).send().await.unwrap();
+        assert_eq!((known.status().as_u16(), &known.headers()["etag"]), (304, &tag), "{path}");
+        assert!(known.bytes().await.unwrap().is_empty(), "{path}");
+        let head = http.head(&url).send().await.unwrap();
+        assert_eq!((head.status().as_u16(), &head.headers()["etag"]), (200, &tag), "{path}");
     }
 }
 
@@ -66,7 +88,7 @@ async fn both_formats_and_a_named_stage_serve_the_same_api() {
 async fn a_large_answer_is_compressed_and_a_request_has_one_id_everywhere() {
     let server = Server::start().await;
     let function = server.cloud().function("api");
-    let api = gateway(function, PayloadFormat::V2, "$default").await;
+    let api = gateway(function.clone(), PayloadFormat::V2, "$default").await;
     let document = Client::new().get(format!("{}/openapi.json", api.url()));
     let document = document.bearer_auth(server.token()).header("accept-encoding", "gzip");
     let document = document.send().await.unwrap();
@@ -93,7 +115,7 @@ async fn only_the_named_pages_may_call_it_from_a_browser() {
     let mut environment = function.config().environment.clone();
     environment.insert("CANYON_CORS_ORIGINS".to_owned(), ORIGIN.to_owned());
     function.update(environment).await;
-    let api = gateway(function, PayloadFormat::V2, "$default").await;
+    let api = gateway(function.clone(), PayloadFormat::V2, "$default").await;
     for (origin, is_allowed) in [(ORIGIN, true), ("https://evil.example", false)] {
         let preflight = request(&server, &api, Method::OPTIONS, "/deployments")
             .header("origin", origin)
@@ -115,7 +137,7 @@ async fn only_the_named_pages_may_call_it_from_a_browser() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_large_is_refused() {
     let server = Server::start().await;
-    let api = gateway(server.cloud().function("api"), PayloadFormat::V2, "$default").await;
+    let api = gateway(server.cloud().function("api").clone(), PayloadFormat::V2, "$default").await;
     // 5 MB are 6.7 in base64, more than Lambda takes; 11 MB are more than API Gateway takes.
     for megabytes in [5, 11] {
         let bytes = vec![b'\xff'; megabytes << 20];
@@ -134,7 +156,7 @@ async fn the_longest_wait_is_answered_before_the_gateway_gives_up() {
     let function = server.cloud().function("api");
     let (id, pid) = hints::applying(&site, 1).await;
     let path = format!("/deployments/{id}/actions/wait-for-complete?timeout_in_seconds=25");
-    let api = gateway(function, PayloadFormat::V2, "$default").await;
+    let api = gateway(function.clone(), PayloadFormat::V2, "$default").await;
     let began = Instant::now();
     let wait = request(server, &api, Method::GET, &path).send().await.unwrap();
     assert_eq!(wait.status(), 408, "{wait:?}");

@@ -91,9 +91,8 @@ async fn api_first() -> Site {
     let client = &site.client;
     client.delete(&["runners", "cluster"], &[]).await.unwrap();
     site.make(&["runners"], &cluster()).await;
-    for path in ["openid-configuration", "jwks"] {
-        let url = format!("{}/.well-known/{path}", site.server.url());
-        let answer = reqwest::get(url).await.unwrap();
+    for path in [".well-known/openid-configuration", ".well-known/jwks", "jobs/.well-known/jwks"] {
+        let answer = reqwest::get(format!("{}/{path}", site.server.url())).await.unwrap();
         assert!(answer.status().is_success(), "{path}: {answer:?}");
     }
     let (digest, bytes) = archive(&[("main.tf", THIRTY)]);

@@ -1,22 +1,25 @@
 //! A function with settings that cannot be does not start, and says in one line which it is.
 
 use crate::harness::server::Server;
+use canyon_cloud::cloud::FUNCTIONS;
 use canyon_cloud::runtime::InvokeError;
 
 /// Function, setting, its value (none: it is missing) and what is said of it.
-const CASES: [(&str, &str, &str, &str); 16] = [
+const CASES: [(&str, &str, &str, &str); 18] = [
     ("api", "CANYON_TABLE", "", "missing"),
     ("api", "CANYON_BUCKET", " ", "missing"),
     ("api", "CANYON_API_URL", "http://api.acme.com", "https://"),
     ("api", "CANYON_ISSUER_URL", "issuer", "not a URL"),
-    ("api", "CANYON_SIGNING_KEYS", "", "at least one"),
-    ("api", "CANYON_SIGNING_KEYS", "alias/a,alias/a", "twice"),
+    ("api", "CANYON_JOB_SIGNING_KEYS", "", "at least one"),
     ("api", "CANYON_MASTER_KEY", "", "missing"),
     ("api", "CANYON_OPERATOR_TOKEN_HASH", "cya_token", "canyon token new"),
     ("api", "CANYON_CORS_ORIGINS", "https://console.acme.com/", "an origin is"),
     ("api", "CANYON_CORS_ORIGINS", "*", "an origin is"),
     ("events", "CANYON_EVENT_BUS", "", "missing"),
     ("events", "CANYON_TABLE", "", "missing"),
+    ("issuer", "CANYON_SIGNING_KEYS", "", "at least one"),
+    ("issuer", "CANYON_SIGNING_KEYS", "alias/a,alias/a", "twice"),
+    ("issuer", "CANYON_CORS_ORIGINS", "*", "an origin is"),
     ("launcher", "CANYON_MASTER_KEY", "", "missing"),
     ("launcher", "CANYON_EVENT_BUS", "", "missing"),
     ("sweep", "CANYON_API_URL", "api", "not a URL"),
@@ -50,7 +53,7 @@ async fn a_function_with_a_bad_setting_does_not_start_and_names_it() {
         );
         assert!(!log.contains("panicked"), "{log}");
     }
-    for name in ["api", "events", "launcher", "sweep"] {
+    for name in FUNCTIONS {
         let function = cloud.function(name);
         function.update(function.config().environment.clone()).await;
         let answer =

@@ -73,6 +73,7 @@ async fn data_keys_and_logs_outlive_the_stack_and_a_first_deployment_that_fails_
         "Bucket",
         "BucketPolicy",
         "EventsLogGroup",
+        "IssuerLogGroup",
         "JobSigningKey",
         "LauncherLogGroup",
         "MasterKey",
@@ -84,13 +85,14 @@ async fn data_keys_and_logs_outlive_the_stack_and_a_first_deployment_that_fails_
 }
 
 #[test]
-fn what_launches_has_executions_of_its_own_which_no_flood_of_requests_takes() {
-    let small = ["LauncherConcurrency=-1", "SweepConcurrency=-1"];
+fn what_launches_and_what_publishes_keys_have_executions_that_no_flood_of_requests_takes() {
+    let small = ["LauncherConcurrency=-1", "SweepConcurrency=-1", "IssuerConcurrency=-1"];
     for (parameters, expected) in
-        [(&[][..], [json!(40), json!(2)]), (&small, [Value::Null, Value::Null])]
+        [(&[][..], [json!(40), json!(2), json!(20)]), (&small, [const { Value::Null }; 3])]
     {
         let declared = declared(parameters);
-        let reserved = ["LauncherFunction", "SweepFunction"].map(|function| {
+        let functions = ["LauncherFunction", "SweepFunction", "IssuerFunction"];
+        let reserved = functions.map(|function| {
             declared["resources"][function]["Properties"]["ReservedConcurrentExecutions"].clone()
         });
         assert_eq!(reserved, expected, "{parameters:?}");
@@ -107,6 +109,43 @@ async fn api_gateways_own_address_is_closed_where_the_api_has_a_domain_of_its_ow
         let api = &declared(&parameters)["resources"]["HttpApi"]["Properties"];
         assert_eq!(api["DisableExecuteApiEndpoint"].as_bool(), hidden, "{parameters:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_for_the_documents_of_the_issuers_go_past_the_api() {
+    let stack = stack().await;
+    let routes = json!({
+        "$default": "api",
+        "ANY /.well-known/{proxy+}": "issuer",
+        "ANY /jobs/.well-known/{proxy+}": "issuer",
+    });
+    assert_eq!(stack["api"]["routes"], routes);
+    let integrations = stack["api"]["integrations"].as_object().unwrap().values();
+    let mut waits = BTreeMap::new();
+    for integration in integrations {
+        assert_eq!(integration["PayloadFormatVersion"], "2.0", "{integration}");
+        let arn = integration["IntegrationUri"].as_str().unwrap().to_owned();
+        waits.insert(arn, integration["TimeoutInMillis"].as_u64().unwrap());
+    }
+    for name in ["api", "issuer"] {
+        let function = &stack["functions"][name];
+        let longest = function["timeout"].as_u64().unwrap() * 1_000;
+        assert!(waits[function["arn"].as_str().unwrap()] > longest, "{name} gives up first");
+        let permissions = function["permissions"].as_array().unwrap();
+        assert_eq!(permissions.len(), 1, "{name}: {permissions:?}");
+        assert_eq!(permissions[0]["principal"], "apigateway.amazonaws.com", "{name}");
+    }
+}
+
+#[test]
+fn an_upgrade_takes_the_keys_from_the_api_only_when_the_issuer_answers() {
+    // CloudFormation changes a resource after those that it depends on; the function's code, after its role.
+    let declared = declared(&[]);
+    let role = &declared["resources"]["ApiRole"];
+    let first = ["HttpApiIssuerRoute", "HttpApiJobIssuerRoute", "HttpApiInvokesIssuer"];
+    assert_eq!(role["DependsOn"], json!(first));
+    let of_function = &declared["resources"]["ApiFunction"]["Properties"]["Role"];
+    assert_eq!(*of_function, json!({ "Fn::GetAtt": ["ApiRole", "Arn"] }));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,10 @@
 //! A function with a missing or contradictory setting does not start, and reports in one line which
 //! setting it is.
 
+mod function;
+
+pub use function::Function;
+
 use secrecy::SecretString;
 use std::time::Duration;
 use url::Url;
@@ -10,40 +14,7 @@ use url::Url;
 const SIGNING_KEYS: &str = "CANYON_SIGNING_KEYS";
 const JOB_SIGNING_KEYS: &str = "CANYON_JOB_SIGNING_KEYS";
 
-/// The functions of an installation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Function {
-    /// Answers requests of API Gateway.
-    Api,
-    /// Handles events of the event buses.
-    Events,
-    /// Handles records of the table's stream.
-    Launcher,
-    /// Handles due deployments, each minute.
-    Sweep,
-}
-
-impl Function {
-    /// The launcher and the sweep sign for runners. The API publishes the public halves.
-    fn needs_signing_keys(self) -> bool {
-        self != Self::Events
-    }
-
-    /// Only the API signs for jobs.
-    fn signs_for_jobs(self) -> bool {
-        self == Self::Api
-    }
-
-    fn needs_master_key(self) -> bool {
-        self != Self::Events
-    }
-
-    fn needs_bus(self) -> bool {
-        self != Self::Api
-    }
-}
-
-/// The settings of a function.
+/// The settings of a function. A setting that the function does not need is empty.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `CANYON_TABLE`: the name of the table.
@@ -158,6 +129,11 @@ impl Variables<'_> {
         self.optional(name).ok_or_else(|| {
             SettingError::new(name, "it is missing; the template `infra/aws` sets it")
         })
+    }
+
+    /// The value of a setting; empty for a function that does not need it.
+    fn needed(&self, name: &'static str, is_needed: bool) -> Result<String, SettingError> {
+        if is_needed { self.required(name) } else { Ok(String::new()) }
     }
 
     fn list(&self, name: &str) -> Vec<String> {
@@ -278,36 +254,28 @@ impl Settings {
         let keys = |of: &'static str, needed: bool| {
             if needed { variables.signing_keys(of) } else { Ok(Vec::new()) }
         };
-        let signing_keys = keys(SIGNING_KEYS, function.needs_signing_keys())?;
-        let job_signing_keys = keys(JOB_SIGNING_KEYS, function.signs_for_jobs())?;
+        let signing_keys = keys(SIGNING_KEYS, function.knows_signing_keys())?;
+        let job_signing_keys = keys(JOB_SIGNING_KEYS, function.knows_job_signing_keys())?;
         if let Some(key) = job_signing_keys.iter().find(|key| signing_keys.contains(key)) {
             let reason =
                 format!("`{key}` is also one of {SIGNING_KEYS}: the API may not sign as a runner");
             return Err(SettingError::new(JOB_SIGNING_KEYS, reason));
         }
-        let master_key = if function.needs_master_key() {
-            variables.required("CANYON_MASTER_KEY")?
-        } else {
-            String::new()
-        };
+        let master_key = variables.needed("CANYON_MASTER_KEY", function.seals())?;
         if signing_keys.iter().chain(&job_signing_keys).any(|key| *key == master_key) {
             let reason = "it is also one of the signing keys; use another KMS key";
             return Err(SettingError::new("CANYON_MASTER_KEY", reason));
         }
         Ok(Self {
-            table: variables.required("CANYON_TABLE")?,
-            bucket: variables.required("CANYON_BUCKET")?,
+            table: variables.needed("CANYON_TABLE", function.stores())?,
+            bucket: variables.needed("CANYON_BUCKET", function.stores())?,
             api_url,
             issuer_url,
             signing_keys,
             job_signing_keys,
             master_key,
             master_key_table: variables.optional("CANYON_MASTER_KEY_TABLE"),
-            event_bus: if function.needs_bus() {
-                variables.required("CANYON_EVENT_BUS")?
-            } else {
-                String::new()
-            },
+            event_bus: variables.needed("CANYON_EVENT_BUS", function.needs_bus())?,
             cors_origins: variables.list("CANYON_CORS_ORIGINS"),
             operator_token_hash: variables.operator_token_hash()?,
             private_issuers: variables.list("CANYON_PRIVATE_ISSUERS"),
@@ -359,36 +327,57 @@ mod tests {
         let settings = read(Function::Api, ("CANYON_LOG", "info")).unwrap();
         assert_eq!(settings.api_url, "https://api.acme.com");
         assert_eq!(settings.issuer_url, settings.api_url);
-        assert_eq!(settings.signing_keys, ["alias/a", "alias/b"]);
+        assert_eq!(settings.job_signing_keys, ["alias/j"]);
         assert_eq!(settings.aws.endpoint(Service::S3), Some("http://127.0.0.1:2"));
         assert_eq!(settings.aws.endpoint(Service::Kms), Some("http://127.0.0.1:1"));
         assert!(!format!("{settings:?}").contains("\"secret\""), "a secret is never shown");
         // A function does not need settings that it does not use.
-        assert!(read(Function::Events, ("CANYON_SIGNING_KEYS", "")).is_ok());
-        assert!(read(Function::Api, ("CANYON_EVENT_BUS", "")).is_ok());
-        assert!(read(Function::Launcher, ("CANYON_JOB_SIGNING_KEYS", "")).is_ok());
+        for (function, unused) in [
+            (Function::Events, "CANYON_SIGNING_KEYS"),
+            (Function::Api, "CANYON_EVENT_BUS"),
+            (Function::Api, "CANYON_SIGNING_KEYS"),
+            (Function::Launcher, "CANYON_JOB_SIGNING_KEYS"),
+            (Function::Issuer, "CANYON_TABLE"),
+            (Function::Issuer, "CANYON_BUCKET"),
+            (Function::Issuer, "CANYON_MASTER_KEY"),
+            (Function::Issuer, "CANYON_EVENT_BUS"),
+        ] {
+            assert!(read(function, (unused, "")).is_ok(), "{function:?} without {unused}");
+        }
+    }
+
+    #[test]
+    fn the_api_reads_no_key_of_runners_and_the_issuer_reads_only_keys() {
+        let api = read(Function::Api, ("CANYON_LOG", "info")).unwrap();
+        assert_eq!(api.signing_keys, Vec::<String>::new());
+        let issuer = read(Function::Issuer, ("CANYON_LOG", "info")).unwrap();
+        assert_eq!(issuer.signing_keys, ["alias/a", "alias/b"]);
+        assert_eq!(issuer.job_signing_keys, ["alias/j"]);
+        let stored = (issuer.table, issuer.bucket, issuer.master_key, issuer.event_bus);
+        assert_eq!(stored, Default::default(), "it only publishes");
     }
 
     #[test]
     fn a_faulty_setting_is_named_in_one_line() {
         let cases = [
-            ("CANYON_TABLE", ""),
-            ("CANYON_BUCKET", " "),
-            ("CANYON_API_URL", "http://api.acme.com"),
-            ("CANYON_API_URL", "api"),
-            ("CANYON_ISSUER_URL", "https://acme.com/?x=1"),
-            ("CANYON_SIGNING_KEYS", ","),
-            ("CANYON_SIGNING_KEYS", "alias/a,alias/a"),
-            ("CANYON_JOB_SIGNING_KEYS", ""),
-            ("CANYON_JOB_SIGNING_KEYS", "alias/j,alias/b"),
-            ("CANYON_MASTER_KEY", "alias/a"),
-            ("CANYON_EVENT_BUS", ""),
-            ("CANYON_OPERATOR_TOKEN_HASH", "cya_token"),
-            ("AWS_REGION", ""),
+            (Function::Api, "CANYON_TABLE", ""),
+            (Function::Api, "CANYON_BUCKET", " "),
+            (Function::Api, "CANYON_API_URL", "http://api.acme.com"),
+            (Function::Api, "CANYON_API_URL", "api"),
+            (Function::Api, "CANYON_ISSUER_URL", "https://acme.com/?x=1"),
+            (Function::Launcher, "CANYON_SIGNING_KEYS", ","),
+            (Function::Issuer, "CANYON_SIGNING_KEYS", ""),
+            (Function::Issuer, "CANYON_SIGNING_KEYS", "alias/a,alias/a"),
+            (Function::Api, "CANYON_JOB_SIGNING_KEYS", ""),
+            (Function::Issuer, "CANYON_JOB_SIGNING_KEYS", ""),
+            (Function::Issuer, "CANYON_JOB_SIGNING_KEYS", "alias/j,alias/b"),
+            (Function::Api, "CANYON_MASTER_KEY", "alias/j"),
+            (Function::Sweep, "CANYON_MASTER_KEY", "alias/a"),
+            (Function::Launcher, "CANYON_EVENT_BUS", ""),
+            (Function::Api, "CANYON_OPERATOR_TOKEN_HASH", "cya_token"),
+            (Function::Api, "AWS_REGION", ""),
         ];
-        for (name, value) in cases {
-            let function =
-                if name == "CANYON_EVENT_BUS" { Function::Launcher } else { Function::Api };
+        for (function, name, value) in cases {
             let error = read(function, (name, value)).unwrap_err().to_string();
             assert!(error.starts_with(&format!("setting {name}: ")), "{name}={value}: {error}");
             assert!(!error.contains('\n'));

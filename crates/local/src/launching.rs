@@ -8,6 +8,7 @@ use canyon_domain::ids::AgentId;
 use canyon_domain::runner::RunnerType;
 use canyon_functions::App;
 use canyon_identity::federation::{Endpoints, Federation};
+use canyon_identity::issuer::Issuer;
 use canyon_launcher::pace::TablePace;
 use canyon_launcher::platforms::LocalClusters;
 use canyon_launcher::{LaunchError, Launcher, Sweeper, agents, platforms};
@@ -41,6 +42,8 @@ pub(crate) fn runner_program() -> Option<PathBuf> {
 pub(crate) struct LaunchSettings {
     /// The address at which jobs reach the API.
     pub(crate) api_url: String,
+    /// Signs the tokens with which clouds let Canyon start jobs there.
+    pub(crate) issuer: Arc<Issuer>,
     /// The program `canyon-runner`, for jobs on this machine.
     pub(crate) runner: PathBuf,
     /// The image of other jobs, if their runner names none.
@@ -52,7 +55,7 @@ pub(crate) struct LaunchSettings {
 /// The platforms that this process starts jobs on directly, outside of this machine.
 fn direct(app: &App, settings: &LaunchSettings) -> HashMap<RunnerType, Arc<dyn Platform>> {
     let endpoints = Endpoints::from_variables(&|name| std::env::var(name).ok());
-    let federation = Federation::new(app.issuer.clone(), endpoints, app.clock.clone());
+    let federation = Federation::new(settings.issuer.clone(), endpoints, app.clock.clone());
     let turns = Arc::new(TablePace { table: app.table.clone(), clock: app.clock.clone() });
     // A laptop's cluster often runs on the laptop itself.
     let local = LocalClusters::Allowed;

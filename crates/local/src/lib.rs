@@ -15,9 +15,9 @@ use canyon_functions::app::agent_desk::AgentDesk;
 use canyon_functions::app::authentication::Recent;
 use canyon_functions::app::token_exchange::SignIns;
 use canyon_functions::changes::Changes;
-use canyon_functions::http::HttpSettings;
+use canyon_functions::http::{HttpSettings, Issuers};
 use canyon_identity::file_signer::FileSigner;
-use canyon_identity::issuer::Issuer;
+use canyon_identity::issuer::{Issuer, of_jobs};
 use canyon_identity::key_file::{self, KeyFileError};
 use canyon_identity::master_key::{InvalidKey, KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
@@ -151,18 +151,15 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     let url = format!("http://{address}");
     let private_issuers =
         PrivateIssuers::new(&settings.private_issuers, settings.private_issuers_ca)?;
-    let issuer_url = settings.issuer_url.as_deref().unwrap_or(&url);
+    let issuers = issuers(settings.issuer_url.as_deref().unwrap_or(&url), &data_dir.join("keys"));
     let app = App {
         table,
         blobs: Blobs::folder(&data_dir.join("blobs"))?,
         clock: Arc::new(System),
         entropy: Arc::new(System),
         master_keys: Arc::new(MasterKeys::known(master_key(&data_dir.join("keys/master.key"))?)),
-        issuer: Arc::new(issuer(issuer_url, &data_dir.join("keys/issuer.pk8"))),
-        job_issuer: Arc::new(issuer(
-            &canyon_identity::issuer::of_jobs(issuer_url),
-            &data_dir.join("keys/job-issuer.pk8"),
-        )),
+        issuer_url: issuers.runners.url().to_owned(),
+        job_issuer: issuers.jobs.clone(),
         // The owner of the laptop has the admin's token, which is also an operator's token.
         operator: None,
         changes,
@@ -178,12 +175,13 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     bootstrap::organization(&app, &url, &environment_file).await?;
     let launch = launching::LaunchSettings {
         api_url: app.api_url.clone(),
+        issuer: issuers.runners.clone(),
         runner,
         runner_image: settings.runner_image,
         data_dir,
     };
     let mut launching = tokio::spawn(launching::run(app.clone(), ends, embedded, launch));
-    let router = canyon_functions::http::router(app, &HttpSettings::default());
+    let router = canyon_functions::http::router(app, Some(issuers), &HttpSettings::default());
     // Registered before the address is printed, so that a signal that comes now is handled.
     let signals = end_signals();
     let (ending, ended) = watch::channel(());
@@ -219,9 +217,13 @@ fn absolute(path: &Path) -> Result<PathBuf, LocalError> {
     std::path::absolute(path).map_err(|source| LocalError::File { path: path.to_owned(), source })
 }
 
-fn issuer(url: &str, key: &Path) -> Issuer {
-    let signer = Arc::new(FileSigner::new(key));
-    Issuer::new(url, signer, Vec::new(), Arc::new(System), Arc::new(System))
+/// The issuer whose name is `url`, and that of jobs below it, each with a key of its own in the folder `keys`.
+fn issuers(url: &str, keys: &Path) -> Issuers {
+    let issuer = |url: &str, key: &str| {
+        let signer = Arc::new(FileSigner::new(&keys.join(key)));
+        Arc::new(Issuer::new(url, signer, Vec::new(), Arc::new(System), Arc::new(System)))
+    };
+    Issuers { runners: issuer(url, "issuer.pk8"), jobs: issuer(&of_jobs(url), "job-issuer.pk8") }
 }
 
 fn master_key(path: &Path) -> Result<MasterKey, LocalError> {

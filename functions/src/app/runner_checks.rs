@@ -76,7 +76,7 @@ impl App {
         // What is printed is pasted into shells.
         let usable = stored_definition(&runner)?.usable();
         let definition = usable.map_err(|faults| AppError::conflict(unusable(id, &faults)))?;
-        let who = Identity { issuer: self.issuer.url(), org: by.org, uuid: runner.uuid, id };
+        let who = Identity { issuer: &self.issuer_url, org: by.org, uuid: runner.uuid, id };
         Ok(trust::of_runner(who, &definition))
     }
 }

@@ -1,4 +1,5 @@
-//! The Lambda function `api`: requests of API Gateway come in, the router of the laptop answers.
+//! The Lambda function `api`: requests of API Gateway come in, the router of the laptop answers. It publishes no
+//! issuer's keys: the function `issuer` does.
 
 use canyon_aws::clients::Clients;
 use canyon_aws::logging::{self, or_exit};
@@ -17,6 +18,6 @@ async fn main() -> Result<(), Error> {
     let service = ServiceBuilder::new()
         .map_request(with_source)
         .map_request(as_sent)
-        .service(router(app, &http));
+        .service(router(app, None, &http));
     lambda_http::run(service).await
 }

@@ -3,8 +3,7 @@
 //! It names the route and not the path, and never the query: what a caller puts there may be a
 //! secret.
 
-use super::request_id::{REQUEST_ID, RequestId};
-use crate::App;
+use super::request_id::{REQUEST_ID, RequestId, RequestIds};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
@@ -16,8 +15,8 @@ use tracing::field::{Empty, display};
 use tracing::{Instrument as _, Span};
 
 /// Answers a request under its id, in its span.
-pub(super) async fn log(State(app): State<App>, request: Request, next: Next) -> Response {
-    let id = RequestId::of(&request, &app);
+pub(super) async fn log(State(ids): State<RequestIds>, request: Request, next: Next) -> Response {
+    let id = RequestId::of(&request, &ids);
     let word = request.headers().get(ASK).filter(|word| word.to_str().is_ok_and(is_word)).cloned();
     let mut entry = Entry::new(&id, &request);
     let span = entry.span.clone();

@@ -1,16 +1,32 @@
 //! One id for each request: in every line of the log about it, in the answer's header, and in the
 //! body of every refusal.
 
-use crate::App;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue};
+use canyon_domain::seam::{Clock, Entropy};
 use std::fmt;
+use std::sync::Arc;
 
 /// Where a request may bring its id, and where the answer has it.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 tokio::task_local! {
     static CURRENT: RequestId;
+}
+
+/// Makes ids for requests that bring none.
+#[derive(Clone)]
+pub(super) struct RequestIds {
+    /// An id begins with the time.
+    pub(super) clock: Arc<dyn Clock>,
+    /// The rest of it.
+    pub(super) entropy: Arc<dyn Entropy>,
+}
+
+impl RequestIds {
+    fn next(&self) -> RequestId {
+        RequestId(self.entropy.id(self.clock.now()).to_string())
+    }
 }
 
 /// An id of 1 to 128 characters that may be written into a log as they are.
@@ -20,11 +36,9 @@ pub(crate) struct RequestId(String);
 impl RequestId {
     /// The id that the request came with, else a new one. Behind API Gateway it is always the
     /// gateway's, which its access log has too.
-    pub(super) fn of(request: &Request, app: &App) -> Self {
+    pub(super) fn of(request: &Request, ids: &RequestIds) -> Self {
         let brought = || request.headers().get(REQUEST_ID)?.to_str().ok()?.parse().ok();
-        of_gateway(request)
-            .or_else(brought)
-            .unwrap_or_else(|| Self(app.entropy.id(app.now()).to_string()))
+        of_gateway(request).or_else(brought).unwrap_or_else(|| ids.next())
     }
 
     /// The id of the request that is being answered.

@@ -1,37 +1,36 @@
-//! What anyone may read: health, and the OIDC discovery document and keys. With a token: the API's
-//! own document.
+//! The OIDC discovery documents and key sets of both issuers, which anyone may read.
+//!
+//! They need the issuers and nothing else, so that on AWS a function can serve them that has no other right
+//! than to read the public halves of the keys (`docs/decisions/0045`).
 
-use super::caller::Member;
 use super::error::ApiError;
-use crate::App;
-use axum::Json;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use canyon_api::error::ErrorBody;
 use canyon_domain::causes::Causes;
 use canyon_identity::issuer::Issuer;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
+/// The issuers whose documents are published. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Issuers {
+    /// The issuer of tokens about runners.
+    pub runners: Arc<Issuer>,
+    /// The issuer of jobs' tokens.
+    pub jobs: Arc<Issuer>,
+}
+
+pub(super) fn routes() -> OpenApiRouter<Issuers> {
     OpenApiRouter::new()
-        .routes(routes!(health))
         .routes(routes!(openid_configuration))
         .routes(routes!(jwks))
         .routes(routes!(job_openid_configuration))
         .routes(routes!(job_jwks))
-        .routes(routes!(openapi))
-}
-
-/// Whether the process serves requests.
-#[utoipa::path(get, path = "/health", tag = "WellKnown", security(()),
-    responses((status = 200, description = "It does.", body = Object)))]
-async fn health() -> Json<Value> {
-    Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
 }
 
 /// OIDC discovery document of the issuer that clouds trust for runners.
@@ -40,8 +39,8 @@ async fn health() -> Json<Value> {
         (status = 200, description = "The document.", body = Object),
         (status = 304, description = "The one that `If-None-Match` names is still good."),
     ))]
-async fn openid_configuration(State(app): State<App>, headers: HeaderMap) -> Response {
-    cached(&headers, &app.issuer.discovery())
+async fn openid_configuration(State(issuers): State<Issuers>, headers: HeaderMap) -> Response {
+    cached(&headers, &issuers.runners.discovery())
 }
 
 /// Public keys of that issuer (JWKS).
@@ -50,8 +49,8 @@ async fn openid_configuration(State(app): State<App>, headers: HeaderMap) -> Res
         (status = 200, description = "The keys.", body = Object),
         (status = 304, description = "The one that `If-None-Match` names is still good."),
     ))]
-async fn jwks(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
-    keys_of(&app.issuer, &headers).await
+async fn jwks(State(issuers): State<Issuers>, headers: HeaderMap) -> Result<Response, ApiError> {
+    keys_of(&issuers.runners, &headers).await
 }
 
 /// OIDC discovery document of the issuer that clouds trust for jobs.
@@ -60,8 +59,8 @@ async fn jwks(State(app): State<App>, headers: HeaderMap) -> Result<Response, Ap
         (status = 200, description = "The document.", body = Object),
         (status = 304, description = "The one that `If-None-Match` names is still good."),
     ))]
-async fn job_openid_configuration(State(app): State<App>, headers: HeaderMap) -> Response {
-    cached(&headers, &app.job_issuer.discovery())
+async fn job_openid_configuration(State(issuers): State<Issuers>, headers: HeaderMap) -> Response {
+    cached(&headers, &issuers.jobs.discovery())
 }
 
 /// Public keys of the issuer that clouds trust for jobs (JWKS).
@@ -70,8 +69,11 @@ async fn job_openid_configuration(State(app): State<App>, headers: HeaderMap) ->
         (status = 200, description = "The keys.", body = Object),
         (status = 304, description = "The one that `If-None-Match` names is still good."),
     ))]
-async fn job_jwks(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
-    keys_of(&app.job_issuer, &headers).await
+async fn job_jwks(
+    State(issuers): State<Issuers>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    keys_of(&issuers.jobs, &headers).await
 }
 
 async fn keys_of(issuer: &Issuer, headers: &HeaderMap) -> Result<Response, ApiError> {
@@ -101,14 +103,4 @@ fn cached(headers: &HeaderMap, document: &Value) -> Response {
         return (StatusCode::NOT_MODIFIED, caching).into_response();
     }
     (caching, [(CONTENT_TYPE, "application/json")], body).into_response()
-}
-
-/// This API's OpenAPI 3.1 document.
-#[utoipa::path(get, path = "/openapi.json", tag = "WellKnown",
-    responses(
-        (status = 200, description = "The document.", body = Object),
-        (status = 401, description = "No good token.", body = ErrorBody),
-    ))]
-async fn openapi(_: Member) -> Json<utoipa::openapi::OpenApi> {
-    Json(super::document())
 }

@@ -7,7 +7,7 @@ use canyon_domain::seam::{Clock, Entropy};
 use canyon_functions::app::agent_desk::AgentDesk;
 use canyon_functions::app::authentication::Recent;
 use canyon_functions::app::token_exchange::SignIns;
-use canyon_functions::http::{self, HttpSettings};
+use canyon_functions::http::{self, HttpSettings, Issuers};
 use canyon_functions::{App, changes::Changes};
 use canyon_identity::bearer;
 use canyon_identity::file_signer::FileSigner;
@@ -65,6 +65,7 @@ pub(crate) struct Org {
 pub(crate) struct Api {
     pub(crate) url: String,
     pub(crate) app: App,
+    pub(crate) issuers: Issuers,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) ours: Org,
     pub(crate) theirs: Org,
@@ -93,19 +94,22 @@ impl Api {
         let theirs = organization(&table, clock.as_ref(), "their-org").await;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let signer = Arc::new(FileSigner::new(&folder.path().join("issuer.pk8")));
-        let issuer = Issuer::new(&url, signer, vec![], clock.clone(), Arc::new(System));
-        let signer = Arc::new(FileSigner::new(&folder.path().join("job-issuer.pk8")));
-        let of_jobs = of_jobs(&url);
-        let job_issuer = Issuer::new(&of_jobs, signer, vec![], clock.clone(), Arc::new(System));
+        let issuer = |url: &str, key: &str| {
+            let signer = Arc::new(FileSigner::new(&folder.path().join(key)));
+            Arc::new(Issuer::new(url, signer, vec![], clock.clone(), Arc::new(System)))
+        };
+        let issuers = Issuers {
+            runners: issuer(&url, "issuer.pk8"),
+            jobs: issuer(&of_jobs(&url), "job-issuer.pk8"),
+        };
         let app = App {
             table,
             blobs: Blobs::folder(&folder.path().join("blobs")).unwrap(),
             clock: clock.clone(),
             entropy: Arc::new(System),
             master_keys: Arc::new(MasterKeys::known(MasterKey::new(&[7; 32]).unwrap())),
-            issuer: Arc::new(issuer),
-            job_issuer: Arc::new(job_issuer),
+            issuer_url: url.clone(),
+            job_issuer: issuers.jobs.clone(),
             operator: Some(bearer::hash(OPERATOR)),
             changes,
             sign_ins: Arc::new(SignIns::new(PrivateIssuers::default(), clock.clone())),
@@ -116,12 +120,12 @@ impl Api {
             job_token_life: canyon_functions::app::job_tokens::LIFE,
             serves_local_runners,
         };
-        let router = http::router(app.clone(), &HttpSettings::default());
+        let router = http::router(app.clone(), Some(issuers.clone()), &HttpSettings::default());
         // Ends with the test's runtime.
         let router = router.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, router).await });
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { url, app, clock, ours, theirs, http, _folder: folder }
+        Self { url, app, issuers, clock, ours, theirs, http, _folder: folder }
     }
 
     /// Serves the same organizations at another address, with `change` made.
@@ -133,7 +137,7 @@ impl Api {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         self.url = format!("http://{}", listener.local_addr().unwrap());
         self.app = change(self.app.clone());
-        let router = http::router(self.app.clone(), settings);
+        let router = http::router(self.app.clone(), Some(self.issuers.clone()), settings);
         let router = router.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, router).await });
     }

@@ -29,6 +29,7 @@ mod event_sources;
 mod harness;
 mod held_jobs;
 mod inventory;
+mod issuers;
 mod job;
 mod job_tokens;
 mod long_polls;

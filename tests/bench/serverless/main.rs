@@ -1,8 +1,8 @@
 //! What the functions cost: time until they answer, processor time, requests and units of the table.
 //!
 //! `canyon-serverless-cost WHAT FUNCTIONS RUNNER [SIZE]` starts an installation in an AWS of tests
-//! (`canyon-cloud`) with the programs `api`, `events`, `launcher`, `sweep` and `hello` of the folder
-//! FUNCTIONS, and prints a JSON line for each reading. WHAT is
+//! (`canyon-cloud`) with the programs `api`, `events`, `issuer`, `launcher`, `sweep` and `hello` of the
+//! folder FUNCTIONS, and prints a JSON line for each reading. WHAT is
 //!
 //! - `start`: from exec to the first request for an event, and to the first answer;
 //! - `warm`: processor time of a request, in a process that has served before;

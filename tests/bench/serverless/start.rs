@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const ROUNDS: usize = 40;
-const PROGRAMS: [&str; 5] = ["hello", "api", "events", "launcher", "sweep"];
+const PROGRAMS: [&str; 6] = ["hello", "api", "events", "issuer", "launcher", "sweep"];
 
 pub(crate) fn measure(installation: &Installation) -> Result<(), Error> {
     let get = |path: &str| request(path, installation.token());

@@ -1,6 +1,7 @@
-//! An API Gateway HTTP API, with one function behind its `$default` route.
+//! An API Gateway HTTP API, with functions behind its routes.
 //!
 //! The rules are those of the developer guide, which the files quote where they follow it:
+//! - routes: <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-routes.html>
 //! - events and answers:
 //!   <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html>
 //! - quotas: <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-quotas.html>
@@ -12,11 +13,13 @@ mod answer;
 mod event;
 mod event_v1;
 mod event_v2;
+mod routes;
 mod throttle;
 
+pub use routes::Routes;
 pub use throttle::Throttle;
 
-use crate::runtime::{Function, InvokeError};
+use crate::runtime::InvokeError;
 use answer::Answer;
 use axum::Router;
 use axum::body::Body;
@@ -93,40 +96,40 @@ pub struct ApiGateway {
 
 struct Api {
     config: ApiConfig,
-    function: Function,
+    routes: Routes,
     bucket: Option<throttle::Bucket>,
 }
 
 impl ApiGateway {
-    /// Serves `function`.
+    /// Serves `routes`: those of an API, or a function alone.
     ///
     /// # Panics
     /// If API Gateway would refuse the configuration, or the address is taken.
-    pub async fn start(config: ApiConfig, function: Function) -> Self {
+    pub async fn start(config: ApiConfig, routes: impl Into<Routes>) -> Self {
         let listener = TcpListener::bind(config.listen).await;
         let listener = listener.unwrap_or_else(|error| panic!("{}: {error}", config.listen));
-        Self::serve(listener, config, function)
+        Self::serve(listener, config, routes)
     }
 
-    /// Serves `function` where somebody listens already: whoever must know the address before the
-    /// function is configured binds first. `config.listen` does not matter then.
+    /// Serves `routes` on a bound listener, for a caller that must know the address before it configures the
+    /// functions. `config.listen` does not matter then.
     ///
     /// # Panics
     /// If API Gateway would refuse the configuration.
-    pub fn serve(listener: TcpListener, config: ApiConfig, function: Function) -> Self {
+    pub fn serve(listener: TcpListener, config: ApiConfig, routes: impl Into<Routes>) -> Self {
         let longest = config.integration_timeout;
         assert!(longest <= INTEGRATION_TIMEOUT, "{longest:?} is longer than API Gateway waits");
         let address = listener.local_addr().unwrap_or(config.listen);
         let stage = config.stage.clone();
         let bucket = config.throttle.map(throttle::Bucket::new);
-        let api = Arc::new(Api { config, function, bucket });
-        let router = Router::new().fallback(handle).with_state(api);
-        let router = router.into_make_service_with_connect_info::<SocketAddr>();
+        let api = Arc::new(Api { config, routes: routes.into(), bucket });
+        let service = Router::new().fallback(handle).with_state(api);
+        let service = service.into_make_service_with_connect_info::<SocketAddr>();
         let over = CancellationToken::new();
         let ended = over.clone().cancelled_owned();
         tokio::spawn(async move {
             tokio::select! {
-                _ = axum::serve(listener, router) => {}
+                _ = axum::serve(listener, service) => {}
                 () = ended => {}
             }
         });
@@ -175,27 +178,20 @@ async fn pass_on(
         return Err(Refusal(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
     }
     let body = read(body).await?;
-    // Any stage but $default is the first part of the path.
-    let prefix = format!("/{}", api.config.stage);
-    let is_in_stage = api.config.stage == "$default"
-        || parts
-            .uri
-            .path()
-            .strip_prefix(&prefix)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    if !is_in_stage {
-        return Err(Refusal(StatusCode::NOT_FOUND));
-    }
+    let path = within_stage(&api.config.stage, parts.uri.path());
+    // "If no routes match a request, API Gateway returns {"message":"Not Found"} to the client."
+    let route = path.and_then(|path| api.routes.take(&parts.method, path));
+    let route = route.ok_or(Refusal(StatusCode::NOT_FOUND))?;
     if api.bucket.as_ref().is_some_and(|bucket| !bucket.take()) {
         // Over the limit, clients get 429 Too Many Requests.
         return Err(Refusal(StatusCode::TOO_MANY_REQUESTS));
     }
-    let incoming = Incoming::new(&api.config, client, request_id, &parts, body);
+    let incoming = Incoming::new(&api.config, route, client, request_id, &parts, body);
     let event = match api.config.payload_format {
         PayloadFormat::V1 => event_v1::event(&incoming),
         PayloadFormat::V2 => event_v2::event(&incoming),
     };
-    let invoked = api.function.invoke(event.to_string());
+    let invoked = route.function.invoke(event.to_string());
     // The function goes on; nobody hears what it says.
     let Ok(result) = timeout(api.config.integration_timeout, invoked).await else {
         return Err(Refusal(StatusCode::SERVICE_UNAVAILABLE));
@@ -204,6 +200,15 @@ async fn pass_on(
     let answer = Answer::parse(&payload, api.config.payload_format);
     let answer = answer.ok_or(Refusal(StatusCode::INTERNAL_SERVER_ERROR))?;
     Ok(answer.into_response())
+}
+
+/// The path without the stage, which any stage but `$default` is the first part of.
+fn within_stage<'a>(stage: &str, path: &'a str) -> Option<&'a str> {
+    if stage == "$default" {
+        return Some(path);
+    }
+    let rest = path.strip_prefix('/')?.strip_prefix(stage)?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
 fn size(headers: &HeaderMap) -> usize {

@@ -1,7 +1,7 @@
 //! An installation of Canyon in an AWS for tests: the functions as real processes, configured as the
 //! template says, with the rights that the template gives them.
 
-use crate::api_gateway::{ApiConfig, ApiGateway};
+use crate::api_gateway::{ApiConfig, ApiGateway, Routes};
 use crate::compute::{self, Organization};
 use crate::event_bus::{BusSettings, EventBus};
 use crate::front::{Account, Front, Policy, Upstreams};
@@ -22,12 +22,12 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 /// The functions.
-pub const FUNCTIONS: [&str; 4] = ["api", "events", "launcher", "sweep"];
+pub const FUNCTIONS: [&str; 5] = ["api", "events", "issuer", "launcher", "sweep"];
 
 /// What differs from cloud to cloud.
 #[derive(Clone, Debug)]
 pub struct CloudConfig {
-    /// The folder with the programs `api`, `events`, `launcher` and `sweep`.
+    /// The folder with the programs of [`FUNCTIONS`].
     pub programs: PathBuf,
     /// The program of jobs.
     pub runner: PathBuf,
@@ -92,7 +92,8 @@ impl Cloud {
         front.on_put_events(bus.intake());
         let stream = stream(region, &stack, &table, &endpoints["launcher"], &functions, &front);
         let stream = stream.await.unwrap_or_else(|error| panic!("no stream: {error}"));
-        let gateway = ApiGateway::serve(listener, ApiConfig::default(), functions["api"].clone());
+        let routes = routes(&stack, &functions);
+        let gateway = ApiGateway::serve(listener, ApiConfig::default(), routes);
         let organization = Organization::default();
         let mut tasks = JoinSet::new();
         let jobs = config.folder.join("jobs");
@@ -104,6 +105,11 @@ impl Cloud {
     /// Where its API is.
     pub fn url(&self) -> String {
         self.gateway.url()
+    }
+
+    /// The routes of its API, for another API before the same functions.
+    pub fn routes(&self) -> Routes {
+        routes(&self.stack, &self.functions)
     }
 
     /// One of [`FUNCTIONS`].
@@ -206,6 +212,12 @@ fn function(
         // "Nowhere" is a closed port of this machine.
         .with("CANYON_ALLOW_LOCAL_CLUSTERS", "true".to_owned())
         .with("CANYON_RUNNER_PROGRAM", config.runner.display().to_string())
+}
+
+/// The routes that the template gives the API.
+fn routes(stack: &Value, functions: &BTreeMap<&'static str, Function>) -> Routes {
+    let described: BTreeMap<String, String> = parse(&stack["api"]["routes"]);
+    Routes::new(described.into_iter().map(|(key, name)| (key, functions[name.as_str()].clone())))
 }
 
 fn event_bus(

@@ -3,6 +3,7 @@
 //! To make the stack takes seconds, so it is made once. Each cloud has a table and a bucket of its
 //! own; keys, roles and the bus are the stack's.
 
+use crate::cloud::FUNCTIONS;
 use crate::parts::dynamodb_local::DynamoDbLocal;
 use crate::parts::minio::Minio;
 use crate::parts::moto::Moto;
@@ -81,8 +82,12 @@ impl Region {
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("the stack: {error}"));
         let table = Value::from(format!("{PREFIX}-{own}"));
         stack["table"]["create"]["TableName"] = table.clone();
-        for function in ["api", "events", "launcher", "sweep"] {
-            stack["functions"][function]["environment"]["CANYON_TABLE"] = table.clone();
+        for function in FUNCTIONS {
+            // `issuer` has none.
+            if let Some(told) = stack["functions"][function]["environment"].get_mut("CANYON_TABLE")
+            {
+                *told = table.clone();
+            }
         }
         stack
     }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// In the place of `cargo`: `cargo lambda build` leaves programs behind, which nothing here runs. `scripts/build` tries the
 /// real one.
 const CARGO: &str = r#"[ "$*" = "lambda build --release --arm64" ] || { echo "cargo $*: not on the page" >&2; exit 1; }
-for name in api events launcher sweep; do
+for name in api events issuer launcher sweep; do
     mkdir -p "target/lambda/$name"
     # Another program each time, or there would be nothing to deploy.
     echo "$name $(date +%s%N)" > "target/lambda/$name/bootstrap"

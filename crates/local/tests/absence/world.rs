@@ -72,7 +72,7 @@ impl World {
         let clock = AdjustedClock::default();
         let app = app(&folder, &url, &clock).await;
         let admin = organization(&app).await;
-        let served = router(app.clone(), &HttpSettings::default());
+        let served = router(app.clone(), None, &HttpSettings::default());
         tokio::spawn(async move { axum::serve(listener, served).await });
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let sweeper = Sweeper::new(launcher(app));
@@ -175,7 +175,7 @@ async fn app(folder: &TempDir, url: &str, clock: &AdjustedClock) -> App {
         clock: clock.clone(),
         entropy: Arc::new(System),
         master_keys: Arc::new(MasterKeys::known(MasterKey::new(&[7; 32]).unwrap())),
-        issuer: issuer(url, "issuer.pk8"),
+        issuer_url: url.to_owned(),
         job_issuer: issuer(&of_jobs(url), "job-issuer.pk8"),
         operator: None,
         changes: Changes::new(Duration::from_secs(1)),

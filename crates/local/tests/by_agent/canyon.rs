@@ -65,7 +65,7 @@ impl Canyon {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let app = app(&folder, &url).await;
-        let served = router(app.clone(), &HttpSettings::default());
+        let served = router(app.clone(), None, &HttpSettings::default());
         tokio::spawn(async move { axum::serve(listener, served).await });
         let hints = app.agents.hints.clone();
         let hint = Arc::new(move |org, agent: &_| hints.hint(org, agent));
@@ -212,7 +212,7 @@ async fn app(folder: &TempDir, url: &str) -> App {
         clock: Arc::new(System),
         entropy: Arc::new(System),
         master_keys: Arc::new(MasterKeys::known(MasterKey::new(&[7; 32]).unwrap())),
-        issuer: issuer(url, "issuer.pk8"),
+        issuer_url: url.to_owned(),
         job_issuer: issuer(&of_jobs(url), "job-issuer.pk8"),
         operator: None,
         changes: Changes::new(Duration::from_secs(1)),

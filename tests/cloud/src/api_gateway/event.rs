@@ -1,6 +1,7 @@
 //! What both shapes of the event are made from.
 
 use super::ApiConfig;
+use super::routes::Taken;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::request::Parts;
@@ -14,6 +15,7 @@ use uuid::Uuid;
 /// A request on its way to the function.
 pub(super) struct Incoming<'a> {
     pub(super) config: &'a ApiConfig,
+    pub(super) route: Taken<'a>,
     pub(super) request_id: &'a str,
     pub(super) method: &'a str,
     /// With the stage, decoded: HTTP APIs give the function no path that is still encoded, in
@@ -37,6 +39,7 @@ pub(super) struct Incoming<'a> {
 impl<'a> Incoming<'a> {
     pub(super) fn new(
         config: &'a ApiConfig,
+        route: Taken<'a>,
         client: SocketAddr,
         request_id: &'a str,
         parts: &'a Parts,
@@ -62,6 +65,7 @@ impl<'a> Incoming<'a> {
         let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
         Self {
             config,
+            route,
             request_id,
             method: parts.method.as_str(),
             path: path.split('?').next().unwrap_or_default().to_owned(),
@@ -80,6 +84,13 @@ impl<'a> Incoming<'a> {
     /// The parameters of the query, decoded, in the order in which they came.
     pub(super) fn parameters(&self) -> Vec<(String, String)> {
         url::form_urlencoded::parse(self.query.as_bytes()).into_owned().collect()
+    }
+
+    /// What the variables of the route's path caught, decoded as the path is.
+    pub(super) fn path_parameters(&self) -> Value {
+        let decoded = |caught| percent_decode_str(caught).decode_utf8_lossy();
+        let caught = self.route.variable.filter(|(_, caught)| !caught.is_empty());
+        object(caught.map(|(name, caught)| (name.to_owned(), decoded(caught).into())))
     }
 
     /// "12/Mar/2020:19:03:58 +0000"

@@ -8,9 +8,12 @@ use serde_json::{Value, json};
 pub(super) fn event(request: &Incoming<'_>) -> Value {
     let config = request.config;
     let parameters = request.parameters();
+    // The guide's examples: the path of the route, and where that is an id, its key.
+    let key = request.route.key;
+    let resource = key.split_once(' ').map_or(key, |(_, path)| path);
     json!({
         "version": "1.0",
-        "resource": "$default",
+        "resource": resource,
         "path": request.path,
         "httpMethod": request.method,
         "headers": last(&request.headers),
@@ -43,11 +46,11 @@ pub(super) fn event(request: &Incoming<'_>) -> Value {
             "requestId": request.request_id,
             "requestTime": request.clf_time(),
             "requestTimeEpoch": request.time.as_millisecond(),
-            "resourceId": "$default",
-            "resourcePath": "$default",
+            "resourceId": key,
+            "resourcePath": resource,
             "stage": config.stage,
         },
-        "pathParameters": null,
+        "pathParameters": request.path_parameters(),
         "stageVariables": null,
         "body": request.body,
         "isBase64Encoded": request.is_base64_encoded,

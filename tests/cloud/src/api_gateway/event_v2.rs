@@ -13,7 +13,7 @@ pub(super) fn event(request: &Incoming<'_>) -> Value {
     let headers = headers.map(|(name, values)| (name.to_owned(), values.join(",").into()));
     let mut event = json!({
         "version": "2.0",
-        "routeKey": "$default",
+        "routeKey": request.route.key,
         // The stage is part of it, unless that is $default.
         "rawPath": request.path,
         "rawQueryString": request.query,
@@ -31,7 +31,7 @@ pub(super) fn event(request: &Incoming<'_>) -> Value {
                 "userAgent": request.user_agent,
             },
             "requestId": request.request_id,
-            "routeKey": "$default",
+            "routeKey": request.route.key,
             "stage": config.stage,
             "time": request.clf_time(),
             "timeEpoch": request.time.as_millisecond(),
@@ -48,6 +48,10 @@ pub(super) fn event(request: &Incoming<'_>) -> Value {
         let parameters = grouped(&parameters).into_iter();
         let combined = parameters.map(|(name, values)| (name.to_owned(), values.join(",").into()));
         event["queryStringParameters"] = object(combined);
+    }
+    let parameters = request.path_parameters();
+    if !parameters.is_null() {
+        event["pathParameters"] = parameters;
     }
     if let Some(body) = &request.body {
         event["body"] = json!(body);

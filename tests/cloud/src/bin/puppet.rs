@@ -61,7 +61,10 @@ async fn play(event: LambdaEvent<Value>) -> Result<Value, Error> {
         return Ok(Value::String("a".repeat(usize::try_from(size)?)));
     }
     if let Some(status) = number("echo") {
-        return Ok(json!({ "statusCode": status, "body": payload.to_string() }));
+        let headers = json!({ "x-function": context.env_config.function_name });
+        return Ok(
+            json!({ "statusCode": status, "headers": headers, "body": payload.to_string() }),
+        );
     }
     if let Some(answer) = orders.get("answer") {
         return Ok(answer.clone());

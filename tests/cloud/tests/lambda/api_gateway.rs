@@ -1,9 +1,9 @@
 //! API Gateway before a function.
 
 use crate::puppet::{Puppet, program, puppet};
-use canyon_cloud::api_gateway::{ApiConfig, ApiGateway, PayloadFormat, Throttle};
+use canyon_cloud::api_gateway::{ApiConfig, ApiGateway, PayloadFormat, Routes, Throttle};
 use futures::future::join_all;
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, Method, Response, StatusCode};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -112,6 +112,56 @@ async fn the_event_of_format_1() {
     let api = before(&puppet, |_| {}).await;
     let echoed = order(&api, json!({})).await.json::<Value>().await.unwrap();
     assert_eq!(echoed["event"]["version"], "2.0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_takes_the_most_specific_route_and_its_function_answers() {
+    let named = |name: &str| puppet(|config| config.name = name.to_owned());
+    let (main, keys) = (named("main"), named("keys"));
+    let routes = || {
+        let with = |key: &str, puppet: &Puppet| (key.to_owned(), puppet.function.clone());
+        [
+            with("ANY /.well-known/{proxy+}", &keys),
+            with("$default", &main),
+            with("GET /.well-known/one", &main),
+            with("ANY /.well-known/deep/{rest+}", &keys),
+        ]
+    };
+    let (children, deep) = ("ANY /.well-known/{proxy+}", "ANY /.well-known/deep/{rest+}");
+    let cases = [
+        (Method::GET, "/", "main", "$default", Value::Null),
+        (Method::GET, "/.well-known", "main", "$default", Value::Null),
+        (Method::GET, "/other/.well-known/a", "main", "$default", Value::Null),
+        (Method::GET, "/.well-known/a", "keys", children, json!({ "proxy": "a" })),
+        (Method::POST, "/.well-known/a%20b/c", "keys", children, json!({ "proxy": "a b/c" })),
+        (Method::GET, "/.well-known/", "keys", children, Value::Null),
+        (Method::GET, "/.well-known/deep/a", "keys", deep, json!({ "rest": "a" })),
+        (Method::GET, "/.well-known/one", "main", "GET /.well-known/one", Value::Null),
+        (Method::PUT, "/.well-known/one", "keys", children, json!({ "proxy": "one" })),
+    ];
+    for (payload_format, stage) in [(PayloadFormat::V2, "$default"), (PayloadFormat::V1, "prod")] {
+        let stage = stage.to_owned();
+        let config = ApiConfig { payload_format, stage, ..ApiConfig::default() };
+        let api = ApiGateway::start(config, Routes::new(routes())).await;
+        for (method, path, function, key, caught) in &cases {
+            let request = Client::new().request(method.clone(), format!("{}{path}", api.url()));
+            // A whole answer, in both formats, holds the event.
+            let answer = request.json(&json!({ "echo": 200 })).send().await.unwrap();
+            let called = answer.headers()["x-function"].to_str().unwrap().to_owned();
+            assert_eq!(called, *function, "{method} {path}");
+            let event: Value = answer.json().await.unwrap();
+            assert_eq!(event["pathParameters"], *caught, "{method} {path}");
+            let (name, expected) = match payload_format {
+                PayloadFormat::V2 => ("routeKey", *key),
+                PayloadFormat::V1 => ("resource", key.split(' ').next_back().unwrap()),
+            };
+            assert_eq!(event[name], expected, "{method} {path}");
+        }
+    }
+    let [first, ..] = routes();
+    let api = ApiGateway::start(ApiConfig::default(), Routes::new([first])).await;
+    let elsewhere = Client::new().get(format!("{}/other", api.url())).send().await.unwrap();
+    assert_eq!(message(elsewhere).await, (404, json!("Not Found")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,18 @@
+//! Whether the API serves requests, for load balancers and probes.
+
+use crate::App;
+use axum::Json;
+use serde_json::{Value, json};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(health))
+}
+
+/// Whether the process serves requests.
+#[utoipa::path(get, path = "/health", tag = "WellKnown", security(()),
+    responses((status = 200, description = "It does.", body = Object)))]
+async fn health() -> Json<Value> {
+    Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
+}

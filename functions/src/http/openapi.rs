@@ -1,0 +1,54 @@
+//! The OpenAPI 3.1 document of the API, generated from its handlers.
+
+use super::caller::Member;
+use super::{routes, well_known};
+use crate::App;
+use axum::Json;
+use canyon_api::error::ErrorBody;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// What the document says about the API as a whole.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Canyon",
+        description = "Control plane for infrastructure runners. It speaks the published Platform \
+                       Orchestrator API for what is in scope, with fields and paths of its own.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    modifiers(&BearerScheme),
+    security(("bearer" = []))
+)]
+pub(super) struct Document;
+
+struct BearerScheme;
+
+impl utoipa::Modify for BearerScheme {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+        let components = document.components.get_or_insert_with(Default::default);
+        let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        components.add_security_scheme("bearer", bearer);
+    }
+}
+
+/// The document. It lists the issuers' documents too, whichever function serves them.
+pub fn document() -> utoipa::openapi::OpenApi {
+    routes().into_openapi().merge_from(well_known::routes().into_openapi())
+}
+
+pub(super) fn own_route() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(openapi))
+}
+
+/// This API's OpenAPI 3.1 document.
+#[utoipa::path(get, path = "/openapi.json", tag = "WellKnown",
+    responses(
+        (status = 200, description = "The document.", body = Object),
+        (status = 401, description = "No good token.", body = ErrorBody),
+    ))]
+async fn openapi(_: Member) -> Json<utoipa::openapi::OpenApi> {
+    Json(document())
+}
