@@ -11,7 +11,7 @@ use canyon_cloud::front::{Account, Front, Policy, Upstreams};
 use canyon_cloud::parts::cloudformation::CloudFormation;
 use canyon_cloud::parts::moto::Moto;
 use canyon_cloud::region::{ACCOUNT, OPERATOR_TOKEN, REGION};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 
 /// An account without anything in it, and the installer's place to work.
@@ -119,11 +119,36 @@ fn remove_and_install_again(account: &mut Installer) {
 
     let administrator = account.cloudformation.url().to_owned();
     account.handbook.set("AWS_ENDPOINT_URL", &administrator);
+    leave_versions_and_a_restored_table(account);
     account.handbook.run(forget, "");
+    assert_eq!(account.aws("dynamodb list-tables")["TableNames"], json!([]));
+    assert_eq!(
+        account.aws("s3api list-buckets")["Buckets"].to_string().matches("canyon-").count(),
+        0
+    );
     let installer = account.endpoint.clone();
     account.handbook.set("AWS_ENDPOINT_URL", &installer);
     let said = account.handbook.run("cd infra/aws; sam deploy --no-confirm-changeset", "");
     assert!(said.contains("Successfully created/updated stack"), "{said}");
+}
+
+/// What an installation with `BucketVersions` has after some time, and what a restore made.
+fn leave_versions_and_a_restored_table(account: &mut Installer) {
+    let bucket = format!("--bucket canyon-{ACCOUNT}-{REGION}");
+    for commands in [
+        format!("put-bucket-versioning {bucket} --versioning-configuration Status=Enabled"),
+        format!("put-object {bucket} --key log"),
+        format!("put-object {bucket} --key log"),
+        format!("delete-object {bucket} --key log"),
+    ] {
+        account.handbook.run(&format!("aws s3api {commands}"), "");
+    }
+    account.handbook.run(
+        "aws dynamodb create-table --table-name canyon-restored --billing-mode PAY_PER_REQUEST \
+         --attribute-definitions AttributeName=pk,AttributeType=S \
+         --key-schema AttributeName=pk,KeyType=HASH --deletion-protection-enabled",
+        "",
+    );
 }
 
 /// Steps 5 and 6, on functions that run beside the stack. In their place of Fargate, the runner's jobs run on this machine.

@@ -126,6 +126,25 @@ fn the_installer_can_neither_reach_the_data_nor_other_names_nor_use_its_rights_b
 }
 
 #[test]
+fn who_restores_may_use_the_tables_key_through_dynamodb_alone() {
+    let policy = policy_with_restore();
+    let key = format!("arn:aws:kms:{REGION}:{ACCOUNT}:key/theirs");
+    let via = |service: &str| {
+        BTreeMap::from([("kms:ViaService".to_owned(), format!("{service}.{REGION}.amazonaws.com"))])
+    };
+    // "Permissions on the customer managed key": what DynamoDB asks of who makes a table with it. (DynamoDB guide,
+    // "DynamoDB encryption at rest: usage of KMS keys".)
+    for action in
+        ["CreateGrant", "Decrypt", "DescribeKey", "Encrypt", "GenerateDataKey", "ReEncryptTo"]
+    {
+        let action = format!("kms:{action}");
+        assert!(policy.permits(&action, &key, &via("dynamodb")), "{action}");
+        assert!(!policy.permits(&action, &key, &via("s3")), "{action} through S3");
+        assert!(!policy.permits(&action, &key, &BTreeMap::new()), "{action} directly");
+    }
+}
+
+#[test]
 fn the_installers_policy_fits_into_a_role() {
     // "The maximum size of all inline policies of a role: 10,240 characters", without white space. (IAM quotas.)
     let text = fs::read_to_string(root().join("infra/aws/installer-policy.json")).unwrap();
