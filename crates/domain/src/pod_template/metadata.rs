@@ -58,6 +58,10 @@ pub(super) fn validate(metadata: &ObjectMeta, findings: &mut Findings) {
     }
 }
 
+/// Domains whose annotations give a pod another identity (kube2iam, kiam), devices of the node (NRI plugins), or another
+/// sandbox (gVisor), on clusters that have these installed.
+const ADDED_RIGHTS: [&str; 3] = ["iam.amazonaws.com", "nri.io", "gvisor.dev"];
+
 /// Annotations disable `AppArmor` and seccomp on older clusters, and configure `CRI-O`, containerd and Kata.
 /// Those use the domains below, or a reversed one.
 fn refusal(key: &str) -> Option<&'static str> {
@@ -69,6 +73,8 @@ fn refusal(key: &str) -> Option<&'static str> {
         Some("the Job sets it")
     } else if key.starts_with("io.") {
         Some("it changes how the container runtime isolates the pod")
+    } else if ADDED_RIGHTS.into_iter().any(of) || key.starts_with("dev.gvisor.") {
+        Some("it gives the pod rights that the runner's own fields must give")
     } else if (of("kubernetes.io") || of("k8s.io")) && !HARMLESS.contains(&domain) {
         Some(
             "of the domains of Kubernetes, only app.kubernetes.io, cluster-autoscaler.kubernetes.io and kubectl.kubernetes.io are allowed",

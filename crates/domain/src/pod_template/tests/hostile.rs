@@ -126,6 +126,9 @@ fn hostile_names() -> Vec<Value> {
         "container.apparmor.security.beta.kubernetes.io/canyon-runner",
         "io.kubernetes.cri-o.userns-mode",
         "canyon.dev/x",
+        "iam.amazonaws.com/role",
+        "devices.nri.io/container.canyon-runner",
+        "dev.gvisor.spec.mount.root.type",
         "job-name",
     ];
     all.extend(keys.map(|key| json!({ "metadata": { "annotations": { key: "x" } } })));
