@@ -70,17 +70,3 @@ fn a_jar_with_another_sum_is_not_put_in_use() {
     setup(&checkout, "dynamodb-local", &["dynamodb-local"])
         .refuses_with(&["maven fetched what", "scripts/lock maven"]);
 }
-
-#[test]
-fn a_crate_with_another_sum_is_not_compiled() {
-    let checkout = Checkout::new();
-    checkout.edit("infra/tools/crates.sha256", other_start);
-    let answer = setup(&checkout, "cargo-deny", &["cargo-deny"]);
-    answer.refuses_with(&["cargo-deny-", ".crate: FAILED"]);
-    let built = checkout
-        .path("cache-of-the-test")
-        .read_dir()
-        .unwrap()
-        .any(|entry| entry.unwrap().path().join("build").exists());
-    assert!(!built, "it was compiled before it was judged");
-}
