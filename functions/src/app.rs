@@ -50,6 +50,7 @@ pub mod token_exchange;
 pub(crate) mod tokens;
 mod upload_quota;
 mod users;
+mod waiting;
 mod watchers;
 
 pub(crate) use runs::foreign_path;

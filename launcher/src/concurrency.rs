@@ -7,6 +7,7 @@ use canyon_domain::concurrency::{ConcurrencyLimit, HeldPlace, LimitScope, Place}
 use canyon_domain::deadline::HELD_CHECK;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::OrgUuid;
+use canyon_domain::waiting::Hold;
 use canyon_store::concurrency::Taking;
 use jiff::SignedDuration;
 use std::sync::Arc;
@@ -34,10 +35,10 @@ pub(crate) enum ConcurrencySlots {
     Free(Vec<Taking>),
     /// The attempt cannot have them now.
     None {
-        /// Why: one of them is held by another attempt, or no agent would take the job.
+        /// Why: a limit whose slots are all held, or no agent would take the job.
+        hold: Hold,
+        /// The same, for people.
         reason: String,
-        /// The limit whose slots are all held, if that is the reason.
-        limit: Option<LimitScope>,
         /// How long to wait before the next try.
         pause: Duration,
     },
@@ -65,14 +66,15 @@ impl Launcher {
             } else if let Some(taking) = self.orphaned_slot(org, limit, &held, hint).await? {
                 places.push(taking);
             } else {
-                let (reason, limit) = (limit.why_waiting(), Some(limit.scope.clone()));
-                return Ok(ConcurrencySlots::None { reason, limit, pause: SLOT_RETRY_PAUSE });
+                let (hold, reason) = (Hold::Limit(limit.scope.clone()), limit.why_waiting());
+                return Ok(ConcurrencySlots::None { hold, reason, pause: SLOT_RETRY_PAUSE });
             }
         }
         if !places.is_empty()
             && let Some(reason) = resolved.absence().await
         {
-            return Ok(ConcurrencySlots::None { reason, limit: None, pause: HELD_CHECK });
+            let hold = Hold::Agent;
+            return Ok(ConcurrencySlots::None { hold, reason, pause: HELD_CHECK });
         }
         Ok(ConcurrencySlots::Free(places))
     }

@@ -11,6 +11,7 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::{OrgId, OrgUuid};
 use canyon_domain::lifecycle::{self, START_AGAIN};
+use canyon_domain::waiting::Hold;
 use canyon_identity::bearer::{self, AttemptRef};
 use canyon_identity::job_environment::job_environment;
 use canyon_store::deployment_item::Wake;
@@ -43,7 +44,8 @@ impl Launcher {
             return self.save(due, deployment).await;
         };
         if let Some(reason) = &resolved.hold_reason {
-            deadline::held_back(&mut deployment, reason.clone(), None, now + HELD_CHECK);
+            let until = now + HELD_CHECK;
+            deadline::held_back(&mut deployment, Hold::Runner, reason.clone(), until);
             return self.save(due, deployment).await;
         }
         if let Some((storage, former)) = &resolved.state
@@ -55,8 +57,8 @@ impl Launcher {
         }
         let places = match self.concurrency_slots(due.org, &deployment, resolved).await? {
             ConcurrencySlots::Free(places) => places,
-            ConcurrencySlots::None { reason, limit, pause } => {
-                deadline::held_back(&mut deployment, reason, limit, now + pause);
+            ConcurrencySlots::None { hold, reason, pause } => {
+                deadline::held_back(&mut deployment, hold, reason, now + pause);
                 return self.save(due, deployment).await;
             }
         };

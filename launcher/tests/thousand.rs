@@ -134,7 +134,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
-        awaited_limit: None,
+        hold: None,
         due_at: Some(now),
         attempts: Vec::new(),
         cancel: None,

@@ -179,7 +179,11 @@ pub struct DeploymentMetrics {
 /// Why a deployment does not run yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Waiting {
-    /// The reason as text.
+    /// The reason, for programs: `earlier_deployment`, `launcher`, `concurrency_limit`, `agent`, `runner` (on which the
+    /// launcher can start no job at present) or `job` (which has not reported yet). Later versions may have more.
+    #[serde(default)]
+    pub code: String,
+    /// The reason, for people.
     pub reason: String,
     /// Start of the wait.
     #[schema(value_type = String, format = DateTime)]

@@ -12,7 +12,7 @@ use canyon_api::attempt::Stream;
 use canyon_api::client::{Client, ClientError, LogPart};
 use canyon_api::deployment::Deployment;
 #[cfg(feature = "local")]
-use canyon_domain::agent::NEVER_CONNECTED;
+use canyon_domain::waiting::WaitingCode;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
@@ -22,6 +22,9 @@ use tokio::time::{Instant, sleep};
 const POLL_SECONDS: u32 = 25;
 /// The pause between two reads of the status.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// An agent that is connected takes a job within a second or two.
+#[cfg(feature = "local")]
+const AGENT_HINT_DELAY: Duration = Duration::from_secs(5);
 
 enum Update {
     Ended(Box<Deployment>),
@@ -73,6 +76,8 @@ pub(crate) async fn watch(
         complete: false,
         #[cfg(feature = "local")]
         has_hinted: false,
+        #[cfg(feature = "local")]
+        waits_for_agent_since: None,
     };
     watch.run().await
 }
@@ -89,6 +94,9 @@ struct Watch<'w> {
     /// Whether the hint about `--local` was shown.
     #[cfg(feature = "local")]
     has_hinted: bool,
+    /// When the deployment was first seen to wait for an agent.
+    #[cfg(feature = "local")]
+    waits_for_agent_since: Option<Instant>,
 }
 
 impl Watch<'_> {
@@ -124,8 +132,12 @@ impl Watch<'_> {
     /// A user whose runner has no agent may use this machine instead.
     #[cfg(feature = "local")]
     fn hint(&mut self, deployment: &Deployment) {
-        let reason = deployment.waiting.as_ref().map_or("", |waiting| &waiting.reason);
-        if !self.has_hinted && reason.contains(NEVER_CONNECTED) {
+        let code = deployment.waiting.as_ref().map(|waiting| waiting.code.as_str());
+        if self.has_hinted || code != Some(WaitingCode::Agent.as_str()) {
+            return;
+        }
+        let waits_since = *self.waits_for_agent_since.get_or_insert_with(Instant::now);
+        if waits_since.elapsed() >= AGENT_HINT_DELAY {
             self.has_hinted = true;
             let text = "hint: start an agent of that runner; or cancel this deployment and run it on this machine with `canyon deploy --local`";
             self.display.line(text);

@@ -17,9 +17,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Suffix of the waiting reason of a deployment whose runner has never had a connected agent.
-pub const NEVER_CONNECTED: &str = "none has ever connected";
-
 /// Maximum number of labels of an agent.
 const MAX_LABELS: usize = 16;
 
@@ -257,7 +254,7 @@ pub fn why_waiting(
         agents.iter().filter_map(|agent| agent.session.as_ref()).max_by_key(|s| s.last_seen)
     else {
         let asked = target.map(|target| format!(" that {target}")).unwrap_or_default();
-        return format!("{wanted}: {NEVER_CONNECTED}{asked}");
+        return format!("{wanted}: none has ever connected{asked}");
     };
     let live: Vec<_> = agents.iter().filter(|agent| agent.live(now).is_some()).collect();
     if live.is_empty() {

@@ -4,11 +4,11 @@
 //! stop. The last one ends even a stop that cannot be proved.
 
 use crate::attempt::{Attempt, Claim, Outcome, Stop, StopReason};
-use crate::concurrency::LimitScope;
 use crate::deployment::Deployment;
 use crate::failure::{Failure, FailureClass, Phase, shortened};
 use crate::lifecycle::{self, LEASE, START_AGAIN, end, outcome_of_stop};
 use crate::runner::Timeouts;
+use crate::waiting::Hold;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -208,16 +208,10 @@ pub fn postponed(deployment: &mut Deployment, reason: String, until: Timestamp) 
     deployment.due_at = Some(until);
 }
 
-/// No attempt is launched yet, for this temporary reason; the launcher retries. `limit` is the limit whose slots are all
-/// held, if that is the reason.
-pub fn held_back(
-    deployment: &mut Deployment,
-    reason: String,
-    limit: Option<LimitScope>,
-    until: Timestamp,
-) {
+/// No attempt is launched yet, for this temporary reason; the launcher retries.
+pub fn held_back(deployment: &mut Deployment, hold: Hold, reason: String, until: Timestamp) {
     deployment.message = shortened(reason);
-    deployment.awaited_limit = limit;
+    deployment.hold = Some(hold);
     deployment.due_at = Some(until);
 }
 

@@ -3,13 +3,13 @@
 //! Its state machine is in [`crate::lifecycle`].
 
 use crate::attempt::{ApplyNote, Attempt};
-use crate::concurrency::LimitScope;
 use crate::environment_state::StateReport;
 use crate::failure::Phase;
 use crate::ids::{
     AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, PrincipalId, ProjectId, RunnerId,
 };
 use crate::scoped_role::ScopedRole;
+use crate::waiting::Hold;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -214,9 +214,9 @@ pub struct Deployment {
     /// A message about the status, if it adds something to it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// With `message`: the limit whose slots are all held, so that the launcher starts no attempt yet.
+    /// With `message`: why the launcher starts no attempt yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub awaited_limit: Option<LimitScope>,
+    pub hold: Option<Hold>,
     /// When the launcher must check it again; `None` at the end. The sparse due index contains this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,

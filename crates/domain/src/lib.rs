@@ -47,3 +47,4 @@ pub mod trust;
 pub mod trust_policy;
 pub mod turn;
 pub mod unwritten_state;
+pub mod waiting;

@@ -125,7 +125,7 @@ pub fn launch(
     // The reports of an earlier attempt do not describe this one.
     (deployment.counts, deployment.state, deployment.refused_deletions) = (None, None, None);
     deployment.kept = Kept::default();
-    (deployment.due_at, deployment.awaited_limit) = (Some(now + START_AGAIN), None);
+    (deployment.due_at, deployment.hold) = (Some(now + START_AGAIN), None);
     Ok(())
 }
 
@@ -364,7 +364,7 @@ fn finish(deployment: &mut Deployment, outcome: Outcome, now: Timestamp) {
         Outcome::Failed(failure) => (Status::Failed, failure.message),
     };
     deployment.completed_at = Some(now);
-    (deployment.due_at, deployment.awaited_limit) = (None, None);
+    (deployment.due_at, deployment.hold) = (None, None);
 }
 
 /// A user cancels the deployment. If nothing runs, it ends now. If a job runs, the job is stopped; the

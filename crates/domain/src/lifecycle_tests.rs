@@ -15,6 +15,8 @@ use uuid::Uuid;
 
 #[path = "total_time_tests.rs"]
 mod total_time;
+#[path = "waiting_tests.rs"]
+mod waiting_tests;
 
 const TIMEOUTS: Timeouts = Timeouts {
     queue: SignedDuration::from_hours(1),
@@ -53,7 +55,7 @@ fn queued() -> Deployment {
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
-        awaited_limit: None,
+        hold: None,
         due_at: Some(at(0)),
         attempts: Vec::new(),
         cancel: None,

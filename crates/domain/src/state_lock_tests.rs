@@ -36,7 +36,7 @@ fn queued(id: u128, environment: u128) -> Deployment {
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
-        awaited_limit: None,
+        hold: None,
         due_at: Some(at(0)),
         attempts: Vec::new(),
         cancel: None,

@@ -309,7 +309,7 @@ impl App {
             reads_in,
             status: Status::Queued,
             message: String::new(),
-            awaited_limit: None,
+            hold: None,
             due_at: Some(due_at),
             attempts: Vec::new(),
             cancel: None,

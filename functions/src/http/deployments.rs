@@ -162,7 +162,8 @@ async fn get(
     caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Json<Deployment>, ApiError> {
-    app.shown_deployment(&caller, id).await.map(Json)
+    let (found, waiting) = app.deployment_and_wait(&caller, id).await?;
+    Ok(Json(render::deployment(&caller.org_id, &found, waiting)))
 }
 
 /// Wait for the end of a deployment.

@@ -6,6 +6,7 @@ use crate::scoped_roles::{token, two_projects};
 use canyon_domain::attempt::Limits;
 use canyon_domain::concurrency::{LimitScope, Place};
 use canyon_domain::seam::Clock as _;
+use canyon_domain::waiting::Hold;
 use canyon_domain::{deadline, lifecycle};
 use canyon_identity::bearer;
 use canyon_store::concurrency::Taking;
@@ -61,7 +62,8 @@ async fn wait_for_a_place(api: &Api, id: &str) {
     let (table, org, now) = (&api.app.table, api.ours.uuid, api.clock.now());
     let limit = table.limit(org, &LimitScope::Organization).await.unwrap().unwrap();
     let mut deployment = stored(api, id).await;
-    deadline::held_back(&mut deployment, limit.why_waiting(), Some(limit.scope), now);
+    let hold = Hold::Limit(limit.scope.clone());
+    deadline::held_back(&mut deployment, hold, limit.why_waiting(), now);
     deployment.version += 1;
     let saved = table.save_deployment(org, &deployment, Wake::Nobody).await.unwrap();
     assert_eq!(saved, Saved::Yes);
@@ -99,6 +101,7 @@ async fn who_waits_for_a_place_learns_of_those_holders_that_the_reader_may_read_
         let path = format!("/deployments/{waiting}");
         let (status, shown) = api.call_as(reader, Method::GET, &path, None).await;
         assert_eq!((status, &shown["waiting"]["reason"]), (200, &json!(expected)), "{shown}");
+        assert_eq!(shown["waiting"]["code"], "concurrency_limit");
         assert_eq!(shown["status_message"], why, "in lists, too");
     }
 }

@@ -30,6 +30,7 @@ async fn a_deployment_is_accepted_read_listed_and_awaited() {
     let path = format!("/deployments/{id}");
     let shown = api.get(&path).await.1;
     assert_eq!(shown["waiting"]["reason"], "the launcher takes it next");
+    assert_eq!(shown["waiting"]["code"], "launcher");
     for (query, count) in [
         ("", 1),
         ("?project_id=shop", 1),
@@ -263,6 +264,7 @@ async fn a_waiting_deployment_is_cancelled_at_once_and_the_next_one_moves_up() {
     let [first, second, third] = [deploy(&api).await, deploy(&api).await, deploy(&api).await];
     let waiting = api.get(&format!("/deployments/{third}")).await.1["waiting"].clone();
     assert_eq!(waiting["blocked_by"], json!(second), "{waiting}");
+    assert_eq!(waiting["code"], "earlier_deployment", "{waiting}");
     let cancel = async |id: &str| {
         let (status, answer) = api.act(&format!("/deployments/{id}/actions/cancel")).await;
         assert_eq!((status, &answer["status"]), (202, &json!("cancelled")), "{answer}");

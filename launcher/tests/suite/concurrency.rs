@@ -8,6 +8,7 @@ use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::lifecycle;
 use canyon_domain::seam::Clock as _;
+use canyon_domain::waiting::Hold;
 use canyon_launcher::Why;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
@@ -120,7 +121,7 @@ async fn a_failed_attempt_releases_its_slot_before_the_next_one_takes_it() {
     world.tend(one).await;
     let waits = world.read(one).await;
     assert_eq!(waits.message, "waiting for the one place of runner `somewhere`");
-    assert_eq!(waits.awaited_limit, Some(scope));
+    assert_eq!(waits.hold, Some(Hold::Limit(scope)));
 }
 
 #[tokio::test]
@@ -167,6 +168,7 @@ async fn a_deployment_without_an_agent_holds_no_slot_and_waits_for_one() {
     world.tend(due).await;
     let waits = world.read(due).await;
     assert_eq!((waits.status, waits.message.as_str()), (Status::Queued, absent));
+    assert_eq!(waits.hold, Some(Hold::Agent));
     assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
 
     *script.absence.lock().unwrap() = None;

@@ -239,7 +239,7 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
-        awaited_limit: None,
+        hold: None,
         due_at: Some(now),
         attempts: Vec::new(),
         cancel: None,

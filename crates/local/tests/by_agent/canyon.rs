@@ -283,7 +283,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
-        awaited_limit: None,
+        hold: None,
         due_at: Some(now),
         attempts: Vec::new(),
         cancel: None,

@@ -141,7 +141,7 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
-        awaited_limit: None,
+        hold: None,
         due_at: Some(at(second)),
         attempts: Vec::new(),
         cancel: None,

@@ -1,0 +1,127 @@
+//! What a deployment that has no running job waits for.
+
+use crate::concurrency::LimitScope;
+use crate::deployment::{Deployment, Status};
+use crate::ids::DeploymentId;
+use crate::turn::Turns;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The reason of a wait, for programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitingCode {
+    /// An earlier deployment of the same environment.
+    EarlierDeployment,
+    /// The launcher, which starts the job next.
+    Launcher,
+    /// A slot of a concurrency limit.
+    ConcurrencyLimit,
+    /// An agent that takes the job.
+    Agent,
+    /// The runner, on which the launcher can start no job at present.
+    Runner,
+    /// The job, which has been started; its runner has not reported yet.
+    Job,
+    /// A reason that a later version of Canyon knows.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+impl WaitingCode {
+    /// The code as it is on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::EarlierDeployment => "earlier_deployment",
+            Self::Launcher => "launcher",
+            Self::ConcurrencyLimit => "concurrency_limit",
+            Self::Agent => "agent",
+            Self::Runner => "runner",
+            Self::Job => "job",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Why the launcher starts no attempt of a deployment yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hold {
+    /// Its runner's definition or storage does not allow a launch at present.
+    Runner,
+    /// No agent of its runner is connected.
+    Agent,
+    /// All slots of this limit are held.
+    Limit(LimitScope),
+}
+
+/// What a deployment waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The reason, for programs.
+    pub code: WaitingCode,
+    /// The reason, for people.
+    pub reason: String,
+    /// Start of the wait.
+    pub since: Timestamp,
+    /// The deployment that it waits for.
+    pub blocked_by: Option<DeploymentId>,
+    /// Latest time of the launcher's next try, if no job has been started.
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+impl Waiting {
+    /// What a deployment waits for; `None` once a runner has reported. `turns` are those of its environment; only a queued
+    /// deployment needs them.
+    pub fn of(deployment: &Deployment, turns: &Turns) -> Option<Self> {
+        match deployment.status {
+            Status::Queued => Some(Self::queued(deployment, turns)),
+            Status::Launching => Some(Self::launching(deployment)),
+            Status::Running
+            | Status::Cancelling
+            | Status::Succeeded
+            | Status::Failed
+            | Status::Cancelled => None,
+        }
+    }
+
+    fn queued(deployment: &Deployment, turns: &Turns) -> Self {
+        let blocked_by = turns.blocked_by(deployment.id);
+        let (code, reason) = match blocked_by {
+            Some(other) => (
+                WaitingCode::EarlierDeployment,
+                format!("deployment {other} of the same environment comes first"),
+            ),
+            None => held_back(deployment),
+        };
+        let (since, next_attempt_at) = (deployment.created_at, deployment.due_at);
+        Self { code, reason, since, blocked_by, next_attempt_at }
+    }
+
+    fn launching(deployment: &Deployment) -> Self {
+        if let Some(attempt) = deployment.open_attempt() {
+            let code = if attempt.queued { WaitingCode::Agent } else { WaitingCode::Job };
+            let started = || "the job is started; its runner has not reported yet".to_owned();
+            let reason = attempt.waiting.clone().unwrap_or_else(started);
+            let since = attempt.launched_at;
+            return Self { code, reason, since, blocked_by: None, next_attempt_at: None };
+        }
+        let ended = deployment.attempts.last().and_then(|attempt| attempt.ended.as_ref());
+        let (code, reason) = held_back(deployment);
+        let since = ended.map_or(deployment.created_at, |ended| ended.at);
+        Self { code, reason, since, blocked_by: None, next_attempt_at: deployment.due_at }
+    }
+}
+
+/// Why the launcher has started no attempt yet.
+fn held_back(deployment: &Deployment) -> (WaitingCode, String) {
+    let code = match &deployment.hold {
+        Some(Hold::Limit(_)) => WaitingCode::ConcurrencyLimit,
+        Some(Hold::Agent) => WaitingCode::Agent,
+        Some(Hold::Runner) => WaitingCode::Runner,
+        None => WaitingCode::Launcher,
+    };
+    let next = "the launcher takes it next".to_owned();
+    (code, if deployment.message.is_empty() { next } else { deployment.message.clone() })
+}
