@@ -5,6 +5,7 @@
 //! id, when it is complete. OpenTofu writes them before the kill, so they name every resource that
 //! may exist.
 
+use canyon_domain::unwritten_state::is_error_of_unwritten_state;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -28,6 +29,16 @@ struct Line {
     changes: Option<Changes>,
     #[serde(rename = "@level", default)]
     level: String,
+    #[serde(default)]
+    diagnostic: Option<Diagnostic>,
+}
+
+#[derive(Deserialize)]
+struct Diagnostic {
+    #[serde(default)]
+    summary: String,
+    #[serde(default)]
+    address: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -51,19 +62,30 @@ struct Changes {
     operation: String,
 }
 
-/// Every resource whose creation had begun, by address. Empty if the apply ended by itself, because
-/// the state was written then.
-pub(crate) fn orphaned_resources(events: &[u8]) -> Vec<OrphanedResource> {
+/// What a dead apply may have left behind.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Remains {
+    /// The resources whose creation had begun, by address. Empty if the apply ended by itself and wrote the state.
+    pub(crate) orphans: Vec<OrphanedResource>,
+    /// Whether OpenTofu could not write the state at its end.
+    pub(crate) state_unwritten: bool,
+}
+
+/// Reads what is left of an apply from its events.
+pub(crate) fn remains(events: &[u8]) -> Remains {
     let mut begun: BTreeMap<String, Option<String>> = BTreeMap::new();
+    // Those of an apply that ended by itself. OpenTofu writes its errors in any order.
+    let mut settled: BTreeMap<String, Option<String>> = BTreeMap::new();
+    let mut state_unwritten = false;
     for line in events.split(|byte| *byte == b'\n') {
         // The last line may be cut off, and other programs may have written between the lines.
         let Ok(line) = serde_json::from_slice::<Line>(line) else { continue };
         let applied = line.changes.is_some_and(|changes| changes.operation != "plan");
-        let ended = line.kind == "change_summary" && applied
-            || line.kind == "diagnostic" && line.level == "error";
-        if ended {
-            // OpenTofu writes errors last, after the state is saved.
-            begun.clear();
+        let is_error = line.kind == "diagnostic" && line.level == "error";
+        state_unwritten |= is_error && line.diagnostic.is_some_and(|of| of.is_of_unwritten_state());
+        if is_error || line.kind == "change_summary" && applied {
+            // OpenTofu writes errors and the summary last, after it has tried to save the state.
+            settled.append(&mut begun);
             continue;
         }
         let Some(Hook { resource: Some(resource), action, id_value }) = line.hook else { continue };
@@ -77,7 +99,17 @@ pub(crate) fn orphaned_resources(events: &[u8]) -> Vec<OrphanedResource> {
             _ => {}
         }
     }
-    begun.into_iter().map(|(address, id)| OrphanedResource { address, id }).collect()
+    if state_unwritten {
+        begun.append(&mut settled);
+    }
+    let orphans = begun.into_iter().map(|(address, id)| OrphanedResource { address, id });
+    Remains { orphans: orphans.collect(), state_unwritten }
+}
+
+impl Diagnostic {
+    fn is_of_unwritten_state(&self) -> bool {
+        is_error_of_unwritten_state(&self.summary, self.address.as_deref())
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +120,9 @@ mod tests {
     const COMPLETE: &str = r#"{"@level":"info","type":"apply_complete","hook":{"resource":{"addr":"terraform_data.a"},"action":"create","id_key":"id","id_value":"42"}}"#;
     const OTHER: &str = r#"{"@level":"info","type":"apply_start","hook":{"resource":{"addr":"terraform_data.b"},"action":"create"}}"#;
     const UPDATE: &str = r#"{"@level":"info","type":"apply_start","hook":{"resource":{"addr":"terraform_data.c"},"action":"update"}}"#;
+    const OTHER_ERROR: &str = r#"{"@level":"error","type":"diagnostic","diagnostic":{"severity":"error","summary":"local-exec provisioner error"}}"#;
+    const ERROR_OF_A_RESOURCE: &str = r#"{"@level":"error","type":"diagnostic","diagnostic":{"severity":"error","summary":"Failed to save state of the task","address":"acme_task.a"}}"#;
+    const UNWRITTEN: &str = r#"{"@level":"error","type":"diagnostic","diagnostic":{"severity":"error","summary":"Failed to save state"}}"#;
     const SUMMARY: &str =
         r#"{"@level":"info","type":"change_summary","changes":{"add":2,"operation":"apply"}}"#;
 
@@ -95,14 +130,29 @@ mod tests {
     fn a_killed_apply_lists_every_resource_that_it_had_begun_to_create() {
         let events =
             [START, COMPLETE, UPDATE, "not json", OTHER, r#"{"type":"apply_pro"#].join("\n");
-        let found = orphaned_resources(events.as_bytes());
-        let found: Vec<_> = found.iter().map(|o| (o.address.as_str(), o.id.as_deref())).collect();
+        let found = remains(events.as_bytes());
+        assert!(!found.state_unwritten);
+        let found: Vec<_> =
+            found.orphans.iter().map(|o| (o.address.as_str(), o.id.as_deref())).collect();
         assert_eq!(found, [("terraform_data.a", Some("42")), ("terraform_data.b", None)]);
     }
 
     #[test]
     fn an_apply_that_ended_by_itself_leaves_no_orphaned_resources() {
-        let events = [START, COMPLETE, SUMMARY].join("\n");
-        assert_eq!(orphaned_resources(events.as_bytes()), []);
+        for end in [SUMMARY, OTHER_ERROR, ERROR_OF_A_RESOURCE] {
+            let events = [START, COMPLETE, end].join("\n");
+            assert_eq!(remains(events.as_bytes()), Remains::default(), "{end}");
+        }
+    }
+
+    #[test]
+    fn an_apply_that_could_not_write_its_state_leaves_everything_that_it_created() {
+        for ends in [&[UNWRITTEN][..], &[OTHER_ERROR, UNWRITTEN], &[UNWRITTEN, OTHER_ERROR]] {
+            let events = [&[START, COMPLETE], ends].concat().join("\n");
+            let found = remains(events.as_bytes());
+            assert!(found.state_unwritten, "{ends:?}");
+            let addresses: Vec<_> = found.orphans.iter().map(|o| o.address.as_str()).collect();
+            assert_eq!(addresses, ["terraform_data.a"], "{ends:?}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What a dead job had not sent: the end of its log, and the resources that it may have left
 //! behind.
 
-use crate::orphaned_resources::{OrphanedResource, orphaned_resources};
+use crate::orphaned_resources::{OrphanedResource, Remains, remains};
 use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::{Dispatcher, JobRef, TailStream};
 use canyon_domain::deployment::Deployment;
@@ -16,7 +16,7 @@ const MAX_SALVAGE: u64 = 16 * 1024 * 1024;
 
 impl Launcher {
     /// Stores the rest of a dead job's log, and records the resources whose creation it had begun
-    /// and that its state may not contain.
+    /// and that its state may not contain, or that OpenTofu could not write the state.
     pub(crate) async fn salvage(
         &self,
         due: Due,
@@ -33,7 +33,12 @@ impl Launcher {
             return Ok(());
         }
         let events = self.events(due, &job, dispatcher, events_from).await?;
-        let orphans = orphaned_resources(&events);
+        let Remains { orphans, state_unwritten } = remains(&events);
+        // The run itself knows more of that state, if its report of it has arrived.
+        let is_reported = deployment.open_attempt().is_some_and(|of| of.unwritten.is_some());
+        if state_unwritten && !is_reported {
+            deployment.could_not_write_state(job.attempt, None);
+        }
         if !orphans.is_empty() {
             self.keep_orphans(due, &job, &orphans).await?;
             deployment.kept.orphans = u32::try_from(orphans.len()).unwrap_or(u32::MAX);
@@ -75,7 +80,7 @@ impl Launcher {
     }
 
     /// The events of this attempt: first those that the runner sent, then those that the platform
-    /// still has. An event may be in both, which does no harm: [`orphaned_resources`] gives the same result for
+    /// still has. An event may be in both, which does no harm: [`remains`] gives the same result for
     /// repeated events.
     async fn events(
         &self,

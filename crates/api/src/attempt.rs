@@ -93,6 +93,10 @@ pub struct ReportBody {
     /// so that no state lists them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forgets: bool,
+    /// With the phase `apply`: OpenTofu could not write the state, and the run still tries to. A result without
+    /// `unwritten` says that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<UnwrittenStateBody>,
     /// New output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,

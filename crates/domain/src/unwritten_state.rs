@@ -50,13 +50,32 @@ impl UnwrittenState {
     }
 }
 
+/// Whether an error of OpenTofu says that it could not write the state. `address` is that of the resource which the error
+/// is about. The summaries are those of `internal/backend/local/backend_apply.go`, before and after OpenTofu writes
+/// `errored.tfstate`; a provider may use the same words about a resource of its own.
+pub fn is_error_of_unwritten_state(summary: &str, address: Option<&str>) -> bool {
+    let summaries = ["Failed to save state", "Failed to persist state"];
+    address.is_none() && summaries.iter().any(|prefix| summary.starts_with(prefix))
+}
+
 impl Deployment {
-    /// The result of attempt `number` says that it could not write its state; `facts` of it, if they are known.
-    pub fn could_not_write_state(&mut self, number: u32, facts: Option<StateFacts>) {
-        let by = self.id;
+    /// Attempt `number` could not write its state so far; `facts` of that state, if they are known. Returns whether this
+    /// changes anything.
+    pub fn could_not_write_state(&mut self, number: u32, facts: Option<StateFacts>) -> bool {
+        let unwritten = Some(UnwrittenState { by: self.id, facts });
+        self.set_unwritten(number, unwritten)
+    }
+
+    /// The result of attempt `number` says nothing of an unwritten state: if there was one, the run has pushed it since.
+    pub fn wrote_state(&mut self, number: u32) {
+        self.set_unwritten(number, None);
+    }
+
+    fn set_unwritten(&mut self, number: u32, unwritten: Option<UnwrittenState>) -> bool {
         let mut attempts = self.attempts.iter_mut();
-        if let Some(attempt) = attempts.find(|attempt| attempt.number == number) {
-            attempt.unwritten = Some(UnwrittenState { by, facts });
-        }
+        let Some(attempt) = attempts.find(|attempt| attempt.number == number) else { return false };
+        let is_new = attempt.unwritten != unwritten;
+        attempt.unwritten = unwritten;
+        is_new
     }
 }

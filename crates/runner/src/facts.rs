@@ -2,6 +2,7 @@
 
 use crate::event::{Changes, Diagnostic, Event, Hook, Operation, OutputEvent};
 use crate::tofu::Tofu;
+use canyon_domain::unwritten_state::is_error_of_unwritten_state;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,11 +224,8 @@ fn is_of_dead_provider(error: &Diagnostic) -> bool {
     )
 }
 
-/// The summaries are those of `internal/backend/local/backend_apply.go`, before and after it writes `errored.tfstate`.
 fn is_of_unwritten_state(error: &Diagnostic) -> bool {
-    ["Failed to save state", "Failed to persist state"]
-        .iter()
-        .any(|prefix| error.summary.starts_with(prefix))
+    is_error_of_unwritten_state(&error.summary, error.address.as_deref())
 }
 
 #[cfg(test)]

@@ -163,7 +163,8 @@ pub async fn deliver(api: &ApiConnection, body: DeploymentResultsUpdateBody) -> 
         sleep(backoff.pause()).await;
         // The phase of an attempt never goes back, so a report with the first phase changes nothing. If Canyon refuses the
         // report, an earlier try has ended the attempt.
-        let alive = ReportBody { phase: Phase::Fetch, forgets: false, chunks: Vec::new() };
+        let alive =
+            ReportBody { phase: Phase::Fetch, forgets: false, unwritten: None, chunks: Vec::new() };
         match api.report(&alive).await {
             Ok(_) => unanswered += u32::from(error.status().is_none()),
             Err(error) if api.is_over(&error) => return delivered,

@@ -8,8 +8,10 @@ use crate::outage::{Outage, Outages};
 use crate::{
     backoff::Backoff, session::ApiConnection, stop::Stop, stop::StopRequest, streams::Streams,
 };
-use canyon_api::attempt::{Chunk, ReportAnswer, ReportBody, Stream};
+use canyon_api::attempt::{Chunk, ReportAnswer, ReportBody, Stream, UnwrittenStateBody};
+use canyon_api::client::ClientError;
 use canyon_domain::failure::Phase;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -23,11 +25,19 @@ const STUCK: Duration = Duration::from_secs(15);
 /// The pause between two reports while there is something to ship.
 const REPORT_PAUSE: Duration = Duration::from_millis(300);
 
-/// How far a run has come. A later phase is more. For an apply, to know that it leaves resources behind is more.
+/// How far a run has come. A later phase is more. For an apply, to know that it leaves resources behind is more, and
+/// that its state is unwritten is more still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
     phase: Phase,
+    is_unwritten: bool,
     forgets: bool,
+}
+
+impl Step {
+    fn of(phase: Phase) -> Self {
+        Self { phase, is_unwritten: false, forgets: false }
+    }
 }
 
 /// How far the run has come, and how far Canyon has acknowledged it.
@@ -35,6 +45,7 @@ struct Step {
 pub struct Progress {
     step: watch::Sender<Step>,
     accepted: watch::Receiver<Option<Step>>,
+    unwritten: Arc<OnceLock<UnwrittenStateBody>>,
     ended: watch::Sender<bool>,
     outages: Outages,
 }
@@ -42,13 +53,13 @@ pub struct Progress {
 impl Progress {
     /// Records that the run is in `phase` now.
     pub fn enter(&self, phase: Phase) {
-        self.step.send_replace(Step { phase, forgets: false });
+        self.step.send_replace(Step::of(phase));
     }
 
     /// Announces the apply, by a plan that leaves resources behind if it `forgets`. Returns `true` once Canyon has accepted
     /// it, and `false` if the run is to stop.
     pub async fn ask_to_apply(&self, forgets: bool, stop: &Stop) -> bool {
-        let wanted = Step { phase: Phase::Apply, forgets };
+        let wanted = Step { forgets, ..Step::of(Phase::Apply) };
         self.step.send_replace(wanted);
         let mut accepted = self.accepted.clone();
         tokio::select! {
@@ -57,6 +68,13 @@ impl Progress {
             }
             () = stop.reached(StopRequest::Stop) => false,
         }
+    }
+
+    /// Records that OpenTofu could not write the state, so that the next report says so, at once.
+    pub fn could_not_write_state(&self, state: UnwrittenStateBody) {
+        // A run applies once, so there is no other.
+        let _ = self.unwritten.set(state);
+        self.step.send_modify(|step| step.is_unwritten = true);
     }
 
     /// Records that nothing more is written.
@@ -137,6 +155,9 @@ pub struct Shipper {
     accepted: watch::Sender<Option<Step>>,
     ended: watch::Receiver<bool>,
     outages: Outages,
+    unwritten: Arc<OnceLock<UnwrittenStateBody>>,
+    /// Canyon, of an earlier version, does not understand a report of an unwritten state.
+    says_nothing_of_state: bool,
 }
 
 impl Shipper {
@@ -147,20 +168,30 @@ impl Shipper {
         stop: Stop,
         report_every: Duration,
     ) -> (Self, Progress) {
-        let (sender, reached) = watch::channel(Step { phase: Phase::Fetch, forgets: false });
+        let (sender, reached) = watch::channel(Step::of(Phase::Fetch));
         let (accepted, accepted_receiver) = watch::channel(None);
         let (ended_sender, ended) = watch::channel(false);
-        let outages = Outages::default();
+        let (outages, unwritten) = (Outages::default(), Arc::default());
         let progress = Progress {
             step: sender,
             accepted: accepted_receiver,
+            unwritten: Arc::clone(&unwritten),
             ended: ended_sender,
             outages: outages.clone(),
         };
-        (
-            Self { api, streams, stop, report_every, step: reached, accepted, ended, outages },
-            progress,
-        )
+        let shipper = Self {
+            api,
+            streams,
+            stop,
+            report_every,
+            step: reached,
+            accepted,
+            ended,
+            outages,
+            unwritten,
+            says_nothing_of_state: false,
+        };
+        (shipper, progress)
     }
 
     /// Ships until the run has ended and what is left fits into its result. Returns that.
@@ -198,7 +229,9 @@ impl Shipper {
             }
             let streams: Vec<_> = chunks.iter().map(|chunk| chunk.stream).collect();
             let sent = Sent { step, wish: self.stop.requested(), streams, ended };
-            let body = ReportBody { phase: step.phase, forgets: step.forgets, chunks };
+            let unwritten = self.unwritten.get().filter(|_| step.is_unwritten).cloned();
+            let unwritten = unwritten.filter(|_| !self.says_nothing_of_state);
+            let body = ReportBody { phase: step.phase, forgets: step.forgets, unwritten, chunks };
             let answer = tokio::select! {
                 answer = self.api.report(&body) => answer,
                 () = self.must_end(), if !sent.streams.is_empty() => return Vec::new(),
@@ -217,6 +250,9 @@ impl Shipper {
                 Err(error) if self.api.is_over(&error) => {
                     self.stop.request(StopRequest::StopWithoutResult);
                     return Vec::new();
+                }
+                Err(error) if step.is_unwritten && self.is_misunderstood(&error) => {
+                    self.says_nothing_of_state = true;
                 }
                 Err(error) => {
                     if !sent.streams.is_empty() {
@@ -248,6 +284,13 @@ impl Shipper {
         let is_more = self.streams.confirm(answer.offsets, &sent.streams);
         course.backlog.answered(is_more, sent.ended);
         is_more
+    }
+
+    /// Whether Canyon refuses the body of a report. One of an earlier version does not know every field.
+    fn is_misunderstood(&self, error: &ClientError) -> bool {
+        !self.says_nothing_of_state
+            && matches!(error.status(), Some(400 | 422))
+            && self.api.is_answer_of_canyon(error)
     }
 
     /// Returns when a run that was to stop has ended, and its result waits no longer for the streams.

@@ -138,6 +138,9 @@ fn a_state_is_pushed_again_until_its_storage_is_back_and_the_own_lock_is_no_obst
     let reports = world.server.plane().phases.len();
     world.server.wait_until("it lives", |plane| plane.phases.len() >= reports + 3);
     assert_eq!(world.server.plane().results.len(), 0, "it still tries");
+    let unwritten = world.server.plane().unwritten.clone();
+    let state = unwritten.expect("its death would be known to have left a state unwritten").state;
+    assert_eq!(state.unwrap().resources, 2);
     assert!(!world.storage.kept.lock().unwrap().lock.is_empty(), "its apply could not free it");
     world.storage.kept.lock().unwrap().is_away = false;
     assert_eq!(code(runner), 1);
@@ -182,10 +185,26 @@ fn a_canyon_of_an_earlier_version_gets_the_result_without_what_it_does_not_know(
     let world = world();
     world.server.plane().knows_no_unwritten = true;
     let runner = world.apply_without_storage();
+    let reports = world.server.plane().phases.len();
+    world.server.wait_until("it lives", |plane| plane.phases.len() >= reports + 3);
     world.server.plane().stop = true;
     assert_eq!(code(runner), 1);
     let plane = world.server.plane();
     assert_eq!((plane.result().unwritten.as_ref(), plane.result().orphans.len()), (None, 2));
+}
+
+#[test]
+fn an_attempt_that_is_over_still_writes_its_state() {
+    let world = world();
+    let runner = world.apply_without_storage();
+    world.server.plane().over = true;
+    let refusals = world.server.plane().phases.len();
+    world.server.wait_until("it learns that", |plane| plane.late_reports > 0);
+    world.storage.kept.lock().unwrap().is_away = false;
+    assert_ne!(code(runner), 0);
+    assert_eq!(world.storage.resources(), 2, "{}", world.server.plane().log());
+    let plane = world.server.plane();
+    assert_eq!((plane.phases.len(), plane.results.len()), (refusals, 0));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::app::error::AppError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_api::attempt::{
-    DeploymentResultsUpdateBody, MAX_ADDRESSES, ResultStatus, StateReportBody,
+    DeploymentResultsUpdateBody, MAX_ADDRESSES, ResultStatus, StateReportBody, UnwrittenStateBody,
 };
 use canyon_domain::attempt::{ApplyNote, Outcome, SecretHash};
 use canyon_domain::audit::AuditRecord;
@@ -49,10 +49,7 @@ impl App {
             };
             state_report(report).inspect_err(unusable).ok()
         });
-        let unwritten = body
-            .unwritten
-            .as_ref()
-            .map(|unwritten| unwritten.state.as_ref().and_then(unwritten_facts));
+        let unwritten = body.unwritten.as_ref().map(unwritten_facts);
         for _ in 0..MAX_TRIES {
             let Proved { mut deployment, over, .. } = self.prove(of, token).await?;
             if over {
@@ -71,8 +68,9 @@ impl App {
             if let Some(phase) = body.phase {
                 lifecycle::reached(&mut deployment, of.number, phase)?;
             }
-            if let Some(facts) = &unwritten {
-                deployment.could_not_write_state(of.number, facts.clone());
+            match &unwritten {
+                Some(facts) => _ = deployment.could_not_write_state(of.number, facts.clone()),
+                None => deployment.wrote_state(of.number),
             }
             if body.untouched {
                 lifecycle::note_apply(&mut deployment, of.number, ApplyNote::NotBegun)?;
@@ -176,7 +174,8 @@ fn state_report(body: &StateReportBody) -> Result<StateReport, FieldErrors> {
 }
 
 /// What is known of a state that was not written. A first one has no lineage yet.
-fn unwritten_facts(body: &StateReportBody) -> Option<StateFacts> {
+pub(super) fn unwritten_facts(body: &UnwrittenStateBody) -> Option<StateFacts> {
+    let body = body.state.as_ref()?;
     let lineage = if body.lineage.is_empty() { "none" } else { &body.lineage };
     let report = state_report(&StateReportBody { lineage: lineage.to_owned(), ..body.clone() });
     report.ok().map(|report| StateFacts { lineage: body.lineage.clone(), ..report.facts })

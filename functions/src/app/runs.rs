@@ -4,6 +4,7 @@
 //! attempt, and a late word of a superseded one changes nothing.
 
 use super::App;
+use super::results::unwritten_facts;
 use super::runners::{stored_definition, unusable};
 use super::streams::ChunkError;
 use crate::app::error::AppError;
@@ -249,7 +250,11 @@ impl App {
             let offsets = self.store_chunks(of, &body.chunks).await?;
             let forgets = body.forgets
                 && lifecycle::note_apply(&mut deployment, of.number, ApplyNote::Forgets)?;
-            if lifecycle::report(&mut deployment, of.number, body.phase, self.now())? || forgets {
+            let is_unwritten = body.unwritten.as_ref().is_some_and(|unwritten| {
+                deployment.could_not_write_state(of.number, unwritten_facts(unwritten))
+            });
+            let is_news = forgets || is_unwritten;
+            if lifecycle::report(&mut deployment, of.number, body.phase, self.now())? || is_news {
                 deployment.version += 1;
                 let saved = self.table.save_deployment(of.org, &deployment, Wake::Nobody).await?;
                 if saved == Saved::Lost {

@@ -63,6 +63,32 @@ async fn a_result_that_tells_of_a_state_that_was_not_written_is_kept_with_what_i
 }
 
 #[tokio::test]
+async fn a_run_that_cannot_write_its_state_yet_reports_it_and_its_result_takes_that_back() {
+    let api = furnished().await;
+    let facts = json!({ "lineage": "a", "serial": 9, "resources": 5, "digest": "all five" });
+    for (result, stays) in [
+        (json!({ "status": "failure", "phase": "apply" }), false),
+        (json!({ "status": "failure", "phase": "apply", "unwritten": { "state": facts } }), true),
+    ] {
+        let job = Job::start(&api).await;
+        let path = format!("/deployments/{}/attempts/{}/report", job.id, job.number);
+        let body = json!({ "phase": "apply", "unwritten": { "state": facts } });
+        let unwritten = async || stored(&api, &job.id).await.attempts[0].unwritten.clone();
+        for _ in 0..2 {
+            let answer = api.call_as(&job.token, Method::POST, &path, Some(&body)).await;
+            assert_eq!(answer.0, 200, "{}", answer.1);
+            let expected = serde_json::from_value(facts.clone()).unwrap();
+            assert_eq!(unwritten().await.unwrap().facts, Some(expected));
+        }
+        // A report that was sent earlier and comes later takes nothing back.
+        assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
+        assert!(unwritten().await.is_some());
+        assert_eq!(job.result(&api, result).await.0, 204);
+        assert_eq!(unwritten().await.is_some(), stays);
+    }
+}
+
+#[tokio::test]
 async fn a_token_opens_its_own_run_and_nothing_else() {
     let api = furnished().await;
     let job = Job::start(&api).await;

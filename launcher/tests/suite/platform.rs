@@ -28,6 +28,8 @@ pub(crate) struct Script {
     pub(crate) definition: Mutex<Option<serde_json::Value>>,
     /// Why no agent would take a job, if so.
     pub(crate) absence: Mutex<Option<String>>,
+    /// The events of a dead job.
+    pub(crate) events: Mutex<Vec<u8>>,
     /// The jobs of a list.
     pub(crate) jobs: Mutex<Vec<JobRef>>,
 }
@@ -103,9 +105,18 @@ impl Dispatcher for Scene {
         Ok(())
     }
 
-    async fn tail(&self, _: &JobRef, _: TailStream, _: u64) -> Result<Vec<u8>, DispatchError> {
+    async fn tail(
+        &self,
+        _: &JobRef,
+        stream: TailStream,
+        from: u64,
+    ) -> Result<Vec<u8>, DispatchError> {
         self.0.ask("tail").await;
-        Ok(Vec::new())
+        let events = self.0.events.lock().unwrap();
+        Ok(match stream {
+            TailStream::Events => events[usize::try_from(from).unwrap()..].to_vec(),
+            TailStream::Log => Vec::new(),
+        })
     }
 
     async fn forget(&self, _: &JobRef) -> Remains {

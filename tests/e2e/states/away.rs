@@ -1,7 +1,7 @@
 //! A storage that is away at the end of an apply.
 
 use super::storage::Storage;
-use super::{COUNT, hand, site, until_begun};
+use super::{COUNT, hand, kill_job, site, until_begun};
 use crate::harness::deployments::{assert_succeeded, counts, failure, request};
 use crate::harness::ledger;
 use crate::harness::module;
@@ -82,6 +82,28 @@ async fn a_state_is_written_once_its_storage_is_back_and_nothing_is_created_twic
     assert_eq!((hand.state().instances, hand.lock()), (COUNT as usize, None));
     let next = site.deploy(module::ledger(&path, COUNT, "4", 1)).await;
     assert_eq!(counts(&next), (0, 0, 0));
+    ledger::assert_once(&path, 1, COUNT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_killed_while_it_pushes_names_its_orphans_and_fences_its_environment() {
+    let mut storage = Storage::s3().await;
+    let way = Way::to(&mut storage).await;
+    let site = site(&storage).await;
+    let path = site.server.path("ledger");
+    let id = deploy_and_cut(&site, &way, &path).await;
+    kill_job(&site, &id);
+    let (class, message) = failure(&site.end(&id).await);
+    assert_eq!(class, FailureClass::Lost, "{message}");
+    let orphans = site.client.orphans(&id).await.unwrap();
+    assert_eq!(orphans.len(), COUNT as usize, "{orphans:?}");
+    way.restore();
+    let again = request(ENV, Some(module::ledger(&path, COUNT, "0", 1)));
+    let (class, message) = failure(&site.run(&again).await);
+    assert_eq!(class, FailureClass::Config, "{message}");
+    for part in [id.as_str(), "--accept-state", "could not write the state"] {
+        assert!(message.contains(part), "no `{part}` in: {message}");
+    }
     ledger::assert_once(&path, 1, COUNT);
 }
 

@@ -107,6 +107,13 @@ impl Run {
         match &seen {
             Some(StateSeen { facts: StateFacts { serial, resources, .. }, .. }) => {
                 log.step(&format!("the state has serial {serial}, {resources} resources"));
+                if task.uncertain && task.expected.as_ref().is_some_and(|of| of.serial == *serial) {
+                    log.warn(
+                        "an earlier run began to apply and ended without a result, and the state is the one from \
+                         before it: if it created anything that is not among the orphans of its deployment, no state \
+                         lists it",
+                    );
+                }
             }
             None if task.vacant || task.accepted => {}
             None => {

@@ -47,6 +47,9 @@ impl Run {
             let facts = bytes.and_then(|bytes| state_file::read_unwritten(&bytes).ok());
             let by = self.job.deployment_id;
             let state = UnwrittenState { by, facts };
+            // If this job is killed while it pushes, Canyon must know that what it created is in no state.
+            let body = UnwrittenStateBody { state: state.facts.clone().map(report) };
+            self.progress.could_not_write_state(body.clone());
             self.transcript.log.step("pushing errored.tfstate to the state storage");
             self.transcript.log.flush();
             let begun = Instant::now();
@@ -60,8 +63,7 @@ impl Run {
                 }
                 Err(words) => {
                     self.transcript.log.warn(&format!("the last push failed: {words}"));
-                    self.state.unwritten =
-                        Some(UnwrittenStateBody { state: state.facts.map(report) });
+                    self.state.unwritten = Some(body);
                     format!(
                         "the state could not be written, nor pushed afterwards in {seconds} s: what was created is not \
                          in it"
@@ -69,7 +71,9 @@ impl Run {
                 }
             }
         } else if self.transcript.facts.state_unwritten {
-            self.state.unwritten = Some(UnwrittenStateBody::default());
+            let body = UnwrittenStateBody::default();
+            self.progress.could_not_write_state(body.clone());
+            self.state.unwritten = Some(body);
             "the state could not be written, nor kept beside the module: what was created is not in it".to_owned()
         } else {
             return None;
@@ -140,11 +144,9 @@ impl Run {
         }
     }
 
-    /// How long a job that is to stop may still work on its state.
+    /// How long a job that is to stop may still work on its state. This also holds for an attempt that is over: a push
+    /// without `-force` compares lineage and serial under the lock, so it harms no other run.
     fn time_to_end(&self) -> Option<Duration> {
-        if self.stop.requested() == StopRequest::StopWithoutResult {
-            return Some(Duration::ZERO);
-        }
         self.stop.since().map(|since| self.grace().saturating_sub(since.elapsed()))
     }
 

@@ -10,7 +10,9 @@ use axum::middleware;
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use canyon_api::attempt::{Chunk, DeploymentResultsUpdateBody, ReportBody, Stream};
+use canyon_api::attempt::{
+    Chunk, DeploymentResultsUpdateBody, ReportBody, Stream, UnwrittenStateBody,
+};
 use canyon_domain::failure::Phase;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -35,12 +37,16 @@ pub(crate) struct Plane {
     pub(crate) claims: usize,
     pub(crate) streams: BTreeMap<&'static str, Vec<u8>>,
     pub(crate) phases: Vec<Phase>,
+    /// The last state that a report said to be unwritten.
+    pub(crate) unwritten: Option<UnwrittenStateBody>,
     pub(crate) results: Vec<DeploymentResultsUpdateBody>,
     pub(crate) stop: bool,
     /// The reason in the API's format: class and message.
     pub(crate) stop_reason: Option<Value>,
     /// The attempt is over: every further request is refused.
     pub(crate) over: bool,
+    /// Reports that came afterwards.
+    pub(crate) late_reports: usize,
     /// So many reports and results are recorded and then answered with 503.
     pub(crate) failures: usize,
     /// The control plane itself refuses results with outputs as invalid.
@@ -216,6 +222,7 @@ async fn report(
 ) -> Response {
     let mut plane = plane.lock().unwrap();
     if plane.over {
+        plane.late_reports += 1;
         return refused(StatusCode::CONFLICT);
     }
     let size: usize = body.chunks.iter().map(|chunk| chunk.data.len()).sum();
@@ -227,8 +234,12 @@ async fn report(
         let none = json!({"log": 0, "events": 0});
         return Json(json!({"phase": "plan", "stop": false, "offsets": none})).into_response();
     }
+    if plane.knows_no_unwritten && body.unwritten.is_some() {
+        return refused(StatusCode::BAD_REQUEST);
+    }
     plane.take(&body.chunks);
     plane.phases.push(body.phase);
+    plane.unwritten = body.unwritten.clone().or(plane.unwritten.take());
     if plane.failures > 0 {
         plane.failures -= 1;
         return refused(StatusCode::SERVICE_UNAVAILABLE);
