@@ -66,15 +66,17 @@ impl Launcher {
             } else if let Some(taking) = self.orphaned_slot(org, limit, &held, hint).await? {
                 places.push(taking);
             } else {
-                let (hold, reason) = (Hold::Limit(limit.scope.clone()), limit.why_waiting());
-                return Ok(ConcurrencySlots::None { hold, reason, pause: SLOT_RETRY_PAUSE });
+                return Ok(ConcurrencySlots::None {
+                    hold: Hold::Limit(limit.scope.clone()),
+                    reason: limit.why_waiting(),
+                    pause: SLOT_RETRY_PAUSE,
+                });
             }
         }
         if !places.is_empty()
             && let Some(reason) = resolved.absence().await
         {
-            let hold = Hold::Agent;
-            return Ok(ConcurrencySlots::None { hold, reason, pause: HELD_CHECK });
+            return Ok(ConcurrencySlots::None { hold: Hold::Agent, reason, pause: HELD_CHECK });
         }
         Ok(ConcurrencySlots::Free(places))
     }

@@ -14,7 +14,7 @@ use canyon_api::attempt::ResultStatus;
 use canyon_domain::failure::Phase;
 use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
-use server::{Foreign, Home, Server, code};
+use server::{Home, Server, code, plane::Foreign};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
