@@ -1,5 +1,7 @@
 //! The result of a run, and its delivery.
 
+mod size;
+
 use crate::facts::Facts;
 use crate::outputs::Outputs;
 use crate::session::ApiConnection;
@@ -11,14 +13,13 @@ use canyon_api::attempt::{
 use canyon_api::deployment::Orphan;
 use canyon_domain::causes::Causes;
 use canyon_domain::failure::{Failure, FailureClass, Phase, shortened_to};
+use size::{Unanswered, leave_out, leave_out_largest};
 use tokio::time::{Instant, sleep};
 
 /// The longest message of a failure, in characters.
 const LONGEST_MESSAGE: usize = 1_000;
 /// How often something that is not Canyon must have found a result too large, or Canyon found it faulty.
 const MIN_REFUSALS: u32 = 3;
-/// How often a result must have had no answer of Canyon's while a small report had one, until its size is the reason.
-const SIZE_REFUSALS: u32 = 5;
 
 /// How a run ended.
 #[derive(Clone, Debug, Default)]
@@ -90,39 +91,20 @@ impl Outcome {
     }
 }
 
-/// Takes the outputs out of a result, or else the last pieces of its log, or else the addresses of its resources. Returns
-/// whether there was anything.
-fn leave_out(body: &mut DeploymentResultsUpdateBody) -> bool {
-    if body.outputs.is_some() || !body.plain_outputs.is_empty() {
-        body.outputs = None;
-        body.plain_outputs.clear();
-        return true;
-    }
-    leave_out_log(body)
-        || body.state.as_mut().is_some_and(|state| !std::mem::take(&mut state.addresses).is_empty())
-}
-
-fn leave_out_log(body: &mut DeploymentResultsUpdateBody) -> bool {
-    !std::mem::take(&mut body.chunks).is_empty()
-}
-
-/// Takes out what makes the result large: the pieces of its log if these are more than its outputs. Returns whether
-/// there was anything.
-fn leave_out_largest(body: &mut DeploymentResultsUpdateBody) -> bool {
-    let log: usize = body.chunks.iter().map(|chunk| chunk.data.len()).sum();
-    let plain = serde_json::to_vec(&body.plain_outputs).map_or(0, |json| json.len());
-    let outputs = plain + body.outputs.as_ref().map_or(0, String::len);
-    if log > outputs { leave_out_log(body) } else { leave_out(body) }
-}
-
 /// Delivers `body`, and tries for [`DELIVERY_TIMEOUT`] until Canyon itself says that it has taken it. Between
 /// two tries it says that the run lives: an attempt that is silent for minutes is stopped.
 ///
 /// Where Canyon, or a proxy before it, finds it too large, what became of the run is delivered without its outputs, and at
-/// last without the end of its log. So it is where small reports pass and it does not, for whatever reason.
-pub async fn deliver(api: &ApiConnection, body: DeploymentResultsUpdateBody) -> Exit {
+/// last without the end of its log. So it is where small reports pass for a while and it does not, for whatever reason;
+/// the job `must_end` soon if it was to stop.
+pub async fn deliver(
+    api: &ApiConnection,
+    body: DeploymentResultsUpdateBody,
+    must_end: bool,
+) -> Exit {
     let mut body = body;
-    let (mut refusals, mut unanswered) = (0, 0);
+    let (mut refusals, mut unanswered) = (0, Unanswered::new(must_end));
+    let (mut unknown, mut tried_without) = (None, false);
     let delivered = match body.status {
         ResultStatus::Success => Exit::Succeeded,
         ResultStatus::Failure => Exit::Failed,
@@ -144,15 +126,23 @@ pub async fn deliver(api: &ApiConnection, body: DeploymentResultsUpdateBody) -> 
         // One answer of Canyon that the body is too large suffices. The answer of a gateway may be a temporary fault, or
         // may belong to another request.
         let is_sure = error.is_too_large() && is_canyons || refusals >= MIN_REFUSALS;
+        if is_faulty && is_sure {
+            // A Canyon of an earlier version does not know this field. If it is not the reason, it is in the next try.
+            if !std::mem::replace(&mut tried_without, true) && body.unwritten.is_some() {
+                unknown = body.unwritten.take();
+                continue;
+            }
+            body.unwritten = unknown.take().or(body.unwritten);
+        }
         if (error.is_too_large() || is_faulty) && is_sure && leave_out(&mut body) {
             continue;
         }
-        // A Canyon of an earlier version does not know this field.
         if is_faulty && is_sure && body.unwritten.take().is_some() {
             continue;
         }
-        if unanswered >= SIZE_REFUSALS && error.status().is_none() && leave_out_largest(&mut body) {
-            unanswered = SIZE_REFUSALS - 1;
+        let is_size = error.status().is_none() && unanswered.shows_size(&body, Instant::now());
+        if is_size && leave_out_largest(&mut body) {
+            unanswered.again(Instant::now());
             continue;
         }
         // Whatever else refuses it: the run is over, and only its result is left to save.
@@ -166,9 +156,10 @@ pub async fn deliver(api: &ApiConnection, body: DeploymentResultsUpdateBody) -> 
         let alive =
             ReportBody { phase: Phase::Fetch, forgets: false, unwritten: None, chunks: Vec::new() };
         match api.report(&alive).await {
-            Ok(_) => unanswered += u32::from(error.status().is_none()),
+            Ok(_) if error.status().is_none() => unanswered.add(Instant::now()),
+            Ok(_) => {}
             Err(error) if api.is_over(&error) => return delivered,
-            Err(_) => unanswered = 0,
+            Err(_) => unanswered = Unanswered::new(must_end),
         }
     }
 }

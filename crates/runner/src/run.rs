@@ -54,7 +54,8 @@ pub async fn serve(session: Session, settings: Settings, workspace: Workspace, s
     let (mut run, shipper) = match Run::begin(session, settings, workspace, stop.clone()) {
         Ok(begun) => begun,
         Err(failure) => {
-            return result::deliver(&api, Outcome::from(failure).into_body(None)).await;
+            let body = Outcome::from(failure).into_body(None);
+            return result::deliver(&api, body, stop.is_requested()).await;
         }
     };
     run.transcript.log.flush();
@@ -73,7 +74,7 @@ pub async fn serve(session: Session, settings: Settings, workspace: Workspace, s
         body.unwritten = run.state.unwritten.take();
         body.phase = Some(run.progress.phase());
         body.untouched = run.applying == Applying::Announced;
-        result::deliver(&api, body).await
+        result::deliver(&api, body, stop.is_requested()).await
     };
     if let Some(container_log) = run.container_log {
         container_log.end();
