@@ -1,6 +1,7 @@
 //! The use cases, and what they need.
 
 pub mod agent_desk;
+mod agent_enrollment;
 mod agent_jobs;
 pub(crate) mod agent_proofs;
 mod agent_sessions;

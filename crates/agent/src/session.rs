@@ -44,6 +44,9 @@ impl Desk {
                     }
                     if !told {
                         told = true;
+                        for warning in &opened.warnings {
+                            tracing::warn!("{warning}");
+                        }
                         self.say_pending();
                     }
                     let wanted =

@@ -21,6 +21,7 @@ mod browsers;
 mod chosen_agent;
 mod claims;
 mod concurrency_limits;
+mod confined_agents;
 mod deploy_requests;
 mod deployments;
 mod enrolment;

@@ -8,6 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// An agent, as people see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the API")]
 pub struct AgentView {
     /// Its name.
     pub id: String,
@@ -24,6 +25,10 @@ pub struct AgentView {
     pub runner_id: Option<String>,
     /// Whether it takes the jobs of runners that name no agents.
     pub run_untagged_jobs: bool,
+    /// Whether its token is for labels alone, and no administrator has adopted it by its name: then runners that name
+    /// agents by their ids do not take it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub confined_to_labels: bool,
     /// Whether it gets no further work because an administrator has disabled it.
     pub disabled: bool,
     /// Whether it launches only deployments that name it.
