@@ -54,8 +54,8 @@ impl Vouched {
         }
         let is_of_no_runner = self.token.as_ref().is_some_and(|scope| scope.runner.is_none());
         let by_labels = agent.settled_at.is_some() || is_of_no_runner;
-        let is_its = |(name, value): (&String, &String)| agent.labels.get(name) == Some(value);
-        !by_labels || self.token_labels.iter().all(is_its)
+        // A token without labels lets its agents choose their own. What has more labels than the token is for other jobs too.
+        !by_labels || self.token_labels.is_empty() || self.token_labels == agent.labels
     }
 }
 
