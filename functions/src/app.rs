@@ -37,7 +37,7 @@ mod runner_rules;
 pub(crate) mod runners;
 mod runs;
 pub(crate) mod service_accounts;
-mod shared_waits;
+pub(crate) mod shared_waits;
 mod sources;
 mod state_locks;
 mod streams;

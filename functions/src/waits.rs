@@ -1,6 +1,6 @@
 //! How many requests wait at once: each holds a connection and memory.
 
-use canyon_domain::ids::PrincipalId;
+use canyon_domain::ids::{AgentId, OrgUuid, PrincipalId, RunnerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,18 +9,40 @@ use std::time::Duration;
 /// tight loop.
 pub(crate) const BRIEF: Duration = Duration::from_secs(2);
 
+/// Whose requests share a bound.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum WaitOwner {
+    /// A token, of a person, a program or agents, or a service account.
+    Principal(PrincipalId),
+    /// An agent with a key of its own.
+    Agent(OrgUuid, AgentId),
+    /// All that show the key of a runner: they choose their names themselves.
+    Runner(OrgUuid, RunnerId),
+}
+
+/// The name within the organization.
+impl std::fmt::Display for WaitOwner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Principal(id) => write!(f, "{id}"),
+            Self::Agent(_, id) => write!(f, "agent/{id}"),
+            Self::Runner(_, id) => write!(f, "runner/{id}"),
+        }
+    }
+}
+
 /// The requests that wait. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Waits {
     most: usize,
-    waiting: Arc<Mutex<HashMap<PrincipalId, usize>>>,
+    waiting: Arc<Mutex<HashMap<WaitOwner, usize>>>,
 }
 
 /// One that waits, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Wait {
     waits: Waits,
-    whose: PrincipalId,
+    whose: WaitOwner,
 }
 
 impl Waits {
@@ -30,14 +52,14 @@ impl Waits {
     }
 
     /// Another one, if it may wait for its full time.
-    pub(crate) fn begin(&self, whose: PrincipalId) -> Option<Wait> {
+    pub(crate) fn begin(&self, whose: WaitOwner) -> Option<Wait> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = waiting.values().sum();
         let own = waiting.get(&whose).copied().unwrap_or_default();
         if all >= self.most || own >= self.most.div_ceil(2) {
             return None;
         }
-        waiting.insert(whose, own + 1);
+        waiting.insert(whose.clone(), own + 1);
         Some(Wait { waits: self.clone(), whose })
     }
 }
@@ -61,7 +83,8 @@ mod tests {
 
     #[test]
     fn one_caller_may_have_half_of_the_waits_and_gives_them_back() {
-        let (waits, whose) = (Waits::new(4), |number| PrincipalId(Uuid::from_u128(number)));
+        let (waits, whose) =
+            (Waits::new(4), |number| WaitOwner::Principal(PrincipalId(Uuid::from_u128(number))));
         let mut held: Vec<_> = (0..2).map(|_| waits.begin(whose(1)).unwrap()).collect();
         assert!(waits.begin(whose(1)).is_none());
         held.extend([waits.begin(whose(2)).unwrap(), waits.begin(whose(3)).unwrap()]);

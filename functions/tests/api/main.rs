@@ -11,6 +11,7 @@ mod agent_places;
 mod agent_sessions;
 mod agent_tokens;
 mod agent_turns;
+mod agent_waits;
 mod agent_world;
 mod agents;
 mod answers;
