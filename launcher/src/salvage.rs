@@ -6,12 +6,17 @@ use canyon_dispatch::{Dispatcher, JobRef, TailStream};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::Phase;
 use canyon_store::StoreError;
-use canyon_store::blob_keys::{BlobKey, BlobPrefix, Stream};
+use canyon_store::blob_keys::{BlobKey, Stream};
 use canyon_store::deployment_lists::Due;
+use canyon_store::streams::{MAX_STREAM, StreamRef};
 use std::sync::Arc;
 
 /// The most that is fetched of one stream after a death.
 const MAX_SALVAGE: u64 = 16 * 1024 * 1024;
+/// The most bytes of the shipped events of one attempt that are looked through for orphans.
+const MAX_EVENTS: u64 = 64 * 1024 * 1024;
+/// How many pieces of a stream are looked up at once.
+const PIECES: usize = 1_000;
 
 impl Launcher {
     /// Ships the rest of a dead job's log, and names the resources that it had begun to create
@@ -49,8 +54,10 @@ impl Launcher {
         dispatcher: &Arc<dyn Dispatcher>,
         from: u64,
     ) -> Result<(), LaunchError> {
-        let mut end = self.log_end(due).await?.max(from);
-        while end - from < MAX_SALVAGE {
+        let log = StreamRef { org: due.org, deployment: due.id, stream: Stream::Log };
+        let mut end = self.blobs.stream_end(log).await?.max(from);
+        // A log that is longer than that is cut there.
+        while end - from < MAX_SALVAGE && end < MAX_STREAM {
             let tail = match dispatcher.tail(job, TailStream::Log, end - from).await {
                 Ok(tail) if !tail.is_empty() => tail,
                 Ok(_) => break,
@@ -59,17 +66,11 @@ impl Launcher {
                     break;
                 }
             };
-            let key = BlobKey::chunk(due.org, due.id, Stream::Log, end);
+            let key = log.key(end);
             end += tail.len() as u64;
             self.blobs.put_if_absent(&key, tail.into()).await?;
         }
         Ok(())
-    }
-
-    async fn log_end(&self, due: Due) -> Result<u64, StoreError> {
-        let prefix = BlobPrefix::chunks(due.org, due.id, Stream::Log);
-        let chunks = self.blobs.list(&prefix, None).await?;
-        Ok(chunks.last().and_then(|(key, size)| Some(key.chunk_offset()? + size)).unwrap_or(0))
     }
 
     /// The events of this attempt: as they were sent, and then as the platform still has them. What
@@ -82,13 +83,20 @@ impl Launcher {
         from: u64,
     ) -> Result<Vec<u8>, LaunchError> {
         let mut events = Vec::new();
-        let prefix = BlobPrefix::chunks(due.org, due.id, Stream::Events);
-        for (key, _) in self.blobs.list(&prefix, None).await? {
-            if key.chunk_offset().is_some_and(|offset| offset >= from)
-                && let Some(bytes) = self.blobs.get(&key).await?
-            {
-                events.extend_from_slice(&bytes);
+        let stream = StreamRef { org: due.org, deployment: due.id, stream: Stream::Events };
+        let end = self.blobs.stream_end(stream).await?;
+        // Where there are too many to hold, the last ones: what a dead run had begun and not ended is mostly there.
+        let mut at = from.max(end.saturating_sub(MAX_EVENTS));
+        while at < end {
+            let pieces = self.blobs.pieces_from(stream, at, PIECES).await?;
+            let Some(last) = pieces.last().filter(|last| last.end() > at) else { break };
+            let next = last.end();
+            for piece in pieces.iter().filter(|piece| piece.offset >= at) {
+                if let Some(bytes) = self.blobs.get(&stream.key(piece.offset)).await? {
+                    events.extend_from_slice(&bytes);
+                }
             }
+            at = next;
         }
         // The last line that was sent may be the begin of one.
         events.push(b'\n');

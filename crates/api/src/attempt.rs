@@ -90,7 +90,7 @@ pub struct ReportBody {
     /// With the phase `apply`: the plan leaves resources behind that no state will list.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forgets: bool,
-    /// What was written.
+    /// What was written. The first 16 pieces are stored; the `offsets` of the answer say from where to send the rest again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,
 }

@@ -8,7 +8,7 @@ use crate::StoreError;
 use crate::blob_keys::{BlobKey, BlobPrefix};
 use crate::signed_url::Signer;
 use bytes::Bytes;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
 use object_store::{Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use std::fs::{DirBuilder, Permissions};
@@ -131,17 +131,30 @@ impl Blobs {
         prefix: &BlobPrefix,
         after: Option<&BlobKey>,
     ) -> Result<Vec<(BlobKey, u64)>, StoreError> {
+        self.list_at_most(prefix, after, usize::MAX).await
+    }
+
+    /// The first `most` of them. An object store that lists in order is not asked for more.
+    pub(crate) async fn list_at_most(
+        &self,
+        prefix: &BlobPrefix,
+        after: Option<&BlobKey>,
+        most: usize,
+    ) -> Result<Vec<(BlobKey, u64)>, StoreError> {
         let found = match after {
             Some(BlobKey(after)) => self.store.list_with_offset(Some(&prefix.0), after),
             None => self.store.list(Some(&prefix.0)),
         };
+        // S3 lists in order; a folder lists as the file system likes.
+        let asked = if self.folder.is_some() { usize::MAX } else { most };
         let mut found: Vec<_> = found
+            .take(asked)
             .map_ok(|meta| (BlobKey(meta.location), meta.size))
             .try_collect()
             .await
             .map_err(|error| failed("list blobs", prefix, error))?;
-        // S3 lists in order; a folder lists as the file system likes.
         found.sort_unstable();
+        found.truncate(most);
         Ok(found)
     }
 

@@ -39,6 +39,7 @@ pub mod runner_rules;
 pub mod runners;
 pub mod service_accounts;
 pub mod signed_url;
+pub mod streams;
 pub mod table;
 pub mod transact;
 pub mod wrapped_key;

@@ -45,6 +45,7 @@ impl<T> Page<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
     position: String,
+    is_left_out: bool,
 }
 
 /// The cursor is damaged, or of another list.
@@ -55,7 +56,7 @@ pub struct ForeignCursor;
 impl Cursor {
     /// After the item whose sort key is `position`.
     pub(crate) fn after(position: impl Into<String>) -> Self {
-        Self { position: position.into() }
+        Self { position: position.into(), is_left_out: false }
     }
 
     /// The sort key after which the page begins.
@@ -68,6 +69,11 @@ impl Cursor {
         let mut bytes = tag(list, &self.position).to_vec();
         bytes.extend_from_slice(self.position.as_bytes());
         URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Whether it names an item that the list leaves out, which its reader may not be allowed to know.
+    pub fn names_what_is_left_out(&self) -> bool {
+        self.is_left_out
     }
 
     /// Reads a cursor of the list `list`.
@@ -105,10 +111,13 @@ pub(crate) struct Partition<'a> {
 /// The most items that one request of [`Table::page`] or [`Table::all`] looks at.
 const MAX_BITE: i32 = 1_000;
 
+/// The most requests for one page. Each reads 1 MB at most.
+const MAX_BITES: u32 = 4;
+
 impl Table {
     /// A page of a partition, read consistently, of those items that `keep` wants: one read unit
-    /// for each 4 KB read, wanted or not. Reads on until the page is full or as large as may be, or
-    /// the list at its end.
+    /// for each 4 KB read, wanted or not. Reads on until the page is full or as large as may be, the list is at its end, or
+    /// [`MAX_BITES`] requests were made: so a page may be short, or empty, although more follows.
     pub(crate) async fn page<T: DeserializeOwned>(
         &self,
         partition: Partition<'_>,
@@ -126,7 +135,7 @@ impl Table {
         let mut items = Vec::new();
         // The next page begins behind the last item of this one: a cursor tells of nothing that is left out.
         let mut last = None;
-        loop {
+        for _ in 0..MAX_BITES {
             let mut query = self.query_of(&partition, bite);
             let looked_at = std::mem::replace(&mut bite, MAX_BITE);
             if let Some(cursor) = &after {
@@ -144,7 +153,7 @@ impl Table {
                 let position = sort_key(&item);
                 let value = from_item(operation, item)?;
                 if !keep(&value) {
-                    after = Some(Cursor::after(position));
+                    after = Some(Cursor { position, is_left_out: true });
                     continue;
                 }
                 if items.len() == wanted {
@@ -163,6 +172,7 @@ impl Table {
                 return Ok(Page { items, next: last });
             }
         }
+        Ok(Page { items, next: last.or(after) })
     }
 
     /// The whole of a partition, read consistently, in its order, but at most `max` items: one read

@@ -34,6 +34,7 @@ mod inventory;
 mod job;
 mod job_tokens;
 mod long_polls;
+mod long_streams;
 mod needs;
 mod new_agents;
 mod operator;

@@ -44,6 +44,7 @@ mod runner_rules;
 mod service_accounts;
 #[cfg(feature = "s3")]
 mod signed_urls;
+mod streams;
 mod table_shape;
 mod telling;
 mod transactions;
