@@ -20,7 +20,7 @@ pub mod error;
 mod event_sources;
 mod fields;
 mod job_tokens;
-pub(crate) mod order;
+mod network_address;
 mod organizations;
 mod paging;
 mod progress;
@@ -36,13 +36,13 @@ mod runners;
 mod runs;
 mod scoped_roles;
 mod service_accounts;
-pub mod source;
 mod state_locks;
 mod token_exchange;
 mod tokens;
 mod well_known;
 
 use crate::App;
+use crate::json;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
@@ -54,9 +54,6 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 pub use cors::{InvalidOrigin, Origin};
-
-/// The most that the body of a request may have, in bytes. Archives have a limit of their own.
-pub const MAX_BODY: usize = 256 * 1024;
 
 /// What the generated document says about the API as a whole.
 #[derive(OpenApi)]
@@ -136,7 +133,7 @@ pub fn router(app: App, settings: &HttpSettings) -> Router {
     let router = router
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method)
-        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(DefaultBodyLimit::max(json::MAX_BYTES))
         .layer(middleware::map_request(progress::watched))
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
             ApiError::internal().into_response()

@@ -6,9 +6,12 @@
 pub mod agent_hints;
 pub mod app;
 pub mod changes;
+mod deployment_request;
 #[cfg(feature = "lambda")]
 pub mod function;
 pub mod http;
+mod json;
+mod quoted;
 mod waits;
 mod watched;
 

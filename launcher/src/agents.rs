@@ -1,16 +1,17 @@
-//! Jobs that agents launch: what Canyon wants of them is written down, and the agents come for it.
+//! Jobs that agents launch. The launcher writes the desired state of each job into the table, and
+//! the agents poll for it.
 //!
-//! Nothing here calls anybody. See docs/decisions/0030.
+//! The launcher never calls an agent. See docs/decisions/0030.
 
-mod arrangement;
+mod assignment;
 mod candidates;
 mod dispatcher;
+mod local_or_agent;
 mod offers;
-mod or_here;
 
-pub use or_here::OrHere;
+pub use local_or_agent::LocalOrAgent;
 
-use crate::remembered::Remembered;
+use crate::org_cache::OrgCache;
 use canyon_dispatch::{Dispatcher, Platform, Target};
 use canyon_domain::agent::Agent;
 use canyon_domain::ids::{AgentId, OrgUuid};
@@ -24,21 +25,22 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// How long the agents are taken to be as they were. Short beside the time that one may be silent.
-const LIFE: SignedDuration = SignedDuration::from_secs(1);
+/// How long the launcher caches an organization's agents. It is short compared with the lease of an
+/// agent's session.
+const AGENTS_CACHE_LIFETIME: SignedDuration = SignedDuration::from_secs(1);
 
-/// Says to an agent that there may be work for it.
+/// Notifies an agent that there may be work for it.
 pub type Hint = Arc<dyn Fn(OrgUuid, &AgentId) + Send + Sync>;
 
-/// What agents launch.
+/// The platform of jobs that agents launch.
 #[derive(Clone)]
 pub struct AgentPlatform {
     table: Table,
     clock: Arc<dyn Clock>,
     hint: Hint,
-    known: Arc<Remembered<Agent>>,
+    known: Arc<OrgCache<Agent>>,
     offers: Arc<Offers>,
-    /// Runner image of jobs whose runner names none, in Jobs that somebody else creates.
+    /// Runner image for the Jobs of remote runners, if the runner names none.
     image: Option<String>,
 }
 
@@ -49,14 +51,14 @@ impl fmt::Debug for AgentPlatform {
 }
 
 impl AgentPlatform {
-    /// Over `table`; `hint` is called after each write that an agent should see. `image` is that of jobs whose
-    /// runner names none.
+    /// Creates the platform over `table`. The platform calls `hint` after each write that an agent
+    /// should see. `image` is the runner image of jobs whose runner names none.
     pub fn new(table: &Table, clock: &Arc<dyn Clock>, hint: Hint, image: Option<&str>) -> Self {
         Self {
             table: table.clone(),
             clock: clock.clone(),
             hint,
-            known: Arc::new(Remembered::for_a(LIFE)),
+            known: Arc::new(OrgCache::expiring_after(AGENTS_CACHE_LIFETIME)),
             offers: Arc::default(),
             image: image.map(str::to_owned),
         }
@@ -66,16 +68,17 @@ impl AgentPlatform {
 impl Platform for AgentPlatform {
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
         let (platform, target) = (self.clone(), target.clone());
-        Arc::new(AgentDispatcher { platform, target, only_watches: false })
+        Arc::new(AgentDispatcher { platform, target, only_observes: false })
     }
 
     fn watcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
         let (platform, target) = (self.clone(), target.clone());
-        Arc::new(AgentDispatcher { platform, target, only_watches: true })
+        Arc::new(AgentDispatcher { platform, target, only_observes: true })
     }
 }
 
-/// The types of runners whose jobs agents launch, with `here` for the local ones that Canyon launches itself.
+/// The platforms of all runner types whose jobs agents launch. `here` launches the jobs of type
+/// `local` that need no agent.
 pub fn platforms(
     table: &Table,
     clock: &Arc<dyn Clock>,
@@ -89,6 +92,6 @@ pub fn platforms(
             .into_iter()
             .map(|kind| (kind, Arc::new(agents.clone()) as Arc<dyn Platform>))
             .collect();
-    platforms.insert(RunnerType::Local, Arc::new(OrHere { agents, here }));
+    platforms.insert(RunnerType::Local, Arc::new(LocalOrAgent { agents, here }));
     platforms
 }

@@ -1,6 +1,6 @@
-//! A check of a runner: what a launch needs is tried, and each result written down as it comes.
+//! A check of a runner: tries each step of a launch, and writes each result as it arrives.
 
-use crate::site::stored_definition;
+use crate::resolved_runner::stored_definition;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{Dispatcher, Steps};
 use canyon_domain::ids::OrgUuid;
@@ -11,44 +11,45 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::unbounded_channel;
 
-/// How long all steps together may take. A function that is asked to check has a minute.
-const PATIENCE: Duration = Duration::from_secs(40);
-/// How long they may take where others wait for their end.
-pub const BRIEFLY: Duration = Duration::from_secs(5);
+/// Limit of all steps together. The function that runs a check has a minute.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(40);
+/// Limit of all steps together while a stream batch waits for them.
+pub const STREAM_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a step has no result where none before it failed.
-const LATE: &str = "it did not answer in time; check again";
+/// Why a step has no result although none before it failed.
+const TIMED_OUT: &str = "it did not answer in time; check again";
 const NOT_TRIED: &str = "this installation does not try it";
 
-/// How far the steps of a dispatcher came.
-enum Tried {
-    /// To their end.
-    All,
-    /// Until their time was over.
-    InPart,
-    /// Until another check took the place of this one.
-    ForNobody,
+/// How far the steps of a dispatcher got.
+enum StepsOutcome {
+    /// All steps have a result.
+    Completed,
+    /// The time limit ended the steps.
+    TimedOut,
+    /// Another check replaced this one.
+    Superseded,
 }
 
 impl Launcher {
-    /// Does a check that nobody has begun. If this process dies in between, the check expires, and may
-    /// be asked for again.
+    /// Runs a check that no launcher has begun. If this process dies meanwhile, the check expires,
+    /// and a user may start another.
     ///
     /// # Errors
     ///
-    /// [`LaunchError`] when the table or the master key is not there.
+    /// [`LaunchError::Store`] if the table fails, [`LaunchError::MasterKey`] if the master key
+    /// cannot be read.
     pub async fn check(&self, open: &OpenCheck) -> Result<(), LaunchError> {
-        self.check_within(open, PATIENCE).await
+        self.check_within(open, CHECK_TIMEOUT).await
     }
 
-    /// As [`Launcher::check`], but what is not done after [`BRIEFLY`] is left to who looks next, with
-    /// the results so far.
+    /// Runs a check as [`Launcher::check`] does, but for [`STREAM_CHECK_TIMEOUT`] at most. A check that needs
+    /// longer keeps its results so far and is opened again for the next sweep.
     ///
     /// # Errors
     ///
-    /// As [`Launcher::check`].
+    /// The same as [`Launcher::check`].
     pub async fn check_briefly(&self, open: &OpenCheck) -> Result<(), LaunchError> {
-        self.check_within(open, BRIEFLY).await
+        self.check_within(open, STREAM_CHECK_TIMEOUT).await
     }
 
     async fn check_within(&self, open: &OpenCheck, limit: Duration) -> Result<(), LaunchError> {
@@ -59,8 +60,8 @@ impl Launcher {
             return Ok(());
         }
         let planned = self.planned(open).await?;
-        let site = self.site_of(open.org, &open.runner).await?;
-        let dispatcher = match (&site.dispatcher, &site.no_start) {
+        let resolved = self.current_runner(open.org, &open.runner).await?;
+        let dispatcher = match (&resolved.dispatcher, &resolved.start_refusal) {
             (Ok(dispatcher), None) => Ok(dispatcher),
             (Err(reason), _) | (Ok(_), Some(reason)) => Err(reason),
         };
@@ -75,15 +76,15 @@ impl Launcher {
         let mut reason = NOT_TRIED;
         if let Ok(dispatcher) = dispatcher {
             match self.try_steps(open.org, &mut check, dispatcher, limit).await? {
-                Tried::All => {}
-                Tried::InPart if limit < PATIENCE => {
-                    // Open again: the next sweep finds it.
+                StepsOutcome::Completed => {}
+                StepsOutcome::TimedOut if limit < CHECK_TIMEOUT => {
+                    // Open the check again: the next sweep finds it.
                     check.begun_at = None;
                     self.put(open.org, &mut check).await?;
                     return Ok(());
                 }
-                Tried::InPart => reason = LATE,
-                Tried::ForNobody => return Ok(()),
+                StepsOutcome::TimedOut => reason = TIMED_OUT,
+                StepsOutcome::Superseded => return Ok(()),
             }
         }
         check.end(&planned, reason, self.clock.now());
@@ -97,11 +98,11 @@ impl Launcher {
         check: &mut RunnerCheck,
         dispatcher: &Arc<dyn Dispatcher>,
         limit: Duration,
-    ) -> Result<Tried, LaunchError> {
+    ) -> Result<StepsOutcome, LaunchError> {
         let (sender, mut reports) = unbounded_channel();
         let dispatcher = dispatcher.clone();
         let steps = Steps::new(sender);
-        // With its end, in time or not, the sender goes, and with it the loop below.
+        // When the check ends or times out, the sender is dropped, which ends the loop below.
         let tries = tokio::time::timeout(limit, async move { dispatcher.check(&steps).await });
         let keep = async {
             while let Some(report) = reports.recv().await {
@@ -114,9 +115,9 @@ impl Launcher {
         };
         Ok(match tokio::join!(tries, keep) {
             (_, Err(error)) => return Err(error),
-            (_, Ok(Saved::Lost)) => Tried::ForNobody,
-            (Ok(()), Ok(Saved::Yes)) => Tried::All,
-            (Err(_), Ok(Saved::Yes)) => Tried::InPart,
+            (_, Ok(Saved::Lost)) => StepsOutcome::Superseded,
+            (Ok(()), Ok(Saved::Yes)) => StepsOutcome::Completed,
+            (Err(_), Ok(Saved::Yes)) => StepsOutcome::TimedOut,
         })
     }
 

@@ -1,7 +1,7 @@
-//! The places that a new attempt needs, where there are limits on how many run at once.
+//! The concurrency slots that a new attempt needs, where limits apply to concurrent attempts.
 
-use crate::remembered::Remembered;
-use crate::site::Site;
+use crate::org_cache::OrgCache;
+use crate::resolved_runner::ResolvedRunner;
 use crate::{LaunchError, Launcher};
 use canyon_domain::concurrency::{ConcurrencyLimit, HeldPlace, LimitScope, Place};
 use canyon_domain::deadline::HELD_CHECK;
@@ -12,76 +12,80 @@ use jiff::SignedDuration;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the limits of an organization are taken to be what they were: so one without any pays for
+/// How long the launcher caches the limits of an organization. An organization without limits costs
 /// one small read in that time.
-const LIFE: SignedDuration = SignedDuration::from_secs(5);
-/// A deployment that waits for a place looks again this much later.
-const PLACE_CHECK: Duration = Duration::from_secs(5);
+const LIMITS_CACHE_LIFETIME: SignedDuration = SignedDuration::from_secs(5);
+/// How long a deployment that waits for a slot waits before the launcher tries again.
+const SLOT_RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// The limits of each organization, as they were a moment ago.
+/// The cached limits of each organization.
 #[derive(Debug)]
-pub struct KnownLimits(Remembered<ConcurrencyLimit>);
+pub struct KnownLimits(OrgCache<ConcurrencyLimit>);
 
 impl Default for KnownLimits {
     fn default() -> Self {
-        Self(Remembered::for_a(LIFE))
+        Self(OrgCache::expiring_after(LIMITS_CACHE_LIFETIME))
     }
 }
 
-/// The places that an attempt needs.
-pub(crate) enum Places {
-    /// These, which are free.
+/// The slots that an attempt needs.
+pub(crate) enum ConcurrencySlots {
+    /// All of them are free.
     Free(Vec<Taking>),
-    /// None is taken now.
+    /// The attempt cannot have them now.
     None {
-        /// Why: they are not all to be had, or nobody would come for the job that holds them.
+        /// Why: one of them is held by another attempt, or no agent would take the job.
         reason: String,
-        /// When to look again.
+        /// The limit whose slots are all held, if that is the reason.
+        limit: Option<LimitScope>,
+        /// How long to wait before the next try.
         pause: Duration,
     },
 }
 
 impl Launcher {
-    /// Looks for a free place of each limit that covers the deployment. They are taken with the attempt: so not for one
-    /// that would only wait, for an agent that is not there, and keep others from running meanwhile.
-    pub(crate) async fn places(
+    /// Finds a free slot of each limit that covers the deployment. The write of the attempt takes
+    /// them. An attempt that would only wait for an absent agent gets none, so that it does not
+    /// block others.
+    pub(crate) async fn concurrency_slots(
         &self,
         org: OrgUuid,
         deployment: &Deployment,
-        site: &Site,
-    ) -> Result<Places, LaunchError> {
+        resolved: &ResolvedRunner,
+    ) -> Result<ConcurrencySlots, LaunchError> {
         let mut places = Vec::new();
         for limit in
             self.limits_of(org).await?.iter().filter(|limit| limit.scope.covers(deployment))
         {
             let held = self.table.held_places(org, &limit.scope).await?;
-            // Those who ask at once ask for different places, so that few of them lose a race.
+            // Concurrent callers choose different slots, so that few of them lose a race.
             let hint = self.entropy.id(self.clock.now()).as_u64_pair().1;
             if let Some(place) = limit.free_place(&held, hint) {
                 places.push(Taking { place, instead_of: None });
-            } else if let Some(taking) = self.abandoned(org, limit, &held, hint).await? {
+            } else if let Some(taking) = self.orphaned_slot(org, limit, &held, hint).await? {
                 places.push(taking);
             } else {
-                return Ok(Places::None { reason: limit.why_waiting(&held), pause: PLACE_CHECK });
+                let (reason, limit) = (limit.why_waiting(), Some(limit.scope.clone()));
+                return Ok(ConcurrencySlots::None { reason, limit, pause: SLOT_RETRY_PAUSE });
             }
         }
         if !places.is_empty()
-            && let Some(reason) = site.absence().await
+            && let Some(reason) = resolved.absence().await
         {
-            return Ok(Places::None { reason, pause: HELD_CHECK });
+            return Ok(ConcurrencySlots::None { reason, limit: None, pause: HELD_CHECK });
         }
-        Ok(Places::Free(places))
+        Ok(ConcurrencySlots::Free(places))
     }
 
-    /// A place whose holder is no open attempt. There should be none, so it is told.
-    async fn abandoned(
+    /// A slot whose holder is not an open attempt. There should be none, so the launcher logs it.
+    async fn orphaned_slot(
         &self,
         org: OrgUuid,
         limit: &ConcurrencyLimit,
         held: &[HeldPlace],
         hint: u64,
     ) -> Result<Option<Taking>, LaunchError> {
-        // After a limit was lowered, more may be held than there are.
+        // After a limit was lowered, more slots may be held than exist.
         if usize::try_from(limit.max_jobs).is_ok_and(|max| held.len() > max) {
             return Ok(None);
         }
@@ -89,7 +93,7 @@ impl Launcher {
             let holder = place.holder;
             let deployment = self.table.deployment(org, holder.deployment).await?;
             if !holder.is_open(deployment.as_ref()) {
-                tracing::warn!(deployment = %holder.deployment, scope = %limit.scope, "a place was not given back");
+                tracing::warn!(deployment = %holder.deployment, scope = %limit.scope, "reclaims a concurrency slot that its attempt did not release");
                 let place = Place { scope: limit.scope.clone(), number: place.number };
                 return Ok(Some(Taking { place, instead_of: Some(holder) }));
             }
@@ -100,10 +104,10 @@ impl Launcher {
     async fn limits_of(&self, org: OrgUuid) -> Result<Arc<[ConcurrencyLimit]>, LaunchError> {
         let read = async {
             let mut limits = self.table.all_limits(org).await?;
-            // The organization's last: who waits hears of the narrower one.
+            // The organization's limit last: the reason to wait then names the narrower limit.
             limits.sort_by_key(|limit| matches!(limit.scope, LimitScope::Organization));
             Ok(limits)
         };
-        self.limits.0.of(org, self.clock.now(), read).await
+        self.limits.0.get(org, self.clock.now(), read).await
     }
 }

@@ -1,4 +1,4 @@
-//! The launcher as a Lambda function: of the table's stream, or of the clock.
+//! The launcher as a Lambda function, called by the table's stream or by a schedule.
 
 use crate::pace::TablePace;
 use crate::platforms::LocalClusters;
@@ -26,16 +26,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Before the end of an invocation no new look is begun: what one has begun must end.
-const RESERVE: SignedDuration = SignedDuration::from_secs(15);
-/// Between two looks of one invocation, for what has become due meanwhile. It doubles while nothing new
-/// has: what cannot be tended now must not be tried in a tight loop.
-const PAUSE: Duration = Duration::from_millis(250);
-/// At the end of an invocation, for its report.
-const FAREWELL: SignedDuration = SignedDuration::from_secs(3);
-/// After so long the next look is made beside what is still being tended: one that hangs holds up no
-/// other.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// An invocation begins no new pass this long before its end, so that the calls that it has begun
+/// can end.
+const END_RESERVE: SignedDuration = SignedDuration::from_secs(15);
+/// The pause between two passes of one invocation. It doubles while no new deployment becomes due,
+/// so that a deployment that cannot be reconciled now is not retried in a tight loop.
+const PASS_PAUSE: Duration = Duration::from_millis(250);
+/// Time reserved at the end of an invocation for its report.
+const REPORT_RESERVE: SignedDuration = SignedDuration::from_secs(3);
+/// After this time the next pass begins although reconciliations still run: one that hangs delays
+/// no other.
+const PASS_WAIT: Duration = Duration::from_secs(1);
 
 #[async_trait]
 impl Publish for EventBus {
@@ -44,11 +45,11 @@ impl Publish for EventBus {
     }
 }
 
-/// The launcher that the settings describe.
+/// Creates the launcher from the function's settings.
 ///
 /// # Errors
 ///
-/// [`SettingError`] names the setting at fault.
+/// [`SettingError`], which names the setting that is missing or invalid.
 pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
     let settings = Settings::read(function)?;
     let clients = Clients::new(&settings.aws);
@@ -65,7 +66,7 @@ pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
     let image = settings.runner_image.as_deref();
     let system: Arc<dyn Clock> = Arc::new(System);
     let mut platforms = platforms::direct(&federation, pace, image, local);
-    // Nothing hints here: agents that wait look at the table each second.
+    // No hints here: agents that wait read the table each second.
     let hint = Arc::new(|_, _: &_| ());
     platforms.extend(agents::platforms(&table, &system, hint, image, local_jobs()?));
     Ok(Launcher {
@@ -84,7 +85,7 @@ pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
     })
 }
 
-/// Jobs as processes beside the function: for tests and development.
+/// Runs jobs as processes beside the function: for tests and development.
 #[cfg(feature = "local-jobs")]
 fn local_jobs() -> Result<Option<Arc<dyn Platform>>, SettingError> {
     use canyon_dispatch::local::{
@@ -92,7 +93,7 @@ fn local_jobs() -> Result<Option<Arc<dyn Platform>>, SettingError> {
     };
     let Some(jobs) = std::env::var_os("CANYON_LOCAL_JOBS") else { return Ok(None) };
     protect_this_process().map_err(|_| {
-        SettingError::new("CANYON_LOCAL_JOBS", "this process cannot be kept from its jobs")
+        SettingError::new("CANYON_LOCAL_JOBS", "this process cannot be protected from its jobs")
     })?;
     let runner = std::env::var_os("CANYON_RUNNER_PROGRAM").ok_or_else(|| {
         SettingError::new("CANYON_RUNNER_PROGRAM", "CANYON_LOCAL_JOBS needs it: the program to run")
@@ -103,7 +104,7 @@ fn local_jobs() -> Result<Option<Arc<dyn Platform>>, SettingError> {
         path: std::env::var_os("PATH").unwrap_or_default(),
         inherited: inherited_environment(),
     };
-    // The function may be frozen when a job ends: others tell of that.
+    // The function may be frozen when a job ends: the sweep notices the end.
     let local = Arc::new(LocalDispatcher::new(settings, |_| {}));
     Ok(Some(Arc::new(local)))
 }
@@ -111,56 +112,58 @@ fn local_jobs() -> Result<Option<Arc<dyn Platform>>, SettingError> {
 #[cfg(not(feature = "local-jobs"))]
 fn local_jobs() -> Result<Option<Arc<dyn Platform>>, SettingError> {
     if std::env::var_os("CANYON_LOCAL_JOBS").is_some() {
-        let reason = "this build runs no jobs beside the function; it is for tests alone";
+        let reason =
+            "this build cannot run local jobs; only a build with the feature `local-jobs` can";
         return Err(SettingError::new("CANYON_LOCAL_JOBS", reason));
     }
     Ok(None)
 }
 
-/// What an invocation has come to.
+/// What an invocation has done.
 struct Swept {
-    tended: HashSet<Due>,
-    /// How long the one that waited longest had been due.
+    reconciled: HashSet<Due>,
+    /// How long the deployment that waited longest had been due.
     oldest: SignedDuration,
 }
 
-/// Looks at what is due until nothing is, or until `deadline` is near.
+/// Reconciles what is due until nothing is, or until `deadline` is near.
 ///
 /// # Errors
 ///
-/// When the table cannot be asked; the next minute does.
+/// [`LaunchError::Store`] if the list of due deployments cannot be read. The next invocation
+/// retries.
 pub async fn sweep(sweeper: &Sweeper, deadline: Timestamp) -> Result<(), BoxError> {
     let clock = &sweeper.launcher().clock;
     let mut tasks = JoinSet::new();
-    let swept = look(sweeper, deadline, &mut tasks).await;
-    // What was begun is to end. What does not end in time goes as with a killed process: it is due still.
-    let left = (deadline - FAREWELL).duration_since(clock.now());
+    let swept = run_passes(sweeper, deadline, &mut tasks).await;
+    // Wait for the tasks that have begun. A task that does not end in time is cut off as by a kill: its deployment stays due.
+    let left = (deadline - REPORT_RESERVE).duration_since(clock.now());
     let _ = tokio::time::timeout(left.try_into().unwrap_or_default(), join(&mut tasks)).await;
     let swept = swept?;
     report(sweeper.launcher().table.name(), clock.now(), &swept);
     Ok(())
 }
 
-async fn look(
+async fn run_passes(
     sweeper: &Sweeper,
     deadline: Timestamp,
     tasks: &mut JoinSet<()>,
 ) -> Result<Swept, LaunchError> {
     let clock = &sweeper.launcher().clock;
-    let mut swept = Swept { tended: HashSet::new(), oldest: SignedDuration::ZERO };
-    let mut pause = PAUSE;
+    let mut swept = Swept { reconciled: HashSet::new(), oldest: SignedDuration::ZERO };
+    let mut pause = PASS_PAUSE;
     loop {
         let pass = sweeper.pass(tasks).await?;
         if pass.due.is_empty() {
             return Ok(swept);
         }
         swept.oldest = swept.oldest.max(pass.oldest);
-        let known = swept.tended.len();
-        swept.tended.extend(pass.due);
-        pause = if swept.tended.len() > known { PAUSE } else { pause * 2 };
-        // Whether all have ended by then does not matter.
-        let _ = tokio::time::timeout(PATIENCE, join(tasks)).await;
-        if clock.now() + pause + RESERVE >= deadline {
+        let known = swept.reconciled.len();
+        swept.reconciled.extend(pass.due);
+        pause = if swept.reconciled.len() > known { PASS_PAUSE } else { pause * 2 };
+        // The pass continues whether or not all tasks have ended by then.
+        let _ = tokio::time::timeout(PASS_WAIT, join(tasks)).await;
+        if clock.now() + pause + END_RESERVE >= deadline {
             return Ok(swept);
         }
         tokio::time::sleep(pause).await;
@@ -171,7 +174,8 @@ async fn join(tasks: &mut JoinSet<()>) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// Metrics by the log (CloudWatch embedded metric format): no permission, no request.
+/// Writes metrics to the log (CloudWatch embedded metric format), which needs no permission and no
+/// request.
 fn report(table: &str, now: Timestamp, swept: &Swept) {
     let metrics = json!({
         "_aws": {
@@ -187,7 +191,7 @@ fn report(table: &str, now: Timestamp, swept: &Swept) {
         },
         "Table": table,
         "OldestDueSeconds": swept.oldest.as_secs(),
-        "SweptDeployments": swept.tended.len(),
+        "SweptDeployments": swept.reconciled.len(),
     });
     #[expect(clippy::print_stdout, reason = "CloudWatch reads metrics from this stream")]
     {

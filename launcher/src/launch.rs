@@ -1,8 +1,8 @@
-//! Taking the turn and starting the job.
+//! Takes the environment's turn and starts the job.
 
-use crate::concurrency::Places;
-use crate::site::Site;
-use crate::tend::Done;
+use crate::concurrency::ConcurrencySlots;
+use crate::reconcile::StepOutcome;
+use crate::resolved_runner::ResolvedRunner;
 use crate::{LaunchError, Launcher, jobs_of};
 use canyon_dispatch::{DispatchError, JobRef, Launch, Started, Then};
 use canyon_domain::attempt::{Limits, Outcome};
@@ -23,15 +23,15 @@ use std::sync::PoisonError;
 
 impl Launcher {
     /// Writes the next attempt with the environment's turn and fence, then starts its job. If this
-    /// process dies in between, the attempt is due, and the same start is made then.
+    /// process dies in between, the attempt stays due, and the next call repeats the same start.
     pub(crate) async fn launch(
         &self,
         due: Due,
         mut deployment: Deployment,
-        site: &Site,
-    ) -> Result<Done, LaunchError> {
+        resolved: &ResolvedRunner,
+    ) -> Result<StepOutcome, LaunchError> {
         let found = self.table.environment(due.org, &deployment.project, &deployment.env).await?;
-        // After the turn was read: the attempt that had it ended before this one begins, also in the record.
+        // Read the clock after the turn: so the record shows that the previous attempt ended before this one began.
         let now = self.clock.now();
         let Some(mut environment) = found.filter(|found| found.uuid == deployment.env_uuid) else {
             let failure = Failure::new(FailureClass::Config, "its environment was deleted");
@@ -42,21 +42,21 @@ impl Launcher {
             deployment.due_at = Some(now + QUEUE_CHECK);
             return self.save(due, deployment).await;
         };
-        if let Some(reason) = &site.closed_for_now {
-            deadline::held_back(&mut deployment, reason.clone(), now + HELD_CHECK);
+        if let Some(reason) = &resolved.hold_reason {
+            deadline::held_back(&mut deployment, reason.clone(), None, now + HELD_CHECK);
             return self.save(due, deployment).await;
         }
-        if let Some((storage, former)) = &site.state
+        if let Some((storage, former)) = &resolved.state
             && let Err(misplaced) = environment.place_state(&deployment, storage, former)
         {
             let failure = Failure::new(FailureClass::Config, misplaced.to_string());
             lifecycle::give_up(&mut deployment, Outcome::Failed(failure), now);
             return self.save(due, deployment).await;
         }
-        let places = match self.places(due.org, &deployment, site).await? {
-            Places::Free(places) => places,
-            Places::None { reason, pause } => {
-                deadline::held_back(&mut deployment, reason, now + pause);
+        let places = match self.concurrency_slots(due.org, &deployment, resolved).await? {
+            ConcurrencySlots::Free(places) => places,
+            ConcurrencySlots::None { reason, limit, pause } => {
+                deadline::held_back(&mut deployment, reason, limit, now + pause);
                 return self.save(due, deployment).await;
             }
         };
@@ -67,12 +67,12 @@ impl Launcher {
         };
         let code = self.master_keys.get().await?.claim_code(attempt, fence);
         let hash = bearer::hash(code.expose_secret());
-        let limits = Limits::new(site.timeouts, deployment.created_at);
+        let limits = Limits::new(resolved.timeouts, deployment.created_at);
         if lifecycle::launch(&mut deployment, fence, hash, limits, now).is_err() {
-            return Ok(Done::Again);
+            return Ok(StepOutcome::Changed);
         }
         if let Some(attempt) = deployment.attempts.last_mut() {
-            attempt.runner_version = site.version;
+            attempt.runner_version = resolved.version;
             attempt.places = places.iter().map(|taking| taking.place.clone()).collect();
         }
         environment.launching(&deployment);
@@ -86,35 +86,35 @@ impl Launcher {
             record: None,
         };
         match self.table.launch_deployment(due.org, &step, &places).await? {
-            Saved::Yes => self.start(due, deployment, site).await,
-            Saved::Lost => Ok(Done::Again),
+            Saved::Yes => self.start(due, deployment, resolved).await,
+            Saved::Lost => Ok(StepOutcome::Changed),
         }
     }
 
-    /// Starts the job of the open attempt. A repeat finds what is there.
+    /// Starts the job of the open attempt. Idempotent: a repeated call finds the job.
     pub(crate) async fn start(
         &self,
         due: Due,
         mut deployment: Deployment,
-        site: &Site,
-    ) -> Result<Done, LaunchError> {
-        let Some(attempt) = deployment.open_attempt() else { return Ok(Done::Again) };
+        resolved: &ResolvedRunner,
+    ) -> Result<StepOutcome, LaunchError> {
+        let Some(attempt) = deployment.open_attempt() else { return Ok(StepOutcome::Changed) };
         let (number, fence) = (attempt.number, attempt.fence);
-        // In another place it would be a second job, with the code of the first.
-        if site.dispatcher.is_ok() && !site.launched(attempt) {
+        // In another place the start would make a second job with the first one's claim code.
+        if resolved.dispatcher.is_ok() && !resolved.has_launch_version_of(attempt) {
             let reason = "its runner was changed after the launch; the job may start where it was";
             deadline::postponed(&mut deployment, reason.to_owned(), self.clock.now() + START_AGAIN);
             return self.save(due, deployment).await;
         }
         let launched_at = attempt.launched_at;
-        let dispatcher = match (&site.dispatcher, &site.no_start) {
+        let dispatcher = match (&resolved.dispatcher, &resolved.start_refusal) {
             (Ok(dispatcher), None) => dispatcher,
             (Err(reason), _) | (Ok(_), Some(reason)) => {
                 let failure = Failure::new(FailureClass::Config, reason);
                 return self.fail(due, deployment, number, failure).await;
             }
         };
-        // They were over before this one began, and nobody else comes back for them.
+        // Earlier attempts have ended, and no later call removes their jobs.
         for earlier in jobs_of(&deployment).skip(1) {
             dispatcher.forget(&earlier).await;
         }
@@ -123,19 +123,19 @@ impl Launcher {
         let (project, env) = (deployment.project.clone(), deployment.env.clone());
         let launch = Launch { job, environment, project, env, launched_at };
         match dispatcher.start(&launch).await {
-            Ok(Started::Now(None)) => Ok(Done::Enough),
+            Ok(Started::Now(None)) => Ok(StepOutcome::Settled),
             Ok(Started::Now(Some(handle))) => {
                 match lifecycle::started(&mut deployment, number, handle) {
                     Ok(()) => self.save(due, deployment).await,
-                    Err(_) => Ok(Done::Again),
+                    Err(_) => Ok(StepOutcome::Changed),
                 }
             }
-            // An earlier start was not recorded; whether its job still lives is to be seen.
+            // An earlier start was not recorded: observe whether its job still lives.
             Ok(Started::Already(handle)) => {
                 let handle = handle.map(|name| lifecycle::started(&mut deployment, number, name));
                 match handle {
-                    None | Some(Ok(())) => self.observe(due, deployment, site).await,
-                    Some(Err(_)) => Ok(Done::Again),
+                    None | Some(Ok(())) => self.observe(due, deployment, resolved).await,
+                    Some(Err(_)) => Ok(StepOutcome::Changed),
                 }
             }
             Err(error) => self.not_started(due, deployment, number, error).await,
@@ -148,7 +148,7 @@ impl Launcher {
         mut deployment: Deployment,
         number: u32,
         error: DispatchError,
-    ) -> Result<Done, LaunchError> {
+    ) -> Result<StepOutcome, LaunchError> {
         match error.then {
             Then::End => self.fail(due, deployment, number, error.failure).await,
             Then::Observe => {
@@ -165,18 +165,18 @@ impl Launcher {
         }
     }
 
-    /// Ends the attempt; the failure's class decides whether another follows.
+    /// Ends the attempt. The failure's class decides whether another attempt follows.
     async fn fail(
         &self,
         due: Due,
         mut deployment: Deployment,
         number: u32,
         failure: Failure,
-    ) -> Result<Done, LaunchError> {
+    ) -> Result<StepOutcome, LaunchError> {
         let outcome = Outcome::Failed(failure);
         match lifecycle::end(&mut deployment, number, outcome, self.clock.now()) {
             Ok(()) => self.save(due, deployment).await,
-            Err(_) => Ok(Done::Again),
+            Err(_) => Ok(StepOutcome::Changed),
         }
     }
 
@@ -194,7 +194,8 @@ impl Launcher {
         Ok(Some(organization.id))
     }
 
-    /// What the runner must know before its claim. The same for every start of the attempt.
+    /// The environment variables that the runner needs for its claim, equal for every start of the
+    /// attempt.
     async fn job_environment(
         &self,
         due: Due,

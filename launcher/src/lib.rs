@@ -1,36 +1,36 @@
-//! Launches what is due, and sees that nothing waits past its deadline.
+//! Launches due deployments and enforces their deadlines.
 //!
-//! [`Launcher::tend`] looks at one deployment and does what [`canyon_domain::deadline`] says is to
-//! be done now: take the turn, start the job, look whether it lives, stop it, end it. It may be
-//! called at any time, for any deployment, by several processes at once: each step is written on
-//! condition that nothing has changed, and each call to a platform may be repeated.
+//! [`Launcher::tend`] reconciles one deployment: it does what [`canyon_domain::deadline`] says is
+//! to be done now (take the turn, start the job, observe it, stop it, end it). Several processes
+//! may call it at any time for any deployment, because each write is conditional and each call to a
+//! platform may be repeated.
 //!
-//! What calls it is only a hint: a stream record, a committed write, the death of a process.
+//! The calls are only hints: a stream record, a committed write, the exit of a process.
 //! [`Sweeper::pass`] finds in the table what is due, and alone suffices.
 
 pub mod agents;
-mod bounded;
 mod checks;
+mod cleanup;
 mod concurrency;
-mod farewell;
+mod fair_slots;
 #[cfg(feature = "lambda")]
 pub mod function;
-mod holders;
 mod launch;
-mod orphans;
+mod lock_owner;
+mod org_cache;
+mod orphaned_jobs;
+mod orphaned_resources;
 pub mod pace;
-mod places;
 pub mod platforms;
 mod profiles;
 pub mod publish;
-mod remembered;
+mod reconcile;
+mod resolved_runner;
 mod salvage;
-mod site;
-mod strays;
 #[cfg(feature = "lambda")]
 pub mod stream;
 mod sweep;
-mod tend;
+mod time_limited;
 
 use canyon_dispatch::{JobRef, Platform};
 use canyon_domain::deployment::Deployment;
@@ -45,7 +45,7 @@ use publish::Publish;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// What can go wrong while tending a deployment. It is due again later, so nothing is lost.
+/// Why a deployment cannot be reconciled now. It stays due, so the sweep retries it.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// The table or object store failed.
@@ -54,35 +54,35 @@ pub enum LaunchError {
     /// No claim code can be made.
     #[error(transparent)]
     MasterKey(#[from] MasterKeyError),
-    /// The event bus did not take what was to be told.
-    #[error("cannot tell what became of deployment {deployment}")]
+    /// The event bus did not accept the events.
+    #[error("cannot publish the events of deployment {deployment}")]
     Publish {
         /// The deployment.
         deployment: canyon_domain::ids::DeploymentId,
-        /// Why.
+        /// What the event bus answered.
         #[source]
         source: canyon_store::error::BoxError,
     },
-    /// Others changed the deployment again and again.
-    #[error("deployment {0} is being changed by others; it will be looked at again")]
+    /// Other writers changed the deployment between each read and write.
+    #[error("deployment {0} is being changed by other requests; the launcher will retry it")]
     Contended(canyon_domain::ids::DeploymentId),
-    /// One look took longer than all that its platform may be asked.
+    /// One reconciliation took longer than all requests to its platform may take.
     #[error(
-        "one look at deployment {0} took longer than {limit} s and was given up; it stays due and will \
-         be looked at again",
-        limit = tend::PATIENCE.as_secs()
+        "reconciling deployment {0} took longer than {limit} s and was cancelled; it stays due and will be \
+         retried",
+        limit = reconcile::RECONCILE_TIMEOUT.as_secs()
     )]
     Late(canyon_domain::ids::DeploymentId),
 }
 
 impl LaunchError {
-    /// Whether the same may succeed in a moment.
+    /// Whether an immediate retry may succeed.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Store(error) => error.is_retryable(),
             Self::MasterKey(error) => error.is_retryable,
             Self::Publish { .. } | Self::Contended(_) => true,
-            // Whoever waits for it has waited long enough.
+            // The caller has waited long enough.
             Self::Late(_) => false,
         }
     }
@@ -93,27 +93,27 @@ impl LaunchError {
 pub struct Launcher {
     /// The table.
     pub table: Table,
-    /// Where streams lie.
+    /// The object store: logs, events, orphaned resources.
     pub blobs: Blobs,
-    /// What time it is.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Chance.
+    /// The source of random ids.
     pub entropy: Arc<dyn Entropy>,
-    /// Makes claim codes.
+    /// Derives claim codes.
     pub master_keys: Arc<MasterKeys>,
-    /// Since when runners can report; `Timestamp::MIN` where the API is always there.
+    /// Since when runners can reach the API; `Timestamp::MIN` if it is always available.
     pub up_since: Timestamp,
-    /// Where runners reach the API.
+    /// The URL of the API for runners.
     pub api_url: String,
-    /// Names of organizations; a uuid keeps its name for life.
+    /// Cached names of organizations; the name of a uuid never changes.
     pub organizations: Arc<Mutex<HashMap<OrgUuid, OrgId>>>,
-    /// What starts the jobs of each type of runner.
+    /// The platform that starts jobs, for each type of runner.
     pub platforms: HashMap<RunnerType, Arc<dyn Platform>>,
-    /// When the jobs of each runner were last looked through for strays.
-    pub last_looks: Arc<LastLooks>,
-    /// How many attempts may run at once, where somebody has said so.
+    /// When the jobs of each runner were last checked for orphaned jobs.
+    pub last_looks: Arc<LastJobLists>,
+    /// The cached concurrency limits of organizations.
     pub limits: Arc<KnownLimits>,
-    /// Where events are published, if anywhere.
+    /// Where events are published; `None` if nowhere.
     pub publisher: Option<Arc<dyn Publish>>,
 }
 
@@ -131,9 +131,9 @@ fn last_job(deployment: &Deployment) -> Option<JobRef> {
     jobs_of(deployment).next()
 }
 
-pub use checks::BRIEFLY;
+pub use checks::STREAM_CHECK_TIMEOUT;
+pub use cleanup::REMOVAL_RETRY_PAUSE;
 pub use concurrency::KnownLimits;
-pub use farewell::STAY_PAUSE;
-pub use strays::LastLooks;
+pub use orphaned_jobs::LastJobLists;
+pub use reconcile::{RECONCILE_TIMEOUT, Why};
 pub use sweep::{Pass, Sweeper};
-pub use tend::{PATIENCE, Why};

@@ -1,4 +1,4 @@
-//! The pace of platforms, kept in the table for all launchers together.
+//! The rate limits of platforms, kept in the table for all launchers together.
 
 use async_trait::async_trait;
 use canyon_dispatch::{Pace, Rate, Turn};
@@ -9,12 +9,12 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Hands out turns by the table.
+/// A rate limiter that counts permits in the table.
 #[derive(Clone)]
 pub struct TablePace {
-    /// Where the turns are counted.
+    /// The table that has the counters.
     pub table: Table,
-    /// What time it is. Clocks that differ by less than a burst's length do no harm.
+    /// The clock. Clocks of launchers may differ by less than a burst's length.
     pub clock: Arc<dyn Clock>,
 }
 

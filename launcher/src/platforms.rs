@@ -1,4 +1,4 @@
-//! The kinds of compute that Canyon reaches itself, from anywhere.
+//! The platforms that Canyon calls directly.
 
 use canyon_dispatch::ecs::EcsPlatform;
 use canyon_dispatch::kubernetes::KubernetesPlatform;
@@ -9,8 +9,9 @@ use canyon_identity::federation::Federation;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Kubernetes and ECS, by what `federation` exchanges. `image` is that of jobs whose runner names no
-/// other. `local` says whether clusters on this machine count.
+/// The platforms for Kubernetes and ECS, which sign in with the tokens of `federation`. `image` is
+/// the runner image of jobs whose runner names none. `local` allows or refuses clusters on this
+/// machine.
 pub fn direct(
     federation: &Arc<Federation>,
     pace: Arc<dyn Pace>,

@@ -1,4 +1,4 @@
-//! The profile that a runner takes for a deployment.
+//! The runner profile that a deployment uses.
 
 use crate::{LaunchError, Launcher};
 use canyon_domain::deployment::Deployment;
@@ -7,8 +7,8 @@ use canyon_domain::runner::RunnerDefinition;
 use canyon_domain::runner::profile::Place;
 
 impl Launcher {
-    /// The runner's definition with the settings of the profile that it names for this deployment, or
-    /// why there are none.
+    /// The runner's definition merged with the profile that the runner names for this deployment,
+    /// or the reason why there is no such profile.
     pub(crate) async fn with_profile(
         &self,
         org: OrgUuid,
@@ -37,8 +37,8 @@ impl Launcher {
         };
         let missing = || {
             format!(
-                "runner `{runner}` takes the profile `{name}` here, and there is none; create it: canyon \
-                 create runner-profile {name}"
+                "runner `{runner}` uses the profile `{name}` for this deployment, but that profile does not exist; \
+                 create it with: canyon create runner-profile {name}"
             )
         };
         let Ok(id) = name.parse::<RunnerProfileId>() else { return Ok(Err(missing())) };

@@ -1,8 +1,9 @@
-//! Telling the world what became of deployments.
+//! Publishes the events of deployments.
 //!
-//! Each record of the table's stream is told as it comes. After its end a deployment stays due until
-//! the end was told: so what the stream lost, the sweeper tells, with all that went before, because
-//! nobody knows then what was told. That is at least once; the ids of events tell repetitions.
+//! Each record of the table's stream is published as it arrives. After its end a deployment stays
+//! due until the end was published: if the stream lost the record, the sweep publishes the whole
+//! history, because it cannot know which events were published before. So delivery is at least
+//! once; a repeated event has the same id.
 
 use crate::{LaunchError, Launcher};
 use async_trait::async_trait;
@@ -12,31 +13,33 @@ use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_store::deployment_lists::Due;
 use canyon_store::error::BoxError;
 
-/// Where events go.
+/// Publishes events to the event bus.
 #[async_trait]
 pub trait Publish: Send + Sync {
-    /// Publishes events, all or an error; then all are sent again.
+    /// Publishes events. On an error, some may have been published; the caller sends all of them
+    /// again.
     ///
     /// # Errors
     ///
-    /// If any was not taken.
+    /// If any event was not accepted.
     async fn publish(&self, events: &[DeploymentEvent]) -> Result<(), BoxError>;
 }
 
 impl Launcher {
-    /// Tells what a write has left, as a record of the stream shows it.
+    /// Publishes the event of a write, from its record of the stream.
     ///
     /// # Errors
     ///
-    /// [`LaunchError`]; the record is then delivered again.
-    pub async fn tell(&self, org: OrgUuid, image: &Deployment) -> Result<(), LaunchError> {
+    /// [`LaunchError::Store`] if the organization cannot be read, [`LaunchError::Publish`] if the
+    /// bus did not accept the event. The record is then delivered again.
+    pub async fn publish_write(&self, org: OrgUuid, image: &Deployment) -> Result<(), LaunchError> {
         let Some(name) = self.organization(org).await? else { return Ok(()) };
         let Some(event) = DeploymentEvent::of_write(&name, image) else { return Ok(()) };
         self.publish(image.id, &[event]).await
     }
 
-    /// Tells all that has happened to a deployment whose end nobody has told in time.
-    pub(crate) async fn tell_history(
+    /// Publishes the whole history of a deployment whose end was not published in time.
+    pub(crate) async fn publish_history(
         &self,
         due: Due,
         deployment: &Deployment,

@@ -1,6 +1,7 @@
-//! What a dead job had not sent: its last lines, and the resources that it may have left behind.
+//! What a dead job had not sent: the end of its log, and the resources that it may have left
+//! behind.
 
-use crate::orphans::{Orphan, orphans};
+use crate::orphaned_resources::{OrphanedResource, orphaned_resources};
 use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::{Dispatcher, JobRef, TailStream};
 use canyon_domain::deployment::Deployment;
@@ -11,7 +12,7 @@ use canyon_store::deployment_lists::Due;
 use canyon_store::streams::{MAX_STREAM, StreamRef};
 use std::sync::Arc;
 
-/// The most that is fetched of one stream after a death.
+/// The maximum number of bytes that is fetched from one stream after a job's death.
 const MAX_SALVAGE: u64 = 16 * 1024 * 1024;
 /// The most bytes of the shipped events of one attempt that are looked through for orphans.
 const MAX_EVENTS: u64 = 64 * 1024 * 1024;
@@ -19,8 +20,8 @@ const MAX_EVENTS: u64 = 64 * 1024 * 1024;
 const PIECES: usize = 1_000;
 
 impl Launcher {
-    /// Ships the rest of a dead job's log, and names the resources that it had begun to create
-    /// and that its state may not know.
+    /// Stores the rest of a dead job's log, and records the resources whose creation it had begun
+    /// and that its state may not contain.
     pub(crate) async fn salvage(
         &self,
         due: Due,
@@ -37,7 +38,7 @@ impl Launcher {
             return Ok(());
         }
         let events = self.events(due, &job, dispatcher, events_from).await?;
-        let orphans = orphans(&events);
+        let orphans = orphaned_resources(&events);
         if !orphans.is_empty() {
             self.keep_orphans(due, &job, &orphans).await?;
             deployment.kept.orphans = u32::try_from(orphans.len()).unwrap_or(u32::MAX);
@@ -45,8 +46,9 @@ impl Launcher {
         Ok(())
     }
 
-    /// The runner masks and seals its log before it writes it, so the rest may go out as it is. The
-    /// events it masks only while it ships them: they are read here, and not shipped.
+    /// The runner masks and seals its log before it writes it, so the rest can be stored unchanged.
+    /// The runner masks events only when it sends them, so the launcher reads them here and does
+    /// not store them.
     async fn ship_log(
         &self,
         due: Due,
@@ -62,7 +64,7 @@ impl Launcher {
                 Ok(tail) if !tail.is_empty() => tail,
                 Ok(_) => break,
                 Err(error) => {
-                    tracing::warn!(%error, deployment = %due.id, "the end of its log is lost");
+                    tracing::warn!(%error, deployment = %due.id, "the end of the job's log is lost");
                     break;
                 }
             };
@@ -73,8 +75,9 @@ impl Launcher {
         Ok(())
     }
 
-    /// The events of this attempt: as they were sent, and then as the platform still has them. What
-    /// is in both does no harm, since `orphans` comes to the same end when it hears them again.
+    /// The events of this attempt: first those that the runner sent, then those that the platform
+    /// still has. An event may be in both, which does no harm: [`orphaned_resources`] gives the same result for
+    /// repeated events.
     async fn events(
         &self,
         due: Due,
@@ -98,7 +101,7 @@ impl Launcher {
             }
             at = next;
         }
-        // The last line that was sent may be the begin of one.
+        // The last line that the runner sent may be incomplete.
         events.push(b'\n');
         let mut position = 0;
         while position < MAX_SALVAGE {
@@ -117,7 +120,7 @@ impl Launcher {
         &self,
         due: Due,
         job: &JobRef,
-        orphans: &[Orphan],
+        orphans: &[OrphanedResource],
     ) -> Result<(), LaunchError> {
         let key = BlobKey::orphans(due.org, due.id, job.attempt);
         let bytes = serde_json::to_vec(orphans)

@@ -1,12 +1,12 @@
-//! Records of the table's stream: each says that a deployment was written, or that somebody asks for a
-//! check of a runner. What a deployment says is told to the world; what is to be done then, the table
-//! says.
+//! Records of the table's stream: writes of deployments, and requests for checks of runners. The
+//! launcher publishes the event of a write; what is to be done for the deployment, it reads from
+//! the table.
 //!
-//! The mapping delivers a record at least once, in order for one deployment. One that cannot be
-//! served now is reported, and with all that follow it in its shard it comes again (AWS Lambda
-//! Developer Guide, "Configuring partial batch response with DynamoDB and Lambda"). So one that can
-//! never be read ends in the failure queue, after the retries of the mapping, and holds up nobody
-//! for longer.
+//! The event source mapping delivers a record at least once, in order for one deployment. A record
+//! that cannot be served now is reported as failed and is delivered again, with all that follow it
+//! in its shard (AWS Lambda Developer Guide, "Configuring partial batch response with DynamoDB and
+//! Lambda"). So a record that can never be read ends in the failure queue after the mapping's
+//! retries, and then blocks nothing.
 
 use crate::{LaunchError, Launcher, Why};
 use aws_lambda_events::dynamodb::EventRecord;
@@ -23,16 +23,16 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use tokio::task::JoinSet;
 
-/// What the event source mapping sends. Records stay unparsed, so that one of them cannot spoil the
-/// others.
+/// The payload of the event source mapping. Records stay unparsed, so that an invalid one does not
+/// fail the others.
 #[derive(Debug, Deserialize)]
 pub struct Batch {
-    /// In the order of their writes.
+    /// The records, in the order of their writes.
     #[serde(rename = "Records")]
     pub records: Vec<Value>,
 }
 
-/// What a record is about.
+/// A record's content.
 enum Record {
     Deployment(Box<Write>),
     Check(OpenCheck),
@@ -45,7 +45,7 @@ struct Write {
     image: Deployment,
 }
 
-/// Serves every record of a batch and says which of them to deliver again.
+/// Serves every record of a batch and returns those to deliver again.
 pub async fn serve(launcher: &Launcher, batch: Batch) -> DynamoDbEventResponse {
     let mut failed = Vec::new();
     let mut by_deployment: BTreeMap<DeploymentId, Vec<Write>> = BTreeMap::new();
@@ -73,7 +73,7 @@ pub async fn serve(launcher: &Launcher, batch: Batch) -> DynamoDbEventResponse {
         tasks.spawn(async move { serve_deployment(&launcher, writes).await });
     }
     while let Some(ended) = tasks.join_next().await {
-        // A panic is a defect: the sweeper finds what it left.
+        // A panic is a defect: the sweep retries its deployment.
         failed.extend(ended.ok().flatten());
     }
     while checks.join_next().await.is_some() {}
@@ -87,10 +87,10 @@ pub async fn serve(launcher: &Launcher, batch: Batch) -> DynamoDbEventResponse {
     answer
 }
 
-/// A check is not delivered again: somebody waits for it, the sweeper looks too, and it may be asked for
-/// once more. A task beside the batch would be frozen with the function as soon as that has answered, and
-/// the batch keeps the next one of its part of the shard waiting: so it gets a moment here, in which
-/// nearly all checks are done, and a slow one goes to the sweeper, for which nobody waits.
+/// Runs a check. A failed one is not delivered again: the sweep finds it too, and the user may
+/// start another. A task beside the batch would be frozen with the function once the batch is
+/// answered, and the batch delays the next one of its shard. So a check gets a short time here,
+/// which suffices for nearly all, and a slow one is left to the sweep, which delays no batch.
 async fn serve_check(launcher: &Launcher, check: &OpenCheck) {
     if let Err(error) = launcher.check_briefly(check).await {
         let error = Causes(&error);
@@ -98,44 +98,44 @@ async fn serve_check(launcher: &Launcher, check: &OpenCheck) {
     }
 }
 
-/// Tells of each write in order, then does what the last of them asks for. Returns the record to begin
-/// again with, if any.
+/// Publishes the event of each write in order, then reconciles the deployment as the last write
+/// requires. Returns the record from which to deliver again, if any.
 async fn serve_deployment(launcher: &Launcher, writes: Vec<Write>) -> Option<String> {
-    // What cannot be told holds up no launch.
-    let (mut last, mut untold) = (None, None);
+    // A failed publication must not delay a launch.
+    let (mut last, mut unpublished) = (None, None);
     for write in writes {
-        if untold.is_none()
-            && let Err(error) = launcher.tell(write.org, &write.image).await
+        if unpublished.is_none()
+            && let Err(error) = launcher.publish_write(write.org, &write.image).await
         {
             warn(&error, write.image.id);
-            untold = Some(write.sequence.clone());
+            unpublished = Some(write.sequence.clone());
         }
         last = Some(write);
     }
     let Write { sequence, org, image } = last?;
     let due = Due { org, id: image.id };
-    let done = if image.status.is_terminal() && untold.is_none() {
-        // It never changes again, so it need not be read.
-        launcher.told(due, &image).await
+    let done = if image.status.is_terminal() && unpublished.is_none() {
+        // It never changes again, so it need not be read from the table.
+        launcher.clean_up_published(due, &image).await
     } else if image.due_at.is_some_and(|at| at > launcher.clock.now()) {
-        // A claim, to be told of. Whatever came after it is due, or has a record of its own.
+        // A claim, which only had to be published. Any later write makes it due or has its own record.
         Ok(())
     } else {
         launcher.tend(due, Why::Due).await
     };
     let again = done.err().and_then(|error| {
         warn(&error, due.id);
-        // What no repetition mends soon, the sweeper looks at: it is due.
+        // If a retry would not help soon, leave it to the sweep: the deployment is due.
         error.is_retryable().then_some(sequence)
     });
-    untold.or(again)
+    unpublished.or(again)
 }
 
 fn warn(error: &LaunchError, deployment: DeploymentId) {
     tracing::warn!(error = %Causes(error), %deployment, "cannot serve the record now");
 }
 
-/// What a record is about; `None` for a deletion, which says nothing to anybody.
+/// Parses a record; `None` for a deletion, which needs no action.
 fn read(record: &Value) -> Result<Option<Record>, Box<dyn Error>> {
     let record = EventRecord::deserialize(record)?;
     if record.event_name == "REMOVE" {
@@ -150,7 +150,8 @@ fn read(record: &Value) -> Result<Option<Record>, Box<dyn Error>> {
     Ok(Some(Record::Deployment(Box::new(Write { sequence, org, image }))))
 }
 
-/// The name of a record that cannot be read. Without one the whole batch comes again.
+/// The sequence number of a record that cannot be read. Without one, Lambda delivers the whole
+/// batch again.
 fn sequence(record: &Value) -> String {
     record["dynamodb"]["SequenceNumber"].as_str().unwrap_or_default().to_owned()
 }

@@ -1,7 +1,7 @@
-//! Everything that is due.
+//! The sweep: finds what is due in the table and reconciles it.
 
-use crate::places::Places;
-use crate::tend::Why;
+use crate::fair_slots::FairSlots;
+use crate::reconcile::Why;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
 use canyon_domain::causes::Causes;
@@ -11,60 +11,61 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
 
-/// The most that one pass takes from each shard; the next pass takes the rest.
+/// The maximum number of deployments that one pass reads from each shard; the next pass reads the
+/// rest.
 const MAX_DUE: i32 = 1_000;
-/// The most deployments that are tended at once, of all organizations: half of them if there is but
-/// one. See [`Places`].
+/// The maximum number of concurrent reconciliations of all organizations; a single organization
+/// gets half of them. See [`FairSlots`].
 const MAX_AT_ONCE: usize = 64;
-/// Between two looks for checks of runners, after a hint. People ask for those; hints follow every
-/// write.
-const CHECKS_PAUSE: SignedDuration = SignedDuration::from_millis(500);
-/// Between two without a hint: where there are none, and for a check that was asked for before this
-/// process began. Each invocation of a sweep makes one.
-const CHECKS_ANYWAY: SignedDuration = SignedDuration::from_secs(30);
+/// The minimum interval between two searches for requested checks, after a hint. Users wait for
+/// checks, but hints follow every write.
+const CHECK_SEARCH_PAUSE: SignedDuration = SignedDuration::from_millis(500);
+/// The interval without a hint: where hints do not exist, and for checks requested before this
+/// process began. Each invocation of the sweep function searches once.
+const CHECK_SEARCH_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 
-/// What a look at the index found.
+/// What a pass found in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// What is due, and therefore being tended, because of this look or an earlier one.
+    /// The due deployments, all of which are being reconciled by this pass or an earlier one.
     pub due: Vec<Due>,
-    /// How long the one that waits longest has been due.
+    /// How long the deployment that waits longest has been due.
     pub oldest: SignedDuration,
 }
 
-/// When checks of runners were last looked for.
-struct CheckLooks {
+/// When the last search for requested checks was.
+struct CheckSearches {
     last: Timestamp,
-    /// Something was written since.
+    /// Whether something was written since.
     hinted: bool,
 }
 
-/// Tends what is due, each deployment once at a time. Cheap to clone.
+/// Reconciles what is due, each deployment in at most one task at a time. Cheap to clone.
 #[derive(Clone)]
 pub struct Sweeper {
     launcher: Launcher,
     busy: Arc<Mutex<HashSet<Due>>>,
-    places: Places,
-    checks: Arc<Mutex<CheckLooks>>,
+    slots: FairSlots,
+    checks: Arc<Mutex<CheckSearches>>,
 }
 
 impl Sweeper {
-    /// A sweeper for `launcher`.
+    /// Creates a sweeper for `launcher`.
     pub fn new(launcher: Launcher) -> Self {
         Self {
             launcher,
             busy: Arc::default(),
-            places: Places::new(MAX_AT_ONCE),
-            checks: Arc::new(Mutex::new(CheckLooks { last: Timestamp::MIN, hinted: false })),
+            slots: FairSlots::new(MAX_AT_ONCE),
+            checks: Arc::new(Mutex::new(CheckSearches { last: Timestamp::MIN, hinted: false })),
         }
     }
 
-    /// Begins to tend everything that is due now, and returns before that is done. A deployment
-    /// that is being tended is left to it.
+    /// Begins to reconcile everything that is due now, and returns before that is done. Skips
+    /// deployments that are already being reconciled.
     ///
     /// # Errors
     ///
-    /// [`LaunchError`] when the table cannot be asked; nothing is lost, since what is due stays so.
+    /// [`LaunchError::Store`] if the index cannot be read. What is due stays due.
     pub async fn pass(&self, tasks: &mut JoinSet<()>) -> Result<Pass, LaunchError> {
         let now = self.launcher.clock.now();
         let due = self.launcher.table.due_since(now, MAX_DUE).await?;
@@ -80,23 +81,23 @@ impl Sweeper {
         Ok(Pass { due, oldest })
     }
 
-    /// What it tends with.
+    /// The launcher that it uses.
     pub fn launcher(&self) -> &Launcher {
         &self.launcher
     }
 
-    /// The platform says that a job is gone: tends its deployment. `false` if that is at its end, so
-    /// that what its job left may go.
+    /// Reconciles the deployment of a job that its platform reports as gone. Returns `false` if the
+    /// deployment has ended already, so that what its job left may be removed.
     ///
     /// # Errors
     ///
-    /// As [`Sweeper::pass`].
+    /// [`LaunchError::Store`] if the index cannot be read.
     pub async fn job_gone(
         &self,
         job: &JobRef,
         tasks: &mut JoinSet<()>,
     ) -> Result<bool, LaunchError> {
-        // A deployment that is not at its end is in the index of what is due, at some time.
+        // Every deployment that has not ended is in the index of due deployments, at some time.
         let active = self.launcher.table.due(Timestamp::MAX, i32::MAX).await?;
         let due = active.into_iter().find(|due| due.id == job.deployment);
         if let Some(due) = due {
@@ -105,39 +106,41 @@ impl Sweeper {
         Ok(due.is_some())
     }
 
-    /// The API has written the end of a deployment, and nobody comes back for it: what its job left may go.
+    /// Cleans up after a deployment whose end the API has written, where no sweep would do it.
     pub fn ended(&self, ended: Due, tasks: &mut JoinSet<()>) {
         self.begin(ended, Why::Ended, tasks);
     }
 
-    /// Something was written: perhaps somebody asks for a check. One of the next passes looks.
+    /// Notes that something was written, perhaps a request for a check. One of the next passes
+    /// searches for checks.
     pub fn hinted(&self) {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner).hinted = true;
     }
 
     fn is_time_for_checks(&self, now: Timestamp) -> bool {
-        let mut looks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
-        let pause = if looks.hinted { CHECKS_PAUSE } else { CHECKS_ANYWAY };
-        let is_time = now.duration_since(looks.last) >= pause;
+        let mut searches = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        let pause = if searches.hinted { CHECK_SEARCH_PAUSE } else { CHECK_SEARCH_INTERVAL };
+        let is_time = now.duration_since(searches.last) >= pause;
         if is_time {
-            *looks = CheckLooks { last: now, hinted: false };
+            *searches = CheckSearches { last: now, hinted: false };
         }
         is_time
     }
 
-    /// Begins the checks of runners that somebody waits for. Whoever is first does one.
+    /// Begins the requested checks of runners. If several launchers find one, the first to write
+    /// runs it.
     async fn begin_checks(&self, now: Timestamp, tasks: &mut JoinSet<()>) {
         let open = match self.launcher.table.open_checks(now).await {
             Ok(open) => open,
             Err(error) => {
-                tracing::warn!(error = %Causes(&error), "cannot look for checks of runners");
+                tracing::warn!(error = %Causes(&error), "cannot search for requested checks of runners");
                 return;
             }
         };
         for check in open {
             let sweeper = self.clone();
             tasks.spawn(async move {
-                let _place = sweeper.places.take(check.org).await;
+                let _slot = sweeper.slots.take(check.org).await;
                 if let Err(error) = sweeper.launcher.check(&check).await {
                     let error = Causes(&error);
                     tracing::warn!(%error, runner = %check.runner, "cannot check the runner now");
@@ -152,20 +155,20 @@ impl Sweeper {
             return;
         }
         let sweeper = self.clone();
-        // Made here: a task may be dropped before it has run at all.
+        // Created outside the task, because a task may be dropped before it has run at all.
         let busy = Busy { due, all: self.busy.clone() };
         tasks.spawn(async move {
             let _busy = busy;
-            let _place = sweeper.places.take(due.org).await;
+            let _slot = sweeper.slots.take(due.org).await;
             if let Err(error) = sweeper.launcher.tend(due, why).await {
                 let error = Causes(&error);
-                tracing::warn!(%error, deployment = %due.id, "cannot tend the deployment now");
+                tracing::warn!(%error, deployment = %due.id, "cannot reconcile the deployment now");
             }
         });
     }
 }
 
-/// A deployment that is being tended: until its task ends, also by a panic or because it is dropped.
+/// Marks a deployment as being reconciled, until its task ends, panics or is dropped.
 struct Busy {
     due: Due,
     all: Arc<Mutex<HashSet<Due>>>,

@@ -1,5 +1,5 @@
-//! A thousand launches that become due in the same second, through several launchers and a strict ECS
-//! at its real rates: 20 calls of `RunTask` a second.
+//! A thousand launches that become due in the same second, through several launchers and a strict
+//! ECS with its real rate limit: 20 calls of `RunTask` a second.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
 
@@ -38,9 +38,9 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 const LAUNCHES: usize = 1_000;
-/// Copies of the launcher, each as a process of its own: they share the table alone.
+/// Copies of the launcher, each like its own process: they share only the table.
 const LAUNCHERS: usize = 4;
-/// What one copy tends at once.
+/// How many deployments one copy reconciles at once.
 const AT_ONCE: usize = 25;
 
 fn record() -> AuditRecord {
@@ -90,7 +90,7 @@ async fn organization(table: &Table, account: &Account) {
     table.create_runner(ORG, &runner, &record()).await.unwrap();
 }
 
-/// Accepts a deployment into an environment of its own.
+/// Accepts a deployment into its own environment.
 async fn accept(table: &Table, number: usize) -> DeploymentId {
     let now = System.now();
     let name = format!("env-{number}");
@@ -134,6 +134,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
+        awaited_limit: None,
         due_at: Some(now),
         attempts: Vec::new(),
         cancel: None,
@@ -185,8 +186,8 @@ fn launcher(table: &Table, blobs: &Path, account: &Account) -> Launcher {
     }
 }
 
-/// What the stream brings to one copy: each of its deployments once.
-async fn tend_all(launcher: Launcher, all: Vec<DeploymentId>) {
+/// Reconciles each of the deployments once, as the stream makes one copy do.
+async fn reconcile_all(launcher: Launcher, all: Vec<DeploymentId>) {
     let mut tasks = JoinSet::new();
     for id in all {
         while tasks.len() >= AT_ONCE {
@@ -229,9 +230,9 @@ async fn a_thousand_launches_at_once_all_start_and_none_twice() {
         (0..LAUNCHERS).map(|_| launcher(&table, &folder.path().join("blobs"), &account)).collect();
     let mut hints = JoinSet::new();
     for (launcher, part) in launchers.iter().zip(all.chunks(LAUNCHES / LAUNCHERS)) {
-        hints.spawn(tend_all(launcher.clone(), part.to_vec()));
+        hints.spawn(reconcile_all(launcher.clone(), part.to_vec()));
     }
-    // Whoever was turned away comes again by one sweep.
+    // One sweep retries the throttled launches.
     let sweeper = Sweeper::new(launchers[0].clone());
     let mut tasks = JoinSet::new();
     while started(&table, &all).await < LAUNCHES {
@@ -250,8 +251,8 @@ async fn a_thousand_launches_at_once_all_start_and_none_twice() {
     let (throttled, calls) =
         (account.answers("ThrottlingException"), account.bodies("RunTask").len());
     println!("{LAUNCHES} launches in {took:?}, {calls} calls of RunTask, {throttled} throttled");
-    // A busy machine sends late and so in bunches, some of which ECS throttles: asked again, without
-    // spending an attempt.
+    // A busy machine sends late and so in bursts, some of which ECS throttles: they are retried without
+    // using an attempt.
     assert!(calls <= LAUNCHES * 3 / 2, "{calls} calls");
     assert!(took >= Duration::from_secs(48), "faster than the rate allows: {took:?}");
 }

@@ -12,7 +12,7 @@ use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::{Deployment, Status};
 use canyon_domain::ids::{DeploymentId, OrgId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::runner::RunnerType;
 use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_functions::App;
@@ -258,6 +258,7 @@ async fn organization(table: &Table) -> Result<(OrgUuid, SecretString), Error> {
         scoped_roles: Vec::new(),
         runner: None,
         operator: true,
+        sign_in: SignIn::default(),
     };
     let organization = Organization::new(id, uuid, now, principal.id);
     let token = bearer::api_token(&System);

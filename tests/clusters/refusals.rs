@@ -44,7 +44,7 @@ async fn a_wrong_audience_is_refused_by_the_api_server() {
         &site,
         FailureClass::Config,
         AT_ONCE,
-        &["does not know who Canyon is", "audience `another-cluster`"],
+        &["rejects Canyon's credentials", "audience `another-cluster`"],
     )
     .await;
 }
@@ -65,7 +65,7 @@ async fn a_certificate_of_another_authority_is_named() {
             json!(other);
     };
     let site = Site::with(Kind::Oidc, wrong).await;
-    let words = ["not signed by the cluster's authority", bed().get("SERVER")];
+    let words = ["not signed by the certificate authority", bed().get("SERVER")];
     refuses(&site, FailureClass::Config, AT_ONCE, &words).await;
 }
 
@@ -104,7 +104,7 @@ async fn a_namespace_that_is_missing_is_named() {
     bed().kubectl(&["delete", "clusterrolebinding", name], "");
     let (class, message) = failure(&ended);
     assert_eq!(class, FailureClass::Config, "{message}");
-    assert!(message.contains(name) && message.contains("make the namespace"), "{message}");
+    assert!(message.contains(name) && message.contains("create the namespace"), "{message}");
     assert!(begun.elapsed() < AT_ONCE);
 }
 

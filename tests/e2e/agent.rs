@@ -212,7 +212,7 @@ async fn a_killed_agent_is_followed_by_one_that_goes_on_with_its_jobs() {
     assert_succeeded(&ended);
     assert_eq!(ended.attempts.len(), 1);
     ledger::assert_once(&far.site.server.path("ledger"), 1, 1);
-    assert!(far.log().contains("goes on"), "{}", far.log());
+    assert!(far.log().contains("watching a job of an earlier session"), "{}", far.log());
     far.is_cleared().await;
 }
 
@@ -344,7 +344,7 @@ fn wrong_settings_are_all_named_and_end_the_program() {
     let said = String::from_utf8_lossy(&output.stderr);
     for expected in [
         "CANYON_API_URL is not set",
-        "CANYON_JOB_DISPATCHER_TYPE is none of",
+        "CANYON_JOB_DISPATCHER_TYPE is not one of",
         "CANYON_AGENT_STATE_DIR is not set",
     ] {
         assert!(said.contains(expected), "{said}");

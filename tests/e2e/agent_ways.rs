@@ -93,7 +93,7 @@ async fn an_agent_deploys_by_a_proxy_alone_and_trusts_the_authority_that_it_is_g
 
     let checked = Checked::of(&spec);
     checked.assert_ok("proxy", &proxy.url);
-    checked.assert_ok("tls", "the certificate is good");
+    checked.assert_ok("tls", "the certificate is valid");
     checked.assert_ok("api", "Canyon ");
     assert_eq!(checked.code, Some(0), "{}", checked.said);
 
@@ -114,7 +114,7 @@ async fn the_doctor_of_an_agent_names_the_step_at_which_its_way_ends() {
     let mut trusting_others = good.clone();
     set(&mut trusting_others, "CANYON_CA_FILE", None);
     let checked = Checked::of(&trusting_others);
-    checked.assert_failed(&["tls"], "a private one is named by CANYON_CA_FILE");
+    checked.assert_failed(&["tls"], "name a private authority with CANYON_CA_FILE");
     checked.assert_ok("proxy", &proxy.url);
 
     // It takes connections, as far as the kernel does, and never says a word.

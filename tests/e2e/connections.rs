@@ -48,7 +48,7 @@ async fn three_hundred_half_sent_requests_without_a_token_keep_no_caller_out_and
         }
     }
     assert_eq!(healthy().await, 200);
-    let said = "has as many connections as it takes";
+    let said = "at the limit of connections";
     assert!(server.log().contains(said), "{}", server.log());
     // The oldest have made way, without an answer.
     let mut first = crowd.remove(0);

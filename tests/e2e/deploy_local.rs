@@ -248,7 +248,7 @@ async fn what_cannot_run_here_is_refused_before_anything_is_written() {
         .unwrap();
     assert_eq!(without_runner.status.code(), Some(2));
     let said = String::from_utf8(without_runner.stderr).unwrap();
-    assert!(said.contains("no `canyon-runner` beside"), "{said}");
+    assert!(said.contains("there is no `canyon-runner` in the folder"), "{said}");
 
     let after = site.client.list(&["audit-records"], &[]).await.unwrap();
     assert_eq!(before, after);

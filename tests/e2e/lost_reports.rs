@@ -165,7 +165,7 @@ async fn what_a_lost_run_created_at_a_new_place_is_found_there() {
     fs::write(site.file_in(&old).await, &backup).unwrap();
     let moved = fs::read(site.file_in(&newest).await).unwrap();
     let (class, message) = failure(&site.run(&deploying(4, 1)).await);
-    assert!(class == FailureClass::Config && message.contains("4 resources) lies at"), "{message}");
+    assert!(class == FailureClass::Config && message.contains("4 resources) is at"), "{message}");
     assert_eq!(fs::read(site.file_in(&newest).await).unwrap(), moved);
 }
 

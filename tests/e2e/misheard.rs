@@ -36,7 +36,7 @@ async fn a_plan_that_did_not_say_what_it_deletes_is_not_applied() {
         let run = DeploymentCreateBody { max_deletions, ..deploying(0, 1) };
         let (class, message) = failure(&site.run(&run).await);
         assert_eq!(class, FailureClass::Config, "{message}");
-        assert!(message.contains("without saying what it would change"), "{message}");
+        assert!(message.contains("without a summary of its changes"), "{message}");
         assert_eq!(site.state(ENV).await.len(), 3);
     }
 }

@@ -30,7 +30,7 @@ async fn where_nothing_is_left_to_move_another_state_at_the_new_place_is_no_ones
     let place = site.file_in(&new).await;
     fs::write(&place, &state).unwrap();
     let (class, message) = failure(&site.run(&deploying(0, 1)).await);
-    assert!(class == FailureClass::Config && message.contains("2 resources) lies at"), "{message}");
+    assert!(class == FailureClass::Config && message.contains("2 resources) is at"), "{message}");
     assert_eq!(fs::read(&place).unwrap(), state);
     fs::remove_file(&place).unwrap();
     let ended = site.run(&deploying(2, 1)).await;
@@ -52,7 +52,7 @@ async fn an_old_copy_of_a_state_stands_in_the_way_by_name_and_a_lost_place_has_a
     let file = site.file_in(&old).await;
     let accepting = || DeploymentCreateBody { accept_state: true, ..deploying(2, 1) };
     let (_, message) = failure(&site.run(&accepting()).await);
-    assert!(message.contains("take the mark off"), "{message}");
+    assert!(message.contains("remove the mark"), "{message}");
     let mut state: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     state["outputs"].as_object_mut().unwrap().remove("canyon_state_moved_to").unwrap();
     state["serial"] = json!(state["serial"].as_u64().unwrap() + 1);

@@ -1,5 +1,6 @@
 //! States in real storage: what is there after a kill, whose lock is broken, and whose is not.
 
+mod away;
 mod hand;
 pub(crate) mod storage;
 
@@ -16,7 +17,7 @@ use hand::{Hand, State};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use storage::{Parts, Storage};
+use storage::Storage;
 use tokio::time::sleep;
 
 /// Resources of each deployment.
@@ -187,24 +188,6 @@ async fn the_lock_of_one_whose_job_may_live_is_kept_until_it_is_proved_dead() {
     // What it waited for may have been another process of this machine first.
     assert!(log.contains("waiting for") && log.contains("breaking the lock"), "{log}");
     assert_eq!(records_of_breaks(&site, &lock).await.len(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_state_that_cannot_be_written_at_the_end_is_not_passed_over() {
-    let mut storage = Storage::s3().await;
-    let site = site(&storage).await;
-    let path = site.server.path("ledger");
-    let module = || module::ledger(&path, COUNT, "4", 1);
-    let id = site.accept(&request(ENV, Some(module()))).await;
-    until_begun(&path, 1).await;
-    let Parts::S3 { minio, .. } = &mut storage.parts else { unreachable!() };
-    minio.kill().await;
-    let ended = site.end(&id).await;
-    let (class, message) = failure(&ended);
-    assert_eq!(class, FailureClass::Unreachable, "{message}");
-    for part in ["the state storage does not answer", "nor pushed afterwards"] {
-        assert!(message.contains(part), "no `{part}` in: {message}");
-    }
 }
 
 /// By what right a lock was broken, by each record of it.

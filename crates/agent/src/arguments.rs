@@ -1,24 +1,24 @@
-//! The command line.
+//! The command line of `canyon-agent`.
 
 use crate::settings::faults::Faults;
 use crate::settings::file;
-use crate::settings::identity::Place;
+use crate::settings::identity::Machine;
 use crate::settings::layers::Layer;
 use crate::settings::names::{DATA, NAMES};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::path::{Path, PathBuf};
 
-/// Where settings are kept, if there are any.
+/// The default file of settings, which need not exist.
 const FILE: &str = "/etc/canyon-agent/config.yaml";
 
-/// What the program understands.
+/// The command with its flags and subcommands.
 pub fn command() -> Command {
     let mut command = Command::new("canyon-agent")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Launches deployments of Canyon where nothing reaches in")
+        .about("Launches Canyon's jobs in networks that Canyon cannot connect to")
         .after_help(
-            "Flags go before variables of the environment, and those before the file. Secrets are no \
-             flags: CANYON_TOKEN.",
+            "Flags take precedence over environment variables, and these over the file. A secret cannot be a \
+             flag: set CANYON_TOKEN.",
         )
         .arg(
             Arg::new("config")
@@ -26,7 +26,7 @@ pub fn command() -> Command {
                 .env("CANYON_AGENT_CONFIG")
                 .value_name("FILE")
                 .global(true)
-                .help(format!("A file of settings, YAML [{FILE}, if it is there]")),
+                .help(format!("A file of settings in YAML [{FILE}, if it exists]")),
         )
         .arg(
             Arg::new("label")
@@ -34,7 +34,7 @@ pub fn command() -> Command {
                 .value_name("NAME=VALUE")
                 .action(ArgAction::Append)
                 .global(true)
-                .help("What runners may choose it by"),
+                .help("A label by which runners may select this agent"),
         )
         .arg(
             Arg::new(DATA)
@@ -42,27 +42,27 @@ pub fn command() -> Command {
                 .value_name("NAME=VALUE")
                 .action(ArgAction::Append)
                 .global(true)
-                .help("A setting of what jobs run on (CANYON_JOB_DISPATCHER_DATA_NAME)"),
+                .help("A setting of the jobs' platform (CANYON_JOB_DISPATCHER_DATA_NAME)"),
         );
     command = command.subcommand(
         Command::new("check")
-            .about("Tries what the agent needs, and says what to change; starts no job")
+            .about("Tries each step that the agent needs, and says what to change; starts no job")
             .arg(
                 Arg::new("runner_definition")
                     .long("runner-definition")
                     .value_name("FILE")
                     .value_parser(clap::value_parser!(PathBuf))
-                    .help("A runner whose jobs are tried, as `canyon get runner ID --out json` shows it"),
+                    .help("The definition of a runner to try, as printed by `canyon get runner ID --out json`"),
             ),
     );
     command = command.subcommand(
         Command::new("health")
-            .about("Asks the agent that runs here whether it lives, as a probe does: ends with 0, or says why not")
+            .about("Checks whether the agent on this machine is alive, as a probe does: exits with 0, or says why not")
             .arg(
                 Arg::new("ready")
                     .long("ready")
                     .action(ArgAction::SetTrue)
-                    .help("Asks whether it has a session, and so would get work"),
+                    .help("Checks whether the agent has a session, so that Canyon offers it jobs"),
             ),
     );
     for name in NAMES.iter().filter(|name| name.flag) {
@@ -76,7 +76,7 @@ pub fn command() -> Command {
     command
 }
 
-/// All that the command line, the environment and the file say.
+/// All settings of the command line, the environment and the file.
 pub fn layers(matches: &ArgMatches, faults: &mut Faults) -> Layer {
     let flags = Layer::of_flags(matches, faults);
     let ours = |(name, _): &(String, String)| name != "CANYON_AGENT_CONFIG";
@@ -90,9 +90,9 @@ pub fn layers(matches: &ArgMatches, faults: &mut Faults) -> Layer {
     flags.over(environment).over(file)
 }
 
-/// What this machine says besides settings.
-pub fn place() -> Place<'static> {
-    Place {
+/// Facts about this machine that are not settings.
+pub fn machine() -> Machine<'static> {
+    Machine {
         variable: &|name| std::env::var(name).ok().filter(|value| !value.is_empty()),
         exists: &Path::exists,
     }

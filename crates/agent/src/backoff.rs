@@ -1,4 +1,4 @@
-//! Pauses between tries.
+//! Exponential backoff between tries.
 
 use canyon_domain::seam::Entropy;
 use canyon_identity::system::System;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 /// The first pause.
 const FIRST: Duration = Duration::from_millis(250);
-/// The longest: a Canyon that comes back is found within this time.
+/// The longest pause: the agent notices within this time that Canyon is back.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The longest pause that Canyon, or what stands before it, may ask for.
+/// The longest pause that Canyon, or a gateway in front of it, may ask for.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
-/// Pauses that double, with jitter so that a fleet of agents does not come back at the same moment.
+/// Pauses that double, with jitter so that a fleet of agents does not retry at the same moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {
     tries: u32,
@@ -25,18 +25,18 @@ impl Backoff {
         jittered(nominal)
     }
 
-    /// The next pause, and as long as the other side asks for, up to [`LONGEST_PAUSE`].
+    /// The next pause, or the one that the answer asked for if that is longer, up to [`LONGEST_PAUSE`].
     pub(crate) fn pause_of(&mut self, asked: Option<Duration>) -> Duration {
         asked.unwrap_or_default().min(LONGEST_PAUSE).max(self.pause())
     }
 
-    /// It worked.
+    /// Starts over with the first pause, after a try succeeded.
     pub fn reset(&mut self) {
         self.tries = 0;
     }
 }
 
-/// Between half of `nominal` and all of it.
+/// A random duration between half of `nominal` and all of it.
 pub fn jittered(nominal: Duration) -> Duration {
     let mut drawn = [0; 4];
     System.fill(&mut drawn);
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_up_to_half_a_minute_and_begin_anew_after_a_success() {
+    fn pauses_grow_up_to_half_a_minute_and_start_over_after_a_success() {
         let mut backoff = Backoff::default();
         assert!(backoff.pause() <= FIRST);
         for _ in 0..20 {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_is_asked_for_is_kept_unless_the_own_is_longer_or_it_is_out_of_all_proportion() {
+    fn the_longer_of_the_own_pause_and_the_asked_one_is_used_up_to_the_limit() {
         let mut backoff = Backoff::default();
         assert!(backoff.pause_of(None) <= FIRST);
         assert_eq!(backoff.pause_of(Some(Duration::from_mins(1))), Duration::from_mins(1));

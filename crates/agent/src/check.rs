@@ -1,29 +1,29 @@
-//! `canyon-agent check`: tries what the agent needs, one step after the other, and says of each that does not
-//! work what to change. It starts no job, and opens no session: an agent of the same name works on.
+//! `canyon-agent check`: tries each step that the agent needs, and says what to change if one fails. It starts no job
+//! and opens no session, so an agent of the same name is not disturbed.
 
-mod line_steps;
+mod connection_steps;
 mod network;
 mod platform;
 mod report;
 
+use crate::connection;
 use crate::exit::Exit;
 use crate::kinds;
-use crate::line;
 use crate::settings::Settings;
 use report::{Report, Step};
 use std::path::Path;
 
-/// Tries all. `definition` is a file with a runner's definition, whose jobs are to be tried.
+/// Tries all steps. `definition` is a file with a runner's definition whose jobs are tried.
 pub async fn check(settings: &Settings, definition: Option<&Path>) -> Exit {
     let mut report = Report::default();
-    report.ok(Step::Settings, "all that is needed is there, and nothing contradicts");
+    report.ok(Step::Settings, "all required settings are set, and none contradicts another");
     for warning in &settings.warnings {
-        report.ok(Step::Settings, format!("but: {warning}"));
+        report.ok(Step::Settings, format!("warning: {warning}"));
     }
-    match line::http_client(settings.authorities.as_ref()) {
+    match connection::http_client(settings.authorities.as_ref()) {
         Ok(http) => {
             network::check(settings, &http, &mut report).await;
-            line_steps::check(settings, http, &mut report).await;
+            connection_steps::check(settings, http, &mut report).await;
         }
         Err(reason) => report.failed(Step::Tls, reason),
     }

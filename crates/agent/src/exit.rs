@@ -1,24 +1,24 @@
-//! How the agent ends, as whoever started it sees it.
+//! The agent's exit codes.
 //!
 //! | code | meaning |
 //! |---|---|
-//! | 0 | it was asked to end, or has done the one job of `--single` |
-//! | 1 | something on this machine does not work; a step of `check` failed; `health` found the agent dead, or not ready |
-//! | 2 | a flag that does not exist, or one without its value |
-//! | 75 | a newer session of the same agent has taken over, and this process does not stand by (`EX_TEMPFAIL` of sysexits.h) |
+//! | 0 | it was asked to end, or the one job of `--single` has ended |
+//! | 1 | something on this machine does not work; a step of `check` failed; `health` found that the agent does not run, or is not ready |
+//! | 2 | a flag that does not exist, or a flag without its value |
+//! | 75 | a newer session of the same agent has superseded this one, and this process does not stand by (`EX_TEMPFAIL` of sysexits.h) |
 //! | 77 | Canyon refuses this agent (`EX_NOPERM`) |
 //! | 78 | a setting is missing or wrong (`EX_CONFIG`) |
 
 use std::process::ExitCode;
 
-/// The agent's end.
+/// How the agent ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It was asked to end, or is done.
+    /// It was asked to end, or its work is done.
     Done,
     /// Something on this machine does not work.
     Broken(String),
-    /// A newer session has taken over.
+    /// A newer session has superseded this one.
     Superseded(String),
     /// Canyon refuses this agent.
     Rejected(String),
@@ -38,7 +38,7 @@ impl Exit {
         }
     }
 
-    /// Why, for people.
+    /// The reason, for people; `None` for an end without a fault.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Done => None,

@@ -1,5 +1,5 @@
-//! `/livez`, `/readyz` and `/metrics`, for probes. A handful of lines of HTTP suffices: the path is all that
-//! is read of a request.
+//! Serves `/livez`, `/readyz` and `/metrics` for probes. The server reads only the first line of a request, so it needs
+//! no HTTP library.
 
 pub mod listen;
 pub mod probe;
@@ -12,30 +12,30 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 /// How long one probe may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most that is read of a request, in bytes.
 const MAX_REQUEST: usize = 8 * 1024;
-/// Probes at once; others wait.
+/// The most probes at once; others wait.
 const AT_ONCE: usize = 16;
 
-/// Answers until it is dropped.
+/// Answers probes until the future is dropped.
 pub async fn serve(listener: TcpListener, status: Arc<Status>) {
-    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let permits = Arc::new(Semaphore::new(AT_ONCE));
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok(permit) = permits.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
                 let status = status.clone();
                 tokio::spawn(async move {
-                    // A probe that goes away is no matter of ours.
-                    let _ = tokio::time::timeout(PATIENCE, answer(stream, &status)).await;
-                    drop(place);
+                    // If the probe breaks off, there is nothing to do.
+                    let _ = tokio::time::timeout(PROBE_TIMEOUT, answer(stream, &status)).await;
+                    drop(permit);
                 });
             }
-            // Out of descriptors, say: not in a busy loop.
+            // For example, the process has too many open files. The pause prevents a busy loop.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a probe");
-                tokio::time::sleep(PATIENCE).await;
+                tokio::time::sleep(PROBE_TIMEOUT).await;
             }
         }
     }
@@ -49,12 +49,14 @@ async fn answer(mut stream: TcpStream, status: &Status) -> std::io::Result<()> {
         }
     }
     let request = String::from_utf8_lossy(&request);
-    let mut words = request.lines().next().unwrap_or_default().split(' ');
-    let method = words.next().unwrap_or_default();
-    let path = words.next().unwrap_or_default().split('?').next().unwrap_or_default();
+    let mut parts = request.lines().next().unwrap_or_default().split(' ');
+    let method = parts.next().unwrap_or_default();
+    let path = parts.next().unwrap_or_default().split('?').next().unwrap_or_default();
     let (code, body) = match (method, path) {
-        ("GET" | "HEAD", "/livez") => said(status.is_alive(), "alive", "stuck"),
-        ("GET" | "HEAD", "/readyz") => said(status.is_ready(), "ready", "no session with Canyon"),
+        ("GET" | "HEAD", "/livez") => verdict(status.is_alive(), "alive", "stuck"),
+        ("GET" | "HEAD", "/readyz") => {
+            verdict(status.is_ready(), "ready", "no session with Canyon")
+        }
         ("GET" | "HEAD", "/metrics") => ("200 OK", status.metrics()),
         ("GET" | "HEAD", _) => {
             ("404 Not Found", "there are /livez, /readyz and /metrics\n".to_owned())
@@ -73,7 +75,7 @@ async fn answer(mut stream: TcpStream, status: &Status) -> std::io::Result<()> {
     stream.shutdown().await
 }
 
-fn said(good: bool, yes: &str, no: &str) -> (&'static str, String) {
+fn verdict(good: bool, yes: &str, no: &str) -> (&'static str, String) {
     if good {
         ("200 OK", format!("{yes}\n"))
     } else {
@@ -86,7 +88,7 @@ mod tests {
     use super::*;
     use std::net::SocketAddr;
 
-    /// The status and the body that a probe is answered with.
+    /// The status and the body of the answer to a probe.
     async fn probe(address: SocketAddr, request: &str) -> (String, String) {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = format!("{request} HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -101,20 +103,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn probes_are_told_whether_it_lives_and_whether_it_would_get_work() {
+    async fn a_probe_shows_whether_the_agent_is_alive_and_whether_it_is_ready() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let status = Arc::new(Status::default());
         let served = tokio::spawn(serve(listener, status.clone()));
-        // One that says nothing holds up no other.
+        // A silent connection must not block other probes.
         let _silent = TcpStream::connect(address).await.unwrap();
-        let said = |status: &str, body: &str| (status.to_owned(), body.to_owned());
-        assert_eq!(probe(address, "GET /livez").await, said("200 OK", "alive\n"));
-        let unready = said("503 Service Unavailable", "no session with Canyon\n");
+        let expected = |status: &str, body: &str| (status.to_owned(), body.to_owned());
+        assert_eq!(probe(address, "GET /livez").await, expected("200 OK", "alive\n"));
+        let unready = expected("503 Service Unavailable", "no session with Canyon\n");
         assert_eq!(probe(address, "GET /readyz").await, unready);
-        status.heard(Some(1));
-        assert_eq!(probe(address, "GET /readyz?verbose").await, said("200 OK", "ready\n"));
-        assert_eq!(probe(address, "HEAD /readyz").await, said("200 OK", ""));
+        status.answered(Some(1));
+        assert_eq!(probe(address, "GET /readyz?verbose").await, expected("200 OK", "ready\n"));
+        assert_eq!(probe(address, "HEAD /readyz").await, expected("200 OK", ""));
         let (code, metrics) = probe(address, "GET /metrics").await;
         assert_eq!(code, "200 OK");
         assert!(metrics.contains("\ncanyon_agent_ready 1\n"), "{metrics}");

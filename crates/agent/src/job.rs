@@ -1,7 +1,7 @@
-//! One job: started, looked at, stopped by wish, and forgotten.
+//! The loop of one job: starts it, observes it, stops it when Canyon asks, and removes it.
 //!
-//! Every step may be repeated, so this knows nothing that a process after it must know: a job that is held
-//! without its launch was started before, or never will be.
+//! Every step may be repeated, so the loop keeps nothing that a later process would need. If the agent holds a job but
+//! not its launch data, the job was started before, or will never be.
 
 use crate::reporter::Reporter;
 use base64::Engine as _;
@@ -19,24 +19,26 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, timeout};
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_secs(1);
-/// After a start of which nobody can tell whether it happened.
-const START_AGAIN: Duration = Duration::from_secs(10);
-/// How long one call to the platform may take; a pull of an image goes on without it.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// A job whose end is recorded ends by itself a moment after. From then on it is asked to stop, and killed.
-const FAREWELL: Duration = Duration::from_secs(15);
-const MERCY: Duration = Duration::from_mins(1);
+/// The time between two observations.
+const OBSERVE_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause after a start whose result is unknown.
+const START_RETRY: Duration = Duration::from_secs(10);
+/// How long one call to the platform may take. The platform continues to pull an image without it.
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
+/// A job whose end is recorded normally ends by itself a moment later. After this time the agent asks it to stop.
+const STOP_AFTER: Duration = Duration::from_secs(15);
+/// After this time the agent kills it.
+const KILL_AFTER: Duration = Duration::from_mins(1);
 
-/// One of the agent's places for jobs, and who waits for it to be free.
+/// One of the agent's slots for jobs.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct JobSlot {
     pub(crate) taken: Arc<AtomicBool>,
+    /// Notified when the slot becomes free.
     pub(crate) freed: Arc<Notify>,
 }
 
-impl Place {
+impl JobSlot {
     fn free(&self) {
         self.taken.store(false, Ordering::Relaxed);
         self.freed.notify_one();
@@ -48,42 +50,42 @@ pub(crate) struct JobLoop {
     pub(crate) key: JobKey,
     pub(crate) reference: JobRef,
     pub(crate) dispatcher: Arc<dyn Dispatcher>,
-    /// Present until it was started.
+    /// The launch data, until the job was started.
     pub(crate) launch: Option<Launch>,
     pub(crate) wish: watch::Receiver<Wish>,
     pub(crate) tails: mpsc::Receiver<TailRequest>,
     pub(crate) hint: Arc<Notify>,
-    pub(crate) place: Place,
+    pub(crate) slot: JobSlot,
     pub(crate) reporter: Reporter,
 }
 
-/// What of a job was said.
+/// What was reported about a job, and what was done.
 #[derive(Default)]
-struct Said {
+struct ReportedState {
     observation: Option<Observation>,
     gone: bool,
     done: Wish,
     forget_since: Option<Instant>,
-    asked: bool,
+    stop_requested: bool,
 }
 
 impl JobLoop {
-    /// Until nothing is left of the job.
+    /// Runs until the platform has nothing left of the job.
     pub(crate) async fn run(mut self) {
-        let mut said = Said::default();
+        let mut reported = ReportedState::default();
         if let Some(launch) = self.launch.take() {
-            self.start(&launch, &mut said).await;
+            self.start(&launch, &mut reported).await;
         }
         loop {
-            if !said.gone {
-                self.look(&mut said).await;
+            if !reported.gone {
+                self.observe(&mut reported).await;
             }
-            self.carry_out(&mut said).await;
-            if said.done == Wish::Forget {
+            self.carry_out(&mut reported).await;
+            if reported.done == Wish::Forget {
                 return;
             }
-            let idle = said.gone && *self.wish.borrow() <= said.done;
-            self.wait((!idle).then_some(LOOK)).await;
+            let idle = reported.gone && *self.wish.borrow() <= reported.done;
+            self.wait((!idle).then_some(OBSERVE_INTERVAL)).await;
         }
     }
 
@@ -91,29 +93,29 @@ impl JobLoop {
         let mut own =
             JobReport { job: self.key, observation: None, handle: None, done: None, tail: None };
         report(&mut own);
-        self.reporter.tell(own);
+        self.reporter.report(own);
     }
 
-    fn saw(&mut self, said: &mut Said, observation: Observation) {
-        if said.observation.as_ref() == Some(&observation) {
+    fn record(&mut self, reported: &mut ReportedState, observation: Observation) {
+        if reported.observation.as_ref() == Some(&observation) {
             return;
         }
-        said.gone = matches!(observation, Observation::Gone(_));
-        if said.gone {
-            self.place.free();
+        reported.gone = matches!(observation, Observation::Gone(_));
+        if reported.gone {
+            self.slot.free();
         }
-        // That a job ended without a result of its own is how each one looks from here: it tells Canyon itself.
+        // The agent sees every ended job as gone without a result: the job delivers its result to Canyon itself.
         let (state, reason) = match &observation {
             Observation::Alive => ("alive", ""),
             Observation::Waiting(reason) | Observation::Queued(reason) => ("waiting", &**reason),
             Observation::Unknown(reason) => ("unknown", &**reason),
-            Observation::Gone(Some(why)) if why.class != FailureClass::Lost => {
-                ("gone", &*why.message)
+            Observation::Gone(Some(failure)) if failure.class != FailureClass::Lost => {
+                ("gone", &*failure.message)
             }
             Observation::Gone(_) => ("gone", ""),
         };
-        tracing::info!(job = %name(&self.key), state, reason, "looked");
-        said.observation = Some(observation.clone());
+        tracing::info!(job = %name(&self.key), state, reason, "observed a new state");
+        reported.observation = Some(observation.clone());
         let handle = self.reference.handle.clone();
         self.report(|report| {
             report.observation = Some(observation);
@@ -121,17 +123,17 @@ impl JobLoop {
         });
     }
 
-    /// Starts it, however often that takes, unless it is not wanted any more.
-    async fn start(&mut self, launch: &Launch, said: &mut Said) {
+    /// Starts the job, and retries until it is started, cannot be started, or is not wanted any more.
+    async fn start(&mut self, launch: &Launch, reported: &mut ReportedState) {
         let mut may_have_started = false;
         loop {
             if *self.wish.borrow_and_update() > Wish::Run {
                 if !may_have_started {
-                    self.saw(said, Observation::Gone(None));
+                    self.record(reported, Observation::Gone(None));
                 }
                 return;
             }
-            let answer = timeout(PATIENCE, self.dispatcher.start(launch)).await;
+            let answer = timeout(CALL_TIMEOUT, self.dispatcher.start(launch)).await;
             let error = match answer {
                 Ok(Ok(Started::Now(handle) | Started::Already(handle))) => {
                     tracing::info!(job = %name(&self.key), "started");
@@ -140,24 +142,25 @@ impl JobLoop {
                 }
                 Ok(Err(error)) => error,
                 Err(_) => {
-                    let message = "the platform does not answer a start";
+                    let message =
+                        "the platform did not answer the request to start the job in time";
                     DispatchError::unknown(FailureClass::Throttled, message)
                 }
             };
             tracing::warn!(job = %name(&self.key), %error, "not started");
-            self.reporter.trouble(&error.to_string());
+            self.reporter.record_error(&error.to_string());
             let pause = match error.then {
                 Then::End => {
-                    self.saw(said, Observation::Gone(Some(error.failure)));
+                    self.record(reported, Observation::Gone(Some(error.failure)));
                     return;
                 }
                 Then::Observe => {
                     may_have_started = true;
-                    self.saw(said, Observation::Unknown(error.failure.message));
-                    START_AGAIN
+                    self.record(reported, Observation::Unknown(error.failure.message));
+                    START_RETRY
                 }
                 Then::Again(pause) => {
-                    self.saw(said, Observation::Waiting(error.failure.message));
+                    self.record(reported, Observation::Waiting(error.failure.message));
                     pause
                 }
             };
@@ -168,63 +171,63 @@ impl JobLoop {
         }
     }
 
-    async fn look(&mut self, said: &mut Said) {
-        let observation = match timeout(PATIENCE, self.dispatcher.observe(&self.reference)).await {
-            Ok(observation) => observation,
-            Err(_) => Observation::Unknown("the platform does not answer".to_owned()),
-        };
-        self.saw(said, observation);
+    async fn observe(&mut self, reported: &mut ReportedState) {
+        let observed = timeout(CALL_TIMEOUT, self.dispatcher.observe(&self.reference)).await;
+        let observation = observed.unwrap_or_else(|_| {
+            Observation::Unknown("the platform did not answer in time".to_owned())
+        });
+        self.record(reported, observation);
     }
 
-    /// Does what Canyon wants next; what fails is done again at the next look.
-    async fn carry_out(&mut self, said: &mut Said) {
+    /// Carries out Canyon's present wish. If that fails, the next round retries it.
+    async fn carry_out(&mut self, reported: &mut ReportedState) {
         let wish = *self.wish.borrow_and_update();
-        if wish <= said.done {
+        if wish <= reported.done {
             return;
         }
         let done = match wish {
             Wish::Run => true,
-            Wish::Stop => said.gone || self.stop(StopMode::Graceful).await,
-            Wish::Kill => said.gone || self.stop(StopMode::Kill).await,
-            Wish::Forget => self.forget(said).await,
+            Wish::Stop => reported.gone || self.stop(StopMode::Graceful).await,
+            Wish::Kill => reported.gone || self.stop(StopMode::Kill).await,
+            Wish::Forget => self.forget(reported).await,
         };
         if done {
-            said.done = wish;
+            reported.done = wish;
             self.report(|report| report.done = Some(wish));
         }
     }
 
-    async fn stop(&self, how: StopMode) -> bool {
-        let answer = timeout(PATIENCE, self.dispatcher.stop(&self.reference, how)).await;
+    async fn stop(&self, mode: StopMode) -> bool {
+        let answer = timeout(CALL_TIMEOUT, self.dispatcher.stop(&self.reference, mode)).await;
         let problem = match answer {
             Ok(Ok(())) => return true,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "the platform does not answer a stop".to_owned(),
+            Err(_) => "the platform did not answer the request to stop the job in time".to_owned(),
         };
-        tracing::warn!(job = %name(&self.key), ?how, problem, "not stopped; trying again");
-        self.reporter.trouble(&problem);
+        tracing::warn!(job = %name(&self.key), ?mode, problem, "not stopped; retrying");
+        self.reporter.record_error(&problem);
         false
     }
 
-    /// Clears away what is left. One that still lives is given time to end, but not for ever.
-    async fn forget(&self, said: &mut Said) -> bool {
-        if !said.gone {
-            let since = *said.forget_since.get_or_insert_with(Instant::now);
-            if since.elapsed() > MERCY {
+    /// Removes what is left of the job. A job that still lives gets time to end, up to [`KILL_AFTER`].
+    async fn forget(&self, reported: &mut ReportedState) -> bool {
+        if !reported.gone {
+            let since = *reported.forget_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > KILL_AFTER {
                 self.stop(StopMode::Kill).await;
-            } else if since.elapsed() > FAREWELL && !said.asked {
-                said.asked = self.stop(StopMode::Graceful).await;
+            } else if since.elapsed() > STOP_AFTER && !reported.stop_requested {
+                reported.stop_requested = self.stop(StopMode::Graceful).await;
             }
             return false;
         }
-        match timeout(PATIENCE, self.dispatcher.forget(&self.reference)).await {
+        match timeout(CALL_TIMEOUT, self.dispatcher.forget(&self.reference)).await {
             Ok(remains) => remains == Remains::Nothing,
             Err(_) => false,
         }
     }
 
-    /// For `pause`, or until somebody wants something; without one, only until then. Answers who asks for
-    /// output.
+    /// Waits for `pause`, or until Canyon's wish changes; without a pause, only until the wish changes. Answers requests
+    /// for output in the meantime.
     async fn wait(&mut self, pause: Option<Duration>) {
         let until = pause.map(|pause| Instant::now() + pause);
         let over = async move {
@@ -238,7 +241,7 @@ impl JobLoop {
             tokio::select! {
                 () = &mut over => return,
                 () = self.hint.notified(), if until.is_some() => return,
-                // Whoever knew of the job has dropped it: it is to be left alone, and this task is aborted.
+                // The agent has dropped this job, so another process watches it. This task is about to be aborted.
                 changed = self.wish.changed() => match changed {
                     Ok(()) => return,
                     Err(_) => std::future::pending().await,
@@ -250,20 +253,21 @@ impl JobLoop {
 
     async fn answer(&self, tail: TailRequest) {
         let stream = if tail.stream == "events" { TailStream::Events } else { TailStream::Log };
-        let read = timeout(PATIENCE, self.dispatcher.tail(&self.reference, stream, tail.offset));
+        let read =
+            timeout(CALL_TIMEOUT, self.dispatcher.tail(&self.reference, stream, tail.offset));
         let bytes = match read.await {
             Ok(Ok(mut bytes)) => {
                 bytes.truncate(TAIL_LIMIT);
                 TailBytes::Bytes(STANDARD.encode(bytes))
             }
             Ok(Err(error)) => TailBytes::Failed(error.to_string()),
-            Err(_) => TailBytes::Failed("the platform does not answer".to_owned()),
+            Err(_) => TailBytes::Failed("the platform did not answer in time".to_owned()),
         };
         self.report(|report| report.tail = Some(TailAnswer { id: tail.id, bytes }));
     }
 }
 
-/// For the log.
+/// The job's name in the agent's log.
 pub(crate) fn name(key: &JobKey) -> String {
     format!("{}-{}", key.deployment, key.attempt)
 }

@@ -1,10 +1,10 @@
-//! Where the jobs of an agent reach Canyon.
+//! The address at which the jobs of an agent reach Canyon.
 
 use url::{Host, Url};
 
-/// The address for a job: the setting of the agent; else the one that Canyon says, its advertised one. A Canyon that
-/// was not told where others reach it says an address of its own machine, which leads nowhere from another one: then
-/// it is the address at which the agent reaches it.
+/// The address for a job. The agent's setting comes first, then the address that Canyon advertises. A Canyon without a
+/// configured address advertises one of its own machine, which other machines cannot reach. In that case it is the
+/// address at which the agent itself reaches Canyon.
 pub(crate) fn job_api_url<'a>(
     setting: Option<&'a str>,
     advertised: Option<&'a str>,
@@ -13,8 +13,8 @@ pub(crate) fn job_api_url<'a>(
     if setting.is_some() {
         return setting;
     }
-    let is_of_elsewhere = advertised.is_none_or(is_loopback) && !is_loopback(of_agent);
-    if is_of_elsewhere { Some(of_agent) } else { advertised }
+    let is_unreachable = advertised.is_none_or(is_loopback) && !is_loopback(of_agent);
+    if is_unreachable { Some(of_agent) } else { advertised }
 }
 
 fn is_loopback(url: &str) -> bool {
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_use_the_advertised_address_unless_that_leads_only_to_canyons_own_machine() {
+    fn jobs_use_the_advertised_address_unless_only_canyons_own_machine_can_reach_it() {
         let (public, far, here) =
             ("https://canyon.example.com", "http://10.0.0.5:8080", "http://127.0.0.1:8080");
         for (setting, advertised, of_agent, expected) in [

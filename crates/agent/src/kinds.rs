@@ -1,4 +1,4 @@
-//! What jobs run on, as an agent sees it: the same dispatchers as those of the direct launch.
+//! The agent's kinds of platform. They use the same dispatchers as a direct launch.
 
 mod aws;
 mod docker;
@@ -16,7 +16,7 @@ use canyon_domain::runner::RunnerType;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Why a kind cannot be used, in a sentence that says what to change.
+/// Why a kind of platform cannot be used; the message says what to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KindError(pub String);
@@ -28,45 +28,45 @@ impl KindError {
     }
 }
 
-/// A kind of compute in the place of this agent.
+/// A kind of platform, with the agent's own access to it.
 #[async_trait]
 pub trait Kind: Send + Sync {
-    /// The type of the runners whose jobs it launches.
+    /// The runner type whose jobs it launches.
     fn serves(&self) -> RunnerType;
 
-    /// Where jobs run: the cluster, account or engine by an id of its own. Whoever names the same place finds
+    /// The identifier of the place where jobs run: the cluster, the account or the engine. Agents with the same place find
     /// the same jobs.
     ///
     /// # Errors
     ///
-    /// [`KindError`] when the place cannot be asked; it is asked again then.
+    /// [`KindError`] when the platform does not answer; the caller retries then.
     async fn place(&self) -> Result<String, KindError>;
 
-    /// What starts the jobs of this runner. Makes no call.
+    /// The dispatcher for the jobs of the runner in `target`. Makes no call.
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher>;
 
-    /// The jobs of Canyon that the place has, of whichever runner, dead or alive, as far as it can tell.
+    /// Canyon's jobs on the platform, of every runner, running or ended, as far as the platform can list them.
     ///
     /// # Errors
     ///
-    /// [`KindError`] when the place cannot be asked.
+    /// [`KindError`] when the platform does not answer.
     async fn found(&self) -> Result<Vec<JobKey>, KindError>;
 
-    /// What ends a job that nobody knows anything of but its name.
-    fn clearer(&self, job: &JobKey) -> Option<Arc<dyn Dispatcher>>;
+    /// A dispatcher that can stop and remove an orphaned job, of which only the name is known.
+    fn cleaner(&self, job: &JobKey) -> Option<Arc<dyn Dispatcher>>;
 
-    /// Wakes whoever looks at jobs, when one of them may have ended.
+    /// Notified when a job may have ended, so that the agent observes its jobs at once.
     fn hint(&self) -> Arc<Notify> {
         Arc::new(Notify::new())
     }
 }
 
-/// How a dispatcher knows the job.
+/// The dispatcher's reference to a job.
 pub fn reference(job: &JobKey, handle: Option<String>) -> JobRef {
     JobRef { deployment: job.deployment, attempt: job.attempt, handle }
 }
 
-/// The kind that `settings` name.
+/// The kind of platform that `settings` name.
 ///
 /// # Errors
 ///

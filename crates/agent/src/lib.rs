@@ -1,20 +1,20 @@
-//! The companion of Canyon where nothing reaches in: it connects outward, asks for work, and launches jobs as
-//! what its place has, Kubernetes, ECS, Docker or plain processes.
+//! The agent: it runs in a network that Canyon cannot connect to. It connects to Canyon, asks for work, and launches
+//! jobs on the platform there: Kubernetes, ECS, Docker or plain processes.
 //!
-//! One loop asks for work ([`work`](self)), one opens sessions, one delivers what became of jobs; each job is
-//! a small loop of its own over the kind's `Dispatcher`. The agent keeps nothing that it could not do
-//! without: after a `kill -9` the next session is told which jobs it holds, and finds them in its place.
+//! One loop opens sessions and asks for work ([`agent_loop`](self)), one delivers reports about jobs. Each job has a small
+//! loop of its own over the platform's `Dispatcher`. The agent keeps nothing that it needs after a restart: after a
+//! `kill -9`, the answer to the next session names the jobs that it holds, and the agent finds them on the platform.
 
+mod agent_loop;
 pub mod arguments;
 pub mod backoff;
 pub mod check;
-mod desk;
+pub mod connection;
 pub mod exit;
 pub mod health;
 mod job;
 mod job_api_url;
 pub mod kinds;
-pub mod line;
 pub mod logging;
 mod reporter;
 mod retry_after;
@@ -25,21 +25,21 @@ pub mod sign_in;
 pub mod status;
 pub mod stop;
 mod take;
-mod unread_order;
+mod unreadable_job;
 mod work;
 
+use crate::agent_loop::AgentLoop;
 use crate::backoff::Backoff;
-use crate::desk::Desk;
+use crate::connection::ApiConnection;
 use crate::exit::Exit;
 use crate::kinds::Kind;
-use crate::line::Line;
 use crate::reporter::Reporter;
 use crate::server_clock::ServerClock;
 use crate::settings::Settings;
 use crate::sign_in::SignIn;
 use crate::status::Status;
 use crate::stop::Stop;
-use crate::take::InDoubt;
+use crate::take::UnconfirmedTakes;
 use crate::work::Next;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,16 +47,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 
-/// A session that held for so long was no failed try.
-const STEADY: Duration = Duration::from_mins(1);
+/// After a session of at least this length, the backoff starts over.
+const STABLE_SESSION: Duration = Duration::from_mins(1);
 
-/// Works as an agent until it is asked to end.
+/// Runs the agent until it is asked to end.
 pub async fn run(settings: Settings, stop: Stop) -> Exit {
     let kind = match kinds::of(&settings) {
         Ok(kind) => kind,
         Err(error) => return Exit::Settings(error.to_string()),
     };
-    let http = match line_client(&settings) {
+    let http = match http_client(&settings) {
         Ok(http) => http,
         Err(exit) => return exit,
     };
@@ -66,11 +66,11 @@ pub async fn run(settings: Settings, stop: Stop) -> Exit {
     }
 }
 
-fn line_client(settings: &Settings) -> Result<reqwest::Client, Exit> {
-    line::http_client(settings.authorities.as_ref()).map_err(Exit::Settings)
+fn http_client(settings: &Settings) -> Result<reqwest::Client, Exit> {
+    connection::http_client(settings.authorities.as_ref()).map_err(Exit::Settings)
 }
 
-/// The same with a kind and a proof of the caller's.
+/// As [`run`], with a platform and a proof of identity that the caller chooses.
 pub async fn run_as(
     settings: Settings,
     kind: Arc<dyn Kind>,
@@ -92,16 +92,16 @@ pub async fn run_as(
     }
     let clock = Arc::new(ServerClock::default());
     let (url, org, name) = (&settings.api_url, &settings.org, &settings.name);
-    let line = Arc::new(Line::new(http, url, org, name, sign_in, clock));
-    say_start(&settings, &line);
+    let api = Arc::new(ApiConnection::new(http, url, org, name, sign_in, clock));
+    log_start(&settings, &api);
     let (reporter, reports) = Reporter::new(status.clone());
     let (session, sessions) = watch::channel(None);
     let (losing, lost) = mpsc::unbounded_channel();
     let (waiting, undelivered) = watch::channel(0);
-    others.spawn(reporter::deliver(line.clone(), reports, sessions, losing, waiting));
-    let mut desk = Desk {
+    others.spawn(reporter::deliver(api.clone(), reports, sessions, losing, waiting));
+    let mut agent = AgentLoop {
         settings: Arc::new(settings),
-        line,
+        api,
         kind,
         status,
         stop,
@@ -112,20 +112,20 @@ pub async fn run_as(
         jobs: HashMap::new(),
         tasks: JoinSet::new(),
         freed: Arc::new(Notify::new()),
-        in_doubt: InDoubt::default(),
+        unconfirmed: UnconfirmedTakes::default(),
         has_taken: false,
         unknown: Vec::new(),
         stands_by: false,
     };
-    desk.run().await
+    agent.run().await
 }
 
-fn say_start(settings: &Settings, line: &Line) {
+fn log_start(settings: &Settings, api: &ApiConnection) {
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
     }
     let kind = settings.dispatcher.kind.as_str();
-    let fingerprint = line.fingerprint().unwrap_or_default();
+    let fingerprint = api.fingerprint().unwrap_or_default();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         agent = %settings.name,
@@ -133,11 +133,11 @@ fn say_start(settings: &Settings, line: &Line) {
         api = settings.api_url,
         kind,
         fingerprint,
-        "starts"
+        "agent starts"
     );
 }
 
-impl Desk {
+impl AgentLoop {
     async fn run(&mut self) -> Exit {
         let mut backoff = Backoff::default();
         loop {
@@ -147,7 +147,7 @@ impl Desk {
             };
             let Some(session) = opened.session else { continue };
             tracing::info!(session, held = opened.held.len(), "session opened");
-            self.status.heard(Some(session));
+            self.status.answered(Some(session));
             self.begin(opened);
             self.session.send_replace(Some(session));
             let since = Instant::now();
@@ -159,7 +159,7 @@ impl Desk {
                 }
                 Next::Reopen => {
                     self.session.send_replace(None);
-                    if since.elapsed() > STEADY {
+                    if since.elapsed() > STABLE_SESSION {
                         backoff.reset();
                     }
                     self.rest(backoff.pause()).await;

@@ -3,7 +3,7 @@
 use crate::settings::layers::Layer;
 use tracing_subscriber::EnvFilter;
 
-/// Begins to log as `layer` says.
+/// Starts to log, in the format and at the level of `layer`.
 pub fn start(layer: &Layer) {
     let get = |key: &str| layer.0.get(key).map(|given| given.value.as_str());
     let filter = EnvFilter::try_new(get("log").unwrap_or("info"));
@@ -12,7 +12,7 @@ pub fn start(layer: &Layer) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false);
-    // A program that has set up its own logging keeps it.
+    // If the program has set up its own logging before, it keeps it.
     let _ = match get("log_format") {
         Some("json") => {
             log.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init()

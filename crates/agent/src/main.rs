@@ -1,4 +1,4 @@
-//! Reads the settings once, works as an agent, exits with a code of [`canyon_agent::exit`].
+//! Reads the settings, runs the agent, and exits with a code of [`canyon_agent::exit`].
 
 use canyon_agent::exit::Exit;
 use canyon_agent::settings::Settings;
@@ -12,7 +12,10 @@ fn main() -> ExitCode {
     let exit = serve();
     if let Some(message) = exit.message() {
         for line in message.lines() {
-            #[expect(clippy::print_stderr, reason = "why it ended, whatever the log is")]
+            #[expect(
+                clippy::print_stderr,
+                reason = "the reason of the exit, whatever the log level"
+            )]
             {
                 eprintln!("canyon-agent: {line}");
             }
@@ -22,21 +25,21 @@ fn main() -> ExitCode {
 }
 
 fn serve() -> Exit {
-    // Before the settings, which may hold the agent's token: jobs of an earlier agent may run already.
+    // Before the settings are read, which may contain the agent's token: jobs of an earlier agent may be running already.
     if let Err(error) = canyon_dispatch::local::protect_this_process() {
         return Exit::Broken(format!(
-            "cannot keep its key from the modules of local jobs: {error}"
+            "cannot protect its key from the modules of local jobs: {error}"
         ));
     }
     let matches = arguments::command().get_matches();
     let mut faults = Faults::default();
     let layer = arguments::layers(&matches, &mut faults);
     if let Some(("health", arguments)) = matches.subcommand() {
-        // Of the settings only where to ask: the others are judged by the agent that it asks.
+        // Needs only the address of the health server. The running agent checks the other settings.
         return until_done(health::probe::ask(&layer, arguments.get_flag("ready")));
     }
     logging::start(&layer);
-    let settings = match Settings::read(&layer, &arguments::place(), faults) {
+    let settings = match Settings::read(&layer, &arguments::machine(), faults) {
         Ok(settings) => settings,
         Err(faults) => return Exit::Settings(faults.to_string()),
     };
@@ -53,14 +56,14 @@ fn serve() -> Exit {
 }
 
 fn until_done(work: impl Future<Output = Exit>) -> Exit {
-    // One thread: it waits nearly all the time, and threads cost memory.
+    // One thread: the agent nearly always waits, and threads cost memory.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return Exit::Broken(format!("cannot start: {error}")),
     };
     let exit = runtime.block_on(work);
-    // A call to a platform that hangs must not hold up the end.
+    // A call to a platform that hangs must not delay the exit.
     runtime.shutdown_background();
     exit
 }

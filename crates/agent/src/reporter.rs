@@ -1,7 +1,10 @@
 //! What became of jobs, told to Canyon: soon, together, and again until it is heard.
+//!
+//! Something on the way may refuse a request for its size, with any answer or none. So after each failure fewer reports
+//! go together, and others first; one alone goes without its piece of output, which follows by itself.
 
 use crate::backoff::Backoff;
-use crate::line::Line;
+use crate::connection::ApiConnection;
 use crate::status::Status;
 use canyon_api::agent::{JobKey, JobReport, Reports};
 use std::collections::BTreeMap;
@@ -9,13 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// What comes within this time goes together.
-const GATHER: Duration = Duration::from_millis(20);
-/// The most in one request, and its size in bytes: Canyon takes 256 KiB.
+/// Reports that come within this time go into one request.
+const BATCH_DELAY: Duration = Duration::from_millis(20);
+/// The most reports in one request.
 const AT_ONCE: usize = 100;
-const SIZE: usize = 200 * 1024;
+/// The most bytes of reports in one request. Canyon accepts 256 KiB.
+const MAX_BYTES: usize = 200 * 1024;
 
-/// Where jobs say what became of them. Cheap to clone.
+/// The handle with which jobs report. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Reporter {
     reports: mpsc::UnboundedSender<JobReport>,
@@ -23,40 +27,40 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// To whom the reports go in the end.
+    /// The handle, and the receiver for [`deliver`].
     pub(crate) fn new(status: Arc<Status>) -> (Self, mpsc::UnboundedReceiver<JobReport>) {
         let (reports, receiver) = mpsc::unbounded_channel();
         (Self { reports, status }, receiver)
     }
 
-    pub(crate) fn tell(&self, report: JobReport) {
+    pub(crate) fn report(&self, report: JobReport) {
         // The receiver lives as long as the agent.
         let _ = self.reports.send(report);
     }
 
-    /// Something went wrong that the operator should see.
-    pub(crate) fn trouble(&self, what: &str) {
-        self.status.trouble(what);
+    /// Records an error that an administrator should see.
+    pub(crate) fn record_error(&self, what: &str) {
+        self.status.record_error(what);
     }
 }
 
-/// Delivers reports in whichever session there is, and sends on whatever is not this agent's any more.
+/// Delivers reports in the current session. Jobs that Canyon reports as not this agent's any more go to `lost`.
 pub(crate) async fn deliver(
-    line: Arc<Line>,
+    api: Arc<ApiConnection>,
     mut reports: mpsc::UnboundedReceiver<JobReport>,
     mut session: watch::Receiver<Option<u64>>,
     lost: mpsc::UnboundedSender<JobKey>,
     waiting: watch::Sender<usize>,
 ) {
     let mut pending: BTreeMap<JobKey, JobReport> = BTreeMap::new();
-    let (mut backoff, mut at_once) = (Backoff::default(), AT_ONCE);
+    let (mut backoff, mut order) = (Backoff::default(), Order::default());
     loop {
         if pending.is_empty() {
             waiting.send_replace(0);
             let Some(first) = reports.recv().await else { return };
             merge(&mut pending, first);
             waiting.send_replace(pending.len());
-            tokio::time::sleep(GATHER).await;
+            tokio::time::sleep(BATCH_DELAY).await;
         }
         while let Ok(next) = reports.try_recv() {
             merge(&mut pending, next);
@@ -66,49 +70,104 @@ pub(crate) async fn deliver(
             return;
         };
         let Some(number) = number else { continue };
-        let batch = batch_of(&pending, at_once);
+        let batch = order.batch_of(&pending);
         let jobs: Vec<_> = batch.iter().map(|report| report.job).collect();
-        match line.report(number, &Reports { reports: batch }).await {
+        match api.report(number, &Reports { reports: batch.clone() }).await {
             Ok(answer) => {
                 backoff.reset();
-                at_once = AT_ONCE;
-                for job in jobs {
-                    pending.remove(&job);
+                order.passed();
+                for report in batch {
+                    settle(&mut pending, &report);
                 }
                 for refused in answer.refused {
-                    tracing::warn!(job = %crate::job::name(&refused.job), reason = refused.reason, "not ours any more");
-                    // Whoever listens lives as long as the agent.
+                    tracing::warn!(job = %crate::job::name(&refused.job), reason = refused.reason, "the job is not this agent's any more");
+                    // The receiver lives as long as the agent.
                     let _ = lost.send(refused.job);
                 }
             }
             // One of them is what Canyon does not take: it must not hold up the others.
-            Err(error) if error.is_about_the_body() && jobs.len() > 1 => at_once = 1,
+            Err(error) if error.is_about_the_body() && jobs.len() > 1 => order.at_once = 1,
             Err(error) if error.is_about_the_body() => {
                 for job in jobs {
-                    tracing::error!(%error, job = %crate::job::name(&job), "a report is not taken, and dropped");
+                    tracing::error!(%error, job = %crate::job::name(&job), "Canyon refuses a report; it is dropped");
                     pending.remove(&job);
                 }
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot report; trying again");
+                order.failed(&batch);
                 tokio::time::sleep(backoff.pause_of(error.pause())).await;
             }
         }
     }
 }
 
-/// What goes together: at least one report, and of more no more than Canyon takes.
-fn batch_of(pending: &BTreeMap<JobKey, JobReport>, at_once: usize) -> Vec<JobReport> {
-    let mut size = 0;
-    let fits = |report: &&JobReport| {
-        let before = size;
-        size += serde_json::to_vec(report).map_or(SIZE, |json| json.len());
-        before == 0 || size <= SIZE
-    };
-    pending.values().take(at_once).take_while(fits).cloned().collect()
+/// What goes together, and what goes first.
+struct Order {
+    /// The most reports in one request.
+    at_once: usize,
+    /// The last report that did not arrive: those behind it go first.
+    behind: Option<JobKey>,
+    /// A report that did not arrive alone with its piece of output goes without it.
+    without_tail: bool,
 }
 
-/// The newest word counts, for each thing that there is to say.
+impl Default for Order {
+    fn default() -> Self {
+        Self { at_once: AT_ONCE, behind: None, without_tail: false }
+    }
+}
+
+impl Order {
+    /// At least one report, and of more no more than Canyon takes.
+    fn batch_of(&self, pending: &BTreeMap<JobKey, JobReport>) -> Vec<JobReport> {
+        let mut size = 0;
+        let fits = |report: &JobReport| {
+            let before = size;
+            size += serde_json::to_vec(report).map_or(MAX_BYTES, |json| json.len());
+            before == 0 || size <= MAX_BYTES
+        };
+        let is_behind = |job: &JobKey| self.behind.as_ref().is_none_or(|last| job > last);
+        let (first, then): (Vec<_>, Vec<_>) =
+            pending.values().partition(|report| is_behind(&report.job));
+        let in_order = first.into_iter().chain(then).cloned();
+        let shortened = in_order.map(|mut report| {
+            if self.without_tail && says_more_than_tail(&report) {
+                report.tail = None;
+            }
+            report
+        });
+        shortened.take(self.at_once).take_while(fits).collect()
+    }
+
+    fn passed(&mut self) {
+        self.at_once = (self.at_once * 2).min(AT_ONCE);
+        self.without_tail &= self.at_once < AT_ONCE;
+    }
+
+    fn failed(&mut self, batch: &[JobReport]) {
+        self.without_tail |= self.at_once == 1;
+        self.at_once = (batch.len() / 2).max(1);
+        self.behind = batch.last().map(|report| report.job);
+    }
+}
+
+fn says_more_than_tail(report: &JobReport) -> bool {
+    report.observation.is_some() || report.handle.is_some() || report.done.is_some()
+}
+
+/// Forgets what has arrived: all of a report, or all but its piece of output.
+fn settle(pending: &mut BTreeMap<JobKey, JobReport>, sent: &JobReport) {
+    let Some(report) = pending.get_mut(&sent.job) else { return };
+    if sent.tail.is_none() && report.tail.is_some() {
+        let JobReport { job, tail, .. } = report.clone();
+        *report = JobReport { job, observation: None, handle: None, done: None, tail };
+    } else {
+        pending.remove(&sent.job);
+    }
+}
+
+/// Merges a report into the pending one of the same job: of each field, the newest value counts.
 fn merge(pending: &mut BTreeMap<JobKey, JobReport>, next: JobReport) {
     let Some(report) = pending.get_mut(&next.job) else {
         pending.insert(next.job, next);
@@ -119,3 +178,6 @@ fn merge(pending: &mut BTreeMap<JobKey, JobReport>, next: JobReport) {
     report.done = next.done.or(report.done);
     report.tail = next.tail.or(report.tail.take());
 }
+
+#[cfg(test)]
+mod tests;

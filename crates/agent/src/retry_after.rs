@@ -1,4 +1,4 @@
-//! When whoever refuses wants to be asked again: `Retry-After` (RFC 9110, 10.2.3).
+//! The pause that an answer asks for: `Retry-After` (RFC 9110, 10.2.3).
 
 use crate::backoff::LONGEST_PAUSE;
 use jiff::Timestamp;
@@ -6,8 +6,8 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use std::time::Duration;
 
-/// The pause that an answer with these headers asks for: seconds, or a date, which is compared with the answer's own,
-/// as this machine's clock may be wrong. No answer has the agent wait longer than [`LONGEST_PAUSE`].
+/// The pause in these headers, at most [`LONGEST_PAUSE`]. The header has seconds, or a date. A date is compared with the
+/// answer's own `Date`, because this machine's clock may be wrong.
 pub(crate) fn pause(headers: &HeaderMap) -> Option<Duration> {
     let given = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let asked = if let Ok(seconds) = given.parse() {
@@ -30,7 +30,7 @@ mod tests {
     use reqwest::header::HeaderValue;
 
     #[test]
-    fn a_pause_is_read_in_both_its_forms_and_is_never_longer_than_five_minutes() {
+    fn a_pause_is_read_in_seconds_or_as_a_date_and_is_at_most_five_minutes() {
         let five = "Thu, 01 Jan 2026 10:00:05 GMT";
         for (given, seconds) in [
             ("0", Some(0)),
@@ -54,6 +54,6 @@ mod tests {
         let mut undated = HeaderMap::new();
         assert_eq!(pause(&undated), None);
         undated.insert(RETRY_AFTER, HeaderValue::from_static(five));
-        assert_eq!(pause(&undated), None, "nothing tells how far that is");
+        assert_eq!(pause(&undated), None, "there is no date to compare with");
     }
 }

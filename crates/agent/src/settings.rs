@@ -1,4 +1,4 @@
-//! What the agent was started with, checked whole before anything begins.
+//! The agent's settings. All are checked before anything starts.
 
 pub mod authorities;
 pub mod dispatcher;
@@ -14,7 +14,7 @@ use canyon_domain::agent::labels_fault;
 use canyon_domain::ids::{AgentId, OrgId, RunnerId, ServiceAccountId};
 use dispatcher::DispatcherSettings;
 use faults::Faults;
-use identity::{IdentitySettings, Place};
+use identity::{IdentitySettings, Machine};
 use layers::{Given, Layer};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,58 +25,58 @@ use url::Url;
 /// The settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where Canyon is.
+    /// The address of Canyon's API.
     pub api_url: String,
     /// The organization.
     pub org: OrgId,
-    /// The one runner that it serves.
+    /// The runner to serve; `None` for the runners that select this agent by name or labels.
     pub runner: Option<RunnerId>,
     /// The agent's name.
     pub name: AgentId,
-    /// What runners may choose it by.
+    /// The labels by which runners may select this agent.
     pub labels: BTreeMap<String, String>,
-    /// Whether it takes the jobs of runners that name no agents; see
+    /// Whether it takes the jobs of runners that select no agent; see
     /// [`canyon_domain::agent::Agent::run_untagged_jobs`].
     pub run_untagged_jobs: Option<bool>,
-    /// By what it signs in.
+    /// How it signs in.
     pub identity: IdentitySettings,
-    /// What jobs run on.
+    /// The jobs' platform.
     pub dispatcher: DispatcherSettings,
     /// The folder of its key and of local jobs.
     pub state_dir: PathBuf,
-    /// Most jobs at once.
+    /// The most jobs at once.
     pub concurrency: u32,
-    /// How long it stays for its jobs when it is to end.
+    /// How long it waits for its jobs when it is asked to end.
     pub drain: Duration,
-    /// One job, then the end.
+    /// Whether it ends after one job.
     pub single: bool,
-    /// Only what was asked to be launched by it; see [`canyon_domain::agent::Agent::reserved`].
+    /// Whether it takes only jobs that were requested for it; see [`canyon_domain::agent::Agent::reserved`].
     pub reserved: bool,
-    /// Where its health is served.
+    /// The address of the health server.
     pub listen_health: Option<Listen>,
-    /// Certificate authorities to trust besides the system's.
+    /// Certificate authorities to trust in addition to the system's.
     pub authorities: Option<Authorities>,
-    /// The program of local jobs.
+    /// The program `canyon-runner`, for local jobs.
     pub runner_program: Option<PathBuf>,
-    /// What its operator should know.
+    /// Warnings for the log at the start.
     pub warnings: Vec<String>,
 }
 
-/// An address of a Canyon, without a slash at its end.
+/// An address of a Canyon, without a slash at the end.
 pub(crate) fn http_url(text: &str) -> Result<String, &'static str> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let url = url.filter(Url::has_host).ok_or("is not an http or https address")?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("has a user or a password in it; Canyon wants neither");
+        return Err("contains a user name or a password; remove it");
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err("has a query or a fragment; give the address alone");
+        return Err("contains a query or a fragment; remove it");
     }
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// A word that is true or false: as programs of Go take it (`strconv.ParseBool`), or yes or no.
-pub(crate) fn truth(word: &str) -> Option<bool> {
+/// Parses a boolean: the values that Go programs accept (`strconv.ParseBool`), or yes or no.
+pub(crate) fn boolean(word: &str) -> Option<bool> {
     match word.to_ascii_lowercase().as_str() {
         "true" | "t" | "1" | "yes" => Some(true),
         "false" | "f" | "0" | "no" => Some(false),
@@ -114,9 +114,9 @@ impl Reader<'_> {
         number
     }
 
-    fn truth(&mut self, key: &str) -> Option<bool> {
+    fn boolean(&mut self, key: &str) -> Option<bool> {
         let Given { value, origin } = self.get(key)?.clone();
-        let read = truth(&value);
+        let read = boolean(&value);
         if read.is_none() {
             self.faults.add(&origin, "is neither true nor false");
         }
@@ -133,7 +133,7 @@ impl Reader<'_> {
         }
         match (&*parts, self.get("org")) {
             ([only], Some(org)) if *only == org.value => Some((only.clone(), None, origin)),
-            // What stands before the name are groups then, or the organization.
+            // With an organization set, the parts before the name are the organization or groups.
             ([.., name], Some(org)) => Some((org.value.clone(), Some(name.clone()), origin)),
             ([org], None) => Some((org.clone(), None, origin)),
             ([org, .., name], None) => Some((org.clone(), Some(name.clone()), origin)),
@@ -152,7 +152,7 @@ impl Reader<'_> {
 
     fn api_url(&mut self) -> Option<String> {
         let Some(Given { value, origin }) = self.get("api_url").cloned() else {
-            self.faults.missing("CANYON_API_URL", "say where Canyon is");
+            self.faults.missing("CANYON_API_URL", "set it to Canyon's address");
             return None;
         };
         http_url(&value).map_err(|reason| self.faults.add(&origin, reason)).ok()
@@ -165,7 +165,7 @@ impl Reader<'_> {
         let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
         let name = host.parse().ok();
         if name.is_none() {
-            let reason = "the machine's name does not fit as the agent's; give it one";
+            let reason = "the machine's name is not a valid agent name; set one";
             self.faults.missing("CANYON_AGENT_NAME", reason);
         }
         name
@@ -181,7 +181,8 @@ impl Reader<'_> {
                 Some((name, value)) if !name.is_empty() => {
                     let before = labels.insert(name.to_owned(), value.to_owned());
                     if before.is_some_and(|before| before != value) {
-                        self.faults.add(&origin, format!("says `{name}` twice"));
+                        self.faults
+                            .add(&origin, format!("has `{name}` twice, with different values"));
                     }
                 }
                 _ => self.faults.add(&origin, "is not NAME=VALUE,..."),
@@ -193,29 +194,33 @@ impl Reader<'_> {
         labels
     }
 
-    fn state_dir(&mut self, place: &Place<'_>) -> Option<PathBuf> {
+    fn state_dir(&mut self, machine: &Machine<'_>) -> Option<PathBuf> {
         let given = self.get("state_dir").map(|given| PathBuf::from(&given.value));
-        // systemd names the folder that it made for the service (`StateDirectory=`).
-        let systemd = || (place.variable)("STATE_DIRECTORY").map(PathBuf::from);
+        // systemd sets this variable to the folder that it created for the service (`StateDirectory=`).
+        let systemd = || (machine.variable)("STATE_DIRECTORY").map(PathBuf::from);
         let home = || {
-            (place.variable)("HOME").map(|home| Path::new(&home).join(".local/state/canyon-agent"))
+            let home = (machine.variable)("HOME")?;
+            Some(Path::new(&home).join(".local/state/canyon-agent"))
         };
         let found =
             given.or_else(systemd).or_else(home).and_then(|path| std::path::absolute(path).ok());
         if found.is_none() {
-            self.faults.missing("CANYON_AGENT_STATE_DIR", "say where the agent may keep its key");
+            self.faults.missing(
+                "CANYON_AGENT_STATE_DIR",
+                "set the folder in which the agent keeps its key",
+            );
         }
         found
     }
 }
 
 impl Settings {
-    /// What `layer` says.
+    /// Reads the settings of `layer`.
     ///
     /// # Errors
     ///
-    /// Everything that is missing, unknown or contradictory, at once.
-    pub fn read(layer: &Layer, place: &Place<'_>, mut faults: Faults) -> Result<Self, Faults> {
+    /// All settings that are missing, unknown or contradictory, at once.
+    pub fn read(layer: &Layer, machine: &Machine<'_>, mut faults: Faults) -> Result<Self, Faults> {
         let mut reader = Reader { layer, faults: &mut faults };
         let api_url = reader.api_url();
         let runner_path = reader.path("runner_path");
@@ -223,16 +228,16 @@ impl Settings {
         let org = reader.organization(runner_path.as_ref(), account_path.as_ref());
         let runner = runner_path.and_then(|(_, name, origin)| reader.id(name.as_deref(), &origin));
         let account = reader.account(account_path);
-        let identity = identity::read(layer, account, place, reader.faults);
+        let identity = identity::read(layer, account, machine, reader.faults);
         let dispatcher = DispatcherSettings::read(layer, reader.faults);
         let name = reader.name();
-        let state_dir = reader.state_dir(place);
-        // All of them before any is judged, so that every fault is said.
+        let state_dir = reader.state_dir(machine);
+        // All settings are read before the result is built, so that every fault is reported.
         let labels = reader.labels();
         let concurrency = reader.number("concurrency", 10, 1..=10_000);
         let drain = reader.number("drain_seconds", 30, 0..=86_400);
-        let single = reader.truth("single").unwrap_or_default();
-        let run_untagged_jobs = reader.truth("run_untagged_jobs");
+        let single = reader.boolean("single").unwrap_or_default();
+        let run_untagged_jobs = reader.boolean("run_untagged_jobs");
         let listen_health = reader.parsed("listen_health", Listen::FORM);
         let authorities = authorities::read(layer, reader.faults);
         let runner_program = layer.0.get("runner_program").map(|given| PathBuf::from(&given.value));
@@ -282,15 +287,14 @@ impl Reader<'_> {
             |parts: Option<&PathParts>| parts.map(|(org, _, origin)| (org.clone(), origin.clone()));
         let all: Vec<_> = [own, of_path(runner), of_path(account)].into_iter().flatten().collect();
         if self.get("org").is_none() && self.get("runner_path").is_none() {
-            // The account's path would do, but who forgot the runner would wait for work in vain.
-            let reason =
-                "say which runner it serves: ORG/RUNNER, or ORG for those that name the agent";
+            // The account's path would suffice, but an agent whose runner was forgotten would wait for work in vain.
+            let reason = "set the runner to serve: ORG/RUNNER, or ORG to serve the runners that select this agent";
             self.faults.missing("CANYON_RUNNER_PATH", reason);
         }
         let (org, origin) = all.first()?;
         for (other, theirs) in &all {
             if other != org {
-                self.faults.add(theirs, format!("is of another organization than {origin}"));
+                self.faults.add(theirs, format!("names another organization than {origin}"));
             }
         }
         let (org, origin) = (org.clone(), origin.clone());
@@ -319,18 +323,18 @@ fn plain_http(api_url: &str) -> Option<String> {
         .and_then(Url::host_str)
         .is_some_and(|host| matches!(host, "localhost" | "[::1]") || host.starts_with("127."));
     (is_plain && !is_here).then(|| {
-        format!("{api_url} is not https: whoever can listen on the way reads and changes what the agent is told")
+        format!("{api_url} is not https: anyone on the network in between can read and change the traffic")
     })
 }
 
-/// Elsewhere the host of the web pages, which tell where the API is. Canyon's address is the API's own.
+/// In other products this setting is the host of the web pages that name the API. Canyon's address is the API's own.
 fn foreign_host(layer: &Layer, api_url: &str) -> Option<String> {
     let Given { value, origin } = layer.0.get("service_discovery_host")?;
     let url = Url::parse(api_url).ok()?;
     let host = url.host_str()?;
     let fits = value == host || url.port().is_some_and(|port| *value == format!("{host}:{port}"));
     (!fits).then(|| {
-        format!("{origin} is not the host of {api_url}, and is not used: Canyon is found by that address alone")
+        format!("{origin} is not the host of {api_url}, and is not used: the agent uses only that address")
     })
 }
 

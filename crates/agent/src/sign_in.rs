@@ -1,7 +1,7 @@
-//! By what the agent proves who it is.
+//! The agent's proof of identity.
 //!
-//! Either by a key of its own, or by a token of Canyon's. Where a service account is named, that token is
-//! exchanged for one that the place itself gives (RFC 8693), so nothing is stored anywhere.
+//! The proof is a signature with the agent's own key, or a token of Canyon's. A service account gets its token in exchange
+//! for a token of the platform (RFC 8693), so no secret is stored.
 
 pub mod agent_key;
 pub mod credential_helper;
@@ -22,16 +22,16 @@ use exchange::Exchange;
 use secrecy::{ExposeSecret, SecretString};
 use source::Source;
 
-/// Why there is nothing to sign in by at the moment.
+/// Why the agent has no proof of identity at the moment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SignInError(pub String);
 
-/// What `settings` say. `http` is for the exchange.
+/// The proof that `settings` name. `http` is for the exchange.
 ///
 /// # Errors
 ///
-/// [`Exit`] when there is nothing to sign in by.
+/// [`Exit`] when the key cannot be used, or this machine cannot make requests.
 pub async fn of(settings: &Settings, http: &reqwest::Client) -> Result<SignIn, Exit> {
     let key = |key: Result<OwnKey, OwnKeyError>| match key {
         Ok(key) => {
@@ -68,23 +68,23 @@ pub enum SignIn {
     Key {
         /// The key.
         key: OwnKey,
-        /// Who it says it is.
+        /// The agent's name in the token.
         agent: AgentId,
-        /// To whom.
+        /// The organization in the token.
         org: OrgId,
     },
-    /// A token that somebody has given it.
+    /// It sends the token of its settings.
     Token(SecretString),
-    /// A service account, by what the place gives.
+    /// It signs in as a service account, with a token of the platform.
     ServiceAccount(Box<Exchange>),
 }
 
 impl SignIn {
-    /// What to show in the next request.
+    /// The bearer token for the next request.
     ///
     /// # Errors
     ///
-    /// [`SignInError`] says which source gave nothing, and why.
+    /// [`SignInError`] names the source that gave no token, and the reason.
     pub async fn bearer(&self, clock: &ServerClock) -> Result<SecretString, SignInError> {
         match self {
             Self::Key { key, agent, org } => Ok(key.token(agent, org, clock.now())),
@@ -93,7 +93,7 @@ impl SignIn {
         }
     }
 
-    /// Canyon does not take this token: it is not shown again. Returns whether another one may do.
+    /// Drops a token that Canyon has refused. Returns whether there may be another one.
     pub fn forget(&self, refused: &SecretString) -> bool {
         match self {
             Self::ServiceAccount(exchange) => {
@@ -104,7 +104,7 @@ impl SignIn {
         }
     }
 
-    /// The public key, PEM, where it signs in by one.
+    /// The public key in PEM, if the agent signs in with a key.
     pub fn public_key(&self) -> Option<String> {
         match self {
             Self::Key { key, .. } => Some(key.public().to_pem()),
@@ -112,7 +112,7 @@ impl SignIn {
         }
     }
 
-    /// What people compare before they adopt the agent.
+    /// The fingerprint of that key, which an administrator compares before adopting the agent.
     pub fn fingerprint(&self) -> Option<String> {
         match self {
             Self::Key { key, .. } => Some(key.public().fingerprint()),

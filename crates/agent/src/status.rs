@@ -1,4 +1,4 @@
-//! What the agent knows of itself, for probes, metrics and its next poll.
+//! The agent's status, for probes, metrics and its next poll.
 
 use crate::backoff::LONGEST_PAUSE;
 use std::fmt::Write as _;
@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A loop that has not turned for so long is stuck: it waits for as long as Canyon asks for, and then for a poll with its
-/// time limit.
+/// The agent is stuck if its loop has not turned for this time. One turn takes at most the longest pause that Canyon may
+/// ask for, and a poll with its time limit.
 const STUCK: Duration = LONGEST_PAUSE.saturating_add(Duration::from_mins(3));
-/// Without an answer for so long, the agent is not ready.
+/// The agent is not ready if Canyon has not answered for this time.
 const SILENT: Duration = Duration::from_mins(1);
-/// The most that is kept of an error, in characters.
-const WORDS: usize = 1000;
+/// The most characters of an error that are kept.
+const MAX_ERROR_CHARS: usize = 1000;
 
-/// Counters, and when what last happened.
+/// Counters, and the times of the last events.
 #[derive(Debug)]
 pub struct Status {
     started: Instant,
@@ -29,14 +29,14 @@ pub struct Status {
 struct State {
     session: Option<u64>,
     turned: Instant,
-    heard: Option<Instant>,
-    trouble: Option<String>,
+    answered: Option<Instant>,
+    error: Option<String>,
 }
 
 impl Default for Status {
     fn default() -> Self {
         let now = Instant::now();
-        let state = State { session: None, turned: now, heard: None, trouble: None };
+        let state = State { session: None, turned: now, answered: None, error: None };
         Self {
             started: now,
             state: Mutex::new(state),
@@ -53,47 +53,47 @@ impl Status {
         read(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The agent's loop turns.
-    pub fn turned(&self) {
+    /// Records that the agent's loop turns.
+    pub fn loop_turned(&self) {
         self.state(|state| state.turned = Instant::now());
     }
 
-    /// Canyon has answered, in this session.
-    pub fn heard(&self, session: Option<u64>) {
+    /// Records an answer of Canyon, in this session or without one.
+    pub fn answered(&self, session: Option<u64>) {
         self.state(|state| {
             state.session = session;
-            state.heard = Some(Instant::now());
+            state.answered = Some(Instant::now());
         });
     }
 
-    /// It has answered a poll.
+    /// Counts an answered poll.
     pub fn polled(&self) {
         self.polls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many jobs were taken.
-    pub fn took(&self, jobs: usize) {
+    /// Counts jobs that were taken.
+    pub fn add_taken(&self, jobs: usize) {
         self.taken.fetch_add(u64::try_from(jobs).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// So many jobs run.
-    pub fn runs(&self, jobs: usize) {
+    /// Sets the number of running jobs.
+    pub fn set_running(&self, jobs: usize) {
         self.running.store(u64::try_from(jobs).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Something went wrong that the operator should see.
-    pub fn trouble(&self, what: &str) {
+    /// Records an error that an administrator should see.
+    pub fn record_error(&self, what: &str) {
         self.errors.fetch_add(1, Ordering::Relaxed);
-        let what = what.chars().filter(|c| !c.is_control()).take(WORDS).collect();
-        self.state(|state| state.trouble = Some(what));
+        let what = what.chars().filter(|c| !c.is_control()).take(MAX_ERROR_CHARS).collect();
+        self.state(|state| state.error = Some(what));
     }
 
-    /// What last went wrong.
-    pub fn last_trouble(&self) -> Option<String> {
-        self.state(|state| state.trouble.clone())
+    /// The last error.
+    pub fn last_error(&self) -> Option<String> {
+        self.state(|state| state.error.clone())
     }
 
-    /// Whether the process does anything.
+    /// Whether the agent's loop is not stuck.
     pub fn is_alive(&self) -> bool {
         self.is_alive_at(Instant::now())
     }
@@ -102,7 +102,7 @@ impl Status {
         self.state(|state| now.duration_since(state.turned) < STUCK)
     }
 
-    /// Whether it would get work.
+    /// Whether the agent has a session and hears from Canyon, so that Canyon offers it jobs.
     pub fn is_ready(&self) -> bool {
         self.is_ready_at(Instant::now())
     }
@@ -110,14 +110,14 @@ impl Status {
     fn is_ready_at(&self, now: Instant) -> bool {
         self.state(|state| {
             let is_fresh = |at| now.duration_since(at) < SILENT;
-            state.session.is_some() && state.heard.is_some_and(is_fresh)
+            state.session.is_some() && state.answered.is_some_and(is_fresh)
         })
     }
 
-    /// The text format of Prometheus ("Exposition formats").
+    /// The metrics, in the text format of Prometheus ("Exposition formats").
     pub fn metrics(&self) -> String {
         let (session, silence) = self.state(|state| {
-            (state.session.unwrap_or(0), state.heard.map(|at| at.elapsed().as_secs_f64()))
+            (state.session.unwrap_or(0), state.answered.map(|at| at.elapsed().as_secs_f64()))
         });
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut text = format!(
@@ -127,21 +127,26 @@ impl Status {
         );
         let numbers = [
             ("polls_total", "counter", "Requests for work that were answered.", count(&self.polls)),
-            ("errors_total", "counter", "What went wrong.", count(&self.errors)),
+            ("errors_total", "counter", "Errors.", count(&self.errors)),
             ("jobs_taken_total", "counter", "Jobs that were taken.", count(&self.taken)),
             ("jobs_running", "gauge", "Jobs that run.", count(&self.running)),
             ("session", "gauge", "The number of the session; 0 without one.", session),
-            ("ready", "gauge", "Whether it would get work.", u64::from(self.is_ready())),
-            ("uptime_seconds", "gauge", "Since its start.", self.started.elapsed().as_secs()),
+            ("ready", "gauge", "1 if Canyon offers it jobs.", u64::from(self.is_ready())),
+            (
+                "uptime_seconds",
+                "gauge",
+                "Seconds since the start.",
+                self.started.elapsed().as_secs(),
+            ),
         ];
         for (name, kind, help, value) in numbers {
             let name = format!("canyon_agent_{name}");
-            // A write into a string does not fail.
+            // Writing to a String cannot fail.
             let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
         }
         if let Some(silence) = silence {
             let name = "canyon_agent_last_answer_seconds";
-            let help = "Since Canyon's last answer.";
+            let help = "Seconds since Canyon's last answer.";
             let _ =
                 write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {silence:.3}\n");
         }
@@ -154,47 +159,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_lives_as_long_as_its_loop_turns() {
+    fn the_agent_is_alive_as_long_as_its_loop_turns() {
         let status = Status::default();
         assert!(status.is_alive());
         let late = Instant::now() + STUCK;
-        assert!(!status.is_alive_at(late), "it is stuck");
+        assert!(!status.is_alive_at(late), "the loop is stuck");
         std::thread::sleep(Duration::from_millis(10));
-        status.turned();
-        assert!(status.is_alive_at(late), "it has turned since");
+        status.loop_turned();
+        assert!(status.is_alive_at(late), "the loop has turned since");
     }
 
     #[test]
-    fn it_is_ready_in_a_session_from_which_it_hears() {
+    fn the_agent_is_ready_in_a_session_in_which_canyon_answers() {
         let status = Status::default();
-        assert!(!status.is_ready(), "nothing was heard yet");
-        status.heard(None);
-        assert!(!status.is_ready(), "nobody has adopted it");
-        status.heard(Some(3));
+        assert!(!status.is_ready(), "Canyon has not answered yet");
+        status.answered(None);
+        assert!(!status.is_ready(), "the agent is pending");
+        status.answered(Some(3));
         assert!(status.is_ready());
         assert!(!status.is_ready_at(Instant::now() + SILENT), "Canyon is silent");
     }
 
     #[test]
-    fn what_went_wrong_is_kept_in_one_line_of_bounded_length() {
+    fn the_last_error_is_kept_in_one_line_of_bounded_length() {
         let status = Status::default();
-        assert_eq!(status.last_trouble(), None);
-        status.trouble("a\r\n\u{1b}[31mb");
-        assert_eq!(status.last_trouble().as_deref(), Some("a[31mb"));
-        status.trouble(&"é".repeat(5 * WORDS));
-        assert_eq!(status.last_trouble(), Some("é".repeat(WORDS)));
+        assert_eq!(status.last_error(), None);
+        status.record_error("a\r\n\u{1b}[31mb");
+        assert_eq!(status.last_error().as_deref(), Some("a[31mb"));
+        status.record_error(&"é".repeat(5 * MAX_ERROR_CHARS));
+        assert_eq!(status.last_error(), Some("é".repeat(MAX_ERROR_CHARS)));
     }
 
     #[test]
-    fn metrics_are_what_prometheus_reads() {
+    fn metrics_have_the_format_of_prometheus() {
         let status = Status::default();
         assert!(!status.metrics().contains("last_answer"), "there was none");
-        status.heard(Some(7));
+        status.answered(Some(7));
         status.polled();
         status.polled();
-        status.took(3);
-        status.runs(2);
-        status.trouble("x");
+        status.add_taken(3);
+        status.set_running(2);
+        status.record_error("x");
         let text = status.metrics();
         assert!(text.ends_with('\n'));
         let lines: Vec<_> = text.lines().collect();

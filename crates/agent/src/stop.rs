@@ -1,14 +1,14 @@
-//! Signals: the first asks the agent to finish, the second to go at once.
+//! Signals: the first asks the agent to finish, the second to exit at once.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// How often the agent was asked to end. Cheap to clone.
+/// Counts the requests to end. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Stop(watch::Receiver<u32>);
 
 impl Stop {
-    /// Counts what `sender` says.
+    /// Uses the count of `receiver`.
     pub fn of(receiver: watch::Receiver<u32>) -> Self {
         Self(receiver)
     }
@@ -17,7 +17,7 @@ impl Stop {
     ///
     /// # Errors
     ///
-    /// If this process cannot hear signals.
+    /// When this process cannot have signal handlers.
     pub fn on_signals() -> std::io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -34,12 +34,12 @@ impl Stop {
         Ok(Self(receiver))
     }
 
-    /// How often.
+    /// How often the agent was asked to end.
     pub fn count(&self) -> u32 {
         *self.0.borrow()
     }
 
-    /// Until it was asked so often.
+    /// Returns once the agent was asked to end at least `times` times.
     pub async fn asked(&self, times: u32) {
         let mut receiver = self.0.clone();
         if receiver.wait_for(|count| *count >= times).await.is_err() {

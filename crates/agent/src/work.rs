@@ -1,9 +1,9 @@
-//! Asking for work, taking it, and the end of that.
+//! Polls for work, takes it, and decides when the session or the agent ends.
 
+use crate::agent_loop::AgentLoop;
 use crate::backoff::{Backoff, LONGEST_PAUSE};
-use crate::desk::Desk;
+use crate::connection::ConnectionError;
 use crate::exit::Exit;
-use crate::line::LineError;
 use canyon_api::agent::{JobKey, JobReport, MAX_WAIT, Poll, Work};
 use canyon_domain::agent_job::OFFER;
 use std::time::Duration;
@@ -11,50 +11,50 @@ use tokio::time::Instant;
 
 /// The most jobs that one request takes.
 const MAX_TAKEN: usize = 100;
-/// After an answer that told nothing new, and came at once.
-const NOTHING_NEW: Duration = Duration::from_millis(500);
-/// How long an agent that has nothing left to run stays to clear away.
-const CLEARING: Duration = Duration::from_secs(10);
-/// How long it waits for word while it finishes, or is in doubt: it looks after each whether it may go, or asks again.
-/// A request that is given up goes on at Canyon, so it is short rather than dropped.
-const BRIEF_SECONDS: u32 = 1;
+/// The pause after an answer that came at once and had nothing new.
+const IDLE_PAUSE: Duration = Duration::from_millis(500);
+/// How long an agent without running jobs stays to remove what is left of them.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a poll waits while the agent drains, or has unconfirmed takes: after each poll it checks whether it may exit,
+/// or retries. The wait is short, because Canyon continues to process a request that the agent drops.
+const SHORT_WAIT_SECONDS: u32 = 1;
 
-/// What follows a session.
+/// What follows after a session.
 pub(crate) enum Next {
-    /// The process ends.
+    /// The process exits.
     Exit(Exit),
-    /// Another session.
+    /// A new session.
     Reopen,
-    /// Another session, once the process that has superseded this one is gone.
+    /// A new session, once the process that superseded this one is gone.
     StandBy(String),
 }
 
 /// What ended a wait for work.
 enum Event {
-    Answer(Result<Work, LineError>),
+    Answer(Result<Work, ConnectionError>),
     Lost(JobKey),
-    Look,
+    Recheck,
 }
 
-/// Since when the agent finishes, and since when it has nothing left to run.
+/// Since when the agent drains, and since when it has no running jobs.
 #[derive(Default)]
 struct Finishing {
     since: Option<Instant>,
     idle_since: Option<Instant>,
 }
 
-impl Desk {
+impl AgentLoop {
     /// Works in this session until it is over.
     pub(crate) async fn work(&mut self, session: u64) -> Next {
         let (mut backoff, mut finishing) = (Backoff::default(), Finishing::default());
         loop {
-            self.status.turned();
+            self.status.loop_turned();
             self.reap();
             if let Err(next) = self.take(session).await {
                 return next;
             }
             if self.stop.count() > 1 {
-                tracing::info!("leaves at once; its jobs go on, and the next start finds them");
+                tracing::info!("exits at once; its jobs go on, and the next start finds them");
                 return Next::Exit(self.leave(session).await);
             }
             let draining = self.stop.count() > 0 || (self.settings.single && self.has_taken);
@@ -68,44 +68,45 @@ impl Desk {
                     self.drop_job(&job);
                     continue;
                 }
-                Event::Look => continue,
+                Event::Recheck => continue,
             };
             let pause = match answer {
                 Ok(work) => {
                     backoff.reset();
-                    self.status.heard(Some(session));
+                    self.status.answered(Some(session));
                     self.status.polled();
                     let asked = Duration::from_millis(work.pause_ms).min(LONGEST_PAUSE);
                     match self.handle(work, draining) {
-                        Ok(news) if news || asked_at.elapsed() > NOTHING_NEW => asked,
-                        Ok(_) => asked.max(NOTHING_NEW),
+                        Ok(is_new) if is_new || asked_at.elapsed() > IDLE_PAUSE => asked,
+                        Ok(_) => asked.max(IDLE_PAUSE),
                         Err(next) => return next,
                     }
                 }
-                Err(error) => match self.not_answered(&error) {
+                Err(error) => match self.after_error(&error) {
                     Some(next) => return next,
-                    None => backoff.pause_of(self.bearable(error.pause())),
+                    None => backoff.pause_of(self.bounded_pause(error.pause())),
                 },
             };
             self.rest(pause).await;
         }
     }
 
-    /// The pause that was asked for; a short one if some jobs may be this agent's by now, whose time to start runs.
-    fn bearable(&self, asked: Option<Duration>) -> Option<Duration> {
-        let longest = if self.in_doubt.jobs.is_empty() { LONGEST_PAUSE } else { OFFER };
+    /// The pause that Canyon asks for. It is bounded while takes are unconfirmed: this agent may hold those jobs already,
+    /// and their time to start runs.
+    fn bounded_pause(&self, asked: Option<Duration>) -> Option<Duration> {
+        let longest = if self.unconfirmed.jobs.is_empty() { LONGEST_PAUSE } else { OFFER };
         asked.map(|pause| pause.min(longest))
     }
 
-    /// Whether it may go: nothing runs and nothing is left to say or to clear away, or its time is over.
+    /// Whether the agent may exit: no job runs and nothing is left to report or to remove, or its drain time is over.
     fn is_finished(&self, finishing: &mut Finishing) -> bool {
         let asked = self.stop.count() > 0;
         if finishing.since.is_none() {
-            let patience = asked.then_some(self.settings.drain.as_secs());
+            let limit_seconds = asked.then_some(self.settings.drain.as_secs());
             tracing::info!(
                 running = self.running(),
-                patience,
-                "takes nothing further, and finishes what it has"
+                limit_seconds,
+                "drains: takes no further jobs, and waits for its own"
             );
         }
         let since = *finishing.since.get_or_insert_with(Instant::now);
@@ -113,81 +114,81 @@ impl Desk {
             if self.running() > 0 {
                 tracing::warn!(
                     running = self.running(),
-                    "leaves; its jobs go on, and the next start finds them"
+                    "exits; its jobs go on, and the next start finds them"
                 );
             }
             return true;
         }
-        let is_busy = self.running() > 0 || !self.in_doubt.jobs.is_empty();
+        let is_busy = self.running() > 0 || !self.unconfirmed.jobs.is_empty();
         if is_busy || *self.undelivered.borrow() > 0 {
             finishing.idle_since = None;
             return false;
         }
         let idle_since = *finishing.idle_since.get_or_insert_with(Instant::now);
-        self.jobs.is_empty() || idle_since.elapsed() > CLEARING
+        self.jobs.is_empty() || idle_since.elapsed() > CLEANUP_TIMEOUT
     }
 
     async fn wait_for_work(&mut self, session: u64, draining: bool) -> Event {
         let running = self.running();
         let full = running >= self.concurrency();
-        let is_brief = draining || !self.in_doubt.jobs.is_empty();
+        let is_brief = draining || !self.unconfirmed.jobs.is_empty();
         let poll = Poll {
             running,
             draining,
-            wait_seconds: if is_brief { BRIEF_SECONDS } else { MAX_WAIT },
-            last_error: self.status.last_trouble(),
+            wait_seconds: if is_brief { SHORT_WAIT_SECONDS } else { MAX_WAIT },
+            last_error: self.status.last_error(),
         };
-        let (line, stop, freed) = (self.line.clone(), self.stop.clone(), self.freed.clone());
+        let (api, stop, freed) = (self.api.clone(), self.stop.clone(), self.freed.clone());
         let signals = stop.count();
         tokio::select! {
-            answer = line.poll(session, &poll) => Event::Answer(answer),
+            answer = api.poll(session, &poll) => Event::Answer(answer),
             Some(job) = self.lost.recv() => Event::Lost(job),
-            () = stop.asked(signals + 1) => Event::Look,
-            () = freed.notified(), if full || draining => Event::Look,
+            () = stop.asked(signals + 1) => Event::Recheck,
+            () = freed.notified(), if full || draining => Event::Recheck,
         }
     }
 
-    /// `Err` ends the session; otherwise whether anything was new.
+    /// Carries out an answer. Returns whether it had anything new; `Err` ends the session.
     fn handle(&mut self, work: Work, draining: bool) -> Result<bool, Next> {
-        let mut news = !work.tails.is_empty();
+        let mut is_new = !work.tails.is_empty();
         for held in work.held {
-            // Said even if there is no news of the job: Canyon tells of it until it is.
+            // Acknowledges the job, even without a new state: Canyon names it in each answer until then.
             let (job, observation, handle) = (held.job, None, None);
-            self.reporter.tell(JobReport { job, observation, handle, done: None, tail: None });
-            news |= self.resume(held);
+            self.reporter.report(JobReport { job, observation, handle, done: None, tail: None });
+            is_new |= self.resume(held);
         }
         let mut unknown = Vec::new();
         for wanted in &work.wishes {
-            if self.tell(wanted) {
-                news = true;
+            if self.set_wish(wanted) {
+                is_new = true;
             } else if *self.undelivered.borrow() == 0 {
                 unknown.push(wanted.job);
             }
         }
-        // It holds a job that this process knows nothing of: a new session tells what it is. The first such word may
-        // have crossed with the report that the job is cleared away.
+        // The agent holds a job that this process does not know. The answer to a new session describes the job. The first
+        // such wish is ignored: it may have crossed with the report that the job was removed.
         if let Some(job) = unknown.iter().find(|job| self.unknown.contains(job)) {
-            tracing::info!(job = %crate::job::name(job), "is held and not known");
+            tracing::info!(job = %crate::job::name(job), "holds a job that it does not know; opening a new session");
             return Err(Next::Reopen);
         }
         self.unknown = unknown;
         for tail in work.tails {
-            self.ask(tail);
+            self.request_output(tail);
         }
         let room = if draining { 0 } else { self.concurrency().saturating_sub(self.running()) };
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(MAX_TAKEN);
-        let doubted = &self.in_doubt.jobs;
-        let room = room.saturating_sub(doubted.len());
-        let new = |job: &JobKey| !self.jobs.contains_key(job) && !doubted.contains(job);
+        let pending = &self.unconfirmed.jobs;
+        let room = room.saturating_sub(pending.len());
+        let new = |job: &JobKey| !self.jobs.contains_key(job) && !pending.contains(job);
         let offered: Vec<_> = work.offers.into_iter().filter(new).take(room).collect();
-        news |= !offered.is_empty();
-        // Before those that may never have an answer: these lapse.
-        self.in_doubt.jobs.splice(0..0, offered);
-        Ok(news)
+        is_new |= !offered.is_empty();
+        // New offers come first, because they expire, and the others may never have an answer.
+        self.unconfirmed.jobs.splice(0..0, offered);
+        Ok(is_new)
     }
 
-    /// What follows an error; nothing for those that pass.
-    pub(crate) fn not_answered(&self, error: &LineError) -> Option<Next> {
+    /// What follows after an error; `None` for a temporary one.
+    pub(crate) fn after_error(&self, error: &ConnectionError) -> Option<Next> {
         if self.may_stand_by(error) {
             return Some(Next::StandBy(error.to_string()));
         }
@@ -197,18 +198,18 @@ impl Desk {
         if error.is_rejection() {
             return Some(Next::Exit(Exit::Rejected(error.to_string())));
         }
-        self.status.trouble(&error.to_string());
-        tracing::warn!("{error}; trying again");
-        // An agent that was forgotten, and has asked anew, waits in its next opening.
-        (error.is_stranger() || error.is_pending()).then_some(Next::Reopen)
+        self.status.record_error(&error.to_string());
+        tracing::warn!("{error}; retrying");
+        // An agent that an administrator has forgotten enrolls again with a new session, and waits there.
+        (error.is_unknown_agent() || error.is_pending()).then_some(Next::Reopen)
     }
 
-    /// A pause that a signal ends.
+    /// Waits for `pause`, or until a signal comes.
     pub(crate) async fn rest(&mut self, pause: Duration) {
         let signals = self.stop.count();
         if !pause.is_zero() {
-            let finishing = Duration::from_secs(BRIEF_SECONDS.into());
-            let pause = if signals > 0 { pause.min(finishing) } else { pause };
+            let longest = Duration::from_secs(SHORT_WAIT_SECONDS.into());
+            let pause = if signals > 0 { pause.min(longest) } else { pause };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.stop.asked(signals + 1) => {}

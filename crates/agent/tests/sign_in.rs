@@ -1,6 +1,6 @@
 //! Signing in as a service account: real files, real programs, and a small server in Canyon's place.
 
-#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
+#![expect(clippy::unwrap_used, reason = "a test may panic when its own setup fails")]
 
 use axum::extract::{Query, State};
 use axum::http::header::RETRY_AFTER;
@@ -28,7 +28,7 @@ struct Canyon {
     down: Arc<Mutex<bool>>,
     /// It answers 429, with so many seconds to wait.
     busy: Arc<Mutex<Option<u64>>>,
-    /// The network brings the answers to other agents' requests.
+    /// The network delivers the answers to other agents' requests.
     crossed: Arc<Mutex<bool>>,
 }
 
@@ -41,8 +41,8 @@ async fn exchange(
     forms.push(form);
     let mut headers = HeaderMap::new();
     let is_crossed = *canyon.crossed.lock().unwrap();
-    let word = if is_crossed { "another".parse().unwrap() } else { asked[ASK].clone() };
-    headers.insert(ANSWER_TO, word);
+    let nonce = if is_crossed { "another".parse().unwrap() } else { asked[ASK].clone() };
+    headers.insert(ANSWER_TO, nonce);
     if let Some(seconds) = *canyon.busy.lock().unwrap() {
         headers.insert(RETRY_AFTER, seconds.into());
         let body = json!({"error": "temporarily_unavailable", "error_description": "often", "message": "often", "request_id": "1"});
@@ -83,7 +83,7 @@ async fn start(canyon: Canyon) -> String {
 }
 
 fn exchange_of(url: &str, source: &SourceSettings) -> Exchange {
-    let http = canyon_agent::line::http_client(None).unwrap();
+    let http = canyon_agent::connection::http_client(None).unwrap();
     let source = Source::of(source).unwrap();
     Exchange::new(http, url, &"acme".parse().unwrap(), "agents".parse().unwrap(), source)
 }
@@ -96,7 +96,7 @@ fn script(folder: &Path, text: &str) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_token_is_exchanged_once_for_all_who_ask_and_anew_before_its_end() {
+async fn concurrent_requests_share_one_exchange_and_the_token_is_renewed_before_it_expires() {
     let canyon = Canyon::default();
     *canyon.life.lock().unwrap() = 900;
     let url = start(canyon.clone()).await;
@@ -120,20 +120,20 @@ async fn a_token_is_exchanged_once_for_all_who_ask_and_anew_before_its_end() {
     assert_eq!(forms[0]["grant_type"], "urn:ietf:params:oauth:grant-type:token-exchange");
     assert_eq!(forms[0]["subject_token_type"], "urn:ietf:params:oauth:token-type:jwt");
     assert_eq!((&*forms[0]["subject_token"], &*forms[0]["service_account"]), ("h.c.s", "agents"));
-    // Canyon revokes it: the next one is by what the file has then.
+    // Canyon has revoked the token: the next exchange uses the file's present content.
     fs::write(&file, "h.c2.s").unwrap();
     exchange.forget(&"cya_0".into());
-    assert_eq!(ask().await.unwrap(), "cya_1", "that was another one");
+    assert_eq!(ask().await.unwrap(), "cya_1", "the refused token was another one");
     exchange.forget(&"cya_1".into());
     *canyon.life.lock().unwrap() = 0;
     assert_eq!(ask().await.unwrap(), "cya_2");
     assert_eq!(canyon.forms.lock().unwrap()[1]["subject_token"], "h.c2.s");
-    // That one ends at once, so it is replaced.
+    // That token expires at once, so it is renewed.
     assert_eq!(ask().await.unwrap(), "cya_3");
 }
 
 #[tokio::test]
-async fn a_token_that_answers_another_agents_request_is_not_taken() {
+async fn a_token_in_an_answer_to_another_agents_request_is_not_used() {
     let canyon = Canyon::default();
     *canyon.life.lock().unwrap() = 900;
     *canyon.crossed.lock().unwrap() = true;
@@ -148,7 +148,7 @@ async fn a_token_that_answers_another_agents_request_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_refusal_names_account_and_source_and_is_not_repeated_at_once() {
+async fn a_failed_exchange_names_account_and_source_and_is_not_repeated_at_once() {
     let canyon = Canyon::default();
     *canyon.down.lock().unwrap() = true;
     let url = start(canyon.clone()).await;
@@ -166,7 +166,7 @@ async fn a_refusal_names_account_and_source_and_is_not_repeated_at_once() {
 }
 
 #[tokio::test]
-async fn a_busy_canyon_is_asked_for_a_token_when_it_says() {
+async fn a_busy_canyon_is_asked_for_a_token_after_its_pause() {
     let canyon = Canyon::default();
     *canyon.busy.lock().unwrap() = Some(6);
     *canyon.life.lock().unwrap() = 900;
@@ -178,7 +178,7 @@ async fn a_busy_canyon_is_asked_for_a_token_when_it_says() {
     let clock = ServerClock::default();
     assert!(exchange.token(&clock).await.is_err());
     *canyon.busy.lock().unwrap() = None;
-    // By its own patience it would have asked again by now.
+    // The agent's own backoff would have retried by now.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let error = exchange.token(&clock).await.unwrap_err().to_string();
     assert!(error.ends_with("often"), "{error}");
@@ -188,7 +188,7 @@ async fn a_busy_canyon_is_asked_for_a_token_when_it_says() {
 }
 
 #[tokio::test]
-async fn what_a_source_gives_is_a_token_or_an_error_that_names_the_source() {
+async fn a_source_gives_a_token_or_an_error_that_names_the_source() {
     let url = start(Canyon::default()).await;
     let folder = tempfile::tempdir().unwrap();
     let of = |source: SourceSettings| async move {
@@ -200,14 +200,14 @@ async fn what_a_source_gives_is_a_token_or_an_error_that_names_the_source() {
     let helper = script(folder.path(), r#"printf '%s.%s.%s\n' "$1" "$2" "$#""#);
     let arguments = vec!["a".to_owned(), "$(id)".to_owned()];
     let error = of(SourceSettings::Helper(helper.clone(), arguments)).await.unwrap_err();
-    assert!(error.contains("gave something that is no JWT"), "no shell is asked: {error}");
+    assert!(error.contains("gave something that is not a JWT"), "without a shell: {error}");
     let arguments = vec!["a".to_owned(), "b".to_owned()];
     assert_eq!(of(SourceSettings::Helper(helper, arguments)).await.unwrap(), "a.b.2");
     for (text, expected) in [
         ("echo denied >&2; exit 3", "denied"),
-        ("yes a.b.c", "it wrote more than a token"),
-        ("cat /dev/zero >&2 & yes", "it wrote more than a token"),
-        ("echo s3cr3t", "gave something that is no JWT"),
+        ("yes a.b.c", "it printed more than a token"),
+        ("cat /dev/zero >&2 & yes", "it printed more than a token"),
+        ("echo s3cr3t", "gave something that is not a JWT"),
     ] {
         let helper = script(folder.path(), text);
         let error = of(SourceSettings::Helper(helper, Vec::new())).await.unwrap_err();

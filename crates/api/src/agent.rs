@@ -1,8 +1,9 @@
-//! Agents, and how they ask for work.
+//! Agents, and the protocol by which they get work.
 //!
-//! An agent opens a session, and then asks for work again and again with [`Poll`]. It takes what it is offered
-//! with [`TakeJobs`], and only then starts it; what becomes of it, it says with [`Reports`]. The
-//! session's number is in each path: a newer session of the same agent refuses the older (409).
+//! An agent opens a session and then polls for work with [`Poll`]. It takes offered jobs with
+//! [`TakeJobs`], starts only the jobs that the answer contains, and reports their state with
+//! [`Reports`]. Each path contains the session's number: once an agent has a newer session,
+//! requests of the older one get 409.
 
 mod view;
 
@@ -18,71 +19,73 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// The version of the protocol that this library speaks.
+/// The protocol version of this library.
 pub const PROTOCOL: u32 = 1;
-/// The oldest that the server still speaks: an agent may be two versions behind.
+/// The oldest protocol version that the server accepts: an agent may be two versions behind.
 pub const OLDEST_PROTOCOL: u32 = 1;
-/// Longest wait of one [`Poll`], in seconds: gateways cut requests after 29.
+/// Longest wait of one [`Poll`], in seconds: gateways end requests after 29.
 pub const MAX_WAIT: u32 = 25;
 /// Audience of the tokens that an agent signs with its own key, before the organization's name.
 pub const KEY_AUDIENCE: &str = "canyon:";
-/// The most that a token signed by an agent's own key may live, in seconds.
+/// Longest lifetime of a token that an agent signs with its own key, in seconds.
 pub const KEY_TOKEN_LIFE: i64 = 60;
 
-/// What a JWT (`EdDSA`, RFC 8037) by an agent's own key says. Its `kid` is the SHA-256 of the key's 32 bytes, in hex.
+/// Claims of a JWT (`EdDSA`, RFC 8037) that an agent signs with its own key. Its `kid` is the
+/// SHA-256 of the key's 32 bytes, in hex.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyClaims {
     /// The agent.
     pub sub: String,
     /// [`KEY_AUDIENCE`] and the organization's name.
     pub aud: String,
-    /// When it was made, in seconds since 1970 by Canyon's clock.
+    /// Time of issue, in seconds since 1970 by Canyon's clock.
     pub iat: i64,
-    /// When it ends, at most [`KEY_TOKEN_LIFE`] later.
+    /// Expiry, at most [`KEY_TOKEN_LIFE`] later.
     pub exp: i64,
-    /// Differs from token to token.
+    /// Unique for each token.
     pub jti: Uuid,
 }
 
-/// An agent begins.
+/// Opens a session of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OpenSession {
-    /// What this process drew for itself: the same again repeats the opening.
+    /// Random id of this process. The same id again repeats the request.
     #[schema(max_length = 100)]
     pub instance: String,
     /// Version of the program.
     #[schema(max_length = 100)]
     pub version: String,
-    /// The newest version of the protocol that it speaks.
+    /// The newest protocol version that the agent supports.
     pub protocol: u32,
     /// The types of runners whose jobs it launches.
     #[schema(value_type = Vec<String>, max_items = 16)]
     pub serves: Vec<RunnerType>,
-    /// Where its jobs run: the cluster, account or engine, by an id of its own.
+    /// Id of the place where its jobs run: the cluster, account or engine.
     #[schema(max_length = 300)]
     pub place: String,
-    /// What it says about itself.
+    /// Labels that it reports.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// The one runner that it serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub runner: Option<RunnerId>,
-    /// Whether it takes the jobs of runners that name no agents; unless given, it does if `runner` is.
+    /// Whether it takes jobs of runners that name no agents. Default: yes if `runner` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_untagged_jobs: Option<bool>,
-    /// Whether it launches only deployments that name it, and is never back once it has gone. Needs `runner`.
+    /// Whether it launches only deployments that name it, and does not return after it has stopped.
+    /// Needs `runner`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reserved: bool,
-    /// How many jobs it runs at once.
+    /// Most jobs that it runs at once.
     #[schema(minimum = 1, maximum = 10_000)]
     pub concurrency: u32,
-    /// It was superseded by another process of its name, and is to speak for the agent only once that one is gone. Until
-    /// then the opening is refused (409, `session_superseded`). A process sends it only if the refusal that superseded
-    /// it had the detail `standby`.
+    /// Another process of its name has superseded it, and it takes over only after that process has
+    /// stopped. Until then the request is refused (409, `session_superseded`). A process sends
+    /// `standby` only if the refusal that superseded it had the detail `standby`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub standby: bool,
-    /// Its public key, PEM, if it signs in by that.
+    /// Its public key, PEM, if it authenticates with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub public_key: Option<String>,
@@ -91,12 +94,12 @@ pub struct OpenSession {
     pub found: Vec<JobKey>,
 }
 
-/// Names a job.
+/// Identifies a job.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
 )]
 pub struct JobKey {
-    /// Which life of the runner.
+    /// Uuid of the runner.
     #[schema(value_type = String, format = Uuid)]
     pub runner: RunnerUuid,
     /// The deployment.
@@ -109,58 +112,58 @@ pub struct JobKey {
 /// The answer to [`OpenSession`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionOpened {
-    /// Its number; absent while nobody has adopted the agent.
+    /// Number of the session; absent until an administrator adopts the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<u64>,
     /// Whether the agent may work.
     #[schema(value_type = String)]
     pub state: Adoption,
-    /// The version of the protocol to speak.
+    /// The protocol version to use.
     pub protocol: u32,
-    /// What its operator should know.
+    /// Warnings for the agent's operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// How long to wait before asking again, in milliseconds.
+    /// Time until the next request, in milliseconds.
     pub pause_ms: u64,
-    /// Jobs of this place that it goes on with.
+    /// Jobs of this place that the agent must continue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldJob>,
-    /// Further ones, where there are many: the answers to its polls tell what they are.
+    /// Further such jobs, if there are many: the answers to its polls contain them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_later: Vec<JobKey>,
-    /// Of those that it found: nobody waits for them any more. They are to be stopped and forgotten.
+    /// Orphaned jobs among those that it found. It must stop and forget them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strays: Vec<JobKey>,
 }
 
-/// A job that an agent goes on with.
+/// A job that an agent must continue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HeldJob {
-    /// Which.
+    /// The job.
     pub job: JobKey,
-    /// What it is.
+    /// What to run.
     #[schema(value_type = Object)]
     pub order: JobOrder,
-    /// How the platform names it.
+    /// Name of the job on its platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
-    /// What Canyon wants of it.
+    /// The state that Canyon wants the job in.
     #[schema(value_type = String)]
     pub wish: Wish,
 }
 
-/// An agent asks for work.
+/// Polls for work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Poll {
-    /// How many jobs it runs.
+    /// Number of jobs that it runs.
     pub running: u32,
-    /// It finishes what it runs and takes nothing further.
+    /// Whether it is draining: it finishes its jobs and takes no further ones.
     #[serde(default)]
     pub draining: bool,
-    /// How long it would wait for work, up to [`MAX_WAIT`] seconds.
+    /// How long the request may wait for work, up to [`MAX_WAIT`] seconds.
     #[schema(maximum = 25)]
     pub wait_seconds: u32,
-    /// What last went wrong.
+    /// Its last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub last_error: Option<String>,
@@ -169,59 +172,60 @@ pub struct Poll {
 /// The answer to [`Poll`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Work {
-    /// Jobs to take, within [`OFFER`](canyon_domain::agent_job::OFFER).
+    /// Offered jobs; the agent must take them within [`OFFER`](canyon_domain::agent_job::OFFER).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offers: Vec<JobKey>,
-    /// What Canyon wants of jobs that it holds.
+    /// Wanted states of its jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wishes: Vec<JobWish>,
-    /// Pieces of output that somebody asks for.
+    /// Requested parts of the output of its jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tails: Vec<TailRequest>,
-    /// Jobs of this place that it goes on with: told again until a report, of whatever, shows that it heard.
+    /// Jobs of this place that the agent must continue; repeated until a report of the agent shows
+    /// that it has received them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldJob>,
-    /// How long to wait before asking again, in milliseconds.
+    /// Time until the next poll, in milliseconds.
     #[serde(default)]
     pub pause_ms: u64,
 }
 
-/// What Canyon wants of a job.
+/// The wanted state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobWish {
-    /// Which.
+    /// The job.
     pub job: JobKey,
-    /// What.
+    /// The wanted state.
     #[schema(value_type = String)]
     pub wish: Wish,
 }
 
-/// Somebody asks for a piece of a job's output.
+/// A request for a part of a job's output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TailRequest {
-    /// Which.
+    /// The job.
     pub job: JobKey,
-    /// Tells this request from others.
+    /// Id of this request.
     pub id: u64,
     /// `log` or `events`.
     pub stream: String,
-    /// Where it begins, in bytes.
+    /// Offset of the first byte.
     pub offset: u64,
 }
 
-/// An agent takes what it was offered.
+/// Takes offered jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TakeJobs {
-    /// Which; at most 100.
+    /// The jobs; at most 100.
     pub jobs: Vec<JobKey>,
 }
 
 /// The answer to [`TakeJobs`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct TakenJobs {
-    /// To be started now.
+    /// Jobs to start now.
     pub taken: Vec<TakenJob>,
-    /// Not to be started.
+    /// Jobs that the agent must not start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<RefusedJob>,
 }
@@ -229,59 +233,60 @@ pub struct TakenJobs {
 /// A job to start.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct TakenJob {
-    /// Which.
+    /// The job.
     pub job: JobKey,
-    /// What it is.
+    /// What to run.
     #[schema(value_type = Object)]
     pub order: JobOrder,
-    /// What its runner must know before its claim; the claim code is among it, which is good once.
+    /// Variables that its runner needs before its claim. They contain the claim code, which is
+    /// valid once.
     pub environment: BTreeMap<String, String>,
 }
 
-/// A job that is not this agent's.
+/// A job that is not assigned to this session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RefusedJob {
-    /// Which.
+    /// The job.
     pub job: JobKey,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What became of jobs.
+/// Reports about jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reports {
-    /// At most 100.
+    /// The reports; at most 100.
     pub reports: Vec<JobReport>,
 }
 
-/// What became of one job. What is absent has not changed.
+/// A report about one job. An absent field has not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobReport {
-    /// Which.
+    /// The job.
     pub job: JobKey,
-    /// What the agent sees of it.
+    /// The state that the agent observes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub observation: Option<Observation>,
-    /// How the platform names it.
+    /// Name of the job on its platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub handle: Option<String>,
-    /// The wish that it has carried out.
+    /// The wanted state that the agent has applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub done: Option<Wish>,
-    /// The piece of output that was asked for.
+    /// The requested part of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<TailAnswer>,
 }
 
-/// A piece of a job's output.
+/// A part of a job's output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TailAnswer {
-    /// The request's.
+    /// Id of the request.
     pub id: u64,
-    /// The bytes in base64, or why there are none.
+    /// The bytes in base64, or the reason why there are none.
     #[serde(flatten)]
     pub bytes: TailBytes,
 }
@@ -292,14 +297,15 @@ pub struct TailAnswer {
 pub enum TailBytes {
     /// In base64; at most 64 KiB of bytes.
     Bytes(String),
-    /// The platform could not be asked.
+    /// The platform did not return the output.
     Failed(String),
 }
 
-/// The answer to [`Reports`]: what is not this session's any more. It must be left alone.
+/// The answer to [`Reports`]: jobs that are no longer assigned to this session. The agent must
+/// leave them alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReportsTaken {
-    /// Which, and why.
+    /// The jobs, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<RefusedJob>,
 }

@@ -5,35 +5,35 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// The largest archive, in bytes.
+/// Largest archive, in bytes.
 pub const MAX_ARCHIVE: usize = 64 * 1024 * 1024;
 
-/// The largest archive that every installation takes and gives through the API itself, in bytes. A
-/// larger one goes past it where the API runs on Lambda: what Lambda hears and says has at most
-/// 6 MB, and bytes become a third more in it, since they are written in base64.
+/// Largest archive that every installation transfers through the API itself, in bytes. If the API
+/// runs on Lambda, a larger one goes directly to the object store: a request or response of Lambda
+/// has at most 6 MB, and base64 adds a third.
 pub const MAX_DIRECT: usize = 4 * 1024 * 1024;
 
-/// As what a run's module is answered. (The published contract names it so.)
+/// Media type of a run's module in an answer. The published contract requires this name.
 pub const GZIP: &str = "application/x-gzip";
 
-/// A request to upload an archive past the API.
+/// A request for a presigned URL to upload an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArchiveUploadBody {
-    /// How many bytes it has.
+    /// Size of the archive in bytes.
     #[schema(minimum = 1, maximum = 67_108_864)]
     pub size_bytes: u64,
 }
 
-/// Where an archive may be uploaded, once or more, by whoever holds this. No `Debug`: the address
-/// is a secret for as long as it is good.
+/// A presigned URL, with which a client may upload an archive once or more. No `Debug`: the URL is
+/// a secret until it expires.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ArchiveUpload {
-    /// The address. It takes a `PUT`, and no token of Canyon.
+    /// The URL for a `PUT` without a token of Canyon.
     pub url: String,
-    /// Headers that the request must have, just so. They bind it to the archive's SHA-256.
+    /// Headers that the request must have exactly. They bind the URL to the archive's SHA-256.
     pub headers: BTreeMap<String, String>,
-    /// Until when the upload may begin.
+    /// Time until which an upload may begin.
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Timestamp,
 }

@@ -1,25 +1,25 @@
-//! The word by which an answer shows which request it answers.
+//! The nonce by which a caller recognizes the answer to its request.
 //!
-//! A network may give one request the answer to another, or carry a request a second time. A caller draws a word for each
-//! request ([`ASK`]); every answer of Canyon's repeats it ([`ANSWER_TO`]), and a change that comes with the same word again
-//! is refused.
+//! A network may return the answer to another request, or deliver a request twice. A caller
+//! generates a nonce for each request ([`ASK`]). Every answer of Canyon repeats it ([`ANSWER_TO`]),
+//! and Canyon refuses a change with a nonce that it has seen before.
 
-/// Header of a request: 1 to 64 letters, digits, `-` and `_`.
+/// Header of a request with its nonce: 1 to 64 letters, digits, `-` and `_`.
 pub const ASK: &str = "canyon-ask";
 
-/// Header of the answer to a request that had [`ASK`].
+/// Header of the answer with the nonce of its request.
 pub const ANSWER_TO: &str = "canyon-answer-to";
 
-/// `details.code` of the refusal (409) of a change that came with a word that another one had.
+/// `details.code` of the refusal (409) of a change whose nonce was used before.
 pub const REPEATED: &str = "repeated";
 
-/// Whether a word has the form of one.
-pub fn is_word(word: &str) -> bool {
+/// Whether a text is a valid nonce.
+pub fn is_word(nonce: &str) -> bool {
     let plain = |c: u8| c.is_ascii_alphanumeric() || b"-_".contains(&c);
-    (1..=64).contains(&word.len()) && word.bytes().all(plain)
+    (1..=64).contains(&nonce.len()) && nonce.bytes().all(plain)
 }
 
-/// A word that no other request has.
+/// A new nonce.
 pub fn draw() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }

@@ -1,8 +1,8 @@
-//! What a runner and the API say to each other.
+//! The protocol between a runner and the API.
 //!
-//! The runner starts with a claim code, which is good for one claim. It gets a token for this one
-//! attempt, which dies with it. Every answer may be 409: then the attempt is over, and the runner
-//! exits at once without touching anything further.
+//! The runner starts with a claim code, which is valid for one claim. It gets a token for this one
+//! attempt, which becomes invalid with it. Every answer may be 409: then the attempt is over, and
+//! the runner exits at once without further changes.
 
 use crate::deployment::{Orphan, Output};
 use crate::error::ErrorBody;
@@ -14,17 +14,17 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// Header that carries an attempt's token on the published paths; `Authorization: Bearer` works on
+/// Header that carries an attempt's token on the published paths. `Authorization: Bearer` works on
 /// every path.
 pub const DEPLOYMENT_TOKEN: &str = "x-deployment-token";
 
-/// Header of a claim: the newest format of jobs that the runner understands
-/// ([`canyon_domain::job::FORMAT`]). Without it, 1. It is a header because the body takes no field that an earlier
-/// Canyon does not know.
+/// Header of a claim: the newest job format that the runner understands
+/// ([`canyon_domain::job::FORMAT`]). Default: 1. It is a header because an earlier Canyon rejects
+/// unknown fields of the body.
 pub const JOB_FORMAT: &str = "canyon-job-format";
 
-/// Header of the answer to a result: of which attempt Canyon has taken it, as [`result_of`] writes
-/// it. The body stays empty (204), as published.
+/// Header of the answer to a result: the attempt whose result Canyon has accepted, in the form of
+/// [`result_of`]. The body stays empty (204), as published.
 pub const RESULT_OF: &str = "canyon-result-of";
 
 /// The value of [`RESULT_OF`]: the deployment's id and the attempt's number, such as
@@ -33,75 +33,78 @@ pub fn result_of(deployment: impl std::fmt::Display, number: u32) -> String {
     format!("{deployment}/{number}")
 }
 
-/// Header of every answer to a runner: for which attempt it is, by the token that came with the request, as [`result_of`]
-/// writes it. An answer without it, or for another attempt, is not the one that the runner asked for.
+/// Header of every answer to a runner: the attempt of the token in the request, in the form of
+/// [`result_of`]. A runner must ignore an answer without it or for another attempt.
 pub const ANSWER_OF: &str = "canyon-answer-of";
 
-/// A runner claims its attempt. The claim code goes into `Authorization: Bearer`.
+/// Claims an attempt. The claim code goes into `Authorization: Bearer`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimBody {
-    /// A random text that this runner process drew for itself, so that it may repeat a claim whose
-    /// answer was lost.
+    /// Random text of this runner process, with which it may repeat a claim after a lost answer.
     #[schema(min_length = 16, max_length = 64)]
     pub claimant: String,
-    /// The name of the machine, pod or task that it runs in.
+    /// Name of the machine, pod or task of the runner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 253)]
     pub host: Option<String>,
-    /// The newest format of jobs that the runner understands, as in the header [`JOB_FORMAT`], which a proxy may take out.
+    /// The newest job format that the runner understands, as in the header [`JOB_FORMAT`], which a
+    /// proxy may remove.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_format: Option<u32>,
 }
 
-/// What the winner gets.
+/// The answer to the claim that won.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Claimed {
-    /// Token for everything else. It dies with the attempt, or after 10 minutes of silence.
+    /// Token for all further requests. It expires with the attempt, or after 10 minutes without a
+    /// request.
     pub token: String,
-    /// What the module may read Canyon with: good for nothing else, and dies with the attempt.
+    /// Token with which the module may read from Canyon, and nothing else. It expires with the
+    /// attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_token: Option<String>,
-    /// What to do.
+    /// The job to run.
     #[schema(value_type = Object)]
     pub job: Job,
-    /// Where each stream goes on; an earlier attempt may have written to it.
+    /// Where each stream continues; an earlier attempt may have written to it.
     pub offsets: Offsets,
-    /// Seconds between two reports when there is nothing to ship.
+    /// Seconds between two reports without new output.
     pub report_seconds: u32,
 }
 
-/// Bytes in each stream.
+/// Number of bytes in each stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Offsets {
-    /// In the log that people read.
+    /// Bytes in the log for people.
     pub log: u64,
-    /// In the stream of OpenTofu's `-json` lines.
+    /// Bytes in the stream of OpenTofu's `-json` lines.
     pub events: u64,
 }
 
-/// A sign of life, with what was written since the last one.
+/// A heartbeat, with the output since the last one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportBody {
-    /// How far the run has come.
+    /// The current phase of the run.
     #[schema(value_type = String)]
     pub phase: Phase,
-    /// With the phase `apply`: the plan leaves resources behind that no state will list.
+    /// With the phase `apply`: the plan removes resources from the state without destroying them,
+    /// so that no state lists them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forgets: bool,
-    /// What was written. The first 16 pieces are stored; the `offsets` of the answer say from where to send the rest again.
+    /// New output. The API stores the first 16 pieces. The `offsets` of the answer say from where to send the rest again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,
 }
 
-/// A piece of a stream.
+/// A part of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Chunk {
-    /// Which stream.
+    /// The stream.
     pub stream: Stream,
-    /// Where it begins.
+    /// Offset of its first byte.
     pub offset: u64,
     /// Standard base64 of its bytes, at most 128 KiB of them.
     pub data: String,
@@ -111,7 +114,7 @@ pub struct Chunk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
-    /// What people read.
+    /// Text for people.
     Log,
     /// OpenTofu's `-json` lines.
     Events,
@@ -130,66 +133,66 @@ impl Stream {
 /// The answer to a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReportAnswer {
-    /// The phase that was reported, and that Canyon knows of now.
+    /// The reported phase, which Canyon has stored.
     #[schema(value_type = String)]
     pub phase: Phase,
-    /// Whether the run shall stop: save the state, free the lock, send a result.
+    /// Whether the run must stop: save the state, release the lock, send a result.
     pub stop: bool,
-    /// With `stop`: why. The class is `cancelled`, or `timeout` if a deadline has passed.
+    /// With `stop`: the reason. The class is `cancelled`, or `timeout` if a deadline has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub stop_reason: Option<Failure>,
-    /// Where each stream goes on of which the report had a piece; 0 for another.
+    /// Where each stream continues of which the report had a part; 0 for the other.
     pub offsets: Offsets,
 }
 
-/// A lock on the state that is in the run's way, as OpenTofu describes it.
+/// A lock on the state that blocks the run, as OpenTofu describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeLockBody {
     /// The lock's id.
     #[schema(min_length = 1, max_length = 255)]
     pub id: String,
-    /// Who holds it: `user@host`.
+    /// Its holder: `user@host`.
     #[schema(max_length = 511)]
     pub who: String,
-    /// Since when, by its holder's clock.
+    /// Time of its creation, by the holder's clock.
     #[schema(value_type = String, format = DateTime)]
     pub created: Timestamp,
-    /// What for, such as `OperationTypeApply`.
+    /// Its purpose, such as `OperationTypeApply`.
     #[serde(default)]
     #[schema(max_length = 255)]
     pub operation: String,
-    /// The id of a living process on the holder's host that is no job's and may hold the lock, if
-    /// the runner is on that host and sees one.
+    /// Id of a running process on the holder's host that belongs to no job and may hold the lock,
+    /// if the runner is on that host and finds one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<u32>,
 }
 
-/// What is to be done about a lock.
+/// The decision about a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JudgeLockAnswer {
-    /// The id of the lock.
+    /// Id of the lock.
     pub id: String,
-    /// The verdict.
+    /// The decision.
     pub verdict: LockVerdict,
-    /// Why, in words; with `break`, the proof that the holder is dead.
+    /// The reason as text; with `break`, the proof that the holder is dead.
     pub reason: String,
 }
 
-/// What is to be done about a lock.
+/// The decision about a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LockVerdict {
-    /// Its holder is proved dead: free it, by its id.
+    /// The holder is proved dead: release the lock by its id.
     Break,
-    /// Canyon's own attempt may hold it, and is not proved dead yet: ask again.
+    /// An attempt of Canyon may hold it and is not proved dead yet: ask again.
     Wait,
-    /// It is somebody else's: leave it.
+    /// Another program or user holds it: leave it.
     Keep,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeploymentResultsUpdateBody {
@@ -198,13 +201,13 @@ pub struct DeploymentResultsUpdateBody {
     /// Standard base64 of all outputs, encrypted to the deployment's recipient.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<String>,
-    /// What went wrong.
+    /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorBody>,
-    /// How many resources there are and were changed.
+    /// Number of resources, and of changes to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tf_resource_counts: Option<TfResourceCounts>,
-    /// Accepted for compatibility, and not kept: there is no resource graph.
+    /// Accepted for compatibility and not stored: there is no resource graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
     pub metadata: Option<Value>,
@@ -212,31 +215,34 @@ pub struct DeploymentResultsUpdateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub phase: Option<Phase>,
-    /// The run has announced that it applies, and did not begin: nothing was changed.
+    /// The run has announced its apply and did not start it: nothing was changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untouched: bool,
-    /// The class of the failure; `user` without it. `cancelled` when the run stopped on request.
+    /// The class of the failure; default `user`. `cancelled` if the run stopped on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub failure: Option<Failure>,
-    /// Outputs in clear. Sensitive ones have no value.
+    /// Outputs in plaintext. Sensitive ones have no value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub plain_outputs: BTreeMap<String, Output>,
-    /// Resources that may exist although the state does not know them.
+    /// Resources that may exist without being in the state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<Orphan>,
-    /// What the run saw of its state at its end.
+    /// The state at the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateReportBody>,
+    /// The run could not write the state that its apply left: what lies in the storage is of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<UnwrittenStateBody>,
     /// How many resources the plan would have deleted or replaced, when that ended the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_deletions: Option<u32>,
-    /// The last pieces of the streams.
+    /// The last parts of the streams.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,
 }
 
-/// What a run saw of its state at its end.
+/// The state at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StateReportBody {
@@ -247,19 +253,29 @@ pub struct StateReportBody {
     pub serial: u64,
     /// Managed resource instances in it.
     pub resources: u32,
-    /// SHA-256 of all their addresses, in their order, in hexadecimal digits.
+    /// SHA-256 of all their addresses in order, in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Whether the run has moved it here from the former storage.
+    /// Whether the run has moved the state here from the former storage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub moved: bool,
-    /// Whether the run has begun to apply, and there may be something that the state does not list: its apply was
-    /// killed, the state could not be written, or a destroy run left something behind (`lifecycle { destroy = false }`).
+    /// Whether the run has started to apply and resources may exist that the state does not list:
+    /// its apply was killed, the state could not be written, or a destroy run kept a resource
+    /// (`lifecycle { destroy = false }`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
     /// The addresses of the resources, at most [`MAX_ADDRESSES`] of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
+}
+
+/// A state that a run could not write to its storage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnwrittenStateBody {
+    /// It; absent if OpenTofu could not save it beside the module either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateReportBody>,
 }
 
 /// The most addresses of resources that a [`StateReportBody`] names.
@@ -269,17 +285,17 @@ pub const MAX_ADDRESSES: usize = 500;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultStatus {
-    /// It did what it was to do.
+    /// The run succeeded.
     Success,
-    /// It did not.
+    /// The run failed.
     Failure,
 }
 
-/// How many resources a run had to do with.
+/// Numbers of resources in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TfResourceCounts {
-    /// In the state when it ended; absent if the state could not be read then.
+    /// In the state at the end; absent if the state could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_resources: Option<u32>,
     /// Created.

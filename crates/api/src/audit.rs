@@ -1,4 +1,4 @@
-//! The audit list.
+//! Audit records.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,21 +10,21 @@ use uuid::Uuid;
 pub struct AuditRecord {
     /// Its id; sorts by time.
     pub id: Uuid,
-    /// When.
+    /// Time of the change.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// Who: the id of a token, or of Canyon itself (all zeros).
+    /// Author of the change: the id of a token, or of Canyon itself (all zeros).
     pub by: Uuid,
-    /// What: `<kind>.<verb>`.
+    /// The change: `<kind>.<verb>`.
     #[schema(example = "runner.create")]
     pub action: String,
-    /// To which thing.
+    /// The changed thing.
     #[schema(example = "runners/my-gke-runner")]
     pub subject: String,
-    /// By what right.
+    /// The role that permitted it.
     #[schema(example = "admin")]
     pub by_right: String,
-    /// What else was kept, such as the resources that were left behind.
+    /// Further details, such as resources that were left behind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
 }

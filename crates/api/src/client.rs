@@ -1,4 +1,4 @@
-//! A typed client, for the command line and for runners.
+//! A typed client, for the command line, agents and runners.
 
 mod agents;
 mod archives;
@@ -22,20 +22,20 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use std::time::Duration;
 
-/// Longer than the longest long poll (25 s) and the network's hiccups, shorter than for ever.
+/// Longer than the longest long poll (25 s) with some network delay.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Three times what Canyon answers at most, archives aside. What has more, something else has sent.
-const MAX_ANSWER: usize = 16 << 20;
+/// Three times Canyon's largest answer without archives. Canyon sends no larger answer.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 
-/// Header with the id of the request, which every answer of Canyon's has.
+/// Header with the id of the request, which every answer of Canyon has.
 const REQUEST_ID: &str = "x-request-id";
 
-/// What a path segment may hold as it is (RFC 3986, unreserved).
+/// Characters that need no encoding in a path segment (RFC 3986, unreserved).
 const SEGMENT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
 
-/// A caller of one Canyon, as one principal.
+/// A client of one Canyon, as one principal.
 #[derive(Clone, Debug)]
 pub struct Client {
     http: reqwest::Client,
@@ -45,11 +45,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// A caller of the Canyon at `url` for the organization `org`.
+    /// A client of the Canyon at `url` for the organization `org`.
     ///
     /// # Errors
     ///
-    /// [`ClientError::Setup`] when the machine has no usable TLS set-up.
+    /// [`ClientError::Setup`] if the machine has no usable TLS configuration.
     pub fn new(url: &str, org: &str, token: SecretString) -> Result<Self, ClientError> {
         let http = reqwest::Client::builder()
             .timeout(TIMEOUT)
@@ -62,7 +62,7 @@ impl Client {
         Ok(Self { http, url: url.trim_end_matches('/').to_owned(), org: org.to_owned(), token })
     }
 
-    /// The same caller with another token.
+    /// The same client with another token.
     #[must_use]
     pub fn with_token(&self, token: SecretString) -> Self {
         Self { token, ..self.clone() }
@@ -88,9 +88,9 @@ impl Client {
         self.http.request(method, url).bearer_auth(self.token.expose_secret())
     }
 
-    /// The whole answer, if it is a success.
+    /// Sends a request and returns the whole answer if it is a success.
     async fn send(&self, request: RequestBuilder) -> Result<Answer, ClientError> {
-        let response = self.ask(request).await?;
+        let response = self.send_with_nonce(request).await?;
         if response.status().is_success() {
             Answer::read(&self.url, response).await
         } else {
@@ -98,15 +98,15 @@ impl Client {
         }
     }
 
-    /// Whatever is answered, be it a refusal, unless it is the answer to another request.
-    async fn ask(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let word = ask::draw();
-        let response = request.header(ASK, &word).send().await;
+    /// Sends a request and returns the answer, also a refusal, unless it answers another request.
+    async fn send_with_nonce(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let nonce = ask::draw();
+        let response = request.header(ASK, &nonce).send().await;
         let response = response.map_err(|source| ClientError::unreachable(&self.url, source))?;
         match response.headers().get(ANSWER_TO) {
-            // A gateway's own answer, which is judged by what it says.
+            // A gateway's own answer, which the caller classifies by its content.
             None => Ok(response),
-            Some(answered) if *answered == *word => Ok(response),
+            Some(answered) if *answered == *nonce => Ok(response),
             Some(_) => {
                 let status = response.status().as_u16();
                 Err(ClientError::foreign(&self.url, status, "it answers another request"))
@@ -122,18 +122,18 @@ impl Client {
         serde_json::from_slice(&answer.body).map_err(|error| answer.foreign(&self.url, error))
     }
 
-    /// A request that Canyon answers with nothing but a status.
-    async fn done(&self, request: RequestBuilder) -> Result<(), ClientError> {
-        self.acknowledged(&self.send(request).await?)
+    /// Sends a request to which Canyon answers with a status only.
+    async fn send_for_status(&self, request: RequestBuilder) -> Result<(), ClientError> {
+        self.check_acknowledged(&self.send(request).await?)
     }
 
-    /// An answer without a body is Canyon's if it has Canyon's status and names the request.
-    fn acknowledged(&self, answer: &Answer) -> Result<(), ClientError> {
+    /// Checks an answer without a body: it is Canyon's if it has Canyon's status and a request id.
+    fn check_acknowledged(&self, answer: &Answer) -> Result<(), ClientError> {
         if answer.status != StatusCode::NO_CONTENT {
             return Err(answer.foreign(&self.url, "Canyon answers this with 204"));
         }
         if answer.header(REQUEST_ID).is_none() {
-            return Err(answer.foreign(&self.url, "no id of the request"));
+            return Err(answer.foreign(&self.url, "it has no request id"));
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Client {
         self.read(self.request(method, segments).json(body)).await
     }
 
-    /// What an answer that is no success says.
+    /// Converts an answer that is not a success to an error.
     async fn refusal(&self, response: Response) -> ClientError {
         match Answer::read(&self.url, response).await {
             Ok(answer) => {
@@ -165,7 +165,7 @@ impl Client {
     }
 }
 
-/// An answer, read to its end.
+/// A completely read answer.
 struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -175,7 +175,7 @@ struct Answer {
 impl Answer {
     async fn read(host: &str, response: Response) -> Result<Self, ClientError> {
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = archives::body(host, response, MAX_ANSWER).await?;
+        let body = archives::body(host, response, MAX_ANSWER_BYTES).await?;
         Ok(Self { status, headers, body })
     }
 
@@ -183,7 +183,7 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// It is a success, and not one of Canyon's.
+    /// The error for a success that is not an answer of Canyon.
     fn foreign(&self, url: &str, reason: impl std::fmt::Display) -> ClientError {
         ClientError::foreign(url, self.status.as_u16(), reason.to_string())
     }

@@ -1,21 +1,21 @@
-//! Limits on how many jobs run at once.
+//! Concurrency limits of jobs.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// A limit, with who holds its places.
+/// A limit, with the holders of its slots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConcurrencyLimit {
-    /// What it is about: `organization`, `runner:ID` or `project:ID`.
+    /// Its scope: `organization`, `runner:ID` or `project:ID`.
     #[schema(example = "project:payments")]
     pub scope: String,
-    /// How many jobs may run at once.
+    /// Most jobs at once.
     pub max_jobs: u32,
-    /// The deployments that hold its places.
+    /// The deployments that hold its slots.
     pub held_by: Vec<Uuid>,
-    /// When it was last changed.
+    /// Time of the last change.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
 }
@@ -24,7 +24,7 @@ pub struct ConcurrencyLimit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConcurrencyLimitBody {
-    /// How many jobs may run at once.
+    /// Most jobs at once.
     #[schema(minimum = 1, maximum = 1000)]
     pub max_jobs: u32,
 }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeploymentCreateBody {
-    /// `deploy`, `destroy` or `rollback`; `plan_only` is an older way to say `deploy` with
+    /// `deploy`, `destroy` or `rollback`; `plan_only` is the older form of `deploy` with
     /// `plan_only`.
     pub mode: RequestedMode,
     /// The project.
@@ -26,18 +26,19 @@ pub struct DeploymentCreateBody {
     /// Stop after the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_only: Option<bool>,
-    /// The module to run. Without it, `destroy` destroys what the last deployment made.
+    /// The module to run. Without it, `destroy` destroys what the last deployment created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ModuleBody>)]
     pub module: Option<Module>,
-    /// The workloads of the environment. Only an empty one is served; modules say what to deploy.
+    /// The workloads of the environment. Only an empty manifest is supported; modules define what
+    /// to deploy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub manifest: Option<Value>,
     /// With `rollback`: the deployment of this environment to repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to_deployment_id: Option<Uuid>,
-    /// `age` public key to encrypt all outputs to. Without it sensitive outputs are withheld.
+    /// `age` public key to encrypt all outputs to. Without it, sensitive outputs are not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^age[a-z0-9]+$", max_length = 200)]
     pub encrypted_outputs_recipient: Option<String>,
@@ -45,24 +46,24 @@ pub struct DeploymentCreateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^age[a-z0-9]+$", max_length = 200)]
     pub encrypted_logs_recipient: Option<String>,
-    /// Check the request, and neither store nor run it.
+    /// Only check the request: neither store nor run it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_dry_run: bool,
-    /// What it goes before, where more wait than agents can launch: `background`, `normal` (unless
-    /// given) or `high`.
+    /// Priority if more deployments wait than agents can launch: `background`, `normal` (the
+    /// default) or `high`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "normal")]
     pub priority: Option<Priority>,
-    /// The one agent that is to launch it, of those that may launch jobs of its runner.
+    /// The only agent that may launch it. It must be able to launch jobs of the runner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "east-1")]
     pub agent: Option<String>,
-    /// How much the runner says.
+    /// Level of the runner's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "info")]
     pub runner_log_level: Option<LogLevel>,
-    /// Take whatever state lies in the runner's storage, although it is not the one that the last run
-    /// left. Only an administrator may say so.
+    /// Accept any state in the runner's storage, even if it is not the one that the last run left.
+    /// Only for administrators.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_state: bool,
     /// End the run before its apply if its plan deletes or replaces more resources than this. The
@@ -85,17 +86,17 @@ pub struct ModuleBody {
     pub inputs: Inputs,
 }
 
-/// What is asked for.
+/// The requested mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestedMode {
-    /// Make the environment what the module says.
+    /// Apply the module to the environment.
     Deploy,
-    /// The older way to say `deploy` with `plan_only: true`.
+    /// The older form of `deploy` with `plan_only: true`.
     PlanOnly,
     /// Destroy everything in the environment's state.
     Destroy,
-    /// Deploy again what a former deployment had deployed.
+    /// Repeat an earlier deployment.
     Rollback,
 }
 
@@ -108,14 +109,14 @@ pub struct Deployment {
     pub project_id: String,
     /// The environment.
     pub env_id: String,
-    /// Its id; ids sort by the time of acceptance.
+    /// Its id. Ids sort by the time of acceptance.
     pub id: Uuid,
-    /// When it was accepted.
+    /// Time of acceptance.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
-    /// Who asked for it.
+    /// Principal that requested it.
     pub created_by: Uuid,
-    /// When it ended.
+    /// Time of its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub completed_at: Option<Timestamp>,
@@ -129,29 +130,29 @@ pub struct Deployment {
     /// `queued`, `launching`, `running`, `cancelling`; at the end `succeeded`, `failed` or
     /// `cancelled`.
     pub status: String,
-    /// The status in words.
+    /// The status as text.
     pub status_message: String,
-    /// Numbers about the run.
+    /// Metrics of the run.
     pub metrics: DeploymentMetrics,
-    /// How many resources the plan would have deleted or replaced, when that was more than allowed and
+    /// Number of resources that the plan would delete or replace, if that was more than allowed and
     /// ended the run before its apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_deletions: Option<u32>,
     /// The runner that serves it.
     pub runner_id: String,
-    /// Always empty workloads; the module says what to deploy.
+    /// Always empty workloads; the module defines what to deploy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub manifest: Option<Value>,
-    /// Why it does not run yet, and what it waits for.
+    /// Why it does not run yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
-    /// Its launches, oldest first.
+    /// Its attempts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptSummary>,
 }
 
-/// Numbers about a run.
+/// Metrics of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeploymentMetrics {
     /// Always 0: there is no workload graph.
@@ -170,7 +171,7 @@ pub struct DeploymentMetrics {
     /// Resources changed in place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_tf_resources_changed: Option<u32>,
-    /// Resources that may exist although the state does not know them; see `orphans`.
+    /// Resources that may exist without being in the state; see `orphans`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_tf_resources_orphaned: Option<u32>,
 }
@@ -178,37 +179,37 @@ pub struct DeploymentMetrics {
 /// Why a deployment does not run yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Waiting {
-    /// In words.
+    /// The reason as text.
     pub reason: String,
-    /// Since when.
+    /// Start of the wait.
     #[schema(value_type = String, format = DateTime)]
     pub since: Timestamp,
     /// The deployment that it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<Uuid>,
-    /// When Canyon tries next, at the latest.
+    /// Latest time of Canyon's next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub next_attempt_at: Option<Timestamp>,
 }
 
-/// One launch of a deployment.
+/// One attempt to run a deployment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AttemptSummary {
     /// 1 for the first.
     pub number: u32,
     /// `launching`, `running`, `stopping`, `succeeded`, `failed` or `cancelled`.
     pub status: String,
-    /// How far it came: `launch`, `fetch`, `init`, `plan` or `apply`.
+    /// The last phase: `launch`, `fetch`, `init`, `plan` or `apply`.
     pub phase: String,
-    /// When it was launched.
+    /// Time of the launch.
     #[schema(value_type = String, format = DateTime)]
     pub launched_at: Timestamp,
-    /// When a runner claimed it.
+    /// Time of a runner's claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub claimed_at: Option<Timestamp>,
-    /// When it ended.
+    /// Time of its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
@@ -221,7 +222,7 @@ pub struct AttemptSummary {
 /// The answer to a dry run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeploymentDryRun {
-    /// The runner that would have served it.
+    /// The runner that the deployment would use.
     pub runner_id: String,
     /// Always without changes: there is no resource graph to compare.
     pub diff: DeploymentDiff,
@@ -230,7 +231,7 @@ pub struct DeploymentDryRun {
 /// The difference between two resource graphs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeploymentDiff {
-    /// One entry a change.
+    /// One entry for each change.
     #[schema(value_type = Vec<Object>)]
     pub changes: Vec<String>,
     /// Resources added.
@@ -251,25 +252,25 @@ pub struct DeploymentEncryptedOutputs {
 /// One output of a module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Output {
-    /// Whether the module declares it sensitive; then it has no value here.
+    /// Whether the module declares it sensitive. If so, it has no value here.
     pub sensitive: bool,
-    /// Its value: anything that JSON can say. Absent too if Canyon could not keep it; the log says why.
+    /// Its value: any JSON. Also absent if Canyon could not store it; the log has the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub value: Option<Json>,
-    /// Its type, as OpenTofu writes it: a word such as `"number"`, or a list for what has parts.
+    /// Its type, as OpenTofu writes it: a name such as `"number"`, or a list for a compound type.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "type")]
     #[schema(value_type = Option<Value>)]
     pub kind: Option<Json>,
 }
 
-/// A resource that a run had begun to create when it died: it may exist without the state knowing.
+/// A resource whose creation a killed run had started: it may exist without being in the state.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub struct Orphan {
     /// Its address in the module.
     #[schema(example = "aws_s3_bucket.logs[0]")]
     pub address: String,
-    /// Its id at the provider, if the creation had come so far.
+    /// Its id at the provider, if the provider had returned it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
@@ -286,11 +287,11 @@ pub struct DeploymentQuery {
     pub env_id: Option<String>,
 }
 
-/// How long to wait for an end.
+/// How long to wait for the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct WaitQuery {
-    /// Seconds, 2 to 25; 25 without it. A longer time is cut to 25; ask again then.
+    /// Seconds, 2 to 25; default 25. A longer time is reduced to 25; then repeat the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<i64>, minimum = 2, maximum = 4_294_967_295i64)]
     pub timeout_in_seconds: Option<u32>,
@@ -300,22 +301,23 @@ pub struct WaitQuery {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct LogQuery {
-    /// `log` (what people read, the default) or `events` (OpenTofu's `-json` lines).
+    /// `log` (text for people, the default) or `events` (OpenTofu's `-json` lines).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(pattern = "^(log|events)$")]
     pub stream: Option<String>,
-    /// Bytes to skip; 0 without it.
+    /// Bytes to skip; default 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// Seconds to wait for more when there is nothing yet, at most 25; 0 without it.
+    /// Seconds to wait for new bytes if there are none, at most 25; default 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(maximum = 25)]
     pub wait_seconds: Option<u32>,
 }
 
-/// Header of a part of a log: where the next part begins.
+/// Header of a part of a log: offset of the next part.
 pub const NEXT_OFFSET: &str = "canyon-next-offset";
-/// Header of a part of a log: `true` when the deployment has ended and nothing follows.
+/// Header of a part of a log: `true` if the deployment has ended and this is the last part.
 pub const LOG_COMPLETE: &str = "canyon-log-complete";
-/// Header that makes a repeated request find the first one's deployment.
+/// Header with a key that makes a request idempotent: a repeated request returns the deployment of
+/// the first.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";

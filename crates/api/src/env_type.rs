@@ -7,50 +7,50 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// A kind of environment.
+/// A type of environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EnvironmentType {
     /// Its id, unique in the organization.
     #[schema(example = "development")]
     pub id: String,
-    /// This life of it.
+    /// Distinguishes it from earlier types of the same id.
     pub uuid: Uuid,
-    /// What people call it.
+    /// Name for people.
     pub display_name: String,
-    /// What a new environment of this type begins with; absent for no limit.
+    /// Deletion protection of new environments of this type; absent for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
-    /// When it was made.
+    /// Time of creation.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
 }
 
-/// A request to make an environment type.
+/// A request to create an environment type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentTypeCreateBody {
     /// Its id.
     #[schema(example = "development", pattern = "^[a-z](?:-?[a-z0-9]+)+$", max_length = 63)]
     pub id: String,
-    /// What people call it; the id if it is not given.
+    /// Name for people; default: the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 2, max_length = 60)]
     pub display_name: Option<String>,
-    /// What a new environment of this type begins with.
+    /// Deletion protection of new environments of this type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
 }
 
-/// A request to change an environment type. What is not given stays.
+/// A request to change an environment type. An absent field keeps its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentTypeUpdateBody {
-    /// What people call it.
+    /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 2, max_length = 60)]
     pub display_name: Option<String>,
-    /// What a new environment of this type begins with; `null` for no limit. Those that are there stay
-    /// as they are.
+    /// Deletion protection of new environments of this type; `null` for no limit. Existing
+    /// environments do not change.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     #[schema(value_type = Option<DeletionProtection>)]
     pub deletion_protection: Change<DeletionProtection>,

@@ -13,41 +13,41 @@ pub struct Environment {
     /// Its id, unique in the project.
     #[schema(example = "sample-env")]
     pub id: String,
-    /// This life of it; names its state.
+    /// Distinguishes it from earlier environments of the same id; part of the name of its state.
     pub uuid: Uuid,
     /// The project.
     pub project_id: String,
-    /// Which life of the project.
+    /// Uuid of the project.
     pub project_uuid: Uuid,
     /// Its type.
     pub env_type_id: String,
-    /// What people call it.
+    /// Name for people.
     pub display_name: String,
-    /// When it was made.
+    /// Time of creation.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of the last change.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
     /// `active`, `deleting` or `delete_failed`.
     pub status: String,
-    /// The status in words.
+    /// The status as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
-    /// The runner that it is linked to.
+    /// The linked runner.
     pub runner_id: String,
     /// Its OpenTofu state; absent before the first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<EnvironmentState>,
-    /// How much a run may delete; absent when there is no limit.
+    /// Limit of deletions in a run; absent for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
 }
 
-/// What is known of an environment's OpenTofu state.
+/// What Canyon has recorded about an environment's OpenTofu state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EnvironmentState {
-    /// Where it lies.
+    /// Location of the state.
     #[schema(example = "s3://states/0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000.tfstate")]
     pub place: String,
     /// The type of the storage: `kubernetes`, `s3`, `gcs`, `azurerm` or `local`.
@@ -55,7 +55,7 @@ pub struct EnvironmentState {
     pub storage_type: String,
     /// SHA-256 of the storage's definition, in hexadecimal.
     pub storage_digest: String,
-    /// The state's lineage, which OpenTofu never changes; absent before the first report.
+    /// The state's lineage, which never changes; absent before the first report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lineage: Option<String>,
     /// Its serial, which grows with each write.
@@ -64,31 +64,31 @@ pub struct EnvironmentState {
     /// Managed resource instances in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<u32>,
-    /// Whether there may be more resources: an apply did not say all that it left.
+    /// Whether more resources may exist, because an apply did not report everything that it left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncertain: bool,
     /// The deployment that reported `lineage`, `serial` and `resources`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported_by: Option<Uuid>,
-    /// When it ended.
+    /// Time of that deployment's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub reported_at: Option<Timestamp>,
-    /// Where an administrator has allowed the next run to move it.
+    /// Location to which the next run moves the state, if an administrator has allowed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves_to: Option<String>,
 }
 
-/// Ends each run whose plan deletes or replaces more resources than this allows.
+/// Ends each run whose plan deletes or replaces more resources than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeletionProtection {
-    /// How many resources a run may delete or replace; 0 for none.
+    /// Most resources that a run may delete or replace; 0 for none.
     #[schema(value_type = i64, minimum = 0, maximum = 4_294_967_295i64, example = 0)]
     pub max_deletions: u32,
 }
 
-/// A request to make an environment.
+/// A request to create an environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentCreateBody {
@@ -98,37 +98,37 @@ pub struct EnvironmentCreateBody {
     /// Its type, which must exist.
     #[schema(example = "development")]
     pub env_type_id: String,
-    /// What people call it; the id if it is not given.
+    /// Name for people; default: the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 2, max_length = 60)]
     pub display_name: Option<String>,
-    /// How much a run may delete; that of the type if it is not given.
+    /// Limit of deletions in a run; default: that of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
 }
 
-/// A request to change an environment. What is not given stays.
+/// A request to change an environment. An absent field keeps its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentUpdateBody {
-    /// What people call it.
+    /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 2, max_length = 60)]
     pub display_name: Option<String>,
-    /// How much a run may delete; `null` for no limit.
+    /// Limit of deletions in a run; `null` for no limit.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     #[schema(value_type = Option<DeletionProtection>)]
     pub deletion_protection: Change<DeletionProtection>,
 }
 
-/// Which runner the rules choose for an environment now.
+/// The runner that the current rules choose for an environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RefreshRunnerActionResult {
-    /// The runner that was, or with `dry_run` would be, linked.
+    /// The runner that is linked, or with `dry_run` would be.
     pub runner_id: String,
-    /// Whether the link was changed.
+    /// Whether the link has changed.
     pub updated: bool,
-    /// The place that the next run moves the environment's state to, or with `migrate` would.
+    /// Location to which the next run moves the environment's state, or with `migrate` would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves_state_to: Option<String>,
 }

@@ -1,18 +1,18 @@
-//! The tokens with which a job proves to clouds who it is.
+//! Tokens with which a job authenticates to clouds.
 
 use canyon_domain::job_identity::TokenPhase;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A runner asks for a token of its job.
+/// A runner's request for a token of its job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IssueTokenBody {
-    /// For whom it is: an audience that the runner's `job.identity` names.
+    /// The audience: one that the runner's `job.identity` names.
     #[schema(max_length = 1024)]
     pub audience: String,
-    /// What the token says that the run does: `plan`, or `apply` once Canyon has recorded that.
+    /// The phase in the token: `plan`, or `apply` once Canyon has recorded the start of the apply.
     #[schema(value_type = String)]
     pub phase: TokenPhase,
 }
@@ -20,16 +20,16 @@ pub struct IssueTokenBody {
 /// A token of a job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct IssuedToken {
-    /// For whom it is.
+    /// The audience.
     pub audience: String,
-    /// What it says that the run does.
+    /// The phase in the token.
     #[schema(value_type = String)]
     pub phase: TokenPhase,
     /// A JWT, signed by Canyon's issuer.
     pub token: String,
-    /// How many seconds it is good from now on, for those whose clock is wrong.
+    /// Remaining lifetime in seconds, for a client whose clock may be wrong.
     pub expires_in: u32,
-    /// When it ends.
+    /// Time of expiry.
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Timestamp,
 }

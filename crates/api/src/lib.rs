@@ -1,9 +1,9 @@
 //! The wire types of Canyon's HTTP API, and (feature `client`) a typed client for it.
 //!
-//! Paths, fields and status codes are those of the published Platform Orchestrator API wherever
-//! that has them; Canyon adds fields and paths and changes none. Bodies of requests refuse unknown
-//! fields, so that a misspelt one is never silently ignored; answers may gain fields, so clients
-//! must ignore those that they do not know.
+//! Paths, fields and status codes are those of the published Platform Orchestrator API where it has
+//! them; Canyon adds fields and paths and changes none. A body of a request with an unknown field
+//! is rejected, so that Canyon never silently ignores a misspelled field. Answers may get further
+//! fields, so clients must ignore unknown ones.
 
 pub mod agent;
 pub mod archive;

@@ -8,31 +8,31 @@ use uuid::Uuid;
 /// A project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Project {
-    /// Its id, or the path of groups that ends in it. In a URL its `/` is written `%2F`.
+    /// Its id, or a path of groups that ends with it. In a URL, `/` is encoded as `%2F`.
     #[schema(example = "sample-project")]
     pub id: String,
-    /// This life of it.
+    /// Distinguishes it from earlier projects of the same id.
     pub uuid: Uuid,
-    /// What people call it.
+    /// Name for people.
     pub display_name: String,
-    /// When it was made.
+    /// Time of creation.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of the last change.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
-    /// `active`; `deleting` while its environments are being deleted.
+    /// `active`, or `deleting` while its environments are deleted.
     pub status: String,
 }
 
-/// A request to make a project.
+/// A request to create a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectCreateBody {
-    /// Its id, or a path of groups that ends in it.
+    /// Its id, or a path of groups that ends with it.
     #[schema(example = "payments/eu/api", max_length = 200)]
     pub id: String,
-    /// What people call it; the id if it is not given.
+    /// Name for people; default: the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 2, max_length = 60)]
     pub display_name: Option<String>,
@@ -42,7 +42,7 @@ pub struct ProjectCreateBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectUpdateBody {
-    /// What people call it.
+    /// Name for people.
     #[schema(min_length = 2, max_length = 60)]
     pub display_name: String,
 }

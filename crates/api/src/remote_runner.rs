@@ -1,20 +1,22 @@
-//! The published protocol of remote runners: whoever has the key of a runner polls, and is told what to do.
+//! The published protocol of remote runners: a program with a runner's key polls and gets
+//! instructions.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-/// What whoever polls for a remote runner is to do.
+/// An instruction for the program that polls for a remote runner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum RemoteRunnerMessage {
-    /// Create a Job. A Job of that name which is there already is this one.
+    /// Create a Job. If a Job of that name exists, it is this one.
     CreateJob(RemoteRunnerMessageCreateJob),
-    /// See whether a Job is there, and say so if it failed or is stuck.
+    /// Check whether a Job exists, and report if it failed or is stuck.
     CheckJobStatus(RemoteRunnerMessageCheckJobStatus),
-    /// Delete a Job and its pods, leaving them their time to end. Not in the published protocol: the runner in the
-    /// job hears of a cancel too, so what does not know this message loses time alone.
+    /// Delete a Job and its pods, with their grace period. Not in the published protocol: the
+    /// runner in the job is notified of a cancel too, so a program that does not know this message
+    /// only delays the cancel.
     CancelJob(RemoteRunnerMessageCancelJob),
 }
 
@@ -30,11 +32,11 @@ pub struct RemoteRunnerMessageCreateJob {
     /// The Job, of `batch/v1`.
     #[schema(value_type = Object)]
     pub configuration: Value,
-    /// To be shown, as `X-Deployment-Token`, by whoever says that the Job failed.
+    /// Token of a report that the Job failed, in the header `X-Deployment-Token`.
     pub deployment_token: String,
 }
 
-/// A Job to look after.
+/// A Job to check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RemoteRunnerMessageCheckJobStatus {
     /// The name of the Job.
@@ -43,9 +45,9 @@ pub struct RemoteRunnerMessageCheckJobStatus {
     /// Its namespace.
     #[schema(example = "canyon-jobs")]
     pub namespace: String,
-    /// To be shown, as `X-Deployment-Token`, by whoever says that the Job failed.
+    /// Token of a report that the Job failed, in the header `X-Deployment-Token`.
     pub deployment_token: String,
-    /// From then on the Job is stuck if it has no pod that runs or has completed.
+    /// From this time on, the Job is stuck if none of its pods runs or has completed.
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Timestamp,
 }
@@ -59,15 +61,15 @@ pub struct RemoteRunnerMessageCancelJob {
     /// Its namespace.
     #[schema(example = "canyon-jobs")]
     pub namespace: String,
-    /// To be shown, as `X-Deployment-Token`, by whoever says that the Job has ended.
+    /// Token of a report that the Job has ended, in the header `X-Deployment-Token`.
     pub deployment_token: String,
 }
 
-/// How to poll.
+/// Options of a poll.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PollRequestsQuery {
-    /// How long to wait for a message, in seconds; 25 without it.
+    /// How long to wait for a message, in seconds; default 25.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(maximum = 25)]
     pub wait_seconds: Option<u32>,

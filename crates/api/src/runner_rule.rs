@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-/// "Use this runner for these environments."
+/// Chooses a runner for environments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunnerRule {
     /// The organization.
@@ -14,16 +14,16 @@ pub struct RunnerRule {
     pub id: Uuid,
     /// The runner to use.
     pub runner_id: String,
-    /// When it was made.
+    /// Time of creation.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
-    /// Only for this project, or the projects of this group; empty for all.
+    /// Only for this project or the projects of this group; empty for all.
     pub project_id: String,
     /// Only for environments of this type; empty for all.
     pub env_type_id: String,
 }
 
-/// A request to make a runner rule. One without project and type matches every environment.
+/// A request to create a runner rule. A rule without project and type matches every environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunnerRuleCreateBody {
@@ -33,7 +33,7 @@ pub struct RunnerRuleCreateBody {
     /// Only for environments of this type, which must exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_type_id: Option<String>,
-    /// Only for this project, or the projects of this group.
+    /// Only for this project or the projects of this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
 }

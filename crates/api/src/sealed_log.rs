@@ -1,9 +1,9 @@
-//! How pieces of an encrypted log lie one after the other.
+//! Framing of encrypted logs.
 //!
-//! An encrypted log is a row of `age` files, one for each piece that the runner wrote, because an
-//! `age` file cannot be added to. Each is preceded by its length in four bytes, big-endian. The
-//! boundaries of what is shipped or read need not be those of the frames: a reader keeps what
-//! [`decode_frames`] leaves over and puts the next bytes behind it.
+//! An encrypted log is a sequence of `age` files, one for each part that the runner wrote, because
+//! data cannot be appended to an `age` file. Each file is preceded by its length in four bytes,
+//! big-endian. Parts that are sent or read may end anywhere in a frame: a reader keeps the rest
+//! that [`decode_frames`] returns and appends the next bytes to it.
 //!
 //! ```
 //! use canyon_api::sealed_log::{decode_frames, encode_frame};
@@ -16,18 +16,19 @@
 //! # Ok::<(), canyon_api::sealed_log::InvalidFrame>(())
 //! ```
 
-/// The longest frame. A runner writes far shorter ones; a longer one is not a frame at all.
+/// Longest frame, in bytes. A runner writes far shorter ones, so a longer length is not that of a
+/// frame.
 pub const MAX_FRAME: usize = 16 * 1024 * 1024;
 
-/// Bytes of the length before each frame.
+/// Number of bytes of the length before each frame.
 const HEADER: usize = 4;
 
-/// The bytes are not a row of frames.
+/// The bytes are not a sequence of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not an encrypted log of Canyon, or not its beginning")]
 pub struct InvalidFrame;
 
-/// One frame that holds `content`, which must not be longer than [`MAX_FRAME`].
+/// Encodes `content` as one frame. It must not be longer than [`MAX_FRAME`].
 pub fn encode_frame(content: &[u8]) -> Vec<u8> {
     debug_assert!(content.len() <= MAX_FRAME, "a frame of {} bytes", content.len());
     let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
@@ -37,11 +38,11 @@ pub fn encode_frame(content: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The whole frames at the beginning of `bytes`, and what is left: the beginning of the next one.
+/// The complete frames at the start of `bytes`, and the rest: the start of the next frame.
 ///
 /// # Errors
 ///
-/// [`InvalidFrame`] when a length is beyond [`MAX_FRAME`].
+/// [`InvalidFrame`] if a length is greater than [`MAX_FRAME`].
 pub fn decode_frames(mut bytes: &[u8]) -> Result<(Vec<&[u8]>, &[u8]), InvalidFrame> {
     let mut frames = Vec::new();
     while let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() {
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_cut_anywhere_come_back_whole_and_in_order() {
+    fn frames_that_are_cut_anywhere_decode_completely_and_in_order() {
         let contents: [&[u8]; 4] = [b"", b"a", &[0xff; 300], b"end"];
         let stream: Vec<u8> = contents.iter().flat_map(|content| encode_frame(content)).collect();
         for cut in 0..=stream.len() {
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_log_is_not_taken_for_frames() {
+    fn a_plain_log_is_not_decoded_as_frames() {
         assert_eq!(decode_frames(b"==> fetch inline"), Err(InvalidFrame));
     }
 }

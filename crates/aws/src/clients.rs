@@ -1,7 +1,7 @@
-//! Clients of AWS's services, made without a look at files or metadata: all that they need is in the
-//! environment of a function.
+//! Clients of AWS's services. They read no configuration files and no instance metadata: the
+//! environment of a function contains all that they need.
 
-use crate::s3_http::OnFirstUse;
+use crate::s3_http::LazyConnector;
 use crate::settings::{Account, Service};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
@@ -10,32 +10,33 @@ use aws_smithy_http_client::{Builder, tls};
 use aws_smithy_types::timeout::TimeoutConfig;
 use canyon_store::StoreError;
 use canyon_store::blobs::Blobs;
+use canyon_store::s3_signer::S3Signer;
 use object_store::aws::AmazonS3Builder;
 use secrecy::ExposeSecret;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// DynamoDB, KMS and EventBridge answer in milliseconds. A try that takes longer than this is given
-/// up and made anew, while the caller behind API Gateway still waits.
-const TRY: Duration = Duration::from_secs(3);
-const CONNECT: Duration = Duration::from_secs(1);
-const ALL_TRIES: Duration = Duration::from_secs(12);
+/// DynamoDB, KMS and EventBridge answer in milliseconds. An attempt that takes longer than this is
+/// aborted and retried, while the caller behind API Gateway still waits.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// Makes clients that share their connections.
+/// Creates clients that share their connections.
 #[derive(Clone, Debug)]
 pub struct Clients<'a> {
     account: &'a Account,
     http: SharedHttpClient,
 }
 
-/// The configuration of one service's client; the types differ and the members do not.
+/// The configuration of one service's client. Only the types differ between services.
 macro_rules! config {
     ($clients:expr, $service:expr, $sdk:ident) => {{
         let account = $clients.account;
         let mut config = $sdk::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new(account.region.clone()))
-            .credentials_provider($clients.credentials())
+            .credentials_provider(SharedCredentialsProvider::new($clients.credentials()))
             .http_client($clients.http.clone())
             .timeout_config(timeouts());
         if let Some(endpoint) = account.endpoint($service) {
@@ -52,41 +53,41 @@ impl<'a> Clients<'a> {
         Self { account, http: Builder::new().tls_provider(provider).build_https() }
     }
 
-    fn credentials(&self) -> SharedCredentialsProvider {
+    fn credentials(&self) -> Credentials {
         let token = self.account.session_token.as_ref();
-        SharedCredentialsProvider::new(Credentials::new(
+        Credentials::new(
             &self.account.access_key_id,
             self.account.secret_access_key.expose_secret(),
             token.map(|token| token.expose_secret().to_owned()),
             None,
             "lambda",
-        ))
+        )
     }
 
-    /// DynamoDB.
+    /// A client of DynamoDB.
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         config!(self, Service::DynamoDb, aws_sdk_dynamodb)
     }
 
-    /// KMS.
+    /// A client of KMS.
     pub fn kms(&self) -> aws_sdk_kms::Client {
         config!(self, Service::Kms, aws_sdk_kms)
     }
 
-    /// EventBridge.
+    /// A client of EventBridge.
     pub fn eventbridge(&self) -> aws_sdk_eventbridge::Client {
         config!(self, Service::EventBridge, aws_sdk_eventbridge)
     }
 
-    /// The bucket.
+    /// The object store in the bucket `bucket`.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Backend`] when the settings make no client.
+    /// [`StoreError::Backend`] if the settings are not valid for an S3 client.
     pub fn blobs(&self, bucket: &str) -> Result<Blobs, StoreError> {
         let account = self.account;
         let mut s3 = AmazonS3Builder::new()
-            .with_http_connector(OnFirstUse)
+            .with_http_connector(LazyConnector)
             .with_bucket_name(bucket)
             .with_region(&account.region)
             .with_access_key_id(&account.access_key_id)
@@ -98,19 +99,22 @@ impl<'a> Clients<'a> {
             s3 = s3.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http://"));
         }
         let s3 = s3.build().map_err(|source| StoreError::Backend {
-            operation: "use bucket",
+            operation: "configure bucket",
             thing: bucket.to_owned(),
             source: source.into(),
         })?;
-        let s3 = Arc::new(s3);
-        Ok(Blobs::new(s3.clone()).with_signer(s3))
+        let host = || format!("https://s3.{}.amazonaws.com", account.region);
+        let host = account.endpoint(Service::S3).map_or_else(host, str::to_owned);
+        let url = format!("{}/{bucket}", host.trim_end_matches('/'));
+        let signer = S3Signer::new(url, account.region.clone(), self.credentials());
+        Ok(Blobs::new(Arc::new(s3)).with_signer(Arc::new(signer)))
     }
 }
 
 fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
-        .connect_timeout(CONNECT)
-        .operation_attempt_timeout(TRY)
-        .operation_timeout(ALL_TRIES)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .operation_timeout(TOTAL_TIMEOUT)
         .build()
 }

@@ -1,4 +1,4 @@
-//! Canyon's bus on EventBridge.
+//! Canyon's event bus on EventBridge.
 
 use aws_sdk_eventbridge::Client;
 use aws_sdk_eventbridge::error::DisplayErrorContext;
@@ -6,7 +6,7 @@ use aws_sdk_eventbridge::types::PutEventsRequestEntry;
 use canyon_domain::events::{DeploymentEvent, REJECTED, Rejected, SOURCE};
 use serde::Serialize;
 
-/// The most entries of one request (EventBridge API reference, `PutEvents`).
+/// Most entries of one request (EventBridge API reference, `PutEvents`).
 const MAX_ENTRIES: usize = 10;
 
 /// The bus. Cheap to clone.
@@ -16,12 +16,13 @@ pub struct EventBus {
     name: String,
 }
 
-/// Events were not taken, or not all of them. Whoever has them sends them again.
+/// EventBridge rejected events. The caller must send all events of the call again; ids make that
+/// idempotent.
 #[derive(Debug, thiserror::Error)]
-#[error("event bus `{bus}` did not take {untaken} of {sent} events: {reason}")]
+#[error("event bus `{bus}` rejected {rejected} of {sent} events: {reason}")]
 pub struct PublishError {
     bus: String,
-    untaken: usize,
+    rejected: usize,
     sent: usize,
     reason: String,
 }
@@ -32,28 +33,28 @@ impl EventBus {
         Self { client, name: name.into() }
     }
 
-    /// Publishes what happened to deployments.
+    /// Publishes events of deployments.
     ///
     /// # Errors
     ///
-    /// [`PublishError`] if any of them was not taken; the others were.
+    /// [`PublishError`] if EventBridge rejected any of them; it accepted the others.
     pub async fn deployments(&self, events: &[DeploymentEvent]) -> Result<(), PublishError> {
         let entries =
             events.iter().map(|event| self.entry(&event.detail_type(), event)).collect::<Vec<_>>();
         self.put(&entries).await
     }
 
-    /// Publishes that a request was refused.
+    /// Publishes that a deploy request was rejected.
     ///
     /// # Errors
     ///
-    /// [`PublishError`] if it was not taken.
+    /// [`PublishError`] if EventBridge rejected it.
     pub async fn rejected(&self, event: &Rejected) -> Result<(), PublishError> {
         self.put(&[self.entry(REJECTED, event)]).await
     }
 
     fn entry(&self, detail_type: &str, detail: &impl Serialize) -> PutEventsRequestEntry {
-        // Both kinds are structs of texts and numbers: they have a JSON form.
+        // Both kinds are structs of strings and numbers, so serialization to JSON does not fail.
         let detail = serde_json::to_string(detail).unwrap_or_default();
         PutEventsRequestEntry::builder()
             .event_bus_name(&self.name)
@@ -63,11 +64,12 @@ impl EventBus {
             .build()
     }
 
-    /// A request may be taken in part: the answer tells which entries were not.
+    /// Sends all entries. EventBridge may accept a part of a request: the answer marks the rejected
+    /// entries.
     async fn put(&self, entries: &[PutEventsRequestEntry]) -> Result<(), PublishError> {
-        let failed = |untaken, reason| PublishError {
+        let failed = |rejected_count, reason| PublishError {
             bus: self.name.clone(),
-            untaken,
+            rejected: rejected_count,
             sent: entries.len(),
             reason,
         };
@@ -76,10 +78,10 @@ impl EventBus {
             let answer = request.send().await;
             let answer = answer
                 .map_err(|error| failed(part.len(), DisplayErrorContext(error).to_string()))?;
-            let refused: Vec<_> =
+            let codes: Vec<_> =
                 answer.entries().iter().filter_map(|entry| entry.error_code()).collect();
             if answer.failed_entry_count() > 0 {
-                return Err(failed(refused.len().max(1), refused.join(", ")));
+                return Err(failed(codes.len().max(1), codes.join(", ")));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What a failure of KMS means.
+//! Classifies failures of KMS.
 
 use aws_sdk_kms::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_kms::operation::RequestId as _;
@@ -7,14 +7,14 @@ use std::error::Error;
 /// The cause of an error, for the log.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A failure, and how to take it.
+/// A failure by its consequence.
 #[derive(Debug)]
 pub(crate) enum KmsFailure {
-    /// The key will not do this until somebody changes something. The text says what KMS says.
+    /// The key cannot do this until an administrator changes it. Contains the message of KMS.
     Unusable(String),
-    /// KMS is busy or did not answer.
+    /// KMS is throttled or did not answer.
     Busy(BoxError),
-    /// KMS refused, for instance because the function's role may not.
+    /// KMS rejected the request, for example because the function's role lacks a permission.
     Refused(BoxError),
 }
 

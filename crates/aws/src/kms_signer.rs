@@ -12,49 +12,49 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 
 const RS256: SigningAlgorithmSpec = SigningAlgorithmSpec::RsassaPkcs1V15Sha256;
-/// The longest message that KMS hashes itself (AWS KMS API Reference, Sign).
-const LONGEST_RAW: usize = 4_096;
+/// Longest message that KMS hashes itself, in bytes (AWS KMS API Reference, Sign).
+const MAX_RAW_BYTES: usize = 4_096;
 
 /// An RSA key in KMS that signs and verifies.
 #[derive(Debug)]
 pub struct KmsSigner {
     kms: Client,
     key: String,
-    known: OnceCell<Known>,
+    known: OnceCell<PublicKey>,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
-    /// The key that the public half is of. An alias may lead to another one by the time of signing.
+struct PublicKey {
+    /// The key of the public half. An alias may point to another key by the time of signing.
     arn: String,
     jwk: Jwk,
 }
 
 impl KmsSigner {
-    /// The key with this id, ARN or alias. KMS is asked when the key is first needed.
+    /// The key with this id, ARN or alias. The first use calls KMS.
     pub fn new(kms: Client, key: impl Into<String>) -> Self {
         Self { kms, key: key.into(), known: OnceCell::new() }
     }
 
-    async fn known(&self) -> Result<&Known, SignerError> {
-        self.known.get_or_try_init(|| self.ask()).await
+    async fn known(&self) -> Result<&PublicKey, SignerError> {
+        self.known.get_or_try_init(|| self.fetch()).await
     }
 
-    async fn ask(&self) -> Result<Known, SignerError> {
+    async fn fetch(&self) -> Result<PublicKey, SignerError> {
         let answer = self.kms.get_public_key().key_id(&self.key).send().await;
         self.read(&answer.map_err(|error| self.error(KmsFailure::of(error)))?)
     }
 
-    fn read(&self, answer: &GetPublicKeyOutput) -> Result<Known, SignerError> {
+    fn read(&self, answer: &GetPublicKeyOutput) -> Result<PublicKey, SignerError> {
         let spec = answer.key_spec().map_or("unknown", |spec| spec.as_str());
         let signs = answer.key_usage() == Some(&KeyUsageType::SignVerify);
         let jwk = answer.public_key().and_then(|der| Jwk::from_spki(der.as_ref()).ok());
         match (jwk, answer.key_id()) {
             (Some(jwk), Some(arn)) if signs && answer.signing_algorithms().contains(&RS256) => {
-                Ok(Known { arn: arn.to_owned(), jwk })
+                Ok(PublicKey { arn: arn.to_owned(), jwk })
             }
             _ => Err(self.unusable(format!(
-                "it is of the kind `{spec}`; make a key with the key spec RSA_2048 and the usage \
+                "its key spec is `{spec}`; create a key with the key spec RSA_2048 and the usage \
                  SIGN_VERIFY"
             ))),
         }
@@ -85,7 +85,7 @@ impl Signer for KmsSigner {
     }
 
     async fn sign(&self, message: &[u8]) -> Result<Vec<u8>, SignerError> {
-        let (kind, message) = if message.len() <= LONGEST_RAW {
+        let (kind, message) = if message.len() <= MAX_RAW_BYTES {
             (MessageType::Raw, message.to_vec())
         } else {
             (MessageType::Digest, Sha256::digest(message).to_vec())
@@ -100,7 +100,7 @@ impl Signer for KmsSigner {
         let answer = request.send().await.map_err(|error| self.error(KmsFailure::of(error)))?;
         let signature = answer.signature.ok_or_else(|| SignerError::Failed {
             key: self.key.clone(),
-            source: "the answer holds no signature".into(),
+            source: "the answer has no signature".into(),
         })?;
         Ok(signature.into_inner())
     }

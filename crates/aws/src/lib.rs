@@ -1,4 +1,4 @@
-//! Canyon's wiring on AWS: settings, clients, keys in KMS, the event bus.
+//! Canyon's adapters for AWS: settings, clients, keys in KMS, the event bus.
 pub mod clients;
 pub mod event_bus;
 pub mod issuer;

@@ -1,7 +1,7 @@
-//! The master key on AWS: 32 random bytes of KMS, stored in the table as KMS wrapped them.
+//! The master key on AWS: 32 random bytes from KMS, stored in the table as KMS wrapped them.
 //!
-//! Whoever needs the key first makes it. The table takes one only, so of several functions that
-//! start at once all end with the same one.
+//! The first function that needs the key creates it. The table accepts only one, so functions that
+//! start concurrently all use the same key.
 
 use crate::kms_failure::{BoxError, KmsFailure};
 use async_trait::async_trait;
@@ -19,7 +19,7 @@ use canyon_store::{StoreError, Table};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The master key of the installation whose table is `table`.
+/// The master key of the installation with table `table`.
 pub struct KmsMasterKey {
     kms: Client,
     key: String,
@@ -35,8 +35,9 @@ impl KmsMasterKey {
         Self { kms, key: key.into(), made_for, table, clock }
     }
 
-    /// The same for a table that was restored from a backup of another one: KMS opens its wrapped key by the name of the
-    /// table that the key was made for. Without a name it is the table's own.
+    /// Sets the name of the table that the key was created for, if this table was restored from a
+    /// backup under another name: KMS unwraps the key only with that name. Without a name it is the
+    /// table's own.
     #[must_use]
     pub fn made_for(mut self, table: Option<&str>) -> Self {
         if let Some(table) = table {
@@ -45,8 +46,8 @@ impl KmsMasterKey {
         self
     }
 
-    /// KMS opens a wrapped key only for the same context: it refuses that of another table, and the account's trail
-    /// says what was opened.
+    /// The encryption context. KMS unwraps a key only with an equal context, so it rejects the key
+    /// of another table, and CloudTrail records what was unwrapped.
     fn context(&self) -> HashMap<String, String> {
         HashMap::from([
             ("canyon".to_owned(), "master-key".to_owned()),
@@ -54,14 +55,14 @@ impl KmsMasterKey {
         ])
     }
 
-    /// Makes the key, unless somebody was first.
-    async fn make(&self) -> Result<Option<MasterKey>, MasterKeyError> {
+    /// Creates the key; `None` if another function was first.
+    async fn create(&self) -> Result<Option<MasterKey>, MasterKeyError> {
         let request = self.kms.generate_data_key().key_id(&self.key);
         let request =
             request.key_spec(DataKeySpec::Aes256).set_encryption_context(Some(self.context()));
         let made = request.send().await.map_err(|error| self.failed(KmsFailure::of(error)))?;
         let (Some(wrapped), Some(plain)) = (made.ciphertext_blob, made.plaintext) else {
-            return Err(self.failed(KmsFailure::Refused("the answer holds no key".into())));
+            return Err(self.failed(KmsFailure::Refused("the answer has no key".into())));
         };
         let key = self.read(&plain)?;
         let wrapped = WrappedKey {
@@ -69,7 +70,7 @@ impl KmsMasterKey {
             wrapped_by: made.key_id.unwrap_or_default(),
             created_at: self.clock.now(),
         };
-        match self.table.create_wrapped_key(&wrapped).await.map_err(stored)? {
+        match self.table.create_wrapped_key(&wrapped).await.map_err(table_failure)? {
             Created::Yes => Ok(Some(key)),
             Created::Exists | Created::Missing(_) => Ok(None),
         }
@@ -77,7 +78,7 @@ impl KmsMasterKey {
 
     async fn open(&self, stored: &WrappedKey) -> Result<MasterKey, MasterKeyError> {
         let damaged = |source: BoxError| MasterKeyError {
-            reason: "what is stored in the table is damaged; restore the table".to_owned(),
+            reason: "the master key in the table is damaged; restore the table".to_owned(),
             is_retryable: false,
             source,
         };
@@ -85,7 +86,7 @@ impl KmsMasterKey {
         let request = self.kms.decrypt().key_id(&self.key).ciphertext_blob(Blob::new(wrapped));
         let request = request.set_encryption_context(Some(self.context()));
         let opened = request.send().await.map_err(|error| self.failed(KmsFailure::of(error)))?;
-        let plain = opened.plaintext.ok_or_else(|| damaged("the answer holds no key".into()))?;
+        let plain = opened.plaintext.ok_or_else(|| damaged("the answer has no key".into()))?;
         self.read(&plain)
     }
 
@@ -108,9 +109,10 @@ impl KmsMasterKey {
             }
             KmsFailure::Refused(source) => {
                 let reason = format!(
-                    "the KMS key `{key}` refused; does CANYON_MASTER_KEY name the key that this \
-                     installation began with, may the function's role use it, and if the table was \
-                     restored under another name, does CANYON_MASTER_KEY_TABLE name the first?"
+                    "KMS refused to use the key `{key}`; check that CANYON_MASTER_KEY names the key \
+                     that this installation started with, that the function's role may use it, and, \
+                     if the table was restored under another name, that CANYON_MASTER_KEY_TABLE \
+                     names the first one"
                 );
                 (reason, false, source)
             }
@@ -119,9 +121,9 @@ impl KmsMasterKey {
     }
 }
 
-fn stored(error: StoreError) -> MasterKeyError {
+fn table_failure(error: StoreError) -> MasterKeyError {
     MasterKeyError {
-        reason: "the table does not give it".to_owned(),
+        reason: "the table cannot be read or written".to_owned(),
         is_retryable: error.is_retryable(),
         source: error.into(),
     }
@@ -130,17 +132,17 @@ fn stored(error: StoreError) -> MasterKeyError {
 #[async_trait]
 impl MasterKeySource for KmsMasterKey {
     async fn fetch(&self) -> Result<MasterKey, MasterKeyError> {
-        if let Some(known) = self.table.wrapped_key().await.map_err(stored)? {
+        if let Some(known) = self.table.wrapped_key().await.map_err(table_failure)? {
             return self.open(&known).await;
         }
-        if let Some(made) = self.make().await? {
+        if let Some(made) = self.create().await? {
             return Ok(made);
         }
-        let winner = self.table.wrapped_key().await.map_err(stored)?;
+        let winner = self.table.wrapped_key().await.map_err(table_failure)?;
         let winner = winner.ok_or_else(|| MasterKeyError {
-            reason: "it is being made and deleted by others".to_owned(),
+            reason: "other functions create and delete it".to_owned(),
             is_retryable: true,
-            source: "the item of the master key is gone".into(),
+            source: "the item of the master key does not exist".into(),
         })?;
         self.open(&winner).await
     }

@@ -1,6 +1,6 @@
-//! The HTTP client of the bucket, made when the bucket is first asked for something: most requests
-//! never do, and a client reads the certificates of the system when it is made. That would be a third
-//! of the time that a function takes to start.
+//! The HTTP client of the bucket, created on first use. Most requests do not need the bucket, and a
+//! client reads the system's certificates when it is created. That would take a third of a
+//! function's start time.
 
 use async_trait::async_trait;
 use object_store::client::{
@@ -10,11 +10,11 @@ use object_store::client::{
 use object_store::{ClientOptions, Result};
 use std::sync::OnceLock;
 
-/// Makes clients that are made on first use.
+/// Creates clients that connect on first use.
 #[derive(Debug)]
-pub(crate) struct OnFirstUse;
+pub(crate) struct LazyConnector;
 
-impl HttpConnector for OnFirstUse {
+impl HttpConnector for LazyConnector {
     fn connect(&self, options: &ClientOptions) -> Result<HttpClient> {
         let service = Service { options: options.clone(), client: OnceLock::new() };
         Ok(HttpClient::new(service))
@@ -34,9 +34,9 @@ impl HttpService for Service {
             client
         } else {
             let made = ReqwestConnector::default().connect(&self.options);
-            // Not one of the kinds that are tried again: it would fail in the same way.
+            // Not a kind that is retried: a retry would fail in the same way.
             let made = made.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
-            // Two that came at once may both have made one.
+            // Two concurrent first calls may both have created one.
             self.client.get_or_init(|| made)
         };
         client.execute(request).await

@@ -1,6 +1,7 @@
-//! What a function is told by its environment variables, checked before anything else happens.
+//! Settings of a function, from its environment variables, checked before anything else.
 //!
-//! A function with a missing or contradictory setting does not start, and says in one line which.
+//! A function with a missing or contradictory setting does not start, and reports in one line which
+//! setting it is.
 
 use secrecy::SecretString;
 use std::time::Duration;
@@ -12,28 +13,28 @@ const JOB_SIGNING_KEYS: &str = "CANYON_JOB_SIGNING_KEYS";
 /// The functions of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
-    /// Answers API Gateway.
+    /// Answers requests of API Gateway.
     Api,
-    /// Takes events from the buses.
+    /// Handles events of the event buses.
     Events,
-    /// Takes records of the table's stream.
+    /// Handles records of the table's stream.
     Launcher,
-    /// Looks each minute at what is due.
+    /// Handles due deployments, each minute.
     Sweep,
 }
 
 impl Function {
     /// The launcher and the sweep sign for runners. The API publishes the public halves.
-    fn knows_signing_keys(self) -> bool {
+    fn needs_signing_keys(self) -> bool {
         self != Self::Events
     }
 
-    /// The API signs for jobs, and for nothing else.
+    /// Only the API signs for jobs.
     fn signs_for_jobs(self) -> bool {
         self == Self::Api
     }
 
-    fn seals(self) -> bool {
+    fn needs_master_key(self) -> bool {
         self != Self::Events
     }
 
@@ -49,43 +50,46 @@ pub struct Settings {
     pub table: String,
     /// `CANYON_BUCKET`: the name of the bucket of logs, archives and outputs.
     pub bucket: String,
-    /// `CANYON_API_URL`: where callers and runners reach the API.
+    /// `CANYON_API_URL`: address of the API for callers and runners.
     pub api_url: String,
-    /// `CANYON_ISSUER_URL`: Canyon's name as an OIDC issuer; the API's address without it.
+    /// `CANYON_ISSUER_URL`: Canyon's URL as an OIDC issuer. Default: the API's address.
     pub issuer_url: String,
     /// `CANYON_SIGNING_KEYS`: KMS keys; the first signs, all are published.
     pub signing_keys: Vec<String>,
-    /// `CANYON_JOB_SIGNING_KEYS`: those of the issuer of jobs' tokens.
+    /// `CANYON_JOB_SIGNING_KEYS`: the same for the issuer of jobs' tokens.
     pub job_signing_keys: Vec<String>,
     /// `CANYON_MASTER_KEY`: the KMS key that wraps the master key.
     pub master_key: String,
-    /// `CANYON_MASTER_KEY_TABLE`: the table that the master key was made for, if this one was restored from its backup.
+    /// `CANYON_MASTER_KEY_TABLE`: the table that the master key was created for, if this table was
+    /// restored from its backup.
     pub master_key_table: Option<String>,
-    /// `CANYON_EVENT_BUS`: where events are published.
+    /// `CANYON_EVENT_BUS`: name or ARN of the bus for Canyon's events.
     pub event_bus: String,
-    /// `CANYON_CORS_ORIGINS`: origins of consoles in browsers that may call the API.
+    /// `CANYON_CORS_ORIGINS`: origins of browser consoles that may call the API.
     pub cors_origins: Vec<String>,
-    /// `CANYON_OPERATOR_TOKEN_HASH`: whoever shows the token with this hash may make organizations.
+    /// `CANYON_OPERATOR_TOKEN_HASH`: hash of the operator's token, with which a caller may create
+    /// organizations.
     pub operator_token_hash: Option<String>,
-    /// `CANYON_PRIVATE_ISSUERS`: issuers on an inner network whose keys Canyon may fetch.
+    /// `CANYON_PRIVATE_ISSUERS`: issuers on a private network whose keys Canyon may fetch.
     pub private_issuers: Vec<String>,
-    /// `CANYON_PRIVATE_ISSUERS_CA`: the file with the authority of their certificates.
+    /// `CANYON_PRIVATE_ISSUERS_CA`: file of the certificate authorities of these issuers.
     pub private_issuers_ca: Option<String>,
-    /// `CANYON_RUNNER_IMAGE`: the image of jobs, where a runner names no other.
+    /// `CANYON_RUNNER_IMAGE`: default image of jobs, for runners that name none.
     pub runner_image: Option<String>,
-    /// `CANYON_LOCAL_JOBS`: the folder of jobs that run as processes beside the functions. For tests
+    /// `CANYON_LOCAL_JOBS`: folder of jobs that run as processes beside the functions. For tests
     /// and development.
     pub local_jobs: Option<String>,
-    /// `CANYON_ALLOW_LOCAL_CLUSTERS`: whether runners may name clusters on the machine of the functions.
+    /// `CANYON_ALLOW_LOCAL_CLUSTERS`: whether runners may use clusters on the machine of the
+    /// functions.
     pub allow_local_clusters: bool,
-    /// `CANYON_AGENT_POLL_SECONDS`: how long agents are asked to wait between two requests for work. With 0,
-    /// which it is without one, they wait in the request.
+    /// `CANYON_AGENT_POLL_SECONDS`: how long an idle agent waits between two polls. With 0, the
+    /// default, the agent waits within the request (long polling).
     pub agent_pause: Duration,
-    /// Where AWS is, and who the function is there.
+    /// Region, credentials and endpoints of AWS.
     pub aws: Account,
 }
 
-/// Where AWS is, and who the function is there. Lambda sets these.
+/// Region, credentials and endpoints of AWS. Lambda sets these variables.
 #[derive(Clone, Debug)]
 pub struct Account {
     /// `AWS_REGION`.
@@ -100,21 +104,21 @@ pub struct Account {
     endpoints: [Option<String>; 4],
 }
 
-/// A service that Canyon calls.
+/// A service of AWS that Canyon calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// The table.
+    /// Holds the table.
     DynamoDb,
-    /// Blobs.
+    /// Holds the blobs.
     S3,
-    /// Keys.
+    /// Holds the keys.
     Kms,
-    /// The bus.
+    /// Has the event bus.
     EventBridge,
 }
 
 impl Account {
-    /// Where the service is, if not where the region has it.
+    /// The configured endpoint of the service; `None` for that of the region.
     pub fn endpoint(&self, service: Service) -> Option<&str> {
         let [dynamodb, s3, kms, eventbridge] = &self.endpoints;
         match service {
@@ -126,7 +130,7 @@ impl Account {
     }
 }
 
-/// Which setting keeps a function from starting, and what to do.
+/// The setting because of which a function does not start, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("setting {name}: {reason}")]
 pub struct SettingError {
@@ -135,17 +139,17 @@ pub struct SettingError {
 }
 
 impl SettingError {
-    /// `reason` says what is wrong with the setting `name`, and what to do.
+    /// `reason` states the fault of the setting `name`, and what to do.
     pub fn new(name: &'static str, reason: impl Into<String>) -> Self {
         Self { name, reason: reason.into() }
     }
 }
 
-/// The variables of the process, or of a test.
+/// Variables of the process or of a test.
 struct Variables<'a>(&'a dyn Fn(&str) -> Option<String>);
 
 impl Variables<'_> {
-    /// A variable that is set to nothing counts as not set: templates do that.
+    /// An empty variable counts as not set, because templates set empty ones.
     fn optional(&self, name: &str) -> Option<String> {
         (self.0)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
@@ -162,7 +166,7 @@ impl Variables<'_> {
         items.map(str::to_owned).collect()
     }
 
-    /// An address without a slash at its end, safe to send tokens to.
+    /// Parses an address to which tokens may be sent; removes a slash at its end.
     fn url(name: &'static str, text: &str) -> Result<String, SettingError> {
         let wrong = |reason: &str| SettingError::new(name, format!("`{text}` {reason}"));
         let url: Url = text.parse().map_err(|_| wrong("is not a URL"))?;
@@ -182,9 +186,9 @@ impl Variables<'_> {
     }
 
     fn account(&self) -> Result<Account, SettingError> {
-        let everywhere = self.optional("AWS_ENDPOINT_URL");
+        let common = self.optional("AWS_ENDPOINT_URL");
         let endpoint = |service: &str| {
-            self.optional(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| everywhere.clone())
+            self.optional(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| common.clone())
         };
         Ok(Account {
             region: self.required("AWS_REGION")?,
@@ -208,7 +212,7 @@ impl Variables<'_> {
         Ok(keys)
     }
 
-    /// `true` or `false`, which it is without one.
+    /// `true` or `false`; the default is `false`.
     fn switch(&self, name: &'static str) -> Result<bool, SettingError> {
         match self.optional(name).as_deref() {
             None | Some("false") => Ok(false),
@@ -219,14 +223,14 @@ impl Variables<'_> {
         }
     }
 
-    /// Whole seconds, up to `most`; 0 without one.
+    /// Whole seconds from 0 to `most`; the default is 0.
     fn seconds(&self, name: &'static str, most: u64) -> Result<Duration, SettingError> {
         let Some(text) = self.optional(name) else { return Ok(Duration::ZERO) };
         let seconds = text.parse().ok().filter(|seconds| *seconds <= most);
         seconds.map(Duration::from_secs).ok_or_else(|| {
             SettingError::new(
                 name,
-                format!("`{text}` is no whole number of seconds from 0 to {most}"),
+                format!("`{text}` is not a whole number of seconds from 0 to {most}"),
             )
         })
     }
@@ -247,20 +251,20 @@ impl Variables<'_> {
 }
 
 impl Settings {
-    /// The settings of this process, for `function`.
+    /// Reads the settings of this process, for `function`.
     ///
     /// # Errors
     ///
-    /// [`SettingError`] names the first setting at fault.
+    /// [`SettingError`], which names the first faulty setting.
     pub fn read(function: Function) -> Result<Self, SettingError> {
         Self::from_variables(function, &|name| std::env::var(name).ok())
     }
 
-    /// The same from any variables.
+    /// Like [`Settings::read`], from any variables.
     ///
     /// # Errors
     ///
-    /// As [`Settings::read`].
+    /// Like [`Settings::read`].
     pub fn from_variables(
         function: Function,
         variables: &dyn Fn(&str) -> Option<String>,
@@ -274,17 +278,20 @@ impl Settings {
         let keys = |of: &'static str, needed: bool| {
             if needed { variables.signing_keys(of) } else { Ok(Vec::new()) }
         };
-        let signing_keys = keys(SIGNING_KEYS, function.knows_signing_keys())?;
+        let signing_keys = keys(SIGNING_KEYS, function.needs_signing_keys())?;
         let job_signing_keys = keys(JOB_SIGNING_KEYS, function.signs_for_jobs())?;
         if let Some(key) = job_signing_keys.iter().find(|key| signing_keys.contains(key)) {
             let reason =
-                format!("`{key}` also is one of {SIGNING_KEYS}: the API may not sign as a runner");
+                format!("`{key}` is also one of {SIGNING_KEYS}: the API may not sign as a runner");
             return Err(SettingError::new(JOB_SIGNING_KEYS, reason));
         }
-        let master_key =
-            if function.seals() { variables.required("CANYON_MASTER_KEY")? } else { String::new() };
+        let master_key = if function.needs_master_key() {
+            variables.required("CANYON_MASTER_KEY")?
+        } else {
+            String::new()
+        };
         if signing_keys.iter().chain(&job_signing_keys).any(|key| *key == master_key) {
-            let reason = "it also is one of the signing keys; one key cannot do both";
+            let reason = "it is also one of the signing keys; use another KMS key";
             return Err(SettingError::new("CANYON_MASTER_KEY", reason));
         }
         Ok(Self {
@@ -343,12 +350,12 @@ mod tests {
     ) -> Result<Settings, SettingError> {
         let mut variables = good();
         variables.insert(change.0, change.1);
-        let look = |name: &str| variables.get(name).map(ToString::to_string);
-        Settings::from_variables(function, &look)
+        let variable = |name: &str| variables.get(name).map(ToString::to_string);
+        Settings::from_variables(function, &variable)
     }
 
     #[test]
-    fn a_function_is_told_what_it_needs() {
+    fn a_function_reads_the_settings_that_it_needs() {
         let settings = read(Function::Api, ("CANYON_LOG", "info")).unwrap();
         assert_eq!(settings.api_url, "https://api.acme.com");
         assert_eq!(settings.issuer_url, settings.api_url);
@@ -356,14 +363,14 @@ mod tests {
         assert_eq!(settings.aws.endpoint(Service::S3), Some("http://127.0.0.1:2"));
         assert_eq!(settings.aws.endpoint(Service::Kms), Some("http://127.0.0.1:1"));
         assert!(!format!("{settings:?}").contains("\"secret\""), "a secret is never shown");
-        // What a function does not use, it need not have.
+        // A function does not need settings that it does not use.
         assert!(read(Function::Events, ("CANYON_SIGNING_KEYS", "")).is_ok());
         assert!(read(Function::Api, ("CANYON_EVENT_BUS", "")).is_ok());
         assert!(read(Function::Launcher, ("CANYON_JOB_SIGNING_KEYS", "")).is_ok());
     }
 
     #[test]
-    fn a_setting_at_fault_is_named_in_one_line() {
+    fn a_faulty_setting_is_named_in_one_line() {
         let cases = [
             ("CANYON_TABLE", ""),
             ("CANYON_BUCKET", " "),

@@ -1,9 +1,9 @@
-//! Packs a module's folder into a gzipped tar whose bytes depend on its content alone.
+//! Packs a module's folder into a gzipped tar whose bytes depend only on the folder's content.
 //!
-//! The archive is stored by its SHA-256, so the same module is uploaded once: entries are sorted,
-//! and times and owners are left out. State, provider caches and version control stay behind, and
-//! what `.terraformignore` names. A link that leaves the folder is refused: it would carry a file
-//! along that nobody meant to send.
+//! Canyon stores the archive by its SHA-256, so a module is uploaded once. For that, the packer sorts
+//! the entries and writes neither times nor owners. It leaves out state, provider caches, version
+//! control and what `.terraformignore` names. It refuses a link that leaves the folder: such a link
+//! would upload a file by mistake.
 
 use flate2::{Compression, GzBuilder};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -14,11 +14,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tar::{EntryType, Header};
 
-/// The largest archive that Canyon takes.
+/// The largest archive that Canyon accepts.
 const MAX_BYTES: usize = 64 << 20;
 
-/// What no module needs and state may hide in; the lines of `.terraformignore` come after these.
-const LEFT_OUT: [&str; 6] =
+/// What no module needs, and what may contain state. The lines of `.terraformignore` follow these.
+const ALWAYS_IGNORED: [&str; 6] =
     [".terraform/", ".git/", "*.tfstate", "*.tfstate.*", "crash.log", "crash.*.log"];
 
 /// A packed module.
@@ -33,26 +33,26 @@ pub(crate) struct Archive {
 /// Why a folder cannot be packed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArchiveError {
-    /// Something in it cannot be read.
+    /// A file or folder in it cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
-        /// What.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// It has something that must not be packed.
-    #[error("`{}` {reason}; remove it, or name it in .terraformignore", path.display())]
+    /// It contains an entry that must not be packed.
+    #[error("`{}` {reason}; remove it, or list it in .terraformignore", path.display())]
     Refused {
-        /// What.
+        /// The entry.
         path: PathBuf,
-        /// Why.
+        /// What is wrong with it, as the rest of a sentence.
         reason: &'static str,
     },
-    /// Too much.
+    /// The archive would be larger than [`MAX_BYTES`].
     #[error(
-        "the packed module has more than 64 MiB; name what it does not need in .terraformignore"
+        "the packed module has more than 64 MiB; list what the module does not need in .terraformignore"
     )]
     TooLarge,
 }
@@ -61,7 +61,7 @@ pub(crate) enum ArchiveError {
 pub(crate) fn pack(folder: &Path) -> Result<Archive, ArchiveError> {
     let root = folder.canonicalize().map_err(|source| read_error(folder, source))?;
     let ignored = ignored(&root)?;
-    // The operating system's name and the time would make every archive another one.
+    // With the operating system's name or the time, two archives of one module would differ.
     let gzip = GzBuilder::new().mtime(0).operating_system(255);
     let target = gzip.write(Bounded(Vec::new()), Compression::default());
     let mut packer = Packer { root, ignored, tar: tar::Builder::new(target) };
@@ -74,7 +74,7 @@ pub(crate) fn pack(folder: &Path) -> Result<Archive, ArchiveError> {
 fn ignored(root: &Path) -> Result<Gitignore, ArchiveError> {
     let file = root.join(".terraformignore");
     let mut rules = GitignoreBuilder::new(root);
-    let mut fault = LEFT_OUT.iter().find_map(|line| rules.add_line(None, line).err());
+    let mut fault = ALWAYS_IGNORED.iter().find_map(|line| rules.add_line(None, line).err());
     if file.exists() {
         fault = fault.or_else(|| rules.add(&file));
     }
@@ -83,14 +83,14 @@ fn ignored(root: &Path) -> Result<Gitignore, ArchiveError> {
 }
 
 fn read_error(path: &Path, source: io::Error) -> ArchiveError {
-    // The writer below can fail in one way only.
+    // Only `Bounded` returns this kind.
     if source.kind() == io::ErrorKind::FileTooLarge {
         return ArchiveError::TooLarge;
     }
     ArchiveError::Read { path: path.to_owned(), source }
 }
 
-/// Memory that stops growing at the limit, so that a mistaken `--module /` ends early.
+/// A buffer that refuses to grow beyond [`MAX_BYTES`], so that a mistaken `--module /` ends early.
 struct Bounded(Vec<u8>);
 
 impl Write for Bounded {
@@ -148,7 +148,7 @@ impl<W: Write> Packer<W> {
         let mut header = header(EntryType::Regular, if executable { 0o755 } else { 0o644 });
         header.set_size(metadata.len());
         let packed = File::open(path).and_then(|file| {
-            // A file that grows meanwhile must not run over into the next entry.
+            // If the file grows meanwhile, the excess must not overwrite the next entry.
             self.tar.append_data(&mut header, name, io::Read::take(file, metadata.len()))
         });
         packed.map_err(|source| read_error(path, source))
@@ -160,7 +160,7 @@ impl<W: Write> Packer<W> {
         if target.is_absolute() {
             return Err(refused("is a link to an absolute path"));
         }
-        // Resolved, because `a/..` is not the folder of `a` when `a` is itself a link.
+        // Canonicalized, because `a/..` is not the folder of `a` when `a` is itself a link.
         let end = path.canonicalize().map_err(|_| refused("is a link to nothing"))?;
         if !end.starts_with(&self.root) {
             return Err(refused("is a link that leaves the module's folder"));

@@ -1,4 +1,4 @@
-//! What may be typed.
+//! The commands and flags of `canyon`.
 
 use crate::commands::{
     agents, cancel, completion, create, delete, deploy, doctor, get, limit, list, login, logs,
@@ -20,56 +20,56 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What every command takes.
+/// The flags of every command.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Global {
-    /// Form of the results
+    /// Format of the results
     #[arg(short, long, global = true, value_enum, default_value = "table", value_name = "FORM")]
     pub(crate) out: Format,
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make something
+    /// Create a resource
     Create(create::Arguments),
-    /// Show one thing
+    /// Show one resource
     Get(get::Arguments),
-    /// List things
+    /// List resources
     List(list::Arguments),
-    /// Change something
+    /// Change a resource
     Update(update::Arguments),
-    /// Delete something
+    /// Delete a resource
     Delete(delete::Arguments),
     /// Deploy a module to an environment
     Deploy(deploy::Arguments),
-    /// Show what a deployment has logged
+    /// Show the logs of a deployment
     Logs(logs::Arguments),
-    /// Show what a deployment has put out
+    /// Show the outputs of a deployment
     Outputs(outputs::Arguments),
     /// Stop a deployment
     Cancel(cancel::Arguments),
     /// Link an environment to the runner that the rules choose now
     RefreshRunner(refresh_runner::Arguments),
-    /// Say what is to be configured for a runner, and try whether it works
+    /// Show what to configure for a runner, and check whether it works
     Doctor(doctor::Arguments),
-    /// Let an agent work that has shown its key
+    /// Let an agent that has presented its key work
     Adopt(agents::AdoptArguments),
     /// Refuse an agent
     Reject(agents::Arguments),
-    /// Forget an agent: it must be adopted again
+    /// Delete an agent's registration: it must be adopted again
     Forget(agents::Arguments),
-    /// Give an agent or a runner no further work
+    /// Stop giving an agent or a runner new work
     Disable(switch::Arguments),
-    /// Give an agent or a runner work again
+    /// Give an agent or a runner new work again
     Enable(switch::Arguments),
     /// Limit how many jobs run at once
     Limit(limit::Arguments),
-    /// Remember address, organization and token
+    /// Store address, organization and token for later commands
     Login(login::Arguments),
-    /// Make a token, at the server or here
+    /// Create a token, on the server or on this machine
     Token(token::Arguments),
     /// Run Canyon on this machine
     #[cfg(feature = "local")]

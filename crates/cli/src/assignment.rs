@@ -1,51 +1,51 @@
-//! `--set path=value`: one value at one place of a document.
+//! `--set path=value`: sets one value of a document.
 //!
-//! A path has keys and list positions: `runner_configuration.job.subnets[0]`. A backslash takes the
-//! meaning from the next character, as in `labels.example\.com/team`. A list grows by one when the
-//! position after its last item is set.
+//! A path has keys and list indexes: `runner_configuration.job.subnets[0]`. A backslash escapes the
+//! next character, as in `labels.example\.com/team`. Setting the index after a list's last item
+//! appends an item.
 
 use crate::yaml::{self, Tree};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Where a value goes.
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A member of an object.
+    /// The name of a member of an object.
     Key(String),
-    /// A position in a list.
+    /// An index of a list.
     Index(usize),
 }
 
-/// Why an assignment was refused. The value is never repeated: it may be a secret.
+/// Why an assignment was refused. The error never repeats the value: it may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{path}`: {reason}")]
 pub(crate) struct AssignmentError {
     /// The path as it was given.
     pub(crate) path: String,
-    /// What is wrong.
+    /// What is wrong with it.
     pub(crate) reason: String,
 }
 
-/// A path and the text that was given for it.
+/// A path and the text of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Assignment {
-    /// Where.
+    /// The path.
     pub(crate) path: Vec<Step>,
-    /// What, not yet interpreted.
+    /// The value's text, not yet interpreted.
     pub(crate) text: String,
 }
 
-/// What texts below these keys mean is decided by how they look; everything else at the top of a
-/// request is text, so that `--set description=123` stays what was typed.
+/// Below these keys, a text's form decides its type. Every other member at the top of a request is
+/// text, so that `--set description=123` keeps the text as typed.
 const CONFIGURATIONS: [&str; 4] =
     ["runner_configuration", "state_storage_configuration", "job", "agents"];
 
-/// What is typed already at the top of a request: true, false, or `null` for "no limit".
+/// The members at the top of a request that are typed too: true, false, or `null` for "no limit".
 const TYPED: [&str; 4] = ["disabled", "run_untagged_jobs", "migrate", "deletion_protection"];
 
 impl Assignment {
-    /// Takes `path=value` apart.
+    /// Splits `path=value`.
     ///
     /// # Errors
     ///
@@ -64,11 +64,11 @@ impl Assignment {
         Ok(Self { path: steps, text })
     }
 
-    /// The value: typed below a configuration, else the text itself.
+    /// The value: typed below a configuration, otherwise the text itself.
     ///
     /// # Errors
     ///
-    /// [`AssignmentError`] when the text begins like a list, an object or a quotation, but is none.
+    /// [`AssignmentError`] when the text begins like a list, an object or a quoted text, but is invalid.
     pub(crate) fn value(&self) -> Result<Value, AssignmentError> {
         let root = match self.path.first() {
             Some(Step::Key(key)) => key.as_str(),
@@ -85,18 +85,18 @@ impl Assignment {
         value.map_err(|reason| self.refuse(reason))
     }
 
-    /// Puts the value into `document`, making the objects and lists on the way.
+    /// Sets the value in `document`, and creates the objects and lists that its path needs.
     ///
     /// # Errors
     ///
-    /// [`AssignmentError`] when something on the way is of another kind.
+    /// [`AssignmentError`] when a value on the path has another type than the path needs.
     pub(crate) fn apply(&self, document: &mut Value) -> Result<(), AssignmentError> {
         let value = self.value()?;
-        let mut place = document;
+        let mut target = document;
         for step in &self.path {
-            place = descend(place, step).map_err(|reason| self.refuse(reason))?;
+            target = descend(target, step).map_err(|reason| self.refuse(reason))?;
         }
-        *place = value;
+        *target = value;
         Ok(())
     }
 
@@ -105,12 +105,12 @@ impl Assignment {
     }
 }
 
-/// A text by its looks: `true`, `3` and `null` are values, quotes make text, brackets and braces
-/// make lists and objects (YAML, and so JSON); anything else is text, with its `#` and `: `.
+/// Types a text by its form: `true`, `3` and `null` are values, quotes make text, brackets and braces
+/// make lists and objects (YAML, and therefore JSON). Anything else is text, with its `#` and `: `.
 ///
 /// # Errors
 ///
-/// Why it only looks like a list, an object, a quotation or a number.
+/// Why the text, which begins like a list, an object, a quoted text or a number, is none.
 pub(crate) fn typed(text: &str) -> Result<Value, String> {
     if text.is_empty() {
         return Ok(Value::String(String::new()));
@@ -118,17 +118,20 @@ pub(crate) fn typed(text: &str) -> Result<Value, String> {
     if text.starts_with(['[', '{', '"', '\'']) { structured(text) } else { Ok(yaml::typed(text)?) }
 }
 
-/// A text that may be a list, an object or a quotation, and is nothing but text otherwise.
+/// Types a text that may be a list, an object or a quoted text; any other text stays text.
 ///
 /// # Errors
 ///
-/// Why it only looks like one.
+/// Why the text, which begins like one of them, is invalid.
 pub(crate) fn structured<T: Tree>(text: &str) -> Result<T, String> {
     if !text.starts_with(['[', '{', '"', '\'']) {
         return Ok(T::text(text.to_owned()));
     }
     yaml::parse(text, "value").map_err(|error| {
-        format!("{} (column {}); put text that begins so in quotes", error.reason, error.column)
+        format!(
+            "{} (column {}); put text that begins like this in quotes",
+            error.reason, error.column
+        )
     })
 }
 
@@ -160,9 +163,9 @@ fn steps(path: &str) -> Result<Vec<Step>, &'static str> {
                 digits.push(digit);
             }
             if rest.next() != Some(']') {
-                return Err("a list position is written [0]");
+                return Err("a list index is written [0]");
             }
-            steps.push(Step::Index(digits.parse().map_err(|_| "a list position is written [0]")?));
+            steps.push(Step::Index(digits.parse().map_err(|_| "a list index is written [0]")?));
         }
         match rest.next() {
             None => return Ok(steps),
@@ -172,14 +175,14 @@ fn steps(path: &str) -> Result<Vec<Step>, &'static str> {
     }
 }
 
-fn descend<'v>(place: &'v mut Value, step: &Step) -> Result<&'v mut Value, String> {
-    if place.is_null() {
-        *place = match step {
+fn descend<'v>(target: &'v mut Value, step: &Step) -> Result<&'v mut Value, String> {
+    if target.is_null() {
+        *target = match step {
             Step::Key(_) => Value::Object(Map::new()),
             Step::Index(_) => Value::Array(Vec::new()),
         };
     }
-    match (place, step) {
+    match (target, step) {
         (Value::Object(members), Step::Key(key)) => {
             Ok(members.entry(key.clone()).or_insert(Value::Null))
         }
@@ -192,17 +195,17 @@ fn descend<'v>(place: &'v mut Value, step: &Step) -> Result<&'v mut Value, Strin
                 .get_mut(*index)
                 .ok_or_else(|| format!("the list has {count} items; the next one is [{count}]"))
         }
-        (Value::Array(_), Step::Key(key)) => Err(format!("`{key}` is looked up in a list")),
+        (Value::Array(_), Step::Key(key)) => {
+            Err(format!("`{key}` names a member, but the value is a list"))
+        }
         (_, Step::Key(key)) => {
-            Err(format!("`{key}` is looked up in something that has no members"))
+            Err(format!("`{key}` names a member, but the value is not an object"))
         }
-        (_, Step::Index(_)) => {
-            Err("a position is looked up in something that is no list".to_owned())
-        }
+        (_, Step::Index(_)) => Err("an index needs a list, but the value is not one".to_owned()),
     }
 }
 
-/// A path in the form in which it is given.
+/// Formats a path as `--set` accepts it.
 struct Path<'p>(&'p [Step]);
 
 impl fmt::Display for Path<'_> {

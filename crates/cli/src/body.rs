@@ -1,4 +1,4 @@
-//! The body of a `create` or `update`: files first, then single values.
+//! The body of a `create` or `update`: first the files, then the single values.
 
 use crate::assignment::Assignment;
 use crate::error::CliError;
@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Larger than any body that the server takes.
+/// More than the largest body that the server accepts.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// How a body is given.
+/// The flags that give a body.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct BodyArguments {
-    /// Set one value: `path=value`. The path may go deep: `runner_configuration.job.subnets[0]=...`
+    /// Set one value: `path=value`. The path may be nested: `runner_configuration.job.subnets[0]=...`
     ///
     /// Below `runner_configuration`, `state_storage_configuration` and `deletion_protection`, `true`,
     /// `3` and `null` are typed values unless quoted, and `[..]` and `{..}` are lists and objects;
@@ -26,7 +26,7 @@ pub(crate) struct BodyArguments {
 }
 
 impl BodyArguments {
-    /// The body. A later file or value outranks an earlier one; objects are merged, lists replaced.
+    /// The body. A later file or value overrides an earlier one; objects are merged, lists replaced.
     pub(crate) fn body(&self) -> Result<Map<String, Value>, CliError> {
         let mut body = Value::Object(Map::new());
         for given in &self.set_yaml {

@@ -1,4 +1,4 @@
-//! What can be done: one file for each command.
+//! The commands: one file for each.
 
 pub(crate) mod agents;
 pub(crate) mod cancel;
@@ -31,7 +31,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::io;
 
-/// Does what `cli` says. One thread is enough for a client, and starts faster.
+/// Runs the command of `cli`. A client needs only one thread, and a runtime of one thread starts faster.
 pub(crate) fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
     let command = match cli.command {
         Command::Completion(arguments) => return completion::run(&arguments, output),
@@ -78,7 +78,7 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         Command::Disable(arguments) => switch::run(arguments, true, &client, output).await,
         Command::Enable(arguments) => switch::run(arguments, false, &client, output).await,
         Command::Token(arguments) => token::run(arguments, &client, output).await,
-        // Served above.
+        // `dispatch` and the lines above run these.
         Command::Login(_) | Command::Completion(_) | Command::Version => Ok(Exit::Ok),
         #[cfg(feature = "local")]
         Command::Local(_) => Ok(Exit::Ok),
@@ -92,13 +92,13 @@ fn client(settings: Settings, output: Output) -> Result<Client, CliError> {
     settings.client()
 }
 
-/// An answer with outputs, to be shown with every digit of their numbers.
+/// An answer with outputs, for display with every digit of its numbers.
 pub(crate) fn exact(answer: &impl Serialize) -> Result<Json, CliError> {
     let text = serde_json::to_string(answer).map_err(io::Error::other)?;
     Ok(Json::parse(&text).map_err(io::Error::other)?)
 }
 
-/// An answer as plain JSON, to be shown.
+/// An answer as plain JSON, for display.
 fn json(answer: &impl Serialize) -> Result<Value, CliError> {
     Ok(serde_json::to_value(answer).map_err(io::Error::other)?)
 }

@@ -1,4 +1,4 @@
-//! What `canyon login` remembers: `$XDG_CONFIG_HOME/canyon/config.yaml`, readable by its owner only.
+//! What `canyon login` stores: `$XDG_CONFIG_HOME/canyon/config.yaml`, readable by its owner only.
 
 use crate::error::CliError;
 use crate::yaml;
@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The remembered settings.
+/// The stored settings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConfigFile {
     pub(crate) url: Option<String>,
@@ -17,7 +17,7 @@ pub(crate) struct ConfigFile {
     pub(crate) token: Option<SecretString>,
 }
 
-/// Where it lies; `None` on a machine without a home folder.
+/// The file's path; `None` on a machine without a home folder.
 pub(crate) fn path(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let folder = variable("XDG_CONFIG_HOME").filter(|folder| Path::new(folder).is_absolute());
     let folder = folder.map(PathBuf::from);
@@ -26,7 +26,7 @@ pub(crate) fn path(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf>
 }
 
 impl ConfigFile {
-    /// Reads it; one that is not there says nothing.
+    /// Reads the file; a missing file has no settings.
     pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -38,7 +38,7 @@ impl ConfigFile {
         Ok(Self { url: member("url"), org: member("org"), token: member("token").map(Into::into) })
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the file atomically.
     pub(crate) fn write(&self, path: &Path) -> Result<(), CliError> {
         let token = self.token.as_ref().map(ExposeSecret::expose_secret);
         let value = json!({"url": self.url, "org": self.org, "token": token});
@@ -47,7 +47,7 @@ impl ConfigFile {
     }
 }
 
-/// The new file has its mode from its first byte on, and takes the old one's place at once.
+/// Writes a new file with its final mode from the first byte on, and renames it over the old one.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -62,7 +62,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
             },
         );
     if written.is_err() {
-        // What failed is said; the draft holds a token and should not stay.
+        // The caller gets the first error; the draft holds a token and should not stay.
         let _ = fs::remove_file(&draft);
     }
     written

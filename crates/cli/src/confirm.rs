@@ -1,4 +1,4 @@
-//! Questions before something is destroyed.
+//! Asks for confirmation before a command destroys something.
 
 use crate::error::CliError;
 use crate::output::Output;
@@ -6,28 +6,28 @@ use rustix::termios::{QueueSelector, tcflush};
 use std::io::{self, IsTerminal};
 use tokio::sync::oneshot;
 
-/// Whether a person can be asked. Results may go anywhere: the question is on stderr.
+/// Whether the user can answer a question. The question is on stderr, so results may be redirected.
 pub(crate) fn is_possible() -> bool {
-    io::stdin().is_terminal() && is_seen()
+    io::stdin().is_terminal() && is_stderr_terminal()
 }
 
-/// Whether a person reads what is said here.
-pub(crate) fn is_seen() -> bool {
+/// Whether the user sees what the command prints on stderr.
+pub(crate) fn is_stderr_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Refuses to do what destroys unless a person can be asked, or `--yes` was said.
+/// Refuses a destructive action unless the user can be asked, or has given `--yes`.
 ///
 /// # Errors
 ///
-/// [`CliError::Usage`], which names what would be done as `action`.
+/// [`CliError::Usage`], whose message names the `action`.
 pub(crate) fn require_yes(yes: bool, action: &str) -> Result<(), CliError> {
     if yes || is_possible() {
         return Ok(());
     }
     Err(CliError::usage_with_hint(
-        format!("this would {action}, and there is no terminal to ask on"),
-        "say --yes to do it without a question",
+        format!("this would {action}, and there is no terminal to ask for confirmation"),
+        "give --yes to do it without confirmation",
     ))
 }
 
@@ -38,21 +38,21 @@ pub(crate) async fn ctrl_c() {
     }
 }
 
-/// Asks whether to do `action`, and returns if `yes` is answered. `interrupted` ends the question.
+/// Asks whether to do `action`, and returns if the user answers `yes`. `interrupted` ends the question.
 ///
 /// # Errors
 ///
-/// [`CliError::NotConfirmed`] after any other answer or none, [`CliError::Interrupted`].
+/// [`CliError::NotConfirmed`] after any other answer or none; [`CliError::Interrupted`].
 pub(crate) async fn ask(
     action: &str,
     interrupted: impl Future<Output = ()>,
     output: Output,
 ) -> Result<(), CliError> {
-    // What was typed before the question is no answer to it.
+    // Input typed before the question is not an answer to it.
     let _ = tcflush(io::stdin(), QueueSelector::IFlush);
     output.question(&format!("{}? Only `yes` is accepted:", capitalized(action)));
     let (sender, answer) = oneshot::channel();
-    // The runtime would wait at its end for a blocking thread of its own, and this one may never return.
+    // At its end the runtime would wait for a blocking thread of its own, and this read may never return.
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = io::stdin().read_line(&mut line);

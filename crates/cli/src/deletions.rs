@@ -1,11 +1,11 @@
-//! What a plan would delete or replace, as its deployment's stream of events has it.
+//! What a plan would delete or replace, from its deployment's event stream.
 
 use crate::json_lines::JsonLines;
 use canyon_api::attempt::Stream;
 use canyon_api::client::Client;
 use serde_json::Value;
 
-/// As many as are read before a question is answered.
+/// About as many as a user reads before answering.
 const MAX_SHOWN: usize = 20;
 
 /// The first deletions and replacements of the newest plan.
@@ -19,7 +19,7 @@ pub(crate) struct Deletions {
 }
 
 impl Deletions {
-    /// Those of deployment `id`: none if its logs are encrypted, or cannot be read now.
+    /// Reads those of deployment `id`; none if its logs are encrypted or cannot be read now.
     pub(crate) async fn read(client: &Client, id: &str) -> Self {
         let (mut deletions, mut offset) = (Self::default(), 0);
         while let Ok(part) = client.log_part(id, Stream::Events, offset, 0).await {
@@ -32,7 +32,7 @@ impl Deletions {
         deletions
     }
 
-    /// Takes in the next bytes of the stream.
+    /// Adds the next bytes of the stream.
     fn feed(&mut self, bytes: &[u8]) {
         for event in self.lines.feed(bytes) {
             self.event(&event);
@@ -61,13 +61,13 @@ impl Deletions {
         }
     }
 
-    /// Lines that say what the plan would do to `environment`. Canyon has counted `count`.
+    /// Lines that describe what the plan would do to `environment`. `count` is Canyon's own count.
     pub(crate) fn describe(&self, environment: &str, count: u32) -> Vec<String> {
         let end = if self.shown.is_empty() { "" } else { ":" };
         let head =
             format!("the plan deletes or replaces {} of {environment}{end}", resources(count));
         let mut lines = vec![head];
-        // A line break in what others have written would make lines of its own.
+        // An address with a line break must not add lines.
         let line = |(action, address): &(&str, String)| {
             format!("  {action:<7}  {}", address.replace('\n', "\u{fffd}"))
         };

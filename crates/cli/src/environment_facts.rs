@@ -1,4 +1,4 @@
-//! What a person is shown of an environment before something in it is destroyed.
+//! What the command shows of an environment before it destroys something in it.
 
 use crate::deletions::resources;
 use crate::error::CliError;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Its state as far as it is known, and its limit.
+/// The environment's state, as far as Canyon knows it, and its limit.
 #[derive(Clone, Debug)]
 pub(crate) struct EnvironmentFacts {
     /// `project/environment`.
@@ -20,11 +20,11 @@ pub(crate) struct EnvironmentFacts {
 }
 
 impl EnvironmentFacts {
-    /// Those of `environment` now.
+    /// Reads `environment`.
     ///
     /// # Errors
     ///
-    /// 404 with what was probably meant.
+    /// [`CliError::NotFound`] with the nearest name, or the client's error.
     pub(crate) async fn read(client: &Client, environment: &Resource) -> Result<Self, CliError> {
         match client.get(&environment.path()).await {
             Ok(found) => Ok(Self {
@@ -37,7 +37,7 @@ impl EnvironmentFacts {
         }
     }
 
-    /// Which environment was read: another may have its name later.
+    /// The uuid of the environment that was read: another environment may have its name later.
     pub(crate) fn uuid(&self) -> Option<Uuid> {
         self.uuid
     }
@@ -49,15 +49,16 @@ impl EnvironmentFacts {
 
     /// `shop/dev has 12 resources in its state s3://... (serial 7)`.
     pub(crate) fn describe(&self) -> String {
-        format!("{} has {}{}{}", self.name, self.count(), self.place(), self.doubt())
+        format!("{} has {}{}{}", self.name, self.count(), self.location(), self.uncertainty())
     }
 
-    /// What stays when the environment is deleted and nothing is destroyed.
+    /// What stays when Canyon deletes the environment without destroying its resources.
     pub(crate) fn left_behind(&self) -> String {
-        format!("left behind by {}: {}{}{}", self.name, self.count(), self.place(), self.doubt())
+        let (count, location) = (self.count(), self.location());
+        format!("left behind by {}: {count}{location}{}", self.name, self.uncertainty())
     }
 
-    /// The resources that are in the state for certain; `None` if more are possible.
+    /// The number of resources in the state; `None` if there may be more.
     fn known(&self) -> Option<u32> {
         self.state.as_ref().filter(|state| !state.uncertain).and_then(|state| state.resources)
     }
@@ -66,21 +67,21 @@ impl EnvironmentFacts {
         self.known().map_or_else(|| "an unknown number of resources".to_owned(), resources)
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         let Some(state) = &self.state else { return String::new() };
         let serial = state.serial.filter(|_| self.known().is_some());
         let serial = serial.map_or_else(String::new, |serial| format!(" (serial {serial})"));
         format!(" in its state {}{serial}", state.place)
     }
 
-    /// Why the number is not known.
-    fn doubt(&self) -> String {
+    /// Why the number is unknown.
+    fn uncertainty(&self) -> String {
         match &self.state {
             _ if self.known().is_some() => String::new(),
             None => ": no run has reported its state".to_owned(),
             Some(state) => match (state.resources, state.serial) {
                 (Some(count), Some(serial)) => format!(
-                    ": an apply did not say all that it left; the last count was {} (serial {serial})",
+                    ": an apply did not report everything that it left; the last count was {} (serial {serial})",
                     resources(count)
                 ),
                 _ => ": no run has reported what is in it".to_owned(),
@@ -89,7 +90,7 @@ impl EnvironmentFacts {
     }
 }
 
-/// A member that is absent, or that another version of Canyon writes otherwise, is not known.
+/// A member; `None` if it is absent, or if this version of Canyon cannot read it.
 fn member<T: DeserializeOwned>(environment: &Value, name: &str) -> Option<T> {
     serde_json::from_value(environment.get(name)?.clone()).ok()
 }

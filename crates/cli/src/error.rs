@@ -1,4 +1,4 @@
-//! What can go wrong in the command line.
+//! The errors of the command line.
 
 use crate::assignment::AssignmentError;
 use crate::exit::Exit;
@@ -7,49 +7,49 @@ use canyon_api::client::ClientError;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Why a command failed. [`crate::hint`] knows what to do about it.
+/// Why a command failed. [`crate::hint`] has the hint for each error.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
-    /// The arguments do not go together, or a file says something wrong.
+    /// The arguments contradict each other, or a file is invalid.
     #[error("{message}")]
     Usage {
         /// What is wrong.
         message: String,
-        /// What to do.
+        /// What the user can do.
         hint: Option<String>,
     },
-    /// A setting is given nowhere.
+    /// A required setting is missing.
     #[error("no {what} is set")]
     MissingSetting {
-        /// What it is.
+        /// The setting.
         what: &'static str,
     },
     /// A file cannot be read or written.
     #[error("cannot {action} `{}`", path.display())]
     File {
-        /// What was tried.
+        /// The verb for what failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// YAML that is none, or that is refused.
+    /// Invalid or refused YAML.
     #[error(transparent)]
     Yaml(#[from] YamlError),
-    /// A `--set` that cannot be followed.
+    /// A `--set` that is invalid.
     #[error("--set {0}")]
     Assignment(AssignmentError),
     /// The server could not be reached, refused, or failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// There is nothing of that name.
+    /// No resource has that name.
     #[error("{refusal}")]
     NotFound {
-        /// The refusal; not called `source`, since it is all that is said.
+        /// The server's refusal; not called `source`, since its text is already the whole message.
         refusal: ClientError,
-        /// What was probably meant.
+        /// The existing name that is most like it.
         nearest: String,
     },
     /// The deployment did not succeed.
@@ -59,13 +59,13 @@ pub(crate) enum CliError {
         id: String,
         /// How it ended.
         status: String,
-        /// Class and message.
+        /// The class and message of the failure.
         failure: Option<(String, String)>,
     },
     /// Its plan deletes or replaces more than a limit allows.
     #[error("{message}")]
     TooManyDeletions {
-        /// How many, and whose limit it is.
+        /// How many the plan deletes or replaces, and which limit it exceeds.
         message: String,
         /// How to raise the limit.
         hint: String,
@@ -77,29 +77,29 @@ pub(crate) enum CliError {
     #[error("interrupted; nothing was changed")]
     Interrupted,
     /// `--timeout` passed before the end.
-    #[error("deployment {id} did not end within {seconds} s; it goes on")]
+    #[error("deployment {id} did not end within {seconds} s; it continues")]
     TimedOut {
         /// Its id.
         id: String,
-        /// How long it was watched.
+        /// How long the command waited.
         seconds: u64,
     },
-    /// The connection was lost for too long while a deployment was watched.
-    #[error("lost sight of deployment {id}; it goes on")]
-    LostSight {
+    /// The command could not reach the server for too long while it waited for a deployment.
+    #[error("cannot follow deployment {id} any longer; it continues")]
+    ConnectionLost {
         /// Its id.
         id: String,
-        /// Why.
+        /// The last error.
         #[source]
         source: ClientError,
     },
-    /// Ctrl-C.
-    #[error("interrupted; deployment {id} goes on")]
+    /// Ctrl-C while the command waited for a deployment.
+    #[error("interrupted; deployment {id} continues")]
     Detached {
         /// Its id.
         id: String,
     },
-    /// The runtime of asynchronous work cannot start.
+    /// The asynchronous runtime cannot start.
     #[error("cannot start on this machine")]
     Runtime(#[source] std::io::Error),
     /// `canyon local` stopped.
@@ -128,7 +128,7 @@ impl CliError {
         Self::File { action, path: path.to_owned(), source }
     }
 
-    /// What the process ends with.
+    /// The exit code for this error.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage { .. }
@@ -138,7 +138,7 @@ impl CliError {
             | Self::Assignment(_) => Exit::Usage,
             Self::NotFound { refusal: source, .. }
             | Self::Client(source)
-            | Self::LostSight { source, .. } => of_client(source),
+            | Self::ConnectionLost { source, .. } => of_client(source),
             Self::Deployment { .. }
             | Self::TooManyDeletions { .. }
             | Self::NotConfirmed
@@ -150,7 +150,7 @@ impl CliError {
         }
     }
 
-    /// What a refusal lists, as lines: the faulty fields, and the environments that stand in the way.
+    /// The details of a refusal, as lines: the invalid fields, and the environments that prevent the change.
     pub(crate) fn details(&self) -> Vec<String> {
         let (Self::Client(ClientError::Refused { body, .. })
         | Self::NotFound { refusal: ClientError::Refused { body, .. }, .. }) = self
@@ -171,7 +171,7 @@ impl CliError {
     }
 }
 
-/// More of them do not help to find out what stands in the way.
+/// More environments than this do not help the user.
 const MAX_ENVIRONMENTS: usize = 20;
 
 fn field_line(field: &Value) -> Option<String> {

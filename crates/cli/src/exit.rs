@@ -6,14 +6,14 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// It did what was asked.
+    /// It did what the user asked for.
     Ok = 0,
     /// The deployment failed or was cancelled, or did not end within `--timeout`; a question was not
     /// answered with `yes`; or `doctor` found something that does not work.
     DeploymentFailed = 1,
     /// Wrong flags, settings or files; nothing was sent.
     Usage = 2,
-    /// No Canyon answered.
+    /// No Canyon server answered.
     Unreachable = 3,
     /// Canyon refused (status 4xx).
     Refused = 4,
@@ -40,4 +40,4 @@ Exit codes:
     3  cannot reach Canyon
     4  Canyon refused (4xx)
     5  Canyon failed (5xx), or `canyon local` could not start
-  130  interrupted; a deployment goes on without its watcher";
+  130  interrupted; a deployment continues without being watched";

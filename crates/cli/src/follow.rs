@@ -1,13 +1,13 @@
-//! Watches a deployment until it ends.
+//! Waits for the end of a deployment and shows its progress.
 //!
-//! Three pollers run side by side: long polls for the end and for the stream of events, and a look at
-//! the status twice a second. A lost connection is only waited out: the deployment does not need its
-//! watcher.
+//! Three tasks poll concurrently: one waits for the end and one reads the event stream, both by long
+//! polls; one reads the status twice a second. After a lost connection they retry: the deployment does
+//! not depend on this process.
 
 use crate::error::CliError;
-use crate::patience::{Patience, wait_out};
 use crate::progress::Progress;
 use crate::progress_bar::Display;
+use crate::retry::{OutageTimer, retry_through_outage};
 use canyon_api::attempt::Stream;
 use canyon_api::client::{Client, ClientError, LogPart};
 use canyon_api::deployment::Deployment;
@@ -18,19 +18,19 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// The server answers a long poll after this at the latest.
+/// The longest time after which the server answers a long poll.
 const POLL_SECONDS: u32 = 25;
-/// Between two looks at the status.
-const LOOK: Duration = Duration::from_millis(500);
+/// The pause between two reads of the status.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 enum Update {
     Ended(Box<Deployment>),
-    Seen(Box<Deployment>),
+    Status(Box<Deployment>),
     Events(LogPart),
-    Lost(ClientError),
+    Failed(ClientError),
 }
 
-/// Watches deployment `id`, shows its progress, and returns what it was at the end.
+/// Follows deployment `id`, shows its progress, and returns the deployment at its end.
 pub(crate) async fn until_end(
     client: &Client,
     id: &str,
@@ -52,7 +52,7 @@ pub(crate) async fn until_end(
     }
 }
 
-/// The same for as long as it takes, whatever is pressed.
+/// Does the same without a timeout, and without listening to Ctrl-C.
 pub(crate) async fn watch(
     client: &Client,
     id: &str,
@@ -72,7 +72,7 @@ pub(crate) async fn watch(
         offset: 0,
         complete: false,
         #[cfg(feature = "local")]
-        hinted: false,
+        has_hinted: false,
     };
     watch.run().await
 }
@@ -84,11 +84,11 @@ struct Watch<'w> {
     updates: Receiver<Update>,
     progress: Progress,
     offset: u64,
-    /// Whether nothing follows in the stream of events.
+    /// Whether the server has sent the whole event stream.
     complete: bool,
-    /// Whether it was said that this machine could run it.
+    /// Whether the hint about `--local` was shown.
     #[cfg(feature = "local")]
-    hinted: bool,
+    has_hinted: bool,
 }
 
 impl Watch<'_> {
@@ -96,38 +96,38 @@ impl Watch<'_> {
         while let Some(update) = self.updates.recv().await {
             match update {
                 Update::Events(part) => self.events(&part),
-                Update::Seen(deployment) => {
-                    let news = self.progress.see(&deployment);
-                    self.display.show(&self.progress, news);
+                Update::Status(deployment) => {
+                    let notices = self.progress.update_status(&deployment);
+                    self.display.show(&self.progress, notices);
                     #[cfg(feature = "local")]
                     self.hint(&deployment);
                 }
                 Update::Ended(deployment) => {
                     self.last_events().await;
-                    let news = self.progress.end();
-                    self.display.show(&self.progress, news);
+                    let notices = self.progress.end();
+                    self.display.show(&self.progress, notices);
                     return Ok(*deployment);
                 }
-                Update::Lost(source) => {
+                Update::Failed(source) => {
                     return Err(if source.is_retryable() {
-                        CliError::LostSight { id: self.id.to_owned(), source }
+                        CliError::ConnectionLost { id: self.id.to_owned(), source }
                     } else {
                         source.into()
                     });
                 }
             }
         }
-        // Every poller says why it stops; this is the end of one that panicked.
-        Err(CliError::usage("watching the deployment failed; it goes on"))
+        // Each task sends an update before it returns; only a task that panicked ends the channel early.
+        Err(CliError::usage("following the deployment failed; the deployment continues"))
     }
 
-    /// Somebody without an agent may have this machine do the work.
+    /// A user whose runner has no agent may use this machine instead.
     #[cfg(feature = "local")]
     fn hint(&mut self, deployment: &Deployment) {
         let reason = deployment.waiting.as_ref().map_or("", |waiting| &waiting.reason);
-        if !self.hinted && reason.contains(NEVER_CONNECTED) {
-            self.hinted = true;
-            let text = "hint: start an agent of that runner; or cancel this, and `canyon deploy --local` runs it here";
+        if !self.has_hinted && reason.contains(NEVER_CONNECTED) {
+            self.has_hinted = true;
+            let text = "hint: start an agent of that runner; or cancel this deployment and run it on this machine with `canyon deploy --local`";
             self.display.line(text);
         }
     }
@@ -135,12 +135,12 @@ impl Watch<'_> {
     fn events(&mut self, part: &LogPart) {
         self.offset = part.next_offset;
         self.complete = part.complete;
-        let news = self.progress.feed(&part.bytes);
-        self.display.show(&self.progress, news);
+        let notices = self.progress.feed(&part.bytes);
+        self.display.show(&self.progress, notices);
     }
 
-    /// What was written between the last part and the end. The result is known already, so that a
-    /// failure here is no reason to say anything else.
+    /// Reads the events between the last part and the end. The result is known already, so a failure
+    /// here is ignored.
     async fn last_events(&mut self) {
         while let Ok(update) = self.updates.try_recv() {
             if let Update::Events(part) = update {
@@ -149,8 +149,8 @@ impl Watch<'_> {
         }
         while !self.complete {
             let (client, offset) = (self.client, self.offset);
-            let asked = async || client.log_part(self.id, Stream::Events, offset, 0).await;
-            match wait_out(asked).await {
+            let read = async || client.log_part(self.id, Stream::Events, offset, 0).await;
+            match retry_through_outage(read).await {
                 Ok(part) if !part.bytes.is_empty() => self.events(&part),
                 Ok(_) | Err(_) => return,
             }
@@ -159,19 +159,19 @@ impl Watch<'_> {
 }
 
 async fn poll_end(client: Client, id: String, updates: Sender<Update>) {
-    let mut patience = Patience::default();
+    let mut outage = OutageTimer::default();
     loop {
-        let asked = Instant::now();
+        let sent_at = Instant::now();
         let update = match client.wait(&id, POLL_SECONDS).await {
             Ok(Some(deployment)) => Update::Ended(Box::new(deployment)),
             Ok(None) => {
-                patience = Patience::default();
-                pause_if_early(asked).await;
+                outage = OutageTimer::default();
+                pause_if_early(sent_at).await;
                 continue;
             }
-            Err(error) => match patience.after(error).await {
+            Err(error) => match outage.pause_or_fail(error).await {
                 None => continue,
-                Some(error) => Update::Lost(error),
+                Some(error) => Update::Failed(error),
             },
         };
         let _ = updates.send(update).await;
@@ -179,11 +179,11 @@ async fn poll_end(client: Client, id: String, updates: Sender<Update>) {
     }
 }
 
-/// Without patience of its own: when the connection is gone for good, [`poll_end`] says so.
+/// Retries without a limit of its own: [`poll_end`] reports an outage that lasts too long.
 async fn poll_events(client: Client, id: String, updates: Sender<Update>) {
     let mut offset = 0;
     loop {
-        let asked = Instant::now();
+        let sent_at = Instant::now();
         match client.log_part(&id, Stream::Events, offset, POLL_SECONDS).await {
             Ok(part) => {
                 let (empty, complete) = (part.bytes.is_empty(), part.complete);
@@ -192,10 +192,10 @@ async fn poll_events(client: Client, id: String, updates: Sender<Update>) {
                     return;
                 }
                 if empty {
-                    pause_if_early(asked).await;
+                    pause_if_early(sent_at).await;
                 }
             }
-            Err(error) if error.is_retryable() => sleep(LOOK).await,
+            Err(error) if error.is_retryable() => sleep(POLL_INTERVAL).await,
             Err(_) => return,
         }
     }
@@ -206,20 +206,20 @@ async fn poll_status(client: Client, id: String, updates: Sender<Update>) {
         match client.deployment(&id).await {
             Ok(deployment) => {
                 let ended = deployment.completed_at.is_some();
-                if ended || updates.send(Update::Seen(Box::new(deployment))).await.is_err() {
+                if ended || updates.send(Update::Status(Box::new(deployment))).await.is_err() {
                     return;
                 }
             }
             Err(error) if error.is_retryable() => {}
             Err(_) => return,
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-/// A server, or a proxy before it, that does not wait must not be asked again at once.
-async fn pause_if_early(asked: Instant) {
-    if asked.elapsed() < LOOK {
-        sleep(LOOK).await;
+/// Pauses if a server, or a proxy in front of it, answered without holding the long poll.
+async fn pause_if_early(sent_at: Instant) {
+    if sent_at.elapsed() < POLL_INTERVAL {
+        sleep(POLL_INTERVAL).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Opens what a runner sealed to the caller's `age` key.
+//! Decrypts what a runner encrypted to the caller's `age` key.
 
 use crate::body::read_file;
 use crate::error::CliError;
@@ -12,38 +12,38 @@ use std::path::Path;
 pub(crate) struct Key(Identity);
 
 impl Key {
-    /// Reads the first key of a file as `age-keygen` writes it.
+    /// Reads the first key of a file in the format of `age-keygen`.
     pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
         let text = secrecy::SecretString::from(read_file(path)?);
         let lines = secrecy::ExposeSecret::expose_secret(&text).lines().map(str::trim);
         let mut keys = lines.filter(|line| line.starts_with("AGE-SECRET-KEY-"));
-        // The reason is not repeated: it could quote the key.
+        // The parser's reason is left out: it could quote the key.
         keys.next().and_then(|key| key.parse().ok()).map(Self).ok_or_else(|| {
             CliError::usage_with_hint(
                 format!("--identity: `{}` holds no age secret key", path.display()),
-                "make a key with `age-keygen -o key.txt`, and deploy with its public half",
+                "create a key with `age-keygen -o key.txt`, and deploy with its public key",
             )
         })
     }
 
-    /// Opens one `age` file.
+    /// Decrypts one `age` file.
     pub(crate) fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, CliError> {
         age::decrypt(&self.0, sealed).map_err(|error| {
             CliError::usage_with_hint(
                 format!("--identity: cannot decrypt: {error}"),
-                "use the secret half of the key that the deployment was created with",
+                "use the secret key that belongs to the public key of the deployment",
             )
         })
     }
 
-    /// Opens one `age` file in base64.
+    /// Decrypts one `age` file in base64.
     pub(crate) fn open_base64(&self, sealed: &str) -> Result<Vec<u8>, CliError> {
         let bytes = BASE64_STANDARD.decode(sealed.trim());
         self.open(&bytes.map_err(|_| CliError::usage("the encrypted outputs are not base64"))?)
     }
 }
 
-/// Opens an encrypted log piece by piece, wherever the pieces are cut.
+/// Decrypts an encrypted log from parts that may be cut anywhere.
 pub(crate) struct SealedLog {
     key: Key,
     rest: Vec<u8>,
@@ -54,11 +54,14 @@ impl SealedLog {
         Self { key, rest: Vec::new() }
     }
 
-    /// What can be read now that `bytes` have come.
+    /// Adds `bytes`, and returns the text of all frames that are complete now.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Vec<u8>, CliError> {
         self.rest.extend(bytes);
         let (frames, rest) = decode_frames(&self.rest).map_err(|error| {
-            CliError::usage_with_hint(error.to_string(), "read a plain log without --identity")
+            CliError::usage_with_hint(
+                error.to_string(),
+                "read an unencrypted log without --identity",
+            )
         })?;
         let mut text = Vec::new();
         for frame in frames {

@@ -1,18 +1,18 @@
-//! A stream of JSON documents, one in each line, that comes in parts.
+//! A stream of JSON documents, one per line, that arrives in parts.
 
 use serde_json::Value;
 
-/// Longest line that is kept; a longer one is skipped.
+/// The longest line that is kept; a longer one is skipped.
 const MAX_LINE: usize = 1 << 20;
 
-/// The beginning of a line whose end has not come yet.
+/// The beginning of a line whose end has not arrived yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JsonLines {
     rest: Vec<u8>,
 }
 
 impl JsonLines {
-    /// The documents of the lines that `bytes` end. Lines that are no JSON are skipped.
+    /// The documents of the lines that `bytes` complete. Lines that are not JSON are skipped.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Value> {
         self.rest.extend(bytes);
         let mut documents = Vec::new();

@@ -1,8 +1,8 @@
 //! The command line `canyon`.
 //!
-//! `arguments` says what may be typed, `commands` has one file for each thing that can be done, and
-//! `output` is the only place that writes: results to stdout, everything else to stderr. What a
-//! failure means for a script stands in `exit`, what to do about it in `hint`.
+//! `arguments` defines the commands and flags, `commands` has one file for each command, and `output` is
+//! the only module that writes: results to stdout, everything else to stderr. `exit` maps each error to
+//! an exit code for scripts, `hint` to the user's next step.
 
 mod archive;
 mod arguments;
@@ -16,17 +16,17 @@ mod environment_facts;
 mod error;
 mod exit;
 mod follow;
-#[cfg(feature = "local")]
-mod here;
 mod hint;
 mod identity;
 mod json_lines;
+#[cfg(feature = "local")]
+mod local_run;
 mod module_argument;
 mod output;
-mod patience;
 mod progress;
 mod progress_bar;
 mod resource;
+mod retry;
 mod settings;
 mod summary;
 mod table;
@@ -40,13 +40,13 @@ use exit::Exit;
 use output::Output;
 use std::process::ExitCode;
 
-/// Does what the arguments of this process say.
+/// Runs the command that this process's arguments give.
 #[must_use]
 pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // clap words its errors, and help goes to stdout; a closed pipe is no reason to fail.
+            // clap formats its errors, and prints help to stdout; a closed pipe is not an error.
             let _ = error.print();
             return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
         }

@@ -1,24 +1,24 @@
-//! What `--module` names: a folder here, a repository, an uploaded archive, or text on stdin.
+//! What `--module` names: a folder on this machine, a repository, an uploaded archive, or text on stdin.
 
 use crate::archive;
 use crate::body::read_stdin;
 use crate::error::CliError;
 use crate::output::Output;
-use crate::patience::insist;
+use crate::retry::retry_call;
 use bytes::Bytes;
 use canyon_api::client::Client;
 use canyon_domain::job::MAX_SOURCE_CODE;
 use canyon_domain::module_source::ModuleSource;
 use std::path::Path;
 
-/// A source that Canyon understands, with the text if it is inline.
+/// A source that Canyon accepts, with the text if it is inline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) source: ModuleSource,
     pub(crate) source_code: Option<String>,
 }
 
-/// Makes `given` available to Canyon; a folder is packed and, unless it is there, uploaded.
+/// Makes `given` available to Canyon; packs a folder, and uploads it if Canyon does not have it.
 pub(crate) async fn resolve(
     given: &str,
     client: &Client,
@@ -39,9 +39,9 @@ pub(crate) async fn resolve(
     let source = parse(&format!("sha256:{}{suffix}", archive.digest))?;
     let (digest, bytes) = (&archive.digest, Bytes::from(archive.bytes));
     let is_there = async || client.has_archive(digest).await;
-    if !insist(output, "asking again", is_there).await? {
+    if !retry_call(output, "retrying", is_there).await? {
         let upload = async || client.put_archive(digest, bytes.clone()).await;
-        insist(output, "uploading again", upload).await?;
+        retry_call(output, "uploading again", upload).await?;
     }
     Ok(Source { source, source_code: None })
 }
@@ -53,7 +53,7 @@ fn inline(text: String) -> Result<Source, CliError> {
     if text.len() > MAX_SOURCE_CODE {
         return Err(CliError::usage_with_hint(
             "--module -: the text has more than 128 KiB",
-            "put it into a folder and name that: --module ./folder",
+            "put it into a folder and give the folder: --module ./folder",
         ));
     }
     Ok(Source { source: ModuleSource::Inline, source_code: Some(text) })
@@ -63,7 +63,7 @@ fn parse(text: &str) -> Result<ModuleSource, CliError> {
     text.parse().map_err(|reason| CliError::usage(format!("--module: {reason}")))
 }
 
-/// `folder//sub`: the module lies in `sub`, and may use what else is in `folder`.
+/// Splits `folder//sub`: the module is in `sub`, and may use the rest of `folder`.
 fn split(given: &str) -> (&str, Option<&str>) {
     match given.split_once("//") {
         Some((folder, below)) if !folder.is_empty() => (folder, Some(below.trim_end_matches('/'))),
@@ -75,14 +75,14 @@ fn check(given: &str, folder: &str, subdirectory: Option<&str>) -> Result<(), Cl
     let module = Path::new(folder).join(subdirectory.unwrap_or_default());
     if given.contains("://") {
         return Err(CliError::usage_with_hint(
-            "--module: an address must say how it is fetched",
+            "--module: an address must name the method that fetches it",
             "put `git::` before the address of a git repository",
         ));
     }
     if module.is_file() {
         return Err(CliError::usage_with_hint(
             format!("--module: `{given}` is a file"),
-            "name its folder, or read one file from stdin with `--module - < main.tf`",
+            "give its folder, or read one file from stdin with `--module - < main.tf`",
         ));
     }
     let entries = std::fs::read_dir(&module)
@@ -94,7 +94,7 @@ fn check(given: &str, folder: &str, subdirectory: Option<&str>) -> Result<(), Cl
     if !names.any(|name| name.to_str().is_some_and(code)) {
         return Err(CliError::usage_with_hint(
             format!("--module: `{given}` has no .tf file"),
-            "name the folder that holds main.tf; `folder//sub` packs more than the module itself",
+            "give the folder that contains main.tf; `folder//sub` packs more than the module itself",
         ));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The only place that writes: results to stdout, everything else to stderr.
+//! The only module that writes: results to stdout, everything else to stderr.
 
 use crate::error::CliError;
 use crate::{hint, table, yaml};
@@ -8,10 +8,10 @@ use serde_json::Value;
 use std::error::Error;
 use std::io::{self, Write};
 
-/// The form of results.
+/// The format of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// A table, for people.
     #[default]
     Table,
     /// YAML.
@@ -20,10 +20,10 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Where a command says what it has to say.
+/// Writes a command's results and notices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
-    /// The form of results.
+    /// The format of results.
     pub(crate) format: Format,
 }
 
@@ -32,20 +32,20 @@ impl Output {
         Self { format }
     }
 
-    /// One thing; what cannot work in it is told on stderr too.
-    pub(crate) fn thing(self, value: &Value) -> Result<(), CliError> {
+    /// Writes one resource, and warns on stderr of settings in it that prevent jobs.
+    pub(crate) fn resource(self, value: &Value) -> Result<(), CliError> {
         for warning in value.get("warnings").and_then(Value::as_array).into_iter().flatten() {
             let [path, reason] =
                 ["path", "reason"].map(|part| warning[part].as_str().unwrap_or("?"));
             self.notice(&format!("warning: `{path}` {reason}; no job starts until it is changed"));
         }
         match self.format {
-            Format::Table => self.text(&table::thing(value)),
+            Format::Table => self.text(&table::resource(value)),
             Format::Yaml | Format::Json => self.value(value),
         }
     }
 
-    /// A list of things, as a table of `columns`.
+    /// Writes a list of resources, as a table of `columns`.
     pub(crate) fn list(self, items: Vec<Value>, columns: &[&str]) -> Result<(), CliError> {
         match self.format {
             Format::Table => self.text(&table::list(&items, columns)),
@@ -53,7 +53,7 @@ impl Output {
         }
     }
 
-    /// A value as YAML, or as JSON.
+    /// Writes a value as YAML or as JSON.
     pub(crate) fn value(self, value: &Value) -> Result<(), CliError> {
         if self.format == Format::Yaml {
             return self.text(&yaml::write(value).map_err(io::Error::other)?);
@@ -62,7 +62,7 @@ impl Output {
         self.text(&format!("{json}\n"))
     }
 
-    /// A value as YAML, or as JSON, with every digit of its numbers.
+    /// Writes a value as YAML or as JSON, with every digit of its numbers.
     pub(crate) fn exact(self, value: &Json) -> Result<(), CliError> {
         if self.format == Format::Yaml {
             return self.text(&yaml::write_exact(value).map_err(io::Error::other)?);
@@ -71,12 +71,12 @@ impl Output {
         self.text(&format!("{json}\n"))
     }
 
-    /// Text as it is.
+    /// Writes text unchanged.
     pub(crate) fn text(self, text: &str) -> Result<(), CliError> {
         self.bytes(text.as_bytes())
     }
 
-    /// Bytes as they are, at once.
+    /// Writes bytes unchanged, and flushes.
     #[expect(clippy::unused_self, reason = "all writing goes through one value")]
     pub(crate) fn bytes(self, bytes: &[u8]) -> Result<(), CliError> {
         let mut stdout = io::stdout().lock();
@@ -84,29 +84,29 @@ impl Output {
         Ok(stdout.flush()?)
     }
 
-    /// Says what was done or is going on, on stderr.
+    /// Reports on stderr what the command did or is doing.
     #[expect(clippy::unused_self, reason = "all writing goes through one value")]
     pub(crate) fn notice(self, text: &str) {
-        // There is nowhere left to say that stderr is closed.
+        // If stderr is closed, no other stream is left to report that.
         let _ = writeln!(io::stderr().lock(), "{}", table::printable(text));
     }
 
-    /// Says what is asked, on stderr; the answer is typed behind it.
+    /// Asks a question on stderr; the user types the answer behind it.
     #[expect(clippy::unused_self, reason = "all writing goes through one value")]
     pub(crate) fn question(self, text: &str) {
         let mut stderr = io::stderr().lock();
-        // A question that cannot be shown is not answered with `yes`.
+        // If the question cannot be shown, the user does not answer it with `yes`.
         let _ = write!(stderr, "{} ", table::printable(text));
         let _ = stderr.flush();
     }
 
-    /// Says what went wrong, why, and what to do next, on stderr.
+    /// Reports an error on stderr: what went wrong, why, and what to do next.
     pub(crate) fn error(self, error: &CliError) {
         self.notice(&format!("error: {error}"));
         for detail in error.details() {
             self.notice(&format!("  {detail}"));
         }
-        // Between the message and the root there are only layers of libraries.
+        // The errors between the message and the root come from library layers and say nothing more.
         let mut root = error.source();
         while let Some(deeper) = root.and_then(Error::source) {
             root = Some(deeper);

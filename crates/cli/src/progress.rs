@@ -1,8 +1,8 @@
-//! How far a deployment is, computed from what the server says about it and from OpenTofu's `-json`
-//! lines. Pure: bytes and answers go in, the state and what is new come out.
+//! A deployment's progress, computed from the server's answers and from OpenTofu's `-json` lines. Pure:
+//! it takes bytes and answers, and returns the state and the new notices.
 //!
-//! The lines are documented at <https://opentofu.org/docs/internals/machine-readable-ui/>. Unknown
-//! ones are skipped: each version adds some.
+//! The lines are documented at <https://opentofu.org/docs/internals/machine-readable-ui/>. Unknown lines
+//! are skipped: each version adds some.
 
 use crate::json_lines::JsonLines;
 use canyon_api::deployment::Deployment;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Something worth a line of its own.
+/// A change of the progress that is printed as a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum Notice {
     /// Another phase, or another reason to wait.
     Stage(String),
-    /// What the plan will do.
+    /// The changes that the plan contains.
     Planned(String),
     /// A resource is done.
     Resource(String),
@@ -23,7 +23,7 @@ pub(crate) enum News {
     Diagnostic(String),
 }
 
-/// How far a deployment is.
+/// The progress of a deployment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     stage: String,
@@ -33,62 +33,62 @@ pub(crate) struct Progress {
     done: u32,
     running: BTreeSet<String>,
     lines: JsonLines,
-    /// What the plan will do, not yet told: OpenTofu sums up a failed plan too, as one without changes or
-    /// with some of them, and its errors follow.
+    /// The plan's summary, not yet shown: OpenTofu prints a summary of a failed plan too, without changes or
+    /// with some of them, and the errors follow it.
     plan: Option<String>,
 }
 
 impl Progress {
-    /// The phase in words.
+    /// The phase as text.
     pub(crate) fn stage(&self) -> &str {
         &self.stage
     }
 
-    /// Steps done, and of how many if that is known.
+    /// The number of steps done, and of all steps if it is known.
     pub(crate) fn steps(&self) -> (u32, Option<u32>) {
         let counted = (!self.planned.is_empty()).then(|| self.planned.values().sum());
         (self.done, self.total.or(counted))
     }
 
-    /// The resources that are being worked on.
+    /// The resources that OpenTofu is changing now.
     pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
         self.running.iter().map(String::as_str)
     }
 
-    /// Takes in what the server says.
-    pub(crate) fn see(&mut self, deployment: &Deployment) -> Vec<News> {
+    /// Adds an answer of the server.
+    pub(crate) fn update_status(&mut self, deployment: &Deployment) -> Vec<Notice> {
         let applies = deployment.attempts.last().is_some_and(|attempt| attempt.phase == "apply");
-        let plan = self.plan.take_if(|_| applies).map(News::Planned);
+        let plan = self.plan.take_if(|_| applies).map(Notice::Planned);
         plan.into_iter().chain(self.enter(stage_of(deployment))).collect()
     }
 
-    /// The deployment has ended, and every event was taken in: no error followed its plan.
-    pub(crate) fn end(&mut self) -> Vec<News> {
-        self.plan.take().map(News::Planned).into_iter().collect()
+    /// To call when the deployment has ended and every event was added: no error followed its plan.
+    pub(crate) fn end(&mut self) -> Vec<Notice> {
+        self.plan.take().map(Notice::Planned).into_iter().collect()
     }
 
-    /// Takes in the next bytes of the stream of events.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<News> {
-        let mut news = Vec::new();
+    /// Adds the next bytes of the event stream.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Notice> {
+        let mut notices = Vec::new();
         for event in self.lines.feed(bytes) {
-            news.extend(self.judge_plan(&event));
-            news.extend(self.event(&event));
+            notices.extend(self.judge_plan(&event));
+            notices.extend(self.event(&event));
         }
-        news
+        notices
     }
 
-    fn enter(&mut self, stage: String) -> Option<News> {
+    fn enter(&mut self, stage: String) -> Option<Notice> {
         if stage == self.stage {
             return None;
         }
         self.stage.clone_from(&stage);
-        Some(News::Stage(stage))
+        Some(Notice::Stage(stage))
     }
 
-    /// An error after a plan means that there is none; the next process, that there is.
-    fn judge_plan(&mut self, event: &Value) -> Option<News> {
+    /// An error after a plan's summary discards it; the next process confirms it.
+    fn judge_plan(&mut self, event: &Value) -> Option<Notice> {
         match event["type"].as_str()? {
-            "version" | "apply_start" => self.plan.take().map(News::Planned),
+            "version" | "apply_start" => self.plan.take().map(Notice::Planned),
             "diagnostic" if event["diagnostic"]["severity"] == "error" && self.plan.is_some() => {
                 (self.plan, self.total) = (None, None);
                 self.planned.clear();
@@ -98,7 +98,7 @@ impl Progress {
         }
     }
 
-    fn event(&mut self, event: &Value) -> Option<News> {
+    fn event(&mut self, event: &Value) -> Option<Notice> {
         let kind = event["type"].as_str()?;
         let address = |under: &str| event[under]["resource"]["addr"].as_str().map(str::to_owned);
         match kind {
@@ -121,13 +121,13 @@ impl Progress {
                 let address = address("hook")?;
                 self.running.remove(&address);
                 if kind == "apply_errored" {
-                    return Some(News::Resource(format!("{address}: failed")));
+                    return Some(Notice::Resource(format!("{address}: failed")));
                 }
                 self.done += 1;
                 let done = done_word(event["hook"]["action"].as_str().unwrap_or_default());
                 let (count, total) = self.steps();
                 let of = total.map_or_else(String::new, |total| format!("/{total}"));
-                Some(News::Resource(format!("{address}: {done} ({count}{of})")))
+                Some(Notice::Resource(format!("{address}: {done} ({count}{of})")))
             }
             "diagnostic" => diagnostic(&event["diagnostic"]),
             _ => None,
@@ -140,7 +140,7 @@ impl Progress {
         if changes["operation"] != "plan" {
             return None;
         }
-        // Another attempt may plan again; what it says then counts.
+        // Another attempt may plan again; its summary replaces this one.
         self.total = Some(add.saturating_add(change).saturating_add(remove));
         self.done = 0;
         let (import, forget) = (count("import").unwrap_or(0), count("forget").unwrap_or(0));
@@ -202,8 +202,8 @@ fn done_word(action: &str) -> &'static str {
     }
 }
 
-/// `None` for one of an encrypted run, of which only the severity is told.
-fn diagnostic(diagnostic: &Value) -> Option<News> {
+/// `None` for a diagnostic of an encrypted run, which has only a severity.
+fn diagnostic(diagnostic: &Value) -> Option<Notice> {
     let text = |name: &str| diagnostic[name].as_str().map(str::trim).unwrap_or_default();
     diagnostic.get("summary")?;
     let severity = if text("severity") == "warning" { "warning" } else { "error" };
@@ -214,7 +214,7 @@ fn diagnostic(diagnostic: &Value) -> Option<News> {
     };
     let detail = text("detail");
     let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
-    Some(News::Diagnostic(format!("OpenTofu {severity}{place}: {}{detail}", text("summary"))))
+    Some(Notice::Diagnostic(format!("OpenTofu {severity}{place}: {}{detail}", text("summary"))))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Shows progress on stderr: a live line on a terminal, plain lines anywhere else.
 
 use crate::output::Output;
-use crate::progress::{News, Progress};
+use crate::progress::{Notice, Progress};
 use crate::table::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -10,12 +10,12 @@ use std::time::Duration;
 /// A display of one deployment's progress.
 pub(crate) struct Display {
     output: Output,
-    /// On a terminal only.
+    /// `Some` on a terminal only.
     bar: Option<ProgressBar>,
 }
 
 impl Display {
-    /// A display that suits stderr.
+    /// A display for the kind of stderr.
     pub(crate) fn new(output: Output) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -28,25 +28,25 @@ impl Display {
         Self { output, bar }
     }
 
-    /// Shows what is new.
-    pub(crate) fn show(&self, progress: &Progress, news: Vec<News>) {
+    /// Shows the notices.
+    pub(crate) fn show(&self, progress: &Progress, notices: Vec<Notice>) {
         let Some(bar) = &self.bar else {
-            for item in news {
+            for item in notices {
                 self.line(&plain(item));
             }
             return;
         };
-        for item in news {
+        for item in notices {
             match item {
-                // The live line says these.
-                News::Stage(_) | News::Resource(_) => {}
-                News::Planned(text) | News::Diagnostic(text) => self.line(&text),
+                // The live line shows these.
+                Notice::Stage(_) | Notice::Resource(_) => {}
+                Notice::Planned(text) | Notice::Diagnostic(text) => self.line(&text),
             }
         }
         bar.set_message(printable(&live(progress)));
     }
 
-    /// Shows a line that stays.
+    /// Prints a line that stays.
     pub(crate) fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| self.output.notice(text)),
@@ -63,10 +63,10 @@ impl Drop for Display {
     }
 }
 
-fn plain(news: News) -> String {
-    match news {
-        News::Stage(text) | News::Planned(text) | News::Diagnostic(text) => text,
-        News::Resource(text) => format!("  {text}"),
+fn plain(notices: Notice) -> String {
+    match notices {
+        Notice::Stage(text) | Notice::Planned(text) | Notice::Diagnostic(text) => text,
+        Notice::Resource(text) => format!("  {text}"),
     }
 }
 

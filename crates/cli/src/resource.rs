@@ -1,11 +1,11 @@
-//! The kinds of things and where the API has them.
+//! The kinds of resources and their paths in the API.
 
 use crate::error::CliError;
 use crate::hint;
 use canyon_api::client::{Client, ClientError};
 use serde_json::Value;
 
-/// A kind of thing.
+/// A kind of resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Runner,
@@ -19,12 +19,12 @@ pub(crate) enum Kind {
     ConcurrencyLimit,
     Agent,
     Token,
-    /// That of the settings: its path is empty.
+    /// The organization of the settings: its path is empty.
     Organization,
 }
 
 impl Kind {
-    /// What people call one.
+    /// The kind's name in texts.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Self::Runner => "runner",
@@ -65,11 +65,11 @@ impl Kind {
     }
 }
 
-/// Last what may be long.
+/// Columns that may be long are last.
 const ENVIRONMENT_COLUMNS: [&str; 7] =
     ["project_id", "id", "env_type_id", "runner_id", "status", "resources", "display_name"];
 
-/// Last what may be long.
+/// Columns that may be long are last.
 const AGENT_COLUMNS: [&str; 10] = [
     "id",
     "state",
@@ -83,7 +83,7 @@ const AGENT_COLUMNS: [&str; 10] = [
     "last_error",
 ];
 
-/// One thing.
+/// One resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
     pub(crate) kind: Kind,
@@ -101,7 +101,7 @@ impl Resource {
         Self { kind: Kind::Environment, project: Some(project), id }
     }
 
-    /// Its id, behind the project that it is in.
+    /// Its id, after the id of its project if it has one.
     pub(crate) fn full_name(&self) -> String {
         match &self.project {
             Some(project) => format!("{project}/{}", self.id),
@@ -109,12 +109,12 @@ impl Resource {
         }
     }
 
-    /// Where the list is that it stands in.
+    /// The path of the list that contains it.
     pub(crate) fn collection(&self) -> Vec<&str> {
         collection(self.kind, self.project.as_deref())
     }
 
-    /// Where it is itself.
+    /// Its own path.
     pub(crate) fn path(&self) -> Vec<&str> {
         let mut path = self.collection();
         if self.kind != Kind::Organization {
@@ -123,7 +123,7 @@ impl Resource {
         path
     }
 
-    /// Adds to a 404 what was probably meant.
+    /// Adds the most similar name to a 404.
     pub(crate) async fn explain(&self, client: &Client, error: ClientError) -> CliError {
         if error.status() != Some(404) || self.kind == Kind::Organization {
             return error.into();
@@ -138,7 +138,7 @@ impl Resource {
     }
 }
 
-/// Where the things of a kind are.
+/// The path of the list of a kind.
 pub(crate) fn collection(kind: Kind, project: Option<&str>) -> Vec<&str> {
     match (kind, project) {
         (Kind::Runner, _) => vec!["runners"],

@@ -1,4 +1,4 @@
-//! Which Canyon, which organization, by which token: flags, then the environment, then the file
+//! The server's address, the organization and the token: from flags, then the environment, then the file
 //! that `canyon login` writes. The token has no flag: every user of a machine can read arguments.
 
 use crate::config_file::{self, ConfigFile};
@@ -7,7 +7,7 @@ use canyon_api::client::Client;
 use secrecy::SecretString;
 use url::{Host, Url};
 
-/// Everything needed to call Canyon.
+/// All settings that a call of Canyon needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) url: Url,
@@ -15,7 +15,7 @@ pub(crate) struct Settings {
     pub(crate) token: SecretString,
 }
 
-/// What the flags say.
+/// The settings that flags give.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SettingFlags {
     /// Address.
@@ -26,7 +26,7 @@ pub(crate) struct SettingFlags {
     pub(crate) org: Option<String>,
 }
 
-/// A variable of the process; an empty one counts as absent.
+/// An environment variable of this process; an empty one counts as absent.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -41,12 +41,12 @@ impl Settings {
         Self::choose(flags, &variable, file)
     }
 
-    /// The same for what belongs to no organization.
+    /// The settings for commands that need no organization.
     pub(crate) fn load_without_org(flags: &SettingFlags) -> Result<Self, CliError> {
         Self::load(&SettingFlags { org: Some(String::new()), ..flags.clone() })
     }
 
-    /// The first of flag, variable and file that has something to say.
+    /// Takes each setting from the flag, the variable or the file, in this order.
     fn choose(
         flags: &SettingFlags,
         variable: &dyn Fn(&str) -> Option<String>,
@@ -63,12 +63,12 @@ impl Settings {
         })
     }
 
-    /// A caller with these settings.
+    /// A client with these settings.
     pub(crate) fn client(self) -> Result<Client, CliError> {
         Ok(Client::new(self.url.as_str(), &self.org, self.token)?)
     }
 
-    /// Whether the token would cross a network that others can read.
+    /// Whether the token would cross a network unencrypted.
     pub(crate) fn is_exposed(&self) -> bool {
         let own = match self.url.host() {
             Some(Host::Domain(name)) => name == "localhost",
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_outranks_a_variable_outranks_the_file() {
+    fn a_flag_overrides_a_variable_which_overrides_the_file() {
         let all = [Some("flag"), Some("variable"), Some("file")];
         assert_eq!(choose(all[0], all[1], all[2]).as_deref(), Some("flag"));
         assert_eq!(choose(None, all[1], all[2]).as_deref(), Some("variable"));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_in_clear_on_a_network_is_noticed() {
+    fn an_unencrypted_token_on_a_network_is_detected() {
         for (url, exposed) in [
             ("http://127.0.0.1:8080", false),
             ("http://[::1]:8080", false),

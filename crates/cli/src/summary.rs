@@ -1,9 +1,9 @@
-//! What is said when a deployment has ended.
+//! Prints the result of a deployment that has ended.
 
 use crate::commands::exact;
 use crate::error::CliError;
 use crate::output::{Format, Output};
-use crate::patience::wait_out;
+use crate::retry::retry_through_outage;
 use crate::table;
 use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, Orphan, Output as ModuleOutput};
@@ -11,9 +11,9 @@ use canyon_domain::json::Json;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Says how `deployment` ended; an error if it did not succeed. `refusal` is a better one than what the
-/// deployment says, if there is one.
-pub(crate) async fn say(
+/// Prints how `deployment` ended; returns an error if it did not succeed. A given `refusal` replaces the
+/// deployment's own error.
+pub(crate) async fn print(
     client: &Client,
     deployment: Deployment,
     refusal: Option<CliError>,
@@ -22,12 +22,12 @@ pub(crate) async fn say(
     let id = deployment.id.to_string();
     let succeeded = deployment.status == "succeeded";
     let outputs = if succeeded && !deployment.plan_only && deployment.mode != "destroy" {
-        or_empty(wait_out(async || client.outputs(&id).await).await)?
+        or_empty(retry_through_outage(async || client.outputs(&id).await).await)?
     } else {
         BTreeMap::new()
     };
     let orphans = if deployment.metrics.num_tf_resources_orphaned.unwrap_or_default() > 0 {
-        or_empty(wait_out(async || client.orphans(&id).await).await)?
+        or_empty(retry_through_outage(async || client.orphans(&id).await).await)?
     } else {
         Vec::new()
     };
@@ -74,7 +74,7 @@ fn text(deployment: &Deployment, outputs: &BTreeMap<String, ModuleOutput>) -> St
     text
 }
 
-/// What became of the resources. What is not known is not told as 0.
+/// The changes of the resources. An unknown number is not shown as 0.
 fn resources(deployment: &Deployment) -> String {
     let metrics = &deployment.metrics;
     let applied = deployment.attempts.iter().any(|attempt| attempt.phase == "apply");
@@ -96,7 +96,7 @@ fn resources(deployment: &Deployment) -> String {
     format!("{added} added, {changed} changed, {removed} destroyed; {now}")
 }
 
-/// `  name = value`, a line each.
+/// `  name = value`, one line per output.
 pub(crate) fn output_lines(outputs: &BTreeMap<String, ModuleOutput>) -> String {
     let line = |(name, output)| {
         format!(
@@ -111,7 +111,7 @@ pub(crate) fn output_lines(outputs: &BTreeMap<String, ModuleOutput>) -> String {
 fn shown(output: &ModuleOutput) -> String {
     match &output.value {
         None if output.sensitive => "(sensitive)".to_owned(),
-        None => "(not kept; see the log)".to_owned(),
+        None => "(not stored; see the log)".to_owned(),
         Some(Json::String(text)) => table::printable(text),
         Some(other) => table::printable(&other.to_string()),
     }
@@ -120,8 +120,8 @@ fn shown(output: &ModuleOutput) -> String {
 fn warning(orphan: &Orphan) -> String {
     let id = orphan.id.as_ref().map_or_else(String::new, |id| format!(" with id `{id}`"));
     format!(
-        "warning: `{}`{id} may exist although the state does not know it; look it up at its \
-         provider, then import or delete it",
+        "warning: `{}`{id} may exist although it is not in the state; look for it at its provider, \
+         then import or delete it",
         orphan.address
     )
 }

@@ -1,8 +1,8 @@
-//! Results for people: aligned columns, without colour or lines.
+//! Results for people: aligned columns, without colour or borders.
 
 use serde_json::Value;
 
-/// Things below each other; `columns` are the names of their members.
+/// A table of several resources; `columns` are the names of their members.
 pub(crate) fn list(items: &[Value], columns: &[&str]) -> String {
     let head = columns.iter().map(|column| column.to_uppercase()).collect();
     let row = |item: &Value| columns.iter().map(|column| cell(item.get(*column))).collect();
@@ -10,8 +10,8 @@ pub(crate) fn list(items: &[Value], columns: &[&str]) -> String {
     align(&rows)
 }
 
-/// One thing: a line for each member, with its path.
-pub(crate) fn thing(value: &Value) -> String {
+/// One resource: a line for each member, with its path.
+pub(crate) fn resource(value: &Value) -> String {
     let mut rows = Vec::new();
     flatten("", value, &mut rows);
     align(&rows)
@@ -44,7 +44,7 @@ fn cell(value: Option<&Value>) -> String {
     }
 }
 
-/// `text` without what would steer a terminal: what others have written is shown, not obeyed.
+/// `text` without control characters, so that text from other systems cannot control the terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
@@ -70,7 +70,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn columns_line_up_and_nothing_steers_the_terminal() {
+    fn columns_are_aligned_and_control_characters_are_replaced() {
         let items = [json!({"id": "a", "n": 1}), json!({"id": "longer", "x": "\u{1b}[31m"})];
         insta::assert_snapshot!(list(&items, &["id", "n", "x"]), @r"
         ID      N  X

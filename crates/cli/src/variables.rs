@@ -9,10 +9,10 @@ use canyon_domain::json::{InvalidJson, Json};
 use serde::de::IgnoredAny;
 use std::path::{Path, PathBuf};
 
-/// All values by name; a later one outranks an earlier one.
+/// All values by name; a later value overrides an earlier one.
 ///
-/// A `--var` is text, which OpenTofu turns into the number or truth value that the variable is
-/// declared to be. One that begins with `[`, `{` or a quote is a list, an object or a quotation.
+/// A `--var` is text, which OpenTofu converts to the declared type of the variable. A value that begins
+/// with `[`, `{` or a quote is a list, an object or a quoted text.
 pub(crate) fn values(files: &[PathBuf], given: &[String]) -> Result<Inputs, CliError> {
     let mut values = Inputs::new();
     for file in files {
@@ -44,9 +44,9 @@ fn read(file: &Path) -> Result<Inputs, CliError> {
     };
     match value {
         Json::Object(values) => Ok(values),
-        _ => {
-            Err(CliError::usage(format!("--var-file `{shown}`: it must hold `name: value` pairs")))
-        }
+        _ => Err(CliError::usage(format!(
+            "--var-file `{shown}`: it must contain `name: value` pairs"
+        ))),
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_variable_outranks_a_file_and_stays_text() {
+    fn a_variable_overrides_a_file_and_stays_text() {
         let folder = tempfile::tempdir().unwrap();
         let json = folder.path().join("a.tfvars.json");
         let yaml = folder.path().join("b.yaml");

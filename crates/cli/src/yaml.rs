@@ -1,9 +1,9 @@
-//! YAML in: exactly the part of it that JSON can say.
+//! Reads and writes YAML: exactly the part of it that JSON can express.
 //!
-//! The server takes JSON only; this is the one place that reads YAML. What makes YAML surprising or
-//! dangerous is refused with its line: anchors and aliases (a few lines can stand for gigabytes,
-//! CVE-2019-11253), merge keys, tags, duplicate keys, several documents, deep nesting. Plain
-//! scalars follow the core schema of YAML 1.2 (10.3.2), in which `no` and `on` are text.
+//! The server accepts JSON only; only this module reads YAML. It refuses the surprising and dangerous
+//! parts of YAML, with their line: anchors and aliases (a few lines can stand for gigabytes,
+//! CVE-2019-11253), merge keys, tags, duplicate keys, several documents, deep nesting. Plain scalars
+//! follow the core schema of YAML 1.2 (10.3.2), in which `no` and `on` are text.
 
 mod scalar;
 mod tree;
@@ -25,7 +25,7 @@ const ALIAS: &str = "an alias (`*name`); write the value out";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}, line {line}, column {column}: {reason}")]
 pub(crate) struct YamlError {
-    /// The file, or what else the text is.
+    /// The name of the file, or of another source of the text.
     pub(crate) origin: String,
     /// Counted from 1.
     pub(crate) line: usize,
@@ -39,7 +39,7 @@ pub(crate) struct YamlError {
 ///
 /// # Errors
 ///
-/// [`YamlError`] when the text is not YAML, or YAML that is refused.
+/// [`YamlError`] when the text is not YAML, or is YAML that this module refuses.
 pub(crate) fn parse<T: Tree>(text: &str, origin: &str) -> Result<T, YamlError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader { parser: Parser::new_from_str(text) };
@@ -51,13 +51,13 @@ pub(crate) fn parse<T: Tree>(text: &str, origin: &str) -> Result<T, YamlError> {
     })
 }
 
-/// Writes `value` so that [`parse`] and any other reader of YAML gets it back.
+/// Writes `value` so that [`parse`] and any other reader of YAML returns it.
 ///
 /// # Errors
 ///
-/// When a value cannot be written, which JSON values always can.
+/// When the value cannot be written; every JSON value can.
 pub(crate) fn write(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
-    // Long texts stay on one line: an address that is folded cannot be copied.
+    // Long texts stay on one line: a folded URL cannot be copied.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     serde_saphyr::to_string_with_options(value, options)
 }
@@ -66,18 +66,18 @@ pub(crate) fn write(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
 ///
 /// # Errors
 ///
-/// As [`write`].
+/// The errors of [`write()`].
 pub(crate) fn write_exact(value: &Json) -> Result<String, serde_saphyr::ser::Error> {
     let text = value.to_string();
-    // A word that stands nowhere else, in place of each number that the writer cannot write.
-    let mut word = "number-x".to_owned();
-    while text.contains(&word) {
-        word.push('x');
+    // A placeholder that occurs nowhere in the text, for each number that the writer cannot write.
+    let mut placeholder = "number-x".to_owned();
+    while text.contains(&placeholder) {
+        placeholder.push('x');
     }
-    let (value, numbers) = tree::without_long_numbers(value, &word);
+    let (value, numbers) = tree::without_long_numbers(value, &placeholder);
     let mut written = write(&value)?;
     for (index, number) in numbers.iter().enumerate() {
-        written = written.replacen(&format!("{word}-{index}-"), number, 1);
+        written = written.replacen(&format!("{placeholder}-{index}-"), number, 1);
     }
     Ok(written)
 }
@@ -95,7 +95,7 @@ impl Fault {
 
 impl From<ScanError> for Fault {
     fn from(error: ScanError) -> Self {
-        // Before the parser's own limit on nesting comes ours, but for its scanner, which runs ahead.
+        // `MAX_DEPTH` is below the parser's own limit, but the parser's scanner reads ahead and may reach it first.
         let reason = match error.info() {
             info if info.contains("unknown anchor") => ALIAS,
             info if info.contains("recursion limit") => TOO_DEEP,
@@ -187,7 +187,7 @@ impl<'t> Reader<'t> {
             let at = span.start;
             let key = key(event, at)?;
             if let Some(line) = lines.insert(key.clone(), at.line()) {
-                let reason = format!("the key {key:?} stands in line {line} already");
+                let reason = format!("the key {key:?} is already used in line {line}");
                 return Err(Fault::new(at, reason));
             }
             let (event, span) = self.next()?;
@@ -196,7 +196,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// A key as text: JSON knows no other, and `80:` or `no:` is meant as it is written.
+/// A key as text: JSON has no other keys, so `80:` and `no:` keep their spelling.
 fn key(event: Event<'_>, at: Marker) -> Result<String, Fault> {
     match event {
         Event::Scalar(text, ScalarStyle::Plain, 0, None) if text == "<<" => {

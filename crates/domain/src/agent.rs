@@ -1,8 +1,8 @@
 //! Agents: the companion processes that launch jobs where Canyon itself cannot reach.
 //!
-//! An agent only ever connects outward. It opens a session, and in it asks for work, says what it
-//! takes, and reports what became of it. The session's number is its fence: the process that spoke in a newer
-//! one speaks for the agent, and an older process of the same name is refused.
+//! An agent only connects outward. It opens a session, and in it polls for work, takes offers and reports on
+//! its jobs. The session's number is its fence: the process of the newest confirmed session acts for the
+//! agent, and requests of an older process of the same name are refused.
 
 mod candidate;
 mod session;
@@ -17,21 +17,21 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How the reason of a deployment ends that waits for a runner whose agents were never heard of.
+/// Suffix of the waiting reason of a deployment whose runner has never had a connected agent.
 pub const NEVER_CONNECTED: &str = "none has ever connected";
 
-/// Most labels of an agent.
+/// Maximum number of labels of an agent.
 const MAX_LABELS: usize = 16;
 
-/// Whether an agent is known to be the team's own.
+/// Whether an administrator has accepted an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Adoption {
-    /// It has shown a key that nobody has vouched for. It gets no work.
+    /// It has presented a key that no administrator has confirmed. It gets no work.
     Pending,
-    /// Somebody has vouched for it, or its sign-in alone proves that it may work.
+    /// An administrator has accepted it, or its sign-in alone proves that it may work.
     Adopted,
-    /// Somebody has refused it.
+    /// An administrator has rejected it.
     Rejected,
 }
 
@@ -46,8 +46,8 @@ impl Adoption {
     }
 }
 
-/// What an agent proves itself by. One that comes with another proof under the same name is
-/// another agent, and refused.
+/// How an agent authenticates. One that presents another proof under the same name is another agent, and is
+/// refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum AgentIdentity {
@@ -56,17 +56,17 @@ pub enum AgentIdentity {
         /// The public key, PEM (`SubjectPublicKeyInfo`, RFC 8410).
         public_key: String,
     },
-    /// A token of Canyon's with the role `agent`.
+    /// A Canyon token with the role `agent`.
     Token {
-        /// Whose token it is: a service account, or an API token.
+        /// The token's principal: a service account, or an API token.
         principal: PrincipalId,
     },
 }
 
-/// What an API token lets agents be.
+/// Which agents an API token may enroll.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenScope {
-    /// The only runner that they may serve; any of the organization without.
+    /// The only runner that they may serve; `None`: any of the organization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner: Option<RunnerId>,
     /// Whether the token has labels and no runner: its agents are for jobs that ask for these labels. `None` where an
@@ -75,76 +75,77 @@ pub struct TokenScope {
     pub labels_alone: Option<bool>,
 }
 
-/// An agent, as it was last heard of.
+/// An agent, in its last known state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
     /// Its name.
     pub id: AgentId,
-    /// What it proves itself by.
+    /// How it authenticates.
     pub identity: AgentIdentity,
     /// Whether it may work.
     pub adoption: Adoption,
-    /// What it says about itself, and runners choose it by.
+    /// Its labels, by which runners select it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The one runner that it serves; without one, those that name it by its id or labels.
+    /// The only runner that it serves; `None`: those that name it by its id or labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner: Option<RunnerId>,
-    /// Whether it takes the jobs of runners that name no agents; [`Self::takes_untagged_jobs`] knows what holds unless
-    /// that is said.
+    /// Whether it takes the jobs of runners that select no agents; [`Self::takes_untagged_jobs`] has the
+    /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_untagged_jobs: Option<bool>,
-    /// The key of its runner vouched for it, and nobody else: it is an agent for as long as that is the runner's key.
+    /// Only the key of its runner authenticated it: it is an agent as long as the runner has that key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_runner_key: bool,
-    /// It came with an API token, which was for this. Once that is good no more, another one for the same takes its
-    /// place.
+    /// It enrolled with an API token of this scope. When that token is no longer valid, another token of the
+    /// same scope replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_token: Option<TokenScope>,
-    /// When an administrator adopted the agent by its name although it signs in by a token. Since then a runner that names
-    /// its agents by id takes it, even if the token is for labels alone.
+    /// When an administrator adopted the agent by its name although it signs in with a token. A runner that names its
+    /// agents by id takes it since, even if the token is for labels alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub named_at: Option<Timestamp>,
-    /// When an administrator last said what it is chosen by. What it says itself counts no more.
+    /// When an administrator last set its labels and `run_untagged_jobs`. What the agent itself sends for
+    /// these is ignored since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Timestamp>,
-    /// It gets no further work, because somebody said so.
+    /// An administrator has disabled it: it gets no further work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
-    /// It launches only what was asked to be launched by it, and nothing of others: somebody's own machine, for one
-    /// deployment. Its key dies with its process, so it never comes back.
+    /// It launches only the jobs of deployments that name it: a user's own machine, for one deployment. Its
+    /// key exists only in its process, so it never comes back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reserved: bool,
-    /// Who vouched for it, if it was adopted. A reserved agent launches for no other.
+    /// Who adopted it. A reserved agent launches only deployments of that principal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted_by: Option<PrincipalId>,
-    /// When it was first heard of.
+    /// When its first request came.
     pub created_at: Timestamp,
-    /// The network address that it first asked from, if nothing vouched for it then.
+    /// The network address of its first request, if that carried no proof.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_from: Option<String>,
-    /// The number of the session that speaks for it, the newest one in which a request came.
+    /// The number of the current session: the newest one in which a request came.
     pub sessions: u64,
-    /// The highest number that was drawn for a session, if a higher one than that.
+    /// The highest session number that was allocated, if it is higher than `sessions`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub numbers_drawn: u64,
-    /// Sessions that were opened since, and in which no request has come.
+    /// Sessions that were opened since, and in which no request has come yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
-    /// The newest session, which has ended if [`Session::closed_at`] says so.
+    /// The current session, which has ended if [`Session::closed_at`] is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,
-    /// Grows with every write; each write is on condition that it has not changed.
+    /// Increases with every write; each write is conditional on the version that was read.
     pub version: u64,
 }
 
 impl Agent {
-    /// The session, if the agent is there.
+    /// The session, if it is live.
     pub fn live(&self, now: Timestamp) -> Option<&Session> {
         self.session.as_ref().filter(|session| session.is_live(now))
     }
 
-    /// Whether it may launch jobs of this runner, be it there or not.
+    /// Whether it may launch jobs of this runner, connected or not.
     pub fn may_serve(&self, runner: &RunnerId, target: Option<&AgentTarget>) -> bool {
         if self.adoption != Adoption::Adopted || self.reserved {
             return false;
@@ -164,7 +165,7 @@ impl Agent {
         self.has_token_for_labels_alone() && self.named_at.is_none()
     }
 
-    /// Whether its token is for labels alone. Where an earlier version of Canyon did not record that, the agent's
+    /// Whether its token is for labels alone. If an earlier version of Canyon has not recorded that, the agent's
     /// settings decide: those that such a token gives.
     pub fn has_token_for_labels_alone(&self) -> bool {
         let Some(scope) = &self.by_token else { return false };
@@ -172,7 +173,8 @@ impl Agent {
         scope.labels_alone.unwrap_or(looks_so)
     }
 
-    /// Whether an earlier version of Canyon stored the agent without what its token is for, and that may matter.
+    /// Whether an earlier version of Canyon stored the agent without the scope of its token, and that scope may confine
+    /// it.
     pub fn lacks_token_scope(&self) -> bool {
         match &self.by_token {
             Some(scope) => scope.labels_alone.is_none(),
@@ -184,32 +186,32 @@ impl Agent {
         !self.labels.is_empty() && self.run_untagged_jobs == Some(false)
     }
 
-    /// Whether it takes the jobs of runners that name no agents. Unless it is said: those of its own runner alone.
+    /// Whether it takes the jobs of runners that select no agents. Default: only the jobs of its own runner.
     pub fn takes_untagged_jobs(&self) -> bool {
         self.run_untagged_jobs.unwrap_or(self.runner.is_some())
     }
 
-    /// [`Self::may_serve`] of a job that was asked to be launched by this agent alone.
+    /// [`Self::may_serve`] for a job that names this agent.
     pub fn may_serve_alone(&self, runner: &RunnerId, target: Option<&AgentTarget>) -> bool {
         if self.reserved {
-            // Whoever adopted it vouched for it as an agent of this very runner.
+            // It was adopted as an agent of this runner only.
             return self.adoption == Adoption::Adopted && self.runner.as_ref() == Some(runner);
         }
         self.may_serve(runner, target)
     }
 
-    /// Whether it was there, and never will be again.
+    /// Whether it was connected once and can never connect again.
     pub fn has_gone_for_good(&self, now: Timestamp) -> bool {
         self.reserved && self.session.as_ref().is_some_and(|session| !session.is_live(now))
     }
 
-    /// Whether it would take another job of this type now.
+    /// Whether it takes another job of this type now.
     pub fn has_room(&self, kind: RunnerType, now: Timestamp) -> bool {
         self.is_at_work(kind, now)
             && self.live(now).is_some_and(|session| session.running < session.concurrency)
     }
 
-    /// Whether it is there and takes jobs of this type, now or when it has room again.
+    /// Whether it is connected and takes jobs of this type, now or when it has room again.
     pub fn is_at_work(&self, kind: RunnerType, now: Timestamp) -> bool {
         !self.disabled
             && self
@@ -217,9 +219,8 @@ impl Agent {
                 .is_some_and(|session| !session.draining && session.serves.contains(&kind))
     }
 
-    /// Its place among those that have room: the least loaded first, then whoever was not offered
-    /// anything for longest.
-    fn turn(&self) -> Option<(u64, Option<Timestamp>, &AgentId)> {
+    /// Sort key among agents with room: the least loaded first, then the one whose last offer is oldest.
+    fn offer_order(&self) -> Option<(u64, Option<Timestamp>, &AgentId)> {
         let session = self.session.as_ref()?;
         let load = u64::from(session.running) * 1000 / u64::from(session.concurrency.max(1));
         Some((load, session.offered_at, &self.id))
@@ -231,7 +232,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What to tell the operator of an agent whose program is two minor versions older than the server's, or more.
+/// A warning for the operator if the agent's program is at least two minor versions older than the server.
 ///
 /// ```
 /// # use canyon_domain::agent::old_program;
@@ -249,7 +250,7 @@ pub fn old_program(program: &str, server: &str) -> Option<String> {
     is_old.then(|| format!("canyon-agent {program} is old: Canyon is {server}; update the agent"))
 }
 
-/// What is wrong with the labels of an agent, if anything.
+/// What is wrong with an agent's labels, or `None`.
 pub fn labels_fault(labels: &BTreeMap<String, String>) -> Option<String> {
     use crate::runner::patterns::{LABEL, LABEL_VALUE};
     if labels.len() > MAX_LABELS {
@@ -267,19 +268,20 @@ pub fn labels_fault(labels: &BTreeMap<String, String>) -> Option<String> {
     })
 }
 
-/// Which of `agents` a job of this type is offered to. All of them may serve its runner.
+/// The agent that a job of this type is offered to. All of `agents` may serve its runner.
 pub fn choose(agents: &[Agent], kind: RunnerType, now: Timestamp) -> Option<&Agent> {
-    agents.iter().filter(|agent| agent.has_room(kind, now)).min_by_key(|agent| agent.turn())
+    agents.iter().filter(|agent| agent.has_room(kind, now)).min_by_key(|agent| agent.offer_order())
 }
 
-/// Those of `agents` that are at work, with room or without, by whose turn it is.
+/// Those of `agents` that are at work, with room or without, in the order of offers.
 pub fn in_turn(agents: &[Agent], kind: RunnerType, now: Timestamp) -> Vec<&Agent> {
     let mut at_work: Vec<_> = agents.iter().filter(|agent| agent.is_at_work(kind, now)).collect();
-    at_work.sort_by_key(|agent| agent.turn());
+    at_work.sort_by_key(|agent| agent.offer_order());
     at_work
 }
 
-/// Why a job waits for one of `agents`, which all may serve its runner. `target` is whom the runner asks for.
+/// Why a job waits for one of `agents`, which all may serve its runner. `target` is the runner's agent
+/// selector.
 pub fn why_waiting(
     agents: &[Agent],
     runner: &RunnerId,
@@ -303,7 +305,7 @@ pub fn why_waiting(
         .filter(|agent| agent.live(now).is_some_and(|session| session.serves.contains(&kind)))
         .collect();
     if able.is_empty() {
-        return format!("{wanted}: those that are connected launch no jobs of type `{kind}`");
+        return format!("{wanted}: the connected agents launch no jobs of type `{kind}`");
     }
     if able.iter().all(|agent| agent.disabled) {
         return format!("{wanted}: all are disabled");
@@ -311,7 +313,7 @@ pub fn why_waiting(
     if able.iter().all(|agent| agent.disabled || agent.live(now).is_some_and(|s| s.draining)) {
         return format!("{wanted}: all are draining");
     }
-    format!("{wanted}: all {} that are connected are busy", able.len())
+    format!("{wanted}: all {} connected agents are busy", able.len())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! A job that an agent is to launch: offered, taken, watched, stopped, forgotten.
+//! A job that an agent launches: offered, taken, watched, stopped, forgotten.
 //!
-//! Canyon cannot call an agent, so what it wants of a job is written down, and the agent comes for
-//! it. An offer that is not taken in time goes to another agent. A job that was taken stays with
-//! the place where it may run: only what is seen there proves that it is dead.
+//! Canyon cannot call an agent, so it records the desired state of a job, and the agent polls for it. If an
+//! agent does not take an offer in time, Canyon offers the job to another agent. A job that was taken stays
+//! with the platform on which it may run: only an agent of that platform can prove that it is dead.
 
 use crate::agent::Agent;
 use crate::deadline::Observation;
@@ -18,14 +18,15 @@ use std::time::Duration;
 
 mod holding;
 
-/// How long an agent has to take what it is offered.
+/// How long an agent has to take an offer.
 pub const OFFER: Duration = Duration::from_secs(30);
-/// The most of a job's output that one answer of an agent holds, in bytes.
+/// Maximum length of a job's output in one answer of an agent, in bytes.
 pub const TAIL_LIMIT: usize = 64 * 1024;
-/// The most jobs that an agent names at the opening of a session, of those that it finds in its place.
+/// Maximum number of jobs that an agent lists when it opens a session, of those that it finds on its
+/// platform.
 pub const MAX_FOUND: usize = 1_000;
 
-/// A job that an agent is to launch.
+/// A job that an agent launches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentJob {
     /// The deployment.
@@ -34,48 +35,49 @@ pub struct AgentJob {
     pub attempt: u32,
     /// The attempt's fence. The claim code follows from it and is stored nowhere.
     pub fence: u64,
-    /// Which life of the runner.
+    /// The runner. A runner that is deleted and created again has another uuid.
     pub runner: RunnerUuid,
     /// What to launch.
     pub order: JobOrder,
-    /// Which agents may; `None` for those that name the runner themselves.
+    /// Which agents may launch it; `None`: those that name the runner themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<AgentTarget>,
-    /// The one agent that is to launch it, if somebody has named one.
+    /// The only agent that may launch it, if the request to deploy named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<AgentId>,
-    /// What goes before what: higher first, then older.
+    /// Order of offers: higher first, then older.
     #[serde(default)]
     pub priority: i8,
-    /// Who may take it, until when.
+    /// Which agent may take it, and until when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offer: Option<Offer>,
-    /// Who has taken it.
+    /// Which agent has taken it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<Taken>,
-    /// What Canyon wants of it.
+    /// The desired state of the job.
     #[serde(default)]
     pub wish: Wish,
-    /// The last wish that the agent has carried out; [`Wish::Forget`] where there never was anything to do.
+    /// The last desired state that the agent has applied; [`Wish::Forget`] if there never was anything to do.
     #[serde(default)]
     pub done: Wish,
-    /// What its agent last saw of it.
+    /// What its agent last reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
-    /// A piece of its output that somebody asks for.
+    /// A piece of its output that a user has requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<Tail>,
-    /// The Job for those that create what they are handed, or why there is none; until somebody takes it.
+    /// The Job for pollers that create the Job that they receive, or why there is none; removed when the job
+    /// is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Result<Manifest, String>>,
-    /// It was handed out by the published polling protocol.
+    /// Set if it was handed out by the published polling protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polled: Option<Polled>,
-    /// Grows with every write; each write is on condition that it has not changed.
+    /// Increases with every write; each write is conditional on the version that was read.
     pub version: u64,
 }
 
-/// What an agent needs to know to launch a job, but for the claim code.
+/// What an agent needs to launch a job, except the claim code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobOrder {
     /// The organization.
@@ -86,102 +88,102 @@ pub struct JobOrder {
     pub kind: RunnerType,
     /// The runner's definition, with its profile's settings in it and without secrets.
     pub definition: Value,
-    /// Where it deploys to, for people who look at the job on its platform.
+    /// The project that it deploys to, for users who look at the job on its platform.
     pub project: ProjectId,
-    /// See `project`.
+    /// The environment that it deploys to, for the same users.
     pub env: EnvId,
-    /// When somebody took it up, which may be a day after the attempt was written: platforms judge by it how old a
-    /// start is. Until then, when it was written down.
+    /// When an agent took it, up to a day after the attempt was written: platforms compute the age of a start
+    /// from it. Until then, when the job was written.
     pub launched_at: Timestamp,
 }
 
-/// Who may take a job, until when.
+/// An offer: which agent may take a job, and until when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     /// The agent.
     pub agent: AgentId,
-    /// The session that it is offered in.
+    /// The session to which it is offered.
     pub session: u64,
-    /// It goes to another from then on.
+    /// From then on Canyon may offer the job to another agent.
     pub until: Timestamp,
 }
 
-/// Who has taken a job.
+/// The agent that holds a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
     /// The agent that watches it.
     pub agent: AgentId,
-    /// The session in which it does.
+    /// The number of the session that holds the job.
     pub session: u64,
-    /// Where the job runs.
+    /// The platform that the job runs on ([`crate::agent::Session::place`]).
     pub place: String,
-    /// When it was taken, or taken over.
+    /// When the job was taken, or adopted by a later holder.
     pub at: Timestamp,
-    /// It was another's or an earlier session's, and this one has not been heard of it yet: so it must be told.
+    /// Another agent or session held the job before, and the current one has sent no report of it yet: so
+    /// Canyon must notify it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handed_over: bool,
 }
 
-/// What Canyon wants of a job. Later includes earlier.
+/// The desired state of a job. A later variant includes the earlier ones.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Wish {
-    /// Nothing yet, or nothing further.
+    /// Run; no stop is requested.
     #[default]
     Run,
-    /// Ask it to stop.
+    /// Ask the job to stop.
     Stop,
-    /// Kill it.
+    /// Kill the job.
     Kill,
-    /// Its end is recorded: what is left of it may go.
+    /// The job's end is recorded: the agent may remove what is left of it.
     Forget,
 }
 
-/// What an agent saw of a job.
+/// What an agent reported of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// What.
+    /// The observation.
     pub observation: Observation,
-    /// How the platform names the job there.
+    /// The platform's name of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
-    /// When Canyon heard of it.
+    /// When Canyon received the report.
     pub at: Timestamp,
 }
 
-/// A piece of a job's output that somebody asks for.
+/// A request for a piece of a job's output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tail {
-    /// Tells this request from others.
+    /// Distinguishes this request from others.
     pub id: u64,
     /// `log` or `events`.
     pub stream: String,
-    /// Where it begins, in bytes.
+    /// First byte, as an offset in the stream.
     pub offset: u64,
-    /// The bytes, in base64, when the agent has answered; or why there are none.
+    /// The bytes in base64 once the agent has answered, or why there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Result<String, String>>,
 }
 
-/// Why what an agent says of a job changes nothing.
+/// Why a request of an agent about a job changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It is offered to another, or not any more.
-    #[error("the job is not offered to this agent, or not any more; do not start it")]
+    /// The job is offered to another agent, or the offer has expired.
+    #[error("the job is not offered to this agent, or the offer has expired; do not start it")]
     NotOffered,
-    /// Another has taken it.
+    /// Another agent or session has taken the job.
     #[error("another agent has taken the job; leave it alone")]
     TakenByAnother,
-    /// It is not wanted any more.
-    #[error("the job is not wanted any more; do not start it")]
+    /// Canyon has withdrawn the job.
+    #[error("Canyon has withdrawn the job; do not start it")]
     Withdrawn,
 }
 
 impl AgentJob {
-    /// Whether an agent has something to do for it. Others are not looked through when an agent
-    /// asks for work.
+    /// Whether an agent has something to do for the job. A poll for work reads only such jobs.
     pub fn wants_attention(&self) -> bool {
         let unanswered = self.tail.as_ref().is_some_and(|tail| tail.answer.is_none());
         match &self.taken {
@@ -193,7 +195,7 @@ impl AgentJob {
         }
     }
 
-    /// Whether this agent may launch it, be it there or not.
+    /// Whether this agent may launch it, connected or not.
     pub fn is_for(&self, agent: &Agent) -> bool {
         let (runner, target) = (&self.order.runner_id, self.target.as_ref());
         match &self.only {
@@ -202,15 +204,15 @@ impl AgentJob {
         }
     }
 
-    /// Whether somebody is to be offered it: what is taken, or still offered to a session that lives and has room,
-    /// stays as it is. `others` holds the agent of that session, if it is there.
+    /// Whether the job needs an offer: it is not taken, and not offered to a live session with room. `others`
+    /// holds the agent of that session, if it is connected.
     pub fn is_to_be_offered(&self, others: &[Agent], now: Timestamp) -> bool {
         let kind = self.order.kind;
         let lapsed = self.offer.as_ref().is_none_or(|offer| offer.has_lapsed(kind, others, now));
         self.taken.is_none() && self.wish == Wish::Run && lapsed
     }
 
-    /// Offers it to an agent, which is there and has room, if it [is to be offered](Self::is_to_be_offered). Returns
+    /// Offers it to a connected agent with room, if it [needs an offer](Self::is_to_be_offered). Returns
     /// whether that changed anything.
     pub fn offer(&mut self, agent: &Agent, others: &[Agent], now: Timestamp) -> bool {
         let session = agent.live(now).filter(|_| self.is_to_be_offered(others, now));
@@ -220,12 +222,13 @@ impl AgentJob {
         true
     }
 
-    /// An agent takes what it was offered, and may start it from now on. A repetition of its own
-    /// word changes nothing.
+    /// An agent takes the job that it is offered, and may start it from now on. Idempotent for the same
+    /// session.
     ///
     /// # Errors
     ///
-    /// [`Refused`]: it must not start it.
+    /// [`Refused`] if the job is withdrawn, taken by another session, or not offered to this one: the agent
+    /// must not start it.
     pub fn take(
         &mut self,
         agent: &AgentId,
@@ -255,11 +258,11 @@ impl AgentJob {
         Ok(())
     }
 
-    /// Its agent says what it saw. That a job is gone is never taken back.
+    /// Records what the job's agent reports. The report that a job is gone is final.
     ///
     /// # Errors
     ///
-    /// [`Refused::TakenByAnother`] if it speaks in a session that does not hold the job.
+    /// [`Refused::TakenByAnother`] if this session does not hold the job.
     pub fn report(
         &mut self,
         agent: &AgentId,
@@ -277,11 +280,11 @@ impl AgentJob {
         Ok(())
     }
 
-    /// Its agent has carried out a wish.
+    /// The job's agent has applied a desired state.
     ///
     /// # Errors
     ///
-    /// [`Refused::TakenByAnother`] if it speaks in a session that does not hold the job.
+    /// [`Refused::TakenByAnother`] if this session does not hold the job.
     pub fn carried_out(
         &mut self,
         agent: &AgentId,
@@ -293,31 +296,33 @@ impl AgentJob {
         Ok(())
     }
 
-    /// Canyon wants this of it; a wish is never taken back. Returns whether it is new.
+    /// Raises the desired state, which never goes back. Returns whether it has changed.
     pub fn want(&mut self, wish: Wish) -> bool {
         let new = wish > self.wish;
         self.wish = self.wish.max(wish);
         new
     }
 
-    /// Why nobody will ever take it, if the one agent that it is for cannot.
-    fn why_never(&self, agents: &[Agent], now: Timestamp) -> Option<String> {
+    /// Why no agent will ever take the job, if the only agent that may cannot.
+    fn reason_never_taken(&self, agents: &[Agent], now: Timestamp) -> Option<String> {
         let only = self.only.as_ref()?;
         match agents.iter().find(|agent| agent.id == *only) {
             Some(agent) if !agent.has_gone_for_good(now) => None,
-            Some(_) => Some(format!("agent `{only}`, which alone was to launch it, has gone")),
-            None => Some(format!("agent `{only}`, which alone was to launch it, may not any more")),
+            Some(_) => Some(format!("agent `{only}`, the only one that may launch it, has exited")),
+            None => Some(format!(
+                "agent `{only}`, the only one that may launch it, is no longer allowed to"
+            )),
         }
     }
 
-    /// What the launcher may believe of it. `agents` are those that may serve its runner.
+    /// The job's state for the launcher. `agents` are those that may serve its runner.
     pub fn observation(&self, agents: &[Agent], now: Timestamp) -> Observation {
         let Some(taken) = &self.taken else {
             if self.wish > Wish::Run {
-                // Nobody can take it any more.
+                // No agent can take it any more.
                 return Observation::Gone(None);
             }
-            if let Some(reason) = self.why_never(agents, now) {
+            if let Some(reason) = self.reason_never_taken(agents, now) {
                 return Observation::Gone(Some(Failure::new(FailureClass::Config, reason)));
             }
             let (order, target) = (&self.order, self.target.as_ref());
@@ -333,14 +338,15 @@ impl AgentJob {
 }
 
 impl Offer {
-    /// Whether it may go to another: its time is over, or its session, or that has no room for it any more.
+    /// Whether the job may be offered to another agent: the offer has expired, or its session has ended or is
+    /// full.
     fn has_lapsed(&self, kind: RunnerType, agents: &[Agent], now: Timestamp) -> bool {
-        let stands = agents
+        let is_valid = agents
             .iter()
             .filter(|agent| agent.id == self.agent && agent.has_room(kind, now))
             .filter_map(|agent| agent.session.as_ref())
             .any(|session| session.number == self.session);
-        now >= self.until || !stands
+        now >= self.until || !is_valid
     }
 }
 

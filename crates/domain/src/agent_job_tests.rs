@@ -39,7 +39,7 @@ pub(super) fn id(text: &str) -> AgentId {
 }
 
 #[test]
-fn an_offer_that_is_not_taken_in_time_goes_to_another_and_the_first_may_not_start_it() {
+fn an_expired_offer_goes_to_another_agent_and_the_first_may_not_start_the_job() {
     let (one, two) = (agent("one", 1, "p", 0), agent("two", 1, "p", 40));
     let both = [one.clone(), two.clone()];
     let mut job = job();
@@ -47,17 +47,17 @@ fn an_offer_that_is_not_taken_in_time_goes_to_another_and_the_first_may_not_star
     assert!(!job.offer(&two, &both, at(29)), "it is still offered to the first");
     assert!(job.offer(&two, &both, at(40)));
     assert_eq!(job.take(&id("one"), 1, "p", at(41)), Err(Refused::NotOffered));
-    assert_eq!(job.order.launched_at, at(0), "nobody has taken it up");
+    assert_eq!(job.order.launched_at, at(0), "no agent has taken it");
     assert_eq!(job.take(&id("two"), 1, "p", at(41)), Ok(()));
     let taken = job.clone();
-    assert_eq!(job.take(&id("two"), 1, "p", at(99)), Ok(()), "a repetition of its own word");
-    assert_eq!((job.order.launched_at, &job), (at(41), &taken), "it is as old as its taking");
+    assert_eq!(job.take(&id("two"), 1, "p", at(99)), Ok(()), "the same request again");
+    assert_eq!((job.order.launched_at, &job), (at(41), &taken), "its age counts from the taking");
     assert_eq!(job.take(&id("one"), 1, "p", at(41)), Err(Refused::TakenByAnother));
     assert!(!job.offer(&one, &both, at(100)));
 }
 
 #[test]
-fn a_session_that_ends_gives_its_offers_back_at_once() {
+fn the_offers_of_a_session_that_ends_expire_at_once() {
     let (one, two) = (agent("one", 1, "p", 0), agent("two", 1, "p", 0));
     let mut job = job();
     job.offer(&one, &[one.clone(), two.clone()], at(0));
@@ -66,7 +66,7 @@ fn a_session_that_ends_gives_its_offers_back_at_once() {
 }
 
 #[test]
-fn an_agent_that_has_filled_up_gives_its_offers_back_at_once_and_one_with_room_keeps_them() {
+fn the_offers_of_a_full_agent_expire_at_once_and_those_of_an_agent_with_room_stay() {
     let with = |change: &dyn Fn(&mut Agent)| {
         let mut one = agent("one", 1, "p", 0);
         change(&mut one);
@@ -82,18 +82,18 @@ fn an_agent_that_has_filled_up_gives_its_offers_back_at_once_and_one_with_room_k
         let goes_on = job.offer(&two, &holders, at(1));
         assert_eq!(goes_on, job.offer.as_ref().unwrap().agent == two.id);
         assert_eq!(!goes_on, job.observation(&holders, at(1)) == is_offered);
-        // The version decides between the two: who has written first has the job.
+        // The stored version decides the race: the first writer has the job.
         assert_eq!(goes_on, job.take(&id("one"), 1, "p", at(2)).is_err());
         goes_on
     };
-    assert!(!goes_on(running(0)) && !goes_on(running(3)), "it may take it still");
-    assert!(goes_on(running(4)), "it runs as many as it may");
+    assert!(!goes_on(running(0)) && !goes_on(running(3)), "it may still take it");
+    assert!(goes_on(running(4)), "it is full");
     assert!(goes_on(with(&|one| one.disabled = true)));
     assert!(goes_on(with(&|one| one.session.as_mut().unwrap().draining = true)));
 }
 
 #[test]
-fn a_job_that_was_taken_stays_with_its_place() {
+fn a_job_that_was_taken_stays_on_its_platform() {
     let one = agent("one", 1, "here", 0);
     let mut job = job();
     job.offer(&one, std::slice::from_ref(&one), at(0));
@@ -101,27 +101,27 @@ fn a_job_that_was_taken_stays_with_its_place() {
     let far = agent("two", 1, "there", 100);
     let near = agent("three", 1, "here", 100);
     assert!(!job.take_over(&far, Some(&one), at(100)));
-    assert!(!job.take_over(&near, Some(&one), at(30)), "its holder lives");
+    assert!(!job.take_over(&near, Some(&one), at(30)), "its holder is live");
     assert!(job.take_over(&near, Some(&one), at(100)));
     assert_eq!(
         job.report(&id("one"), 1, Observation::Gone(None), None, at(101)),
         Err(Refused::TakenByAnother),
     );
     let moved = agent("three", 2, "there", 100);
-    assert!(!job.take_over(&moved, None, at(100)), "the same name in another place");
+    assert!(!job.take_over(&moved, None, at(100)), "the same name on another platform");
     let restarted = agent("three", 2, "here", 100);
     assert!(job.take_over(&restarted, Some(&near), at(100)));
     let mut forgotten = agent("three", 1, "here", 200);
     assert!(!job.take_over(&forgotten, Some(&forgotten), at(200)), "an older session");
     forgotten.created_at = at(150);
-    assert!(job.take_over(&forgotten, Some(&forgotten), at(200)), "it counts its sessions anew");
+    assert!(job.take_over(&forgotten, Some(&forgotten), at(200)), "another agent of the same name");
     let restarted = Agent { created_at: at(150), ..agent("three", 2, "here", 201) };
     assert!(job.take_over(&restarted, Some(&restarted), at(201)));
-    assert!(!job.take_over(&forgotten, Some(&restarted), at(202)), "its fence holds from then on");
+    assert!(!job.take_over(&forgotten, Some(&restarted), at(202)), "from then on its fence holds");
 }
 
 #[test]
-fn only_the_word_of_the_place_is_a_proof() {
+fn only_a_report_from_the_platform_proves_that_a_job_is_gone() {
     let one = agent("one", 1, "p", 0);
     let agents = [one.clone()];
     let mut job = job();
@@ -137,11 +137,11 @@ fn only_the_word_of_the_place_is_a_proof() {
     let oom = || Observation::Gone(Some(Failure::new(FailureClass::Oom, "killed")));
     job.report(&id("one"), 1, oom(), None, at(3)).unwrap();
     job.report(&id("one"), 1, Observation::Alive, None, at(4)).unwrap();
-    assert_eq!(job.observation(&agents, at(500)), oom(), "never taken back");
+    assert_eq!(job.observation(&agents, at(500)), oom(), "the report is final");
 }
 
 #[test]
-fn what_nobody_took_can_be_withdrawn_and_is_proved_gone() {
+fn a_job_that_no_agent_took_can_be_withdrawn_and_is_proved_gone() {
     let one = agent("one", 1, "p", 0);
     let mut job = job();
     job.offer(&one, std::slice::from_ref(&one), at(0));
@@ -152,22 +152,22 @@ fn what_nobody_took_can_be_withdrawn_and_is_proved_gone() {
 }
 
 proptest! {
-    /// Whatever comes in whatever order: at most one holder, one place for ever, a wish that only grows, and no
-    /// start of what was withdrawn.
+    /// For events in any order: at most one holder, one platform, a desired state that only grows, and no
+    /// start of a withdrawn job.
     #[test]
-    fn no_order_of_words_gives_a_job_to_two(words in proptest::collection::vec((0..7_u8, 0..3_u64, 1..3_u64, 0..4_u64), 1..60)) {
+    fn no_order_of_events_gives_a_job_to_two_holders(events in proptest::collection::vec((0..7_u8, 0..3_u64, 1..3_u64, 0..4_u64), 1..60)) {
         let mut job = job();
         let mut now = 0;
         let mut place = None;
         let mut wish = Wish::Run;
-        for (word, who, session, wait) in words {
+        for (event, who, session, wait) in events {
             now += wait * 13;
             let name = ["one", "two", "three"][usize::try_from(who).unwrap()];
             let home = ["here", "here", "there"][usize::try_from(who).unwrap()];
             let it = agent(name, session, home, now);
             let agents = [it.clone()];
             let holder = job.taken.clone();
-            match word {
+            match event {
                 0 => { job.offer(&it, &agents, at(now)); }
                 1 => {
                     let offered = job.offer.clone();
@@ -196,11 +196,14 @@ proptest! {
 }
 
 #[test]
-fn a_job_for_one_agent_alone_is_for_no_other_and_ends_when_that_one_has_gone() {
+fn a_job_for_one_agent_is_for_no_other_and_ends_when_that_agent_has_exited() {
     let named = |job: AgentJob, name: &str| AgentJob { only: Some(id(name)), ..job };
     let one = agent("one", 1, "p", 0);
     let own = Agent { reserved: true, ..agent("own", 1, "q", 0) };
-    assert!(job().is_for(&one) && !job().is_for(&own), "a reserved agent takes nothing of others");
+    assert!(
+        job().is_for(&one) && !job().is_for(&own),
+        "a reserved agent takes only jobs that name it"
+    );
     assert!(named(job(), "own").is_for(&own) && !named(job(), "own").is_for(&one));
     assert!(named(job(), "one").is_for(&one), "any agent can be named");
     let elsewhere = Agent { runner: "other".parse().ok(), ..own.clone() };

@@ -24,7 +24,7 @@ fn at(second: i64) -> Timestamp {
 const KIND: RunnerType = RunnerType::KubernetesAgent;
 
 #[test]
-fn the_least_loaded_is_chosen_and_then_whoever_waited_longest_for_a_turn() {
+fn the_least_loaded_agent_is_chosen_and_then_the_one_with_the_oldest_offer() {
     let id = |agents: &[Agent]| choose(agents, KIND, at(1)).map(|agent| agent.id.to_string());
     let busy = agent("a", 1, None);
     let early = agent("b", 0, Some("2026-01-01T00:00:01Z"));
@@ -58,17 +58,18 @@ fn an_agent_serves_the_runner_that_it_names_or_those_that_name_it() {
     let (private, other) = ("private".parse().unwrap(), "other".parse().unwrap());
     let ids = |id: &str| Some(AgentTarget::Ids(vec![id.parse().unwrap()]));
     assert!(own.may_serve(&private, None) && !own.may_serve(&other, None));
-    assert!(!own.may_serve(&other, ids("a").as_ref()), "it wants its own only");
-    assert!(!own.may_serve(&private, ids("b").as_ref()), "the runner wants another");
+    assert!(!own.may_serve(&other, ids("a").as_ref()), "it serves only its own runner");
+    assert!(!own.may_serve(&private, ids("b").as_ref()), "the runner selects another");
     assert!(free.may_serve(&private, ids("a").as_ref()));
-    assert!(!free.may_serve(&private, None), "nobody names anybody");
-    let told = |agent: &Agent, run| Agent { run_untagged_jobs: Some(run), ..agent.clone() };
-    let (willing, choosy) = (told(&free, true), told(&own, false));
-    assert!(willing.may_serve(&private, None) && willing.may_serve(&other, None));
-    assert!(!willing.may_serve(&private, ids("b").as_ref()), "the runner wants another");
-    assert!(!choosy.may_serve(&private, None), "the runner does not name it");
-    assert!(choosy.may_serve(&private, ids("a").as_ref()));
-    assert!(!told(&own, true).may_serve(&other, None), "it wants its own only");
+    assert!(!free.may_serve(&private, None), "neither names the other");
+    let with_untagged =
+        |agent: &Agent, run| Agent { run_untagged_jobs: Some(run), ..agent.clone() };
+    let (takes_all, only_named) = (with_untagged(&free, true), with_untagged(&own, false));
+    assert!(takes_all.may_serve(&private, None) && takes_all.may_serve(&other, None));
+    assert!(!takes_all.may_serve(&private, ids("b").as_ref()), "the runner selects another");
+    assert!(!only_named.may_serve(&private, None), "the runner selects no agents");
+    assert!(only_named.may_serve(&private, ids("a").as_ref()));
+    assert!(!with_untagged(&own, true).may_serve(&other, None), "it serves only its own runner");
     for adoption in [Adoption::Pending, Adoption::Rejected] {
         assert!(!Agent { adoption, ..own.clone() }.may_serve(&private, None));
     }
@@ -104,7 +105,7 @@ fn a_token_for_labels_alone_makes_no_agent_one_that_a_runner_names_by_id() {
 }
 
 #[test]
-fn the_reason_to_wait_says_what_is_missing() {
+fn the_reason_to_wait_names_what_is_missing() {
     let runner = "private".parse().unwrap();
     let why = |agents: &[Agent], second| why_waiting(agents, &runner, None, KIND, at(second));
     let labels = AgentTarget::Labels([("region".to_owned(), "eu".to_owned())].into());
@@ -112,7 +113,7 @@ fn the_reason_to_wait_says_what_is_missing() {
     let idle = agent("a", 0, None);
     let full = agent("a", 4, None);
     let disabled = Agent { disabled: true, ..idle.clone() };
-    let said = [
+    let reasons = [
         why(&[], 0),
         why(std::slice::from_ref(&idle), 100),
         why(&[full], 1),
@@ -121,12 +122,12 @@ fn the_reason_to_wait_says_what_is_missing() {
         why_waiting(&[], &runner, Some(&labels), KIND, at(0)),
         why_waiting(&[], &runner, Some(&ids), KIND, at(0)),
     ];
-    insta::assert_snapshot!(said.join("\n"), @r"
+    insta::assert_snapshot!(reasons.join("\n"), @r"
     waiting for an agent of runner `private`: none has ever connected
     waiting for an agent of runner `private`, last seen 2026-01-01T00:00:00Z
-    waiting for an agent of runner `private`: all 1 that are connected are busy
+    waiting for an agent of runner `private`: all 1 connected agents are busy
     waiting for an agent of runner `private`: all are disabled
-    waiting for an agent of runner `private`: those that are connected launch no jobs of type `docker-agent`
+    waiting for an agent of runner `private`: the connected agents launch no jobs of type `docker-agent`
     waiting for an agent of runner `private`: none has ever connected that has the labels `region=eu`
     waiting for an agent of runner `private`: none has ever connected that is called `a` or `b`
     ");

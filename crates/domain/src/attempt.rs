@@ -4,12 +4,13 @@ use crate::concurrency::Place;
 use crate::deadline::MAX_SILENCE;
 use crate::failure::{Failure, FailureClass, Phase};
 use crate::runner::Timeouts;
-use crate::state_lock::MetLock;
+use crate::state_lock::BlockingLock;
+use crate::unwritten_state::UnwrittenState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The SHA-256 of a secret, in hexadecimal. What is compared is never the secret itself.
+/// The SHA-256 of a secret, in hexadecimal. Canyon compares and stores only hashes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SecretHash(pub String);
@@ -19,74 +20,76 @@ pub struct SecretHash(pub String);
 pub struct Attempt {
     /// 1 for the first.
     pub number: u32,
-    /// Drawn from the environment when the attempt was written; see [`crate::turn::Turns::fence`].
+    /// The fence, allocated when the attempt was written; see [`crate::turn::Turns::fence`].
     pub fence: u64,
     /// When it was written, before the platform was called.
     pub launched_at: Timestamp,
-    /// The runner's limits as they were then: a later change does not move a running job's
-    /// deadlines.
+    /// The runner's limits at that time: a later change does not move the deadlines of a running job.
     pub limits: Limits,
-    /// Which version of the runner's definition it was launched by: after a change, the runner may look
-    /// in another place than where the job is.
+    /// The version of the runner's definition with which it was launched. After a change, the definition may
+    /// point to another platform than the job's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_version: Option<u64>,
-    /// Hash of the code with which the runner claims it, once.
+    /// Hash of the code with which a runner claims it, once.
     pub claim_hash: SecretHash,
-    /// How the platform names the job, where that does not follow from the attempt.
+    /// The platform's name of the job, if it cannot be derived from the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
-    /// The runner that goes on; every other one started for this attempt exits.
+    /// The claim of the runner that does the work; every other runner of this attempt exits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
-    /// How far it came.
+    /// The phase that it has reached.
     #[serde(default = "launch", skip_serializing_if = "is_launch")]
     pub phase: Phase,
-    /// What its runner has said of its apply.
+    /// What its runner has reported of its apply.
     #[serde(default, skip_serializing_if = "ApplyNote::is_none")]
     pub apply: ApplyNote,
+    /// The state that it could not write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<UnwrittenState>,
     /// The platform has hinted that its job is gone: whoever is the next to look asks the platform.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspected: bool,
-    /// No agent has taken its job up yet: the time to start has not begun.
+    /// No agent has taken its job yet: the start timeout has not begun.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub queued: bool,
-    /// When its job was taken up, after it had been queued. The time to start began then.
+    /// When an agent took its job, after it had been queued. The start timeout began then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_up_at: Option<Timestamp>,
-    /// Where its job runs, in the words of the agent that has taken it: the machine or the cluster; without an agent, what
-    /// names that in the definition. `None` where no state lies there.
+    /// The platform that its job runs on, as the agent that took it reports: the machine or the cluster.
+    /// Without an agent: its identity from the definition. `None` if no state is stored there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran_at: Option<String>,
     /// Why its job does not run yet, in the platform's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<String>,
-    /// Why and since when it is being stopped.
+    /// The stop in progress, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// Since when its job is proved gone: the platform has said so. Its end alone proves nothing.
+    /// When its job was proved gone by the platform. The attempt's end alone proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_gone_at: Option<Timestamp>,
-    /// The places that it holds while it is open; those of a past one are given back.
+    /// The concurrency slots that it holds while it is open; a closed attempt holds none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<Place>,
-    /// The lock on the state that was last in its way.
+    /// The state lock that last blocked it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lock: Option<MetLock>,
+    pub lock: Option<BlockingLock>,
 }
 
-/// What a runner says of an apply that it has announced.
+/// What a runner reports of an apply that it has announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplyNote {
-    /// Nothing in particular.
+    /// Nothing.
     #[default]
     None,
-    /// The plan leaves resources behind that no state will list.
+    /// The plan removes resources from the state without destroying them.
     Forgets,
-    /// Nothing was begun of it.
+    /// The apply was not begun.
     NotBegun,
 }
 
@@ -106,7 +109,7 @@ fn is_launch(phase: &Phase) -> bool {
     *phase == Phase::Launch
 }
 
-/// How long each part of an attempt may take, in seconds, and when all of it must be over.
+/// Time limits of the parts of an attempt, in seconds, and of the whole deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// From the launch until a runner claims it.
@@ -115,7 +118,7 @@ pub struct Limits {
     pub run: u32,
     /// From the request to stop until the kill.
     pub stop: u32,
-    /// When the deployment has had the time that it may take, over all its attempts.
+    /// When `timeouts.total_seconds` of the deployment end, over all its attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
@@ -133,17 +136,17 @@ impl Limits {
         }
     }
 
-    /// Whether the deployment has had the time that it may take.
+    /// Whether the deployment's total time has passed.
     pub fn is_spent(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| now >= until)
     }
 
-    /// When a run must be over that was claimed at `claimed_at`.
+    /// Deadline of a run that was claimed at `claimed_at`.
     pub fn run_until(&self, claimed_at: Timestamp) -> Timestamp {
         self.at_most(claimed_at + self.run())
     }
 
-    /// `deadline`, or the end of the deployment's time if that comes before.
+    /// `deadline`, or the end of the deployment's total time if that is earlier.
     pub fn at_most(&self, deadline: Timestamp) -> Timestamp {
         self.until.map_or(deadline, |until| until.min(deadline))
     }
@@ -164,23 +167,23 @@ impl Limits {
     }
 }
 
-/// The runner that won the claim.
+/// A runner's successful claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// A number that the runner drew for itself, so that it may repeat a claim whose answer was
-    /// lost, and no other runner may.
+    /// A random number that the runner generated, so that only this runner can repeat a claim whose answer
+    /// was lost.
     pub claimant: String,
-    /// When it won.
+    /// When it was accepted.
     pub at: Timestamp,
     /// Hash of its token.
     pub token_hash: SecretHash,
-    /// The last sign of life that was written.
+    /// The last recorded heartbeat.
     pub heartbeat_at: Timestamp,
-    /// The name of the host that it runs on (a pod's name, a container's id), as OpenTofu writes it
-    /// into the locks that it makes. The runner says it; Canyon has not verified it.
+    /// The name of the runner's host (a pod's name, a container's id), as OpenTofu writes it into its locks.
+    /// The runner reports it; not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Bytes that earlier attempts had written to the log and to the events.
+    /// Lengths of the log and of the events of earlier attempts, in bytes.
     #[serde(default, skip_serializing_if = "is_start")]
     pub streams_from: (u64, u64),
 }
@@ -199,7 +202,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Why `of` is stopped, for its runner, its log and its end: class and words.
+    /// Why `of` is stopped, as a class and a message for its runner, its log and its outcome.
     pub fn told(&self, of: &Attempt) -> Failure {
         let message = match self.reason {
             StopReason::Cancel => {
@@ -207,7 +210,7 @@ impl Stop {
                 return Failure::new(FailureClass::Cancelled, message);
             }
             StopReason::QueueDeadline => {
-                "no agent took the job up within the runner's `timeouts.queue_seconds`".to_owned()
+                "no agent took the job within the runner's `timeouts.queue_seconds`".to_owned()
             }
             StopReason::StartDeadline => format!(
                 "no runner reported within `timeouts.start_seconds` ({})",
@@ -225,7 +228,7 @@ impl Stop {
                 format!("the runner was silent for {} s and was stopped", MAX_SILENCE.as_secs())
             }
         };
-        // What it waited for all that time.
+        // What the job waited for.
         let message = match &of.waiting {
             Some(reason) if of.claim.is_none() => format!("{message}: {reason}"),
             Some(_) | None => message,
@@ -240,7 +243,7 @@ impl Stop {
 pub enum StopReason {
     /// A user cancelled the deployment.
     Cancel,
-    /// No agent took the job up in time.
+    /// No agent took the job in time.
     QueueDeadline,
     /// No runner claimed the attempt in time.
     StartDeadline,
@@ -248,7 +251,7 @@ pub enum StopReason {
     RunDeadline,
     /// The deployment took longer than allowed, over all its attempts.
     TotalDeadline,
-    /// The job lives, but its runner has been silent for too long.
+    /// The job is alive, but its runner has been silent for too long.
     Silence,
 }
 
@@ -257,19 +260,19 @@ pub enum StopReason {
 pub struct Ended {
     /// When.
     pub at: Timestamp,
-    /// What came of it.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome", content = "failure")]
 pub enum Outcome {
-    /// It did what it was to do.
+    /// The attempt did its work.
     Succeeded,
-    /// It did not.
+    /// The attempt failed.
     Failed(Failure),
-    /// It was stopped because a user asked.
+    /// The attempt was stopped because a user cancelled the deployment.
     Cancelled,
 }

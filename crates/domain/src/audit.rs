@@ -1,4 +1,4 @@
-//! Who did what, when, to which thing.
+//! Audit records: which principal did what, when, and to which resource.
 
 use crate::deployment::Deployment;
 use crate::ids::PrincipalId;
@@ -10,26 +10,26 @@ use uuid::Uuid;
 /// neither a change without a record nor a record without a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRecord {
-    /// Version 7: sorts by time.
+    /// UUID version 7, so records sort by time.
     pub id: Uuid,
     /// When.
     pub at: Timestamp,
-    /// Who.
+    /// The principal.
     pub by: PrincipalId,
-    /// What: `<kind>.<verb>`, such as `runner.create`.
+    /// The action, `<kind>.<verb>`, such as `runner.create`.
     pub action: String,
-    /// To which thing: its kind and path, such as `projects/shop/envs/dev`.
+    /// The resource: its kind and path, such as `projects/shop/envs/dev`.
     pub subject: String,
-    /// By what right: the role of the caller, or `attempt` for a runner, or `canyon`.
+    /// The right that allowed it: the role of the caller, or `attempt` for a runner, or `canyon`.
     pub by_right: String,
-    /// What else is worth keeping, such as the resources that were left behind.
+    /// Further facts, such as the resources that were left behind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
 }
 
 impl AuditRecord {
-    /// The record of a deployment's end that nobody asked for: its runner said so (`by_right` is
-    /// `attempt`), or Canyon found it (`canyon`).
+    /// The record of a deployment's end without a user's request: its runner reported it (`by_right` is
+    /// `attempt`), or Canyon detected it (`canyon`).
     pub fn of_end(id: Uuid, at: Timestamp, by_right: &str, deployment: &Deployment) -> Self {
         Self {
             id,

@@ -1,15 +1,14 @@
 //! A runner's state storage as the backend of OpenTofu and Terraform.
 //!
-//! The state of an environment is named for its uuid, which is never given again, so that a second
-//! environment of the same name does not find the first one's resources.
+//! The state's name contains the environment's uuid, which is never reused, so a second environment with the
+//! same name does not find the resources of the first.
 
 use crate::{ids::EnvUuid, state_storage::StateStorage};
 use serde_json::{Map, Value, json};
 
 /// The content of `backend.tf.json` for a job that works on `environment`.
 ///
-/// Credentials are not in it: the backends take them from the job's identity or from environment
-/// variables.
+/// It contains no credentials: the backends take them from the job's identity or from environment variables.
 pub fn backend_file(storage: &StateStorage, environment: EnvUuid) -> Value {
     let mut settings = match storage {
         StateStorage::Kubernetes { namespace } => json!({
@@ -48,14 +47,15 @@ pub fn backend_file(storage: &StateStorage, environment: EnvUuid) -> Value {
     json!({ "terraform": { "backend": backend } })
 }
 
-/// OpenTofu evaluates texts of a backend with the variables of the run, and so would let them say where the state lies.
+/// Escapes templates: OpenTofu would evaluate them with the variables of the run, so variables could change
+/// the location of the state.
 fn make_literal(value: &mut Value) {
     if let Value::String(text) = value {
         *text = text.replace("${", "$${").replace("%{", "%%{");
     }
 }
 
-/// Where the state of `environment` lies, for people.
+/// The location of the state of `environment`, for users.
 pub fn state_location(storage: &StateStorage, environment: EnvUuid) -> String {
     match storage {
         StateStorage::Kubernetes { namespace } => {
@@ -83,8 +83,8 @@ fn state_key(path_prefix: Option<&str>, environment: EnvUuid) -> String {
 
 /// `(<path_prefix>/)<uuid>`; the backend puts the state at `<prefix>/<workspace>.tfstate`.
 ///
-/// The object could be `<path_prefix>/<uuid>.tfstate` only if the uuid were the workspace, but then
-/// modules would see it as `terraform.workspace`, where they expect `default`.
+/// The object could be `<path_prefix>/<uuid>.tfstate` only if the uuid were the workspace, but then modules
+/// would see it as `terraform.workspace`, where they expect `default`.
 fn gcs_prefix(path_prefix: Option<&str>, environment: EnvUuid) -> String {
     under(path_prefix, environment)
 }
@@ -100,8 +100,8 @@ fn local_path(directory: &str, environment: EnvUuid) -> String {
     format!("{}/{environment}.tfstate", directory.trim_end_matches('/'))
 }
 
-/// The uuid; with `-s` after it if its last group has digits only, as one in 280 has. The backend
-/// refuses a suffix that ends in `-<number>`: it numbers the secrets of a large state that way.
+/// The uuid, followed by `-s` if its last group has only digits, as in one of 280. The backend refuses a
+/// suffix that ends with `-<number>`: it numbers the secrets of a large state that way.
 fn secret_suffix(environment: EnvUuid) -> String {
     let uuid = environment.to_string();
     let numeric =
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn each_storage_becomes_the_backend_of_its_name() {
+    fn each_storage_becomes_the_backend_with_its_name() {
         let environment: EnvUuid = "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000".parse().unwrap();
         let storages = [
             json!({"type": "kubernetes", "namespace": "states"}),

@@ -1,9 +1,9 @@
-//! A field of a change: left out, `null`, or given. They mean three things.
+//! A field of a partial update: absent, `null`, or a value. The three differ.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What a change does to one field. In JSON: absent, `null`, a value. The field needs
-/// `#[serde(default, skip_serializing_if = "Change::is_keep")]`.
+/// What an update does to one field. In JSON: absent, `null`, a value. The field needs `#[serde(default,
+/// skip_serializing_if = "Change::is_keep")]`.
 ///
 /// ```
 /// use canyon_domain::change::Change;
@@ -14,22 +14,22 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Change<T> {
-    /// It stays as it is.
+    /// The field keeps its value.
     #[default]
     Keep,
-    /// It has no value any more.
+    /// The value is removed.
     Remove,
-    /// It has this value.
+    /// The field gets this value.
     Set(T),
 }
 
 impl<T> Change<T> {
-    /// Whether nothing changes.
+    /// Whether the field keeps its value.
     pub fn is_keep(&self) -> bool {
         matches!(self, Self::Keep)
     }
 
-    /// The same change, to a value of another type.
+    /// The same update, with its value converted.
     pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Change<U> {
         match self {
             Self::Keep => Change::Keep,

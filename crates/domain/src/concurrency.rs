@@ -1,9 +1,9 @@
-//! Limits on how many attempts run at once: of an organization, by a runner, or in a project.
+//! Limits on the number of concurrent attempts: of an organization, by a runner, or in a project.
 //!
-//! A limit of `n` has places, numbered from 0. An open attempt holds one place of each limit that
-//! covers it: taken in the transaction that writes the attempt, given back in the one that writes its
-//! end. Whoever finds all places taken looks whether their holders are open attempts still, so that no
-//! place is lost for good.
+//! A limit of `n` has slots, numbered from 0. An open attempt holds one slot of each limit that covers it.
+//! The transaction that writes the attempt takes the slot, and the one that writes its end releases it. If
+//! all slots are held, the launcher checks whether their holders are still open attempts, so that no slot is
+//! lost permanently.
 
 use crate::deployment::Deployment;
 use crate::ids::{DeploymentId, InvalidId, ProjectId, RunnerId};
@@ -15,30 +15,30 @@ use std::str::FromStr;
 
 /// The highest limit.
 pub const MAX_LIMIT: u32 = 1_000;
-/// How many holders a reason names.
-const NAMED: usize = 3;
-/// How many holders one look asks after, when all places are held.
-const ASKED: usize = 25;
+/// Number of holders that a waiting reason names.
+pub const MAX_NAMED_HOLDERS: usize = 3;
+/// Number of holders that one check reads when all slots are held.
+const HOLDERS_PER_CHECK: usize = 25;
 
-/// What a limit is about.
+/// What a limit applies to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum LimitScope {
-    /// Everything in the organization.
+    /// All attempts in the organization.
     Organization,
-    /// What a runner runs.
+    /// The attempts of a runner.
     Runner(RunnerId),
-    /// What is deployed to a project, or to any project of a group.
+    /// The attempts in a project, or in the projects of a group.
     Project(ProjectId),
 }
 
-/// Why a text is no scope.
+/// Why a text is not a scope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidScope {
-    /// It begins with nothing known.
+    /// It has no known prefix.
     #[error("use `organization`, `runner:ID` or `project:ID`")]
     Kind,
-    /// Its id is none.
+    /// Its id is invalid.
     #[error(transparent)]
     Id(#[from] InvalidId),
 }
@@ -79,7 +79,7 @@ impl fmt::Display for LimitScope {
 }
 
 impl LimitScope {
-    /// Whether the attempts of a deployment count.
+    /// Whether attempts of the deployment count.
     pub fn covers(&self, deployment: &Deployment) -> bool {
         match self {
             Self::Organization => true,
@@ -97,18 +97,18 @@ impl LimitScope {
     }
 }
 
-/// A limit.
+/// A concurrency limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConcurrencyLimit {
-    /// What it is about.
+    /// What it applies to.
     pub scope: LimitScope,
-    /// How many attempts may be open at once.
+    /// Maximum number of open attempts.
     pub max_jobs: u32,
     /// When it was last changed.
     pub updated_at: Timestamp,
 }
 
-/// An attempt that holds a place.
+/// An attempt that holds a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Holder {
     /// The deployment.
@@ -118,34 +118,34 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Whether it holds its place rightly: the attempt is open.
+    /// Whether it may hold its slot: the attempt is open.
     pub fn is_open(&self, deployment: Option<&Deployment>) -> bool {
         let open = deployment.and_then(Deployment::open_attempt);
         open.is_some_and(|open| open.number == self.attempt)
     }
 }
 
-/// A place of a limit, as an attempt holds it.
+/// A slot of a limit, held by an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
-    /// Of which limit.
+    /// The scope of the limit.
     pub scope: LimitScope,
-    /// Which of its places.
+    /// The slot's number.
     pub number: u32,
 }
 
-/// A place that is held.
+/// A held slot and its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldPlace {
-    /// Which.
+    /// The slot's number.
     pub number: u32,
-    /// By whom.
+    /// The attempt that holds it.
     pub holder: Holder,
 }
 
 impl ConcurrencyLimit {
-    /// A free place, where `held` are those that are held; `None` if as many are held as may be. `hint`
-    /// spreads those who ask at once over the free ones.
+    /// A free slot, if `held` are those that are held; `None` if all are held. `hint` spreads concurrent
+    /// requests over the free slots.
     pub fn free_place(&self, held: &[HeldPlace], hint: u64) -> Option<Place> {
         if u32::try_from(held.len()).unwrap_or(u32::MAX) >= self.max_jobs {
             return None;
@@ -158,8 +158,8 @@ impl ConcurrencyLimit {
         Some(Place { scope: self.scope.clone(), number })
     }
 
-    /// Of which held places one look asks whether their holders are open attempts still: a few, from somewhere on
-    /// that `hint` says, so that other looks come to the others.
+    /// The held slots whose holders one check reads: a few, from an offset that `hint` gives, so that
+    /// different checks cover all.
     pub fn asked_after<'a>(
         &self,
         held: &'a [HeldPlace],
@@ -169,24 +169,34 @@ impl ConcurrencyLimit {
         let from = usize::try_from(hint % count).unwrap_or_default();
         let max_jobs = self.max_jobs;
         let around = held.iter().cycle().skip(from).take(held.len());
-        around.filter(move |place| place.number < max_jobs).take(ASKED)
+        around.filter(move |place| place.number < max_jobs).take(HOLDERS_PER_CHECK)
     }
 
-    /// Why a deployment waits for one of its places.
-    pub fn why_waiting(&self, held: &[HeldPlace]) -> String {
-        let named: Vec<_> =
-            held.iter().take(NAMED).map(|place| place.holder.deployment.to_string()).collect();
-        let more = match held.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+    /// Why a deployment waits for a slot. It does not name the holders: a reader of this may not be allowed to read each of
+    /// them.
+    pub fn why_waiting(&self) -> String {
         let places = match self.max_jobs {
             1 => "the one place".to_owned(),
             max => format!("one of the {max} places"),
         };
-        let scope = self.scope.in_words();
-        format!("waiting for {places} of {scope} (held by {}{more})", named.join(", "))
+        format!("waiting for {places} of {}", self.scope.in_words())
     }
+}
+
+/// Who holds the places of a limit, as words behind [`ConcurrencyLimit::why_waiting`]: the deployments of `named`, which the
+/// reader may read, and how many others.
+pub fn held_by(named: &[DeploymentId], others: usize) -> String {
+    let mut holders: Vec<_> =
+        named.iter().take(MAX_NAMED_HOLDERS).map(ToString::to_string).collect();
+    let others = others + named.len().saturating_sub(MAX_NAMED_HOLDERS);
+    match (holders.is_empty(), others) {
+        (true, 0) => return String::new(),
+        (true, 1) => holders.push("another deployment".to_owned()),
+        (true, others) => holders.push(format!("{others} deployments")),
+        (false, 0) => {}
+        (false, others) => return format!(" (held by {} and {others} more)", holders.join(", ")),
+    }
+    format!(" (held by {})", holders.join(", "))
 }
 
 #[cfg(test)]
@@ -216,18 +226,28 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_hears_whom_it_waits_for() {
-        let all: Vec<_> = (0..5).map(held).collect();
-        let said = limit(5).why_waiting(&all);
-        assert!(said.starts_with("waiting for one of the 5 places of project `shop` (held by "));
-        assert!(said.ends_with(" and 2 more)"), "{said}");
-        assert!(limit(1).why_waiting(&all[..1]).contains("the one place of project `shop`"));
+    fn a_reason_to_wait_names_the_limit_and_those_holders_that_its_reader_may_read() {
+        assert_eq!(limit(5).why_waiting(), "waiting for one of the 5 places of project `shop`");
+        assert_eq!(limit(1).why_waiting(), "waiting for the one place of project `shop`");
+        let all: Vec<_> = (0..5).map(|n| held(n).holder.deployment).collect();
+        let [a, b, c, ..] = all[..] else { unreachable!() };
+        for (named, others, expected) in [
+            (&all[..0], 0, String::new()),
+            (&all[..0], 1, " (held by another deployment)".to_owned()),
+            (&all[..0], 4, " (held by 4 deployments)".to_owned()),
+            (&all[..1], 0, format!(" (held by {a})")),
+            (&all[..2], 2, format!(" (held by {a}, {b} and 2 more)")),
+            (&all[..], 1, format!(" (held by {a}, {b}, {c} and 3 more)")),
+        ] {
+            assert_eq!(held_by(named, others), expected);
+        }
     }
 
     proptest! {
-        /// However many are held, one look asks after few of them, each once, and after every one by some hint.
+        /// For any number of held slots, one check reads a few of them, each once, and each slot is read for
+        /// some hint.
         #[test]
-        fn every_place_is_asked_after_in_some_look(
+        fn every_slot_is_checked_for_some_hint(
             max in 1_u32..60, taken in proptest::collection::btree_set(0_u32..60, 0..60), hint: u64,
         ) {
             let all: Vec<_> = taken.iter().copied().map(held).collect();
@@ -235,7 +255,7 @@ mod tests {
                 limit(max).asked_after(&all, hint).map(|place| place.number).collect()
             };
             let mut now = asked(hint);
-            prop_assert!(now.len() <= ASKED);
+            prop_assert!(now.len() <= HOLDERS_PER_CHECK);
             now.sort_unstable();
             prop_assert!(now.windows(2).all(|two| two[0] < two[1]));
             let ever: BTreeSet<u32> = (0..60).flat_map(asked).collect();
@@ -243,9 +263,9 @@ mod tests {
             prop_assert_eq!(ever, within);
         }
 
-        /// Whatever is held, a place is given exactly when fewer are held than may be, and it is free.
+        /// A slot is given exactly when fewer are held than the limit allows, and it is free.
         #[test]
-        fn a_place_is_given_while_fewer_are_held_than_may_be(
+        fn a_slot_is_given_while_fewer_are_held_than_allowed(
             max in 0_u32..12, taken in proptest::collection::btree_set(0_u32..20, 0..15), hint: u64,
         ) {
             let all: Vec<_> = taken.iter().copied().map(held).collect();

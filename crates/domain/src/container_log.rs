@@ -1,57 +1,57 @@
-//! What a runner writes on its standard output in a container.
+//! The format of a runner's standard output in a container.
 //!
-//! Of a container that is killed, only its output is left, where the platform keeps it: in the node's
-//! files, in `CloudWatch`. So the runner writes there what it could not ship: its log, for people as it
-//! is, and the events that name the resources it creates. Whoever reads may have only the newest part:
-//! the kubelet begins a new file every 10 MiB (`containerLogMaxSize`) and shows the last one.
+//! If a container is killed, only its output remains, where the platform keeps it: in the node's files or in
+//! `CloudWatch`. So the runner writes there what it could not upload: its log, readable as it is, and the
+//! events that name the resources it creates. A reader may get only the newest part: the kubelet begins a new
+//! file every 10 MiB (`containerLogMaxSize`) and returns the last one.
 //!
-//! The output consists of lines of at most [`LONGEST`] bytes and a bit: runtimes cut at 16 KiB (the
-//! CRI's log format), and some collectors drop empty ones. A line is the log's own, unless it begins
-//! with `~canyon `:
+//! The output consists of lines of little more than [`LONGEST`] bytes: runtimes cut at 16 KiB (the CRI's log
+//! format), and some collectors drop empty lines. A line belongs to the log, unless it begins with `~canyon
+//! `:
 //!
 //! | line | what |
 //! |---|---|
 //! | `~canyon at 65536` | the log's next byte has this offset |
-//! | `~canyon line TEXT` | a line of the log that would be misread as it is |
-//! | `~canyon part TEXT` | the same without its end: the line goes on |
-//! | `~canyon bytes BASE64` | a piece of a log that is not text, as an encrypted one |
+//! | `~canyon line TEXT` | a line of the log that would otherwise be misread |
+//! | `~canyon part TEXT` | the same without its end: the line continues |
+//! | `~canyon bytes BASE64` | a piece of a log that is not text, such as an encrypted one |
 //! | `~canyon event JSON` | an event |
-//! | `~canyon note TEXT` | for people, and not of the log |
+//! | `~canyon note TEXT` | a note for users that is not part of the log |
 //!
-//! A line of the log that begins like this is written as `line`, so no log can forge the others. A part
-//! of the output may begin in the middle of a line, where a forged one might lie. So nobody reads the
-//! first line, and the runner begins with one that says nothing. The last line is read if it is whole.
+//! A line of the log that begins with the prefix is written as `line`, so no log can forge the other kinds. A
+//! part of the output may begin in the middle of a line, at a forged prefix. So readers skip the first line,
+//! and the runner begins with a note. The last line counts if it is complete.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The most bytes of the log in one line.
+/// Maximum length of a piece of the log in one line, in bytes.
 pub const LONGEST: usize = 6 * 1024;
-/// At most so many bytes of output later, the offset is told again.
+/// Maximum length of output between two offsets, in bytes.
 const MARK_EVERY: usize = 64 * 1024;
 
 const PREFIX: &str = "~canyon ";
 
-/// What the output carries.
+/// A stream within the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// The log that people read.
+    /// The log.
     Log,
-    /// The events that name what is created.
+    /// The events that name created resources.
     Events,
 }
 
 /// Writes the output of one attempt.
 #[derive(Clone, Debug)]
 pub struct Encoder {
-    /// Bytes of the log so far.
+    /// Length of the log so far, in bytes.
     offset: u64,
-    /// Bytes of output since the offset was told.
+    /// Length of the output since the last offset, in bytes.
     unmarked: usize,
 }
 
 impl Encoder {
-    /// The encoder at the begin of an attempt, and the first two lines.
+    /// The encoder at the start of an attempt, and the first two lines.
     pub fn begin(greeting: &str) -> (Self, Vec<u8>) {
         let mut encoder = Self { offset: 0, unmarked: 0 };
         let mut output = note(greeting);
@@ -59,8 +59,7 @@ impl Encoder {
         (encoder, output)
     }
 
-    /// The next bytes of the log. To be read again as they are, they need not be text, nor end with a
-    /// line.
+    /// Encodes the next bytes of the log. They may be binary, and need not end with a newline.
     pub fn log(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut output = Vec::with_capacity(bytes.len() + bytes.len() / 16);
         match std::str::from_utf8(bytes) {
@@ -78,7 +77,7 @@ impl Encoder {
         output
     }
 
-    /// A line of the log, or the begin of one.
+    /// Encodes a line of the log, or the beginning of one.
     fn text(&mut self, line: &str, output: &mut Vec<u8>) {
         let (mut rest, ended) = line.strip_suffix('\n').map_or((line, false), |text| (text, true));
         while rest.len() > LONGEST || (!ended && !rest.is_empty()) {
@@ -93,7 +92,7 @@ impl Encoder {
         }
     }
 
-    /// An event, which is text without a line's end.
+    /// Encodes an event: JSON text without a newline.
     pub fn event(&mut self, json: &str) -> Vec<u8> {
         let mut output = Vec::new();
         if !json.contains('\n') {
@@ -102,7 +101,7 @@ impl Encoder {
         output
     }
 
-    /// The end: proves that nothing is missing before it.
+    /// Encodes the end: the offset shows that nothing is missing before it.
     pub fn end(&mut self) -> Vec<u8> {
         let mut output = Vec::new();
         self.mark(&mut output);
@@ -132,13 +131,13 @@ impl Encoder {
     }
 }
 
-/// A line for people that belongs to no stream.
+/// A line for users that belongs to no stream.
 pub fn note(text: &str) -> Vec<u8> {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     format!("{PREFIX}note {text}\n").into_bytes()
 }
 
-/// What a part of the output holds.
+/// The streams of a part of the output.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
     /// Pieces of the log with their offsets, in order.
@@ -156,9 +155,9 @@ enum Line<'a> {
 }
 
 impl Tail {
-    /// What `output` holds of `stream`, from `offset` as far as it is there without a gap. The offset
-    /// of the log is that of the attempt. That of events counts the bytes that this output has of them,
-    /// so it is good for the same output alone.
+    /// The bytes of `stream` in `output`, from `offset` to the first gap. The offset of the log counts from
+    /// the attempt's start. The offset of events counts from the start of this output, so it is valid only
+    /// for the same output.
     pub fn read(output: &[u8], stream: Stream, offset: u64) -> Vec<u8> {
         let tail = Self::parse(output);
         match stream {
@@ -172,7 +171,7 @@ impl Tail {
 
     fn parse(output: &[u8]) -> Self {
         let mut tail = Self::default();
-        // The piece since the last mark, and where that was.
+        // The piece since the last offset line, and that offset.
         let (mut piece, mut at): (Vec<u8>, Option<u64>) = (Vec::new(), None);
         let lines = output.split_inclusive(|byte| *byte == b'\n').skip(1);
         for line in lines.filter_map(|line| line.strip_suffix(b"\n")) {
@@ -189,7 +188,7 @@ impl Tail {
                 Line::Mark(mark) => {
                     let length = piece.len() as u64;
                     let start = at.or_else(|| mark.checked_sub(length));
-                    // Of another length, it has lost a line or has one of somebody else.
+                    // If the length differs, the piece has lost a line or contains a foreign one.
                     if let Some(start) = start.filter(|start| start + length == mark) {
                         tail.log.push((start, std::mem::take(&mut piece)));
                     }
@@ -233,7 +232,7 @@ fn read_line(line: &[u8]) -> Line<'_> {
         b"part" => Line::Log(text, b""),
         b"bytes" => STANDARD.decode(text).map_or(Line::Other, Line::Bytes),
         b"event" => Line::Event(text),
-        // Notes, and what later versions add.
+        // Notes, and kinds of later versions.
         _ => Line::Other,
     }
 }

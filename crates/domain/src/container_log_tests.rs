@@ -2,14 +2,14 @@ use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// What a runner writes, one after the other.
+/// What a runner writes, in order.
 #[derive(Clone, Debug)]
 enum Written {
     Log(Vec<u8>),
     Event(String),
 }
 
-/// The output with, for each write, how much output and log there was after it.
+/// The output and, for each write, the lengths of output and log after it.
 struct Run {
     output: Vec<u8>,
     log: Vec<u8>,
@@ -37,7 +37,7 @@ fn run(writes: &[Written]) -> Run {
     run
 }
 
-/// Logs that try to be what they are not, long ones, and ones that are no text.
+/// Logs with forged prefixes, long ones, and binary ones.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let line = prop_oneof![
         "[ -~é\t]{0,60}",
@@ -65,7 +65,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn the_whole_output_has_all_that_was_written(writes in writes(), from in 0..=1000_usize) {
+    fn the_whole_output_contains_everything_that_was_written(writes in writes(), from in 0..=1000_usize) {
         let run = run(&writes);
         let from = fraction(from, run.log.len());
         prop_assert_eq!(&Tail::read(&run.output, Stream::Log, from as u64), &run.log[from..]);
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn any_part_of_the_output_has_nothing_but_what_was_written(
+    fn any_part_of_the_output_contains_only_what_was_written(
         writes in writes(), start in 0..=1000_usize, end in 0..=1000_usize, from in 0..=1000_usize,
     ) {
         let run = run(&writes);
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn a_killed_runner_loses_what_it_was_just_writing_and_no_more(
+    fn a_killed_runner_loses_only_its_last_write(
         writes in writes(), end in 0..=1000_usize,
     ) {
         let run = run(&writes);
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn the_newest_part_has_its_log_from_its_second_line_on(
+    fn the_newest_part_contains_the_log_from_its_second_line_on(
         writes in writes(), start in 0..=1000_usize,
     ) {
         let run = run(&writes);
@@ -110,7 +110,7 @@ proptest! {
         let part = &run.output[start..];
         let begin = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |at| at + 1);
         let is_marked = String::from_utf8_lossy(&part[begin..]).contains("\n~canyon at ");
-        // What was written wholly behind that line.
+        // The first write that is completely after that line.
         let first = run.ends.iter().find(|(output, _)| *output >= start + begin);
         if let (true, Some((_, log))) = (is_marked, first) {
             prop_assert_eq!(&Tail::read(part, Stream::Log, *log as u64), &run.log[*log..]);
@@ -124,7 +124,7 @@ fn fraction(share: usize, of: usize) -> usize {
 }
 
 #[test]
-fn people_read_the_log_as_it_is() {
+fn the_log_is_readable_as_it_is() {
     let (mut encoder, mut output) = Encoder::begin("canyon-runner begins");
     output.extend(encoder.log(b"==> tofu init\n\nready\n"));
     output.extend(encoder.event("{}"));
@@ -135,7 +135,7 @@ fn people_read_the_log_as_it_is() {
 }
 
 #[test]
-fn a_foreign_line_costs_its_part_of_the_log_and_moves_nothing() {
+fn a_foreign_line_invalidates_its_part_of_the_log_and_shifts_no_other() {
     let (mut encoder, mut output) = Encoder::begin("");
     let line = format!("{}\n", "x".repeat(1000));
     for _ in 0..100 {
@@ -145,7 +145,7 @@ fn a_foreign_line_costs_its_part_of_the_log_and_moves_nothing() {
     foreign.splice(0..0, b"\n".iter().copied());
     let behind = foreign.windows(11).position(|window| window == b"~canyon at ").unwrap();
     let behind = behind + foreign[behind..].iter().position(|byte| *byte == b'\n').unwrap() + 1;
-    foreign.splice(behind..behind, b"said by another\n".iter().copied());
+    foreign.splice(behind..behind, b"by another writer\n".iter().copied());
     let marked = Tail::read(&output, Stream::Log, 0).len();
     assert_eq!(marked, 100 * line.len());
     assert_eq!(Tail::read(&foreign, Stream::Log, 0), b"");

@@ -1,10 +1,10 @@
-//! What the launcher does with a deployment when it is due, and what it makes of the platform's
-//! answer.
+//! What the launcher does with a due deployment, and how it records the platform's answer.
 //!
-//! Every state that is not an end has a deadline here: for its turn, for the start, for each sign
-//! of life, for the run, and for a stop. The last one ends even a stop that cannot be proved.
+//! Every non-terminal state has a deadline here: for its turn, the start, each heartbeat, the run, and a
+//! stop. The last one ends even a stop that cannot be proved.
 
 use crate::attempt::{Attempt, Claim, Outcome, Stop, StopReason};
+use crate::concurrency::LimitScope;
 use crate::deployment::Deployment;
 use crate::failure::{Failure, FailureClass, Phase, shortened};
 use crate::lifecycle::{self, LEASE, START_AGAIN, end, outcome_of_stop};
@@ -13,64 +13,65 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Silence of a living job after which it is stopped.
+/// A job that is alive without a heartbeat for this long is stopped.
 pub const MAX_SILENCE: Duration = Duration::from_mins(5);
-/// Between two looks at a job that is being stopped.
+/// Interval of checks of a job that is being stopped.
 pub const STOP_CHECK: Duration = Duration::from_secs(2);
-/// After the grace of a stop, how long Canyon tries to prove the job dead before it ends the
-/// deployment anyway and says so.
-pub const STOP_PROOF: Duration = Duration::from_mins(2);
-/// Longer than any pause between two attempts.
+/// How long after the grace period of a stop Canyon tries to prove that the job is dead. Then it ends the
+/// deployment without the proof and says so.
+pub const STOP_PROOF_TIMEOUT: Duration = Duration::from_mins(2);
+/// Upper bound of the pause between two attempts.
 const MAX_PAUSE: Duration = Duration::from_mins(5);
-/// A deployment that waits for its turn is woken by the one before it; this is the backstop.
+/// Check interval of a deployment that waits for its turn. Its predecessor normally wakes it; this is the
+/// backstop.
 pub const QUEUE_CHECK: Duration = Duration::from_mins(5);
 
-/// A deployment that may not be launched now, although it has the turn, is looked at again this much
-/// later: whoever lets it go tells nobody.
+/// Check interval of a deployment that has the turn and may not be launched now: no notification comes when
+/// the obstacle is gone.
 pub const HELD_CHECK: Duration = Duration::from_secs(30);
 
-/// What the launcher does with a deployment that is due.
+/// The launcher's next step for a deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing, ever: it is at its end.
+    /// Nothing: it is at its end.
     Nothing,
-    /// Nothing before then.
+    /// Nothing before this time.
     Wait(Timestamp),
     /// Take the turn, write the next attempt, and start it.
     Launch,
-    /// Start the open attempt, again if need be: a start that happened is found, not repeated.
+    /// Start the open attempt. Idempotent: a start that already happened is found, not repeated.
     Start,
-    /// Look whether the open attempt's job lives, and tell [`observed`].
+    /// Check whether the open attempt's job is alive, and pass the answer to [`observed`].
     Observe,
-    /// Ask the job to stop and let it save its state, then look.
+    /// Ask the job to stop and save its state, then observe it.
     Stop,
-    /// Kill the job, then look.
+    /// Kill the job, then observe it.
     Kill,
-    /// End it without an attempt.
+    /// End the deployment without an attempt.
     End(Outcome),
 }
 
-/// What the platform says about a job.
+/// What the platform reports about a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", content = "reason", rename_all = "snake_case")]
 pub enum Observation {
-    /// Nobody has taken it up yet, for this reason, and nothing is lost meanwhile. The time to start
-    /// has not begun; how long it may wait is the runner's `timeouts.queue_seconds`.
+    /// No agent has taken it yet, for this reason, and nothing is lost meanwhile. The start timeout has not
+    /// begun; the limit of the wait is the runner's `timeouts.queue_seconds`.
     Queued(String),
-    /// It lives.
+    /// It is alive.
     Alive,
-    /// It does not run yet, for this reason; the platform still means to start it.
+    /// It does not run yet, for this reason; the platform still intends to start it.
     Waiting(String),
-    /// It is proved dead, or was never started; with the platform's reason if it gave one.
+    /// It is proved dead, or was never started; with the platform's reason if there is one.
     Gone(Option<Failure>),
-    /// The platform did not say.
+    /// The platform gave no answer, for this reason.
     Unknown(String),
 }
 
-/// What to do with the deployment now. `timeouts` are the runner's as they are now: they limit what waits; a job that
-/// was launched keeps [`Attempt::limits`].
+/// The next step for the deployment. `timeouts` are the runner's current ones: they limit a deployment that
+/// waits; a launched job keeps [`Attempt::limits`].
 ///
-/// `up_since` is when Canyon began to hear runners: silence before then was Canyon's own.
+/// `up_since` is when Canyon began to receive reports: silence before that was Canyon's own outage.
 pub fn next_step(
     deployment: &Deployment,
     timeouts: &Timeouts,
@@ -87,20 +88,20 @@ pub fn next_step(
         let kill_at = stop.asked_at + attempt.limits.stop();
         return if now < kill_at { Step::Stop } else { Step::Kill };
     }
-    let heard = |claim: &Claim| claim.heartbeat_at.max(up_since);
+    let last_report = |claim: &Claim| claim.heartbeat_at.max(up_since);
     match &attempt.claim {
         None if now >= start_deadline(attempt, timeouts.queue.unsigned_abs()) => Step::Kill,
         _ if attempt.suspected => Step::Observe,
         None if attempt.handle.is_none() => Step::Start,
         None => Step::Observe,
         Some(claim) if now >= attempt.limits.run_until(claim.at) => Step::Stop,
-        Some(claim) if now >= heard(claim) + MAX_SILENCE => Step::Stop,
-        Some(claim) if now >= heard(claim) + LEASE => Step::Observe,
-        Some(claim) => Step::Wait(lifecycle::watch(attempt, claim, heard(claim))),
+        Some(claim) if now >= last_report(claim) + MAX_SILENCE => Step::Stop,
+        Some(claim) if now >= last_report(claim) + LEASE => Step::Observe,
+        Some(claim) => Step::Wait(lifecycle::watch(attempt, claim, last_report(claim))),
     }
 }
 
-/// Until when a runner must have claimed the attempt.
+/// Deadline for a claim of the attempt.
 fn start_deadline(attempt: &Attempt, queue_limit: Duration) -> Timestamp {
     attempt.limits.at_most(if attempt.queued {
         attempt.launched_at + queue_limit
@@ -119,7 +120,7 @@ fn without_attempt(deployment: &Deployment, timeouts: &Timeouts, now: Timestamp)
     }
     let queue_limit = timeouts.queue;
     let ended = deployment.attempts.last().and_then(|attempt| attempt.ended.as_ref());
-    // A pause before the next attempt is no waiting.
+    // The pause before the next attempt does not count as waiting.
     let until = match ended {
         None => deployment.created_at + queue_limit,
         Some(ended) => ended.at + MAX_PAUSE + queue_limit,
@@ -137,7 +138,7 @@ fn without_attempt(deployment: &Deployment, timeouts: &Timeouts, now: Timestamp)
     }
 }
 
-/// The end of a deployment that waits, with what it waited for.
+/// The outcome of a deployment that waited too long, with what it waited for.
 fn out_of_time(deployment: &Deployment, mut message: String) -> Outcome {
     if !deployment.message.is_empty() {
         message = format!("{message}: {}", deployment.message);
@@ -145,7 +146,7 @@ fn out_of_time(deployment: &Deployment, mut message: String) -> Outcome {
     Outcome::Failed(Failure::new(FailureClass::Timeout, message))
 }
 
-/// The launcher has begun to stop the job of the open attempt: records why, once, and when to look
+/// The launcher has begun to stop the job of the open attempt: records the reason once, and when to check
 /// again.
 pub fn stopping(deployment: &mut Deployment, now: Timestamp) {
     let Some(attempt) = deployment.attempts.last_mut().filter(|attempt| attempt.ended.is_none())
@@ -165,19 +166,20 @@ pub fn stopping(deployment: &mut Deployment, now: Timestamp) {
     deployment.due_at = Some(now + STOP_CHECK);
 }
 
-/// What the platform says about the open attempt's job.
+/// Records the platform's answer about the open attempt's job.
 pub fn observed(deployment: &mut Deployment, observation: Observation, now: Timestamp) {
     let Some(attempt) = deployment.open_attempt().cloned() else { return };
     let queued = matches!(observation, Observation::Queued(_));
     let (outcome, waiting) = match observation {
         Observation::Gone(reason) => (Some(outcome_of_death(&attempt, reason)), None),
-        Observation::Alive => (beyond_proof(&attempt, now), None),
+        Observation::Alive => (outcome_without_proof(&attempt, now), None),
         Observation::Queued(reason) | Observation::Waiting(reason) => {
-            (beyond_proof(&attempt, now), Some(reason))
+            (outcome_without_proof(&attempt, now), Some(reason))
         }
-        Observation::Unknown(reason) => {
-            (beyond_proof(&attempt, now), Some(format!("the platform does not say: {reason}")))
-        }
+        Observation::Unknown(reason) => (
+            outcome_without_proof(&attempt, now),
+            Some(format!("the platform gave no answer: {reason}")),
+        ),
     };
     if let Some(outcome) = outcome {
         // The attempt is open: `end` cannot refuse.
@@ -191,11 +193,12 @@ pub fn observed(deployment: &mut Deployment, observation: Observation, now: Time
         attempt.queued = queued;
         attempt.suspected = false;
         attempt.waiting = waiting.filter(|_| attempt.claim.is_none()).map(shortened);
-        deployment.due_at = Some(look_again(attempt, now));
+        deployment.due_at = Some(next_check(attempt, now));
     }
 }
 
-/// The platform was not asked to start the job yet, for this reason; the same start is tried again.
+/// The platform has not been asked to start the job yet, for this reason; the launcher retries the same
+/// start.
 pub fn postponed(deployment: &mut Deployment, reason: String, until: Timestamp) {
     let Some(attempt) = deployment.attempts.last_mut().filter(|attempt| attempt.ended.is_none())
     else {
@@ -205,13 +208,20 @@ pub fn postponed(deployment: &mut Deployment, reason: String, until: Timestamp) 
     deployment.due_at = Some(until);
 }
 
-/// No attempt is launched yet, for this reason, which may pass; it is tried again.
-pub fn held_back(deployment: &mut Deployment, reason: String, until: Timestamp) {
+/// No attempt is launched yet, for this temporary reason; the launcher retries. `limit` is the limit whose slots are all
+/// held, if that is the reason.
+pub fn held_back(
+    deployment: &mut Deployment,
+    reason: String,
+    limit: Option<LimitScope>,
+    until: Timestamp,
+) {
     deployment.message = shortened(reason);
+    deployment.awaited_limit = limit;
     deployment.due_at = Some(until);
 }
 
-fn look_again(attempt: &Attempt, now: Timestamp) -> Timestamp {
+fn next_check(attempt: &Attempt, now: Timestamp) -> Timestamp {
     match (&attempt.stop, &attempt.claim) {
         (Some(_), _) => now + STOP_CHECK,
         (None, None) if attempt.queued => attempt.limits.at_most(now + START_AGAIN).max(now),
@@ -220,7 +230,7 @@ fn look_again(attempt: &Attempt, now: Timestamp) -> Timestamp {
     }
 }
 
-/// The job is dead and its runner has left no result.
+/// The outcome of an attempt whose job died without a result.
 fn outcome_of_death(attempt: &Attempt, reason: Option<Failure>) -> Outcome {
     if let Some(stop) = &attempt.stop {
         return outcome_of_stop(attempt, stop);
@@ -234,9 +244,10 @@ fn outcome_of_death(attempt: &Attempt, reason: Option<Failure>) -> Outcome {
     }))
 }
 
-/// A stop that could not be proved ends all the same, after a last deadline: nothing hangs.
-fn beyond_proof(attempt: &Attempt, now: Timestamp) -> Option<Outcome> {
+/// The outcome after [`STOP_PROOF_TIMEOUT`]: a stop that could not be proved ends the attempt too, so no deployment
+/// hangs.
+fn outcome_without_proof(attempt: &Attempt, now: Timestamp) -> Option<Outcome> {
     let stop = attempt.stop.as_ref()?;
-    (now >= stop.asked_at + attempt.limits.stop() + STOP_PROOF)
+    (now >= stop.asked_at + attempt.limits.stop() + STOP_PROOF_TIMEOUT)
         .then(|| outcome_of_stop(attempt, stop))
 }

@@ -1,8 +1,9 @@
-//! A deployment: one request to change, plan or destroy an environment, and what became of it.
+//! A deployment: one request to change, plan or destroy an environment, and its result.
 //!
-//! How it moves from state to state is in [`crate::lifecycle`].
+//! Its state machine is in [`crate::lifecycle`].
 
 use crate::attempt::{ApplyNote, Attempt};
+use crate::concurrency::LimitScope;
 use crate::environment_state::StateReport;
 use crate::failure::Phase;
 use crate::ids::{
@@ -16,11 +17,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Makes the environment what the module says.
+    /// Applies the module to the environment.
     Deploy,
     /// Destroys everything in the environment's state.
     Destroy,
-    /// Deploys again what a former deployment had deployed.
+    /// Repeats the module and inputs of a former deployment.
     Rollback,
 }
 
@@ -35,23 +36,23 @@ impl Mode {
     }
 }
 
-/// What goes before what, where more wait than agents can launch. The names are part of the API.
+/// The launch order when more deployments wait than agents can launch. The names are part of the API.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
-    /// After everything else, such as a look for drift.
+    /// After all others, such as a drift check.
     Background,
-    /// As most.
+    /// The default.
     #[default]
     Normal,
-    /// Before everything else.
+    /// Before all others.
     High,
 }
 
 impl Priority {
-    /// The place among jobs: higher goes first.
+    /// The rank among jobs: higher goes first.
     pub fn rank(self) -> i8 {
         match self {
             Self::Background => -1,
@@ -66,7 +67,7 @@ impl Priority {
     }
 }
 
-/// Where a deployment stands. The names are part of the API.
+/// The status of a deployment. The names are part of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -76,13 +77,13 @@ pub enum Status {
     Launching,
     /// A runner has claimed the attempt and works.
     Running,
-    /// Somebody asked to cancel; the job is being stopped.
+    /// A user has cancelled it; the job is being stopped.
     Cancelling,
-    /// The end: done.
+    /// Terminal: completed.
     Succeeded,
-    /// The end: not done, and no further attempt will be made.
+    /// Terminal: failed, without a further attempt.
     Failed,
-    /// The end: stopped because somebody asked.
+    /// Terminal: stopped because a user cancelled it.
     Cancelled,
 }
 
@@ -98,7 +99,7 @@ impl Status {
         Self::Cancelled,
     ];
 
-    /// Whether this is an end, which never changes.
+    /// Whether the status is terminal: it never changes.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
@@ -137,10 +138,10 @@ impl std::fmt::Display for Status {
     }
 }
 
-/// How many resources the run had to do with.
+/// Numbers of resources of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceCounts {
-    /// In the state when it ended; absent if the state could not be read then.
+    /// In the state at its end; absent if the state could not be read then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u32>,
     /// Created.
@@ -151,10 +152,10 @@ pub struct ResourceCounts {
     pub removed: u32,
 }
 
-/// Who asked to cancel, and when.
+/// A request to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelRequest {
-    /// The person or machine.
+    /// The principal that requested it.
     pub by: PrincipalId,
     /// When it was accepted.
     pub at: Timestamp,
@@ -162,8 +163,8 @@ pub struct CancelRequest {
 
 /// One request to change, plan or destroy an environment.
 ///
-/// What was asked for in full (module, inputs, manifest) lies in the blob store; see
-/// [`crate::job::Bundle`]. This record stays near one kilobyte, because every step writes it.
+/// The complete request (module, inputs, manifest) is in the object store; see [`crate::job::Bundle`]. This
+/// record stays near one kilobyte, because every step writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deployment {
     /// Its id, which sorts by the time of acceptance.
@@ -172,9 +173,10 @@ pub struct Deployment {
     pub project: ProjectId,
     /// The environment.
     pub env: EnvId,
-    /// Which life of the environment; names the state.
+    /// The environment's uuid, which names the state. An environment that is deleted and created again has
+    /// another one.
     pub env_uuid: EnvUuid,
-    /// The type of the environment; unknown of what an earlier version accepted.
+    /// The type of the environment; `None` for deployments that an earlier version accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_type: Option<EnvTypeId>,
     /// The runner that serves it.
@@ -187,60 +189,64 @@ pub struct Deployment {
     /// With [`Mode::Rollback`]: the deployment whose module and inputs it repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to: Option<DeploymentId>,
-    /// What it goes before.
+    /// Its launch order.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,
-    /// The one agent that is to launch it.
+    /// The only agent that may launch it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// An administrator said to take whatever state lies in the runner's storage.
+    /// An administrator has accepted whatever state is in the runner's storage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_state: bool,
-    /// The most resources that its plan may delete or replace; the environment may allow fewer.
+    /// Maximum number of resources that its plan may delete or replace; the environment may allow fewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_deletions: Option<u32>,
     /// When it was accepted.
     pub created_at: Timestamp,
-    /// Who asked for it.
+    /// The principal that requested it.
     pub created_by: PrincipalId,
-    /// Where its module may read, if not in the whole organization: no further than who asked for it.
+    /// The scopes in which its module may read, if not the whole organization: no more than its requester
+    /// may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads_in: Option<Vec<ScopedRole>>,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
-    /// The status in words, where it says more than its name.
+    /// A message about the status, if it adds something to it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When somebody must look at it again, or `None` at the end. The sweeper's index holds this.
+    /// With `message`: the limit whose slots are all held, so that the launcher starts no attempt yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaited_limit: Option<LimitScope>,
+    /// When the launcher must check it again; `None` at the end. The sparse due index contains this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
     /// Its launches, oldest first; only the last can be open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
-    /// Who asked to cancel it.
+    /// The request to cancel it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<CancelRequest>,
-    /// What the run did, when it has said so.
+    /// What the run did, once it has reported that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<ResourceCounts>,
-    /// What the run saw of its state at its end.
+    /// What the run reported of its state at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateReport>,
-    /// How many resources the plan would have deleted or replaced, when that was more than allowed and
-    /// ended the run.
+    /// Number of resources that the plan would have deleted or replaced, if it exceeded the limit and ended
+    /// the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_deletions: Option<u32>,
-    /// Whether outputs are stored: in clear, encrypted to the caller's key, or both.
+    /// What the run left in the object store.
     #[serde(default, skip_serializing_if = "Kept::is_nothing")]
     pub kept: Kept,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// Grows with every write; each write is on condition that it has not changed.
+    /// Increases with every write; each write is conditional on the version that was read.
     pub version: u64,
 }
 
-/// What a run left in the blob store.
+/// What a run left in the object store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     /// Outputs that are not sensitive.
@@ -249,7 +255,7 @@ pub struct Kept {
     /// All outputs, encrypted to the caller's key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub encrypted_outputs: bool,
-    /// How many resources may exist that the state does not know.
+    /// Number of resources that may exist and are not in the state.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub orphans: u32,
 }
@@ -267,7 +273,7 @@ fn is_zero(n: &u32) -> bool {
 }
 
 impl Deployment {
-    /// The attempt that is not over, if there is one.
+    /// The attempt that has not ended, if there is one.
     pub fn open_attempt(&self) -> Option<&Attempt> {
         self.attempts.last().filter(|attempt| attempt.ended.is_none())
     }
@@ -277,18 +283,18 @@ impl Deployment {
         format!("projects/{}/envs/{}/deployments/{}", self.project, self.env, self.id)
     }
 
-    /// Whether it can change what its state holds.
+    /// Whether it can change the state.
     pub fn changes_state(&self) -> bool {
         !self.plan_only
     }
 
-    /// Where its last attempt ran that has begun to apply; see [`Attempt::ran_at`].
+    /// The platform of its last attempt that has begun to apply; see [`Attempt::ran_at`].
     pub fn applied_at(&self) -> Option<&str> {
         let applied = self.attempts.iter().rev().find(|attempt| attempt.phase >= Phase::Apply);
         applied?.ran_at.as_deref()
     }
 
-    /// Whether an attempt of it has begun to change something.
+    /// Whether one of its attempts has begun to change resources.
     pub fn began_to_apply(&self) -> bool {
         let has_begun = |attempt: &Attempt| {
             attempt.phase >= Phase::Apply && attempt.apply != ApplyNote::NotBegun

@@ -1,15 +1,15 @@
-//! What people call a project, an environment or an environment type.
+//! The display name of a project, an environment or an environment type.
 
 use serde::{Deserialize, Serialize};
 
-/// A name for people: 2 to 60 characters, no control characters, no blank at either end.
+/// A name for users: 2 to 60 characters, no control characters, no space at either end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DisplayName(String);
 
 /// Why a text is not a display name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a display name has 2 to 60 characters, no control characters, and no blank at either end")]
+#[error("a display name has 2 to 60 characters, no control characters, and no space at either end")]
 pub struct InvalidDisplayName;
 
 impl DisplayName {
@@ -18,7 +18,7 @@ impl DisplayName {
         &self.0
     }
 
-    /// The name of something that was given none: its id, cut to the allowed length.
+    /// The default name: the id, cut to the maximum length.
     pub fn from_id(id: &str) -> Self {
         Self(id.chars().take(60).collect())
     }
@@ -28,7 +28,7 @@ impl TryFrom<String> for DisplayName {
     type Error = InvalidDisplayName;
     fn try_from(text: String) -> Result<Self, InvalidDisplayName> {
         let length = text.chars().count();
-        // The published pattern: a plain blank is the only white space, and only inside.
+        // The published pattern: a plain space is the only white space, and only inside.
         let allowed = |c: char| c == ' ' || !(c.is_control() || c.is_whitespace());
         let good = (2..=60).contains(&length)
             && text.chars().all(allowed)

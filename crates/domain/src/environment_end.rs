@@ -1,4 +1,4 @@
-//! What becomes of an environment when a deployment in it has ended.
+//! The effect of a deployment's end on its environment.
 
 use crate::backend::state_location;
 use crate::deployment::{Deployment, Mode, Status};
@@ -6,18 +6,18 @@ use crate::environment_state::{Doubt, EnvironmentState};
 use crate::ids::DeploymentId;
 use crate::inventory::{Environment, EnvironmentStatus};
 
-/// What becomes of an environment when a deployment in it has ended.
+/// An environment after a deployment in it has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AfterEnd {
-    /// It goes on; with the deployment whose turn comes now, if one waited.
+    /// It stays; with the next deployment that gets the turn, if one waits.
     Stay(Box<Environment>, Option<DeploymentId>),
-    /// That was its destroy run, and it succeeded: it goes.
+    /// The deployment was its destroy run, and it succeeded: the environment is removed.
     Remove,
 }
 
 impl Environment {
-    /// Forgets a deployment that ended before its apply began. A module that does not even plan
-    /// cannot destroy what an earlier one has made.
+    /// Clears `applied` for a deployment that ended before its apply began. A module that does not even plan
+    /// cannot destroy what an earlier one has created.
     fn settle_applied(&mut self, deployment: &Deployment) {
         if self.applied != Some(deployment.id) {
             return;
@@ -29,7 +29,7 @@ impl Environment {
         }
     }
 
-    /// What becomes of it now that `deployment` has ended.
+    /// The environment after the end of `deployment`.
     pub fn after_end(&self, deployment: &Deployment) -> AfterEnd {
         let mut after = self.clone();
         let next = after.turns.leave(deployment.id);
@@ -44,7 +44,7 @@ impl Environment {
             }
             after.removed_by = None;
             after.status = EnvironmentStatus::DeleteFailed;
-            after.status_message = Some(after.why_not_removed(deployment, left));
+            after.status_message = Some(after.reason_not_removed(deployment, left));
         }
         after.settle_applied(deployment);
         let known = self.state.as_ref().and_then(|state| state.facts.as_ref());
@@ -55,11 +55,11 @@ impl Environment {
             && deployment.changes_state()
             && deployment.status == Status::Succeeded
             && left == 0
-            // Otherwise the next destroy run looks once more.
+            // Otherwise the next destroy run checks again.
             && is_seen
         {
             after.applied = None;
-            // It found no state, so it could not report one: an earlier version of Canyon has left none.
+            // The run found no state, so it could not report one: an earlier version of Canyon has left none.
             let unrecorded = |state: &&mut EnvironmentState| state.doubt == Some(Doubt::Unrecorded);
             if let Some(state) = after.state.as_mut().filter(unrecorded) {
                 state.doubt = None;
@@ -74,7 +74,7 @@ impl Environment {
         AfterEnd::Stay(Box::new(after), next)
     }
 
-    /// The run that may have created more than the state lists.
+    /// The run that may have created more resources than the state lists.
     pub fn unfinished(&self) -> Option<DeploymentId> {
         match self.state.as_ref()?.doubt? {
             Doubt::Unfinished(deployment) | Doubt::Unseen(deployment) => Some(deployment),
@@ -82,7 +82,7 @@ impl Environment {
         }
     }
 
-    fn why_not_removed(&self, deployment: &Deployment, left: u32) -> String {
+    fn reason_not_removed(&self, deployment: &Deployment, left: u32) -> String {
         let place = self.state.as_ref().map(|state| state_location(&state.storage, self.uuid));
         if deployment.status == Status::Succeeded
             && left == 0
@@ -90,8 +90,8 @@ impl Environment {
         {
             return format!(
                 "the destroy run {} has destroyed all that the state lists, but the deployment {unfinished} did \
-                 not say all that it left: look at its log and its orphans, remove what is left, and delete the \
-                 environment with `canyon delete environment {} {} --force`. A deployment that succeeds as a whole \
+                 not report everything that it left: check its log and its orphans, remove what is left, and delete the \
+                 environment with `canyon delete environment {} {} --force`. A later deployment that succeeds \
                  ends that doubt, too",
                 deployment.id, self.project_id, self.id
             );
@@ -110,8 +110,8 @@ impl Environment {
     }
 }
 
-/// How many resources the state still has at the end of `deployment`. Runner images of earlier
-/// versions report no state; then what they counted is taken.
+/// The number of resources in the state at the end of `deployment`. Runner images of earlier versions report
+/// no state; for them the reported counts are used.
 fn left_by(deployment: &Deployment) -> u32 {
     match (&deployment.state, &deployment.counts) {
         (Some(report), _) => report.facts.resources,
@@ -171,7 +171,7 @@ mod tests {
             (2, "deploy", "succeeded", "apply", Some(2)),
             (3, "deploy", "failed", "init", Some(2)),
             (4, "deploy", "cancelled", "plan", Some(2)),
-            // Nothing was to be changed, so the module says the same.
+            // Nothing had to be changed, so the module describes the same resources.
             (5, "deploy", "succeeded", "plan", Some(5)),
             (6, "rollback", "failed", "apply", Some(6)),
             (7, "destroy", "failed", "apply", Some(6)),

@@ -1,29 +1,31 @@
-//! What an environment knows of its state, and whether a run may work on what it finds.
+//! The record of an environment's OpenTofu state, and the comparison with the state that a run finds.
 //!
-//! The state lists every resource that OpenTofu manages. A run against another, an older or a missing
-//! one creates everything a second time, and a destroy run finds nothing to destroy. So an environment
-//! records where its state lies and what the last run left there ([`EnvironmentState`]), each run
-//! compares before its plan ([`compare`]), and a change of storage is either a move that an
-//! administrator has allowed, or refused ([`EnvironmentState::at_launch`]).
+//! The state lists every resource that OpenTofu manages. A run against another, an older or a missing state
+//! creates everything a second time, and a destroy run finds nothing to destroy. So an environment records
+//! the location of its state and what the last run left there ([`EnvironmentState`]), and each run compares
+//! before its plan ([`compare`]). A change of storage is a move that an administrator has allowed, or it is
+//! refused ([`EnvironmentState::at_launch`]).
 
 use crate::attempt::{ApplyNote, Attempt};
 use crate::backend::state_location;
 use crate::deployment::{Deployment, Mode, Status};
 use crate::ids::{DeploymentId, EnvUuid};
 use crate::state_storage::StateStorage;
+use crate::unwritten_state::UnwrittenState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What identifies one version of a state.
+/// The identity of one version of a state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateFacts {
-    /// OpenTofu draws it when it makes a state, and never changes it.
+    /// A random id that OpenTofu generates for a new state and never changes.
     pub lineage: String,
-    /// Grows with each write.
+    /// Increases with each write.
     pub serial: u64,
-    /// Managed resource instances; data sources do not count.
+    /// Number of managed resource instances; data sources do not count.
     pub resources: u32,
-    /// SHA-256 of their addresses, in their order, in hexadecimal digits. Runner images of earlier versions report none.
+    /// SHA-256 of their addresses, in order, in hexadecimal digits. Runner images of earlier versions report
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
@@ -37,66 +39,68 @@ impl StateFacts {
     }
 }
 
-/// What a run has found in its state storage instead of the state that the environment has.
+/// How the state that a run has found differs from the environment's state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateMismatch {
-    /// Nothing.
+    /// There is no state.
     #[error(
         "there is no state, although the last run left one with {resources} resources (serial {serial})"
     )]
     Missing {
-        /// In the state that is missing.
+        /// Resources in the missing state.
         resources: u32,
-        /// Of the state that is missing.
+        /// Serial of the missing state.
         serial: u64,
     },
-    /// A state that was made independently.
+    /// The state was created independently.
     #[error("the state there has the lineage `{found}`, and this environment's has `{expected}`")]
     OtherLineage {
-        /// What the environment knows.
+        /// The recorded lineage.
         expected: String,
-        /// What lies there.
+        /// The lineage that was found.
         found: String,
     },
-    /// The version that the last run left, with other resources: it was edited, or restored and written again.
+    /// The serial that the last run left, with another number of resources: the state was edited, or restored
+    /// and written again.
     #[error(
         "the state there has the serial {serial} that the last run left, but {found} resources instead of {expected}"
     )]
     Altered {
-        /// Of both.
+        /// The serial of both.
         serial: u64,
-        /// Resources that the environment knows.
+        /// The recorded number of resources.
         expected: u32,
-        /// Resources that lie there.
+        /// The number of resources that was found.
         found: u32,
     },
-    /// The same, with as many resources.
+    /// The serial that the last run left, with other resources of the same number.
     #[error("the state there has the serial {serial} that the last run left, but other resources")]
     Exchanged {
-        /// Of both.
+        /// The serial of both.
         serial: u64,
     },
-    /// A state that the environment has left behind, such as a restored backup.
+    /// An outdated state, such as a restored backup.
     #[error(
         "the state there is older (serial {found}) than what the last run left (serial {expected})"
     )]
     Older {
-        /// What the environment knows.
+        /// The recorded serial.
         expected: u64,
-        /// What lies there.
+        /// The serial that was found.
         found: u64,
     },
 }
 
-/// Compares the state that the environment has with the one that a run has found. A newer serial of the
-/// same lineage is right: a run that was killed may have written it.
+/// Compares the recorded state with the one that a run has found. A newer serial of the same lineage is
+/// accepted: a run that was killed may have written it.
 ///
-/// A state without resources may be gone, or be another one without resources: nothing is abandoned with it. Not so if
-/// there may be more in it than `expected` says, because a run that began to apply has not reported (`uncertain`).
+/// If the recorded state has no resources, the state may be missing, or be another one without resources: no
+/// resource is abandoned. This does not hold if a run that began to apply has not reported (`uncertain`),
+/// because there may be more resources than `expected` lists.
 ///
 /// # Errors
 ///
-/// [`StateMismatch`]: the run must not plan.
+/// [`StateMismatch`] if the run must not plan on the state that was found.
 pub fn compare(
     expected: Option<&StateFacts>,
     uncertain: bool,
@@ -136,40 +140,44 @@ pub fn compare(
     }
 }
 
-/// What an environment knows of its state.
+/// The record of an environment's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvironmentState {
-    /// Where it lies. It stays there when the runner's definition changes, until it is moved.
+    /// Its storage. It stays the same when the runner's definition changes, until the state is moved.
     pub storage: StateStorage,
-    /// What the last run that reported left there; nothing before the first report.
+    /// What the last run that reported left there; `None` before the first report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<StateFacts>,
     /// Why there may be more resources than the state, or [`Self::facts`], lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Doubt>,
+    /// The state that the last apply could not write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<UnwrittenState>,
     /// It had a state elsewhere, without resources: whatever has some here is not its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub vacant: bool,
-    /// Which run reported [`Self::facts`].
+    /// The run that reported [`Self::facts`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<Reported>,
-    /// Where an administrator has allowed the next run to move it.
+    /// The storage to which an administrator has allowed the next run to move the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub may_move_to: Option<StateStorage>,
-    /// The other storage that the deployment which has the turn works with.
+    /// The other storage that the deployment which has the turn uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<StorageChange>,
 }
 
-/// Why an environment may have more resources than its state lists, as far as that is known.
+/// Why an environment may have more resources than its state lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doubt {
-    /// No run has reported the state: an earlier version of Canyon has left it, or an administrator has accepted it.
+    /// No run has reported the state: an earlier version of Canyon left it, or an administrator has accepted
+    /// it.
     Unrecorded,
     /// This run began to apply, and its result never came; or it was killed, or could not write the state.
     Unfinished(DeploymentId),
-    /// This run succeeded as a whole, and could not look at the state afterwards: there is one.
+    /// This run succeeded completely, and could not read the state afterwards: a state exists.
     Unseen(DeploymentId),
 }
 
@@ -180,55 +188,58 @@ pub struct Reported {
     pub by: DeploymentId,
     /// Its attempt.
     pub attempt: u32,
-    /// When its end was written.
+    /// When the attempt's end was recorded.
     pub at: Timestamp,
 }
 
-/// A deployment works with a storage that the environment's state does not lie in yet.
+/// A deployment uses a storage that the environment's state is not in yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StorageChange {
     /// The storage.
     pub to: StateStorage,
-    /// An administrator said to take what lies there; otherwise the job moves the state there first.
+    /// An administrator has accepted the state in the new storage; otherwise the job first moves the state
+    /// there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept: bool,
 }
 
-/// What a run has seen of its state at its end.
+/// What a run reports of its state at its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateReport {
-    /// What lies there now.
+    /// The state that it left.
     #[serde(flatten)]
     pub facts: StateFacts,
-    /// The run has moved it there from the former storage.
+    /// The run has moved the state there from the former storage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub moved: bool,
-    /// The run has begun to apply, and there may be something that the state does not list: what it created, or left
-    /// behind instead of destroying it.
+    /// The run has begun to apply, and there may be resources that the state does not list: created ones, or
+    /// ones that were removed from the state instead of destroyed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
 }
 
-/// A runner's storage is not the one that the environment's state lies in, and no administrator has allowed a move.
+/// The runner's storage is not the one that holds the environment's state, and no administrator has allowed a
+/// move.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the state of this environment lies in `{recorded}`, and its runner now keeps state in `{wanted}`: \
+    "the state of this environment is in `{recorded}`, and its runner now keeps state in `{wanted}`: \
      running there would create everything a second time. An administrator can have the next run move \
      it (canyon refresh-runner PROJECT ENV --migrate), give the runner its former storage back, or \
      deploy with --accept-state to go on without that state"
 )]
-pub struct Misplaced {
+pub struct StorageMismatch {
     recorded: String,
     wanted: String,
 }
 
 impl EnvironmentState {
-    /// A state in `storage` of which nothing is known yet.
+    /// A state in `storage` without recorded facts.
     pub fn in_storage(storage: StateStorage) -> Self {
         Self {
             storage,
             facts: None,
             doubt: None,
+            unwritten: None,
             vacant: false,
             reported: None,
             may_move_to: None,
@@ -236,40 +247,43 @@ impl EnvironmentState {
         }
     }
 
-    /// A state that an earlier version of Canyon has left in `storage` without a record.
+    /// A state that an earlier version of Canyon left in `storage` without a record.
     pub fn unrecorded(storage: StateStorage) -> Self {
         Self { doubt: Some(Doubt::Unrecorded), ..Self::in_storage(storage) }
     }
 
-    /// Whether resources would be abandoned if the state were left where it is.
+    /// Whether resources would be abandoned if the environment gave up this state.
     pub fn may_hold_resources(&self) -> bool {
-        self.doubt.is_some() || self.facts.as_ref().is_some_and(|facts| facts.resources > 0)
+        let is_known_to = self.facts.as_ref().is_some_and(|facts| facts.resources > 0);
+        is_known_to || self.doubt.is_some() || self.unwritten.is_some()
     }
 
-    /// Whether there is a state for certain, so that finding none means that it was lost, or is another job's elsewhere
-    /// (`may_be_elsewhere`: each place where jobs run has a storage of its own).
+    /// Whether a state certainly exists, so that a run which finds none must fail: the state was lost, or is
+    /// in the storage of another platform (`may_be_elsewhere`: each machine or cluster on which jobs run has
+    /// a storage of its own).
     pub fn must_exist(&self, may_be_elsewhere: bool) -> bool {
         match self.doubt {
             Some(Doubt::Unseen(_)) => true,
-            // It has written one as soon as there was something to write.
+            // The run has written a state as soon as it had something to write.
             Some(Doubt::Unfinished(_)) => may_be_elsewhere,
             Some(Doubt::Unrecorded) | None => false,
         }
     }
 
-    /// What becomes of the record when `deployment` is launched by a runner that keeps state in
-    /// `storage`. `former` are storages from which the runner may move states. A plan is recorded too: it may find a
-    /// state that was put there by hand.
+    /// The record after `deployment` is launched by a runner that keeps state in `storage`. `former` are
+    /// storages from which the runner may move states. A plan is recorded too: it may find a state that a
+    /// user put there.
     ///
     /// # Errors
     ///
-    /// [`Misplaced`]: the deployment must not run.
+    /// [`StorageMismatch`] if the environment's state is in another storage and may not move: the deployment must
+    /// not run.
     pub fn at_launch(
         recorded: Option<Self>,
         deployment: &Deployment,
         storage: &StateStorage,
         former: &[StateStorage],
-    ) -> Result<Self, Misplaced> {
+    ) -> Result<Self, StorageMismatch> {
         let env = deployment.env_uuid;
         let Some(mut state) = recorded else { return Ok(Self::in_storage(storage.clone())) };
         state.change = None;
@@ -287,50 +301,51 @@ impl EnvironmentState {
             state.change = change(true);
             return Ok(state);
         }
-        let is_former = |place| former.iter().any(|from| same_place(from, place, env));
-        // The runner that it may move to may have been given another storage since.
+        let is_former = |storage| former.iter().any(|from| same_place(from, storage, env));
+        // The runner to which it may move may have another storage since.
         let allowed = is_former(&state.storage)
             || state.may_move_to.iter().any(|to| same_place(to, storage, env) || is_former(to));
         if !allowed {
-            return Err(Misplaced {
+            return Err(StorageMismatch {
                 recorded: state_location(&state.storage, env),
                 wanted: state_location(storage, env),
             });
         }
-        // A plan changes nothing, so it looks at the state where it is.
+        // A plan changes nothing, so it reads the state in its current storage.
         if deployment.changes_state() {
             state.change = change(false);
         }
         Ok(state)
     }
 
-    /// Takes in the end of `deployment`, or of its last attempt, before the next one. One that was never launched had
-    /// nothing to do with the state.
+    /// Records the end of `deployment`, or of its last attempt before the next one. A deployment without
+    /// attempts never used the state.
     pub fn settle(&mut self, deployment: &Deployment) {
         if deployment.attempts.is_empty() {
             return;
         }
         let change = self.change.take();
-        let began = deployment.began_to_apply();
+        let (began, moves) = (deployment.began_to_apply(), change.is_some());
         if deployment.accept_state {
             let took_effect = began || deployment.status == Status::Succeeded;
             if !(deployment.changes_state() && took_effect) {
-                // What such a run has seen is not the environment's state.
+                // What such a run reports is not the environment's state.
                 return;
             }
             let storage = change.map_or_else(|| self.storage.clone(), |change| change.to);
-            // Unless it has reported, what was accepted is not known. Nor is all that an earlier run has left.
+            // Without a report, the accepted state is unknown. So is everything that an earlier run has left.
             let unfinished = self.doubt.filter(|doubt| matches!(doubt, Doubt::Unfinished(_)));
             let unrecorded = Self::unrecorded(storage);
             *self = Self { doubt: unfinished.or(unrecorded.doubt), ..unrecorded };
         } else if let Some(change) = change
             && deployment.state.as_ref().is_some_and(|report| report.moved)
         {
-            // A move counts when the run has reported it. Until then the state is where it was, and
-            // the next run moves it again.
+            // A move counts when the run has reported it. Until then the state is in the former storage, and
+            // the next run repeats the move.
             self.storage = change.to;
             self.may_move_to = None;
         }
+        self.unwritten = UnwrittenState::after(self.unwritten.take(), deployment, began, moves);
         self.doubt = self.doubt_after(deployment, began);
         if let Some(report) = &deployment.state {
             self.facts = Some(report.facts.clone());
@@ -343,8 +358,9 @@ impl EnvironmentState {
         }
     }
 
-    /// What is in doubt after `deployment`, whose apply perhaps `began`. Only a whole deployment shows that the state has
-    /// all that there should be: a plan reads what lies there, and a destroy run finds no more than that.
+    /// The doubt after `deployment`, whose apply perhaps `began`. Only a complete deployment shows that the
+    /// state lists every resource: a plan only reads the state, and a destroy run finds no more than it
+    /// lists.
     fn doubt_after(&self, deployment: &Deployment, began: bool) -> Option<Doubt> {
         let report = deployment.state.as_ref();
         let is_destroy = deployment.mode == Mode::Destroy;
@@ -355,18 +371,19 @@ impl EnvironmentState {
             && report.map_or_else(may_leave_more, |report| {
                 report.incomplete || (!is_destroy && deployment.kept.orphans > 0)
             });
+        let is_unwritten = self.unwritten.as_ref().is_some_and(|state| state.by == deployment.id);
         match (self.doubt, report) {
-            _ if began && left_more => Some(Doubt::Unfinished(deployment.id)),
+            _ if is_unwritten || (began && left_more) => Some(Doubt::Unfinished(deployment.id)),
             (Some(Doubt::Unrecorded | Doubt::Unseen(_)), Some(_)) => None,
             (_, Some(_)) if is_whole && !is_destroy => None,
-            // It has written its state, and could not look at it afterwards.
+            // The run has written its state, and could not read it afterwards.
             (_, None) if is_whole && began && !is_destroy => Some(Doubt::Unseen(deployment.id)),
             (doubt, _) => doubt,
         }
     }
 }
 
-/// Whether both storages lead to the same state of `environment`, however they are written.
+/// Whether both storages hold the same state of `environment`, also if they are written differently.
 pub fn same_place(one: &StateStorage, other: &StateStorage, environment: EnvUuid) -> bool {
     one.storage_type() == other.storage_type()
         && state_location(one, environment) == state_location(other, environment)

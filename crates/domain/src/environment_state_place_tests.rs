@@ -1,9 +1,9 @@
-//! States that lie where jobs run, so that another place has another one.
+//! States in storage of the machine or cluster that runs the jobs, so that each has its own.
 
 use super::*;
 
 #[test]
-fn what_an_agent_left_unfinished_on_its_disk_must_be_found_again() {
+fn a_state_that_an_unfinished_run_left_on_an_agents_disk_must_be_found_again() {
     let s3 = json!({ "type": "s3", "bucket": "states" });
     let s3: StateStorage = serde_json::from_value(s3).unwrap();
     let run = |status, phase, place: Option<&str>| {
@@ -19,7 +19,7 @@ fn what_an_agent_left_unfinished_on_its_disk_must_be_found_again() {
         (s3.clone(), Some("berlin"), Some("munich"), false),
     ] {
         let (unfinished, next) = (run("failed", "apply", first), run("running", "launch", next));
-        // What is known may be an older copy, or one without resources.
+        // The recorded facts may be of an older version, or of one without resources.
         for known in [None, Some(facts("a", 1, 0)), Some(facts("a", 1, 1))] {
             let state = EnvironmentState::in_storage(storage.clone());
             let state = EnvironmentState { facts: known, doubt: UNFINISHED, ..state };
@@ -28,8 +28,8 @@ fn what_an_agent_left_unfinished_on_its_disk_must_be_found_again() {
             assert_eq!(task.must_exist, must_exist, "{storage:?} {first:?}");
         }
     }
-    // A move to a storage of the whole world looks for it on the disk that it lies on; one to a disk may have got
-    // there before, on another one.
+    // A move from a disk to a global storage looks for the state on the disk that holds it. A move to a disk
+    // may have run before, on another machine.
     for (from, to) in [(at("/old"), s3.clone()), (s3, at("/new"))] {
         let unfinished = run("failed", "apply", Some("berlin"));
         let change = Some(StorageChange { to: to.clone(), accept: false });
@@ -45,7 +45,7 @@ fn what_an_agent_left_unfinished_on_its_disk_must_be_found_again() {
 }
 
 #[test]
-fn what_an_unfinished_run_or_a_later_one_has_reported_may_be_found_at_any_place() {
+fn a_state_that_was_reported_after_the_unfinished_run_may_be_found_on_any_machine() {
     let run = |status, phase, place: &str| {
         let mut run = deployment(status, phase, &json!({}));
         run.attempts[0].ran_at = Some(place.to_owned());

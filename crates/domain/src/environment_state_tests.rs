@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 const ID: &str = "00000000-0000-7000-8000-000000000001";
-/// After a deployment of these tests that has not said all that it left.
+/// The doubt after a deployment of these tests that has not reported everything that it left.
 const UNFINISHED: Option<Doubt> = Some(Doubt::Unfinished(DeploymentId(Uuid::from_u128(2))));
 
 fn facts(lineage: &str, serial: u64, resources: u32) -> StateFacts {
@@ -63,7 +63,7 @@ fn a_run_works_only_on_the_lineage_that_it_left_and_on_no_older_serial() {
         (None, "missing"),
     ];
     for (found, verdict) in cases {
-        let said = match compare(Some(&expected), false, found.as_ref()) {
+        let result = match compare(Some(&expected), false, found.as_ref()) {
             Ok(()) => "right",
             Err(StateMismatch::Altered { .. }) => "altered",
             Err(StateMismatch::Exchanged { .. }) => "exchanged",
@@ -71,11 +71,11 @@ fn a_run_works_only_on_the_lineage_that_it_left_and_on_no_older_serial() {
             Err(StateMismatch::OtherLineage { .. }) => "lineage",
             Err(StateMismatch::Missing { .. }) => "missing",
         };
-        assert_eq!(said, verdict, "{found:?}");
+        assert_eq!(result, verdict, "{found:?}");
         let found = found.as_ref();
         assert_eq!(compare(None, true, found), Ok(()), "nothing is known: {found:?}");
-        // Nothing can be abandoned with a state that has no resources, unless a later run may have made some. But what
-        // has resources is not it.
+        // Without resources nothing can be abandoned, unless a later run may have created some. But a state
+        // with resources is another one.
         let empty = facts("a", 7, 0);
         let is_right =
             found.is_some_and(|found| *found == empty || verdict == "right" && found.serial > 7);
@@ -89,7 +89,7 @@ fn launched(
     state: Option<EnvironmentState>,
     deployment: &Deployment,
     former: &[StateStorage],
-) -> Result<EnvironmentState, Misplaced> {
+) -> Result<EnvironmentState, StorageMismatch> {
     EnvironmentState::at_launch(state, deployment, &at("/new"), former)
 }
 
@@ -101,20 +101,20 @@ fn in_old(resources: u32) -> EnvironmentState {
 }
 
 #[test]
-fn a_state_with_resources_is_left_behind_only_by_a_move_or_by_an_administrators_word() {
+fn a_state_with_resources_is_given_up_only_by_a_move_or_by_an_administrators_permission() {
     let deploy = deployment("launching", "launch", &json!({}));
     let plan = deployment("launching", "launch", &json!({ "plan_only": true }));
     let accepting = deployment("launching", "launch", &json!({ "accept_state": true }));
-    // Nothing is known, or nothing would be abandoned: the runner's storage is taken.
+    // Nothing is known, or nothing would be abandoned: the runner's storage becomes the environment's.
     for state in [None, Some(in_old(0)), Some(EnvironmentState::in_storage(at("/old")))] {
         let had_one = state.as_ref().is_some_and(|state| state.facts.is_some());
         let state = launched(state, &deploy, &[]).unwrap();
         assert_eq!((state.storage, state.facts, state.change), (at("/new"), None, None));
-        assert_eq!(state.vacant, had_one, "a leftover there is not its own");
+        assert_eq!(state.vacant, had_one, "a state that exists there is not its own");
     }
     let planned = launched(None, &plan, &[]).unwrap();
     assert!(!planned.may_hold_resources(), "a plan makes no state");
-    // The same place, written in another way.
+    // The same location, written differently.
     let same =
         EnvironmentState { facts: in_old(3).facts, ..EnvironmentState::in_storage(at("/new/")) };
     assert_eq!(launched(Some(same), &deploy, &[]).unwrap().facts, Some(facts("a", 7, 3)));
@@ -129,7 +129,7 @@ fn a_state_with_resources_is_left_behind_only_by_a_move_or_by_an_administrators_
         let allowed = EnvironmentState { may_move_to: Some(at("/new")), ..state.clone() };
         let elsewhere = EnvironmentState { may_move_to: Some(at("/third")), ..state.clone() };
         launched(Some(elsewhere.clone()), &deploy, &[]).unwrap_err();
-        // The runner there keeps states elsewhere by now, and may move them.
+        // The runner that may receive it keeps states elsewhere now, and may move them.
         let moving = launched(Some(elsewhere), &deploy, &[at("/third")]).unwrap();
         assert_eq!(moving.change, Some(StorageChange { to: at("/new"), accept: false }));
         for (state, former) in [(allowed, vec![]), (state, vec![at("/x"), at("/old")])] {
@@ -154,7 +154,7 @@ fn settled(state: &EnvironmentState, deployment: &Deployment) -> EnvironmentStat
 }
 
 #[test]
-fn an_end_records_what_the_run_saw_and_a_move_counts_when_it_was_reported() {
+fn an_end_records_the_runs_report_and_a_move_counts_when_it_was_reported() {
     let moving = EnvironmentState {
         change: Some(StorageChange { to: at("/new"), accept: false }),
         may_move_to: Some(at("/new")),
@@ -167,19 +167,19 @@ fn an_end_records_what_the_run_saw_and_a_move_counts_when_it_was_reported() {
         (after.storage, after.facts, after.may_move_to),
         (at("/new"), Some(facts("a", 9, 4)), None)
     );
-    // It was moved, and the plan failed then.
+    // The state was moved, and then the plan failed.
     let after = settled(&moving, &deployment("failed", "plan", &moved));
     assert_eq!(after.storage, at("/new"));
-    // Nothing was reported: the next run moves again.
+    // Without a report, the next run repeats the move.
     let after = settled(&moving, &deployment("failed", "apply", &json!({})));
     assert_eq!((&after.storage, after.doubt), (&at("/old"), UNFINISHED));
     assert_eq!(after.may_move_to, Some(at("/new")));
     assert_eq!(after.facts, Some(facts("a", 7, 3)), "what is known still counts");
-    // A run that never came to its apply changes nothing that it did not report.
+    // A run that did not reach its apply changes only what it has reported.
     assert_eq!(settled(&in_old(3), &deployment("failed", "plan", &json!({}))), in_old(3));
     let after = settled(&in_old(3), &deployment("failed", "apply", &report("a", 8, 2)));
     assert_eq!((after.facts, after.doubt), (Some(facts("a", 8, 2)), None));
-    // One that waited, and was cancelled, has nothing to do with what the other does meanwhile.
+    // A deployment that was cancelled while it waited does not affect what the running one does.
     let mut waited = deployment("cancelled", "launch", &json!({}));
     waited.attempts.clear();
     let mut state = moving.clone();
@@ -188,7 +188,7 @@ fn an_end_records_what_the_run_saw_and_a_move_counts_when_it_was_reported() {
 }
 
 #[test]
-fn only_a_whole_deployment_ends_the_doubt_that_a_run_has_left() {
+fn only_a_complete_deployment_ends_the_doubt_that_a_run_has_left() {
     let run =
         |state: &EnvironmentState, status, phase, mode: &str, report: &Value, more: &Value| {
             let mut extra = json!({ "mode": mode });
@@ -198,28 +198,28 @@ fn only_a_whole_deployment_ends_the_doubt_that_a_run_has_left() {
         };
     let none = json!({});
     let empty = in_old(0);
-    // The state was not written, or what was killed may have created more than it had written.
+    // The state was not written, or the killed run may have created more than it had written.
     let mut incomplete = report("a", 7, 0);
     incomplete["state"]["incomplete"] = json!(true);
     assert_eq!(run(&empty, "failed", "apply", "deploy", &incomplete, &none), UNFINISHED);
     let orphans = json!({ "kept": { "orphans": 2 } });
     assert_eq!(run(&empty, "failed", "apply", "deploy", &report("a", 7, 0), &orphans), UNFINISHED);
     assert_eq!(run(&empty, "failed", "apply", "deploy", &none, &none), UNFINISHED, "no report");
-    // It was refused the tokens of its apply, or stopped just then.
+    // The run got no cloud tokens for its apply, or was stopped before it.
     let mut untouched = deployment("failed", "apply", &none);
     untouched.attempts[0].apply = ApplyNote::NotBegun;
     assert_eq!(settled(&empty, &untouched).doubt, None);
     let mut forgetful = deployment("failed", "apply", &json!({ "mode": "destroy" }));
     forgetful.attempts[0].apply = ApplyNote::Forgets;
     assert_eq!(settled(&in_old(3), &forgetful).doubt, UNFINISHED);
-    // It has done its work, and only its last look at the state failed.
+    // The run succeeded, and only its last read of the state failed.
     let unseen = Some(Doubt::Unseen(DeploymentId(Uuid::from_u128(2))));
     assert_eq!(run(&empty, "succeeded", "apply", "deploy", &none, &none), unseen);
     let in_doubt = EnvironmentState { doubt: unseen, ..in_old(0) };
     assert_eq!(run(&in_doubt, "failed", "plan", "deploy", &report("a", 8, 1), &none), None);
     assert_eq!(run(&in_doubt, "succeeded", "apply", "destroy", &none, &none), unseen);
     assert_eq!(run(&empty, "failed", "apply", "deploy", &report("a", 8, 1), &none), None);
-    // A destroy run creates nothing, and may forget something.
+    // A destroy run creates nothing, and may remove resources from the state without destroying them.
     assert_eq!(run(&in_old(3), "failed", "apply", "destroy", &none, &none), None);
     assert_eq!(run(&in_old(3), "failed", "apply", "destroy", &report("a", 8, 0), &none), None);
     assert_eq!(run(&in_old(3), "failed", "apply", "destroy", &incomplete, &none), UNFINISHED);
@@ -234,7 +234,7 @@ fn only_a_whole_deployment_ends_the_doubt_that_a_run_has_left() {
     assert_eq!(run(&doubtful, "succeeded", "apply", "destroy", &whole, &none), UNFINISHED);
     assert_eq!(run(&doubtful, "succeeded", "apply", "deploy", &whole, &none), None);
     assert_eq!(run(&doubtful, "succeeded", "plan", "deploy", &whole, &none), None, "no changes");
-    // An administrator's word does not end it either.
+    // An administrator's permission does not end the doubt either.
     let accepting = EnvironmentState {
         change: Some(StorageChange { to: at("/new"), accept: true }),
         ..doubtful.clone()
@@ -242,7 +242,7 @@ fn only_a_whole_deployment_ends_the_doubt_that_a_run_has_left() {
     let accept = json!({ "accept_state": true });
     assert_eq!(run(&accepting, "failed", "apply", "deploy", &whole, &accept), UNFINISHED);
     assert_eq!(run(&accepting, "succeeded", "apply", "deploy", &whole, &accept), None);
-    // Of what an earlier version has left, every look at the state tells as much as there is to know.
+    // For a state of an earlier version, each read reports as much as there is to know.
     let unrecorded = EnvironmentState::unrecorded(at("/old"));
     assert_eq!(run(&unrecorded, "succeeded", "plan", "deploy", &whole, &plan_only), None);
 }
@@ -263,7 +263,7 @@ fn an_accepted_state_takes_effect_only_when_the_run_did() {
     assert_eq!((after.storage, after.facts), (at("/new"), Some(facts("b", 1, 5))));
     let after = run("failed", "apply", false, &json!({}));
     assert_eq!((after.storage, after.facts, after.doubt), (at("/new"), None, UNFINISHED));
-    // There was nothing to change, and the last look at the state failed.
+    // There was nothing to change, and the last read of the state failed.
     let after = run("succeeded", "plan", false, &json!({}));
     assert_eq!(
         (after.storage, after.facts, after.doubt),
@@ -276,24 +276,24 @@ fn an_accepted_state_takes_effect_only_when_the_run_did() {
 }
 
 #[test]
-fn what_lies_where_an_empty_environment_goes_is_not_its_own_however_often_it_runs_there() {
+fn a_state_in_the_new_storage_of_an_empty_environment_never_becomes_its_own() {
     let mut environment = environment(Some(in_old(0)));
     environment.applied = Some(DeploymentId(Uuid::from_u128(1)));
     let new = at("/new");
     for mode in ["deploy", "destroy", "deploy"] {
-        // Each is refused, because something lies there.
+        // Each run fails, because a state exists there.
         let run = deployment("failed", "plan", &json!({ "mode": mode }));
         environment.place_state(&run, &new, &[]).unwrap();
         let (storage, task) = environment.state_for_job(&run, &new, None);
         assert_eq!((storage, task.vacant, task.uncertain), (&new, true, false), "{mode}");
-        assert!(!environment.may_hold_resources(), "it can go on to another storage");
+        assert!(!environment.may_hold_resources(), "it can change to another storage");
         let AfterEnd::Stay(after, _) = environment.after_end(&run) else { panic!("it stays") };
         environment = *after;
     }
 }
 
 #[test]
-fn what_an_attempt_reported_is_not_taken_for_the_report_of_the_next() {
+fn the_report_of_an_attempt_does_not_count_for_the_next_one() {
     let mut environment =
         environment(Some(EnvironmentState { may_move_to: Some(at("/new")), ..in_old(3) }));
     let mut deploy = deployment("launching", "launch", &json!({}));
@@ -314,7 +314,7 @@ fn what_an_attempt_reported_is_not_taken_for_the_report_of_the_next() {
     let (hash, limits) = (attempt.claim_hash, attempt.limits);
     crate::lifecycle::launch(&mut deploy, 2, hash, limits, now).unwrap();
     assert_eq!(deploy.state, None);
-    // The next one applies, and is lost.
+    // The next attempt applies, and is lost.
     deploy.attempts.last_mut().unwrap().phase = Phase::Apply;
     deploy.status = Status::Failed;
     let AfterEnd::Stay(after, _) = environment.after_end(&deploy) else { panic!("it stays") };
@@ -334,7 +334,7 @@ fn an_environment_whose_destroy_run_left_resources_is_not_removed() {
     environment.removed_by = Some(destroy(0).id);
     environment.applied = Some(DeploymentId(Uuid::from_u128(1)));
     assert_eq!(environment.after_end(&destroy(0)), AfterEnd::Remove);
-    // An earlier run may have created what no state lists: that is for a person to look at.
+    // An earlier run may have created resources that no state lists: a user must check.
     let mut doubtful = environment.clone();
     doubtful.state.as_mut().unwrap().doubt =
         Some(Doubt::Unfinished(DeploymentId(Uuid::from_u128(3))));
@@ -342,7 +342,7 @@ fn an_environment_whose_destroy_run_left_resources_is_not_removed() {
         panic!("it was removed")
     };
     assert_eq!(after.status, EnvironmentStatus::DeleteFailed);
-    insta::assert_snapshot!(after.status_message.unwrap(), @"the destroy run 00000000-0000-0000-0000-000000000002 has destroyed all that the state lists, but the deployment 00000000-0000-0000-0000-000000000003 did not say all that it left: look at its log and its orphans, remove what is left, and delete the environment with `canyon delete environment shop dev --force`. A deployment that succeeds as a whole ends that doubt, too");
+    insta::assert_snapshot!(after.status_message.unwrap(), @"the destroy run 00000000-0000-0000-0000-000000000002 has destroyed all that the state lists, but the deployment 00000000-0000-0000-0000-000000000003 did not report everything that it left: check its log and its orphans, remove what is left, and delete the environment with `canyon delete environment shop dev --force`. A later deployment that succeeds ends that doubt, too");
     let AfterEnd::Stay(after, _) = environment.after_end(&destroy(2)) else {
         panic!("it was removed")
     };
@@ -367,3 +367,6 @@ fn an_environment_of_an_earlier_version_has_its_state_where_its_runner_kept_it()
 
 #[path = "environment_state_place_tests.rs"]
 mod places;
+
+#[path = "environment_state_unwritten_tests.rs"]
+mod unwritten;

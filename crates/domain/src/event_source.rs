@@ -1,14 +1,14 @@
-//! Who may deploy by an event on the bus, and in whose name.
+//! Which events on the bus may deploy, and as which principal.
 //!
-//! An [`EventSource`] lets the events of an AWS account act as a deployer of one organization. It can
-//! be narrowed to one `source`, to one rule of the bus, and to one project or group. Each is a grant:
-//! a narrower one takes nothing away from a wider one. When several cover a request, the most
-//! specific one gives its name to what happens.
+//! An [`EventSource`] lets the events of an AWS account act as a deployer of one organization. It can be
+//! limited to one `source`, to one rule of the bus, and to one project or group. Each event source is a
+//! grant: a narrower one takes nothing away from a wider one. If several cover a request, the most specific
+//! one is the principal.
 //!
-//! `account` is the ground to stand on. EventBridge sets it; a caller of `PutEvents` cannot
-//! (API reference of `PutEventsRequestEntry`: it has no such member), and it stays that of the first
-//! sender when a bus passes the event on to another account. The `source` is what the sender says,
-//! so it tells the parts of one account apart and proves nothing.
+//! Only `account` is trusted. EventBridge sets it; a caller of `PutEvents` cannot (API reference of
+//! `PutEventsRequestEntry`: it has no such member), and it stays that of the first sender when a bus forwards
+//! the event to another account. The sender sets `source`, so it distinguishes the parts of one account and
+//! proves nothing.
 
 use crate::ids::{EventSourceId, PrincipalId, ProjectId};
 use crate::principal::Role;
@@ -18,82 +18,82 @@ use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// "Deploy requests of this scope act as this principal."
+/// "Requests to deploy in this scope act as this principal."
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSource {
     /// Its name.
     pub id: EventSourceId,
-    /// This life of it. It is the principal's id, so audit records name it.
+    /// Its uuid, which is the principal's id in audit records. Unlike the name, a uuid is never reused.
     pub uuid: Uuid,
-    /// Whose requests, and where to.
+    /// Whose requests it covers, and to which projects.
     pub scope: Scope,
     /// What they may do.
     pub role: Role,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
-    /// Grows with each change.
+    /// Increases with each change.
     pub version: u64,
 }
 
 impl EventSource {
-    /// Whom its requests act as.
+    /// The principal of its requests.
     pub fn principal(&self) -> PrincipalId {
         PrincipalId(self.uuid)
     }
 }
 
-/// Which requests an event source speaks for. `None` means "any".
+/// The requests that an event source covers. `None` means "any".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// The account that sent the event.
     pub account: AccountId,
-    /// What the event says of its source.
+    /// The `source` of the event, which its sender sets.
     pub source: Option<SourceName>,
-    /// The rule that passed the event on to Canyon.
+    /// The rule that forwarded the event to Canyon.
     pub rule: Option<RuleRef>,
     /// Only this project, or the projects of this group.
     pub project: Option<ProjectId>,
 }
 
-/// Where an event came from.
+/// The origin of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin<'a> {
     /// The account that sent it.
     pub account: &'a str,
-    /// What it says of its source.
+    /// Its `source`, which the sender sets.
     pub source: &'a str,
-    /// The ARN of the rule that passed it on, if that is known.
+    /// The ARN of the rule that forwarded it, if known.
     pub rule: Option<&'a str>,
 }
 
-/// How much a scope says. The derived order is the precedence: what Canyon's own account says of an
-/// event (the rule) counts more than what its sender says.
+/// How specific a scope is. The derived order is the precedence: the rule, which Canyon's own account sets,
+/// counts more than the source, which the sender sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Specificity {
     /// 2 for the ARN of a rule, 1 for its name, 0 for any.
     pub rule: u8,
     /// Whether it names a source.
     pub names_source: bool,
-    /// Segments of the project path that it names; 0 when it names none.
+    /// Number of segments of its project path; 0 without a project.
     pub project_depth: usize,
 }
 
 impl Scope {
-    /// Whether events from `origin` are of this scope, whatever project they ask for.
+    /// Whether it covers events from `origin`, for any project.
     pub fn admits(&self, origin: Origin<'_>) -> bool {
         self.account.as_str() == origin.account
             && self.source.as_ref().is_none_or(|source| source.as_str() == origin.source)
             && self.rule.as_ref().is_none_or(|rule| origin.rule.is_some_and(|arn| rule.is(arn)))
     }
 
-    /// Whether requests from `origin` for `project` are of this scope.
+    /// Whether it covers requests from `origin` for `project`.
     pub fn covers(&self, origin: Origin<'_>, project: &ProjectId) -> bool {
         self.admits(origin) && self.project.as_ref().is_none_or(|own| own.holds(project))
     }
 
-    /// How much this scope says.
+    /// How specific this scope is.
     pub fn specificity(&self) -> Specificity {
         Specificity {
             rule: match &self.rule {
@@ -123,8 +123,8 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The most specific of `sources` that admits events from `origin`, whatever order they come in.
-/// Its projects are not looked at: this is who asks, not whether that is granted.
+/// The most specific of `sources` that admits events from `origin`, in any order. Projects are ignored: this
+/// identifies the sender, and does not authorize it.
 pub fn sender<'s>(sources: &'s [EventSource], origin: Origin<'_>) -> Option<&'s EventSource> {
     most_specific(sources.iter().filter(|source| source.scope.admits(origin)))
 }
@@ -138,15 +138,15 @@ pub fn choose<'s>(
     most_specific(sources.iter().filter(|source| source.scope.covers(origin, project)))
 }
 
-/// No two covering scopes are equally specific unless they are equal, and the table keeps one of
-/// each. Those that only admit may differ in their projects; then the name decides, not the list.
+/// Two covering scopes are equally specific only if they are equal, and the table keeps one of each. Scopes
+/// that only admit may differ in their projects; then the name decides, not the order of the list.
 fn most_specific<'s>(sources: impl Iterator<Item = &'s EventSource>) -> Option<&'s EventSource> {
     sources.max_by(|a, b| {
         a.scope.specificity().cmp(&b.scope.specificity()).then_with(|| b.id.cmp(&a.id))
     })
 }
 
-/// Why a text is refused; reads on after the name of the field, and does not repeat the text.
+/// Why a text is refused. The message continues after the name of the field and does not repeat the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unfit(&'static str);
@@ -198,7 +198,7 @@ text!(
     AccountId, is_account, "must be the 12 digits of an AWS account"
 );
 text!(
-    /// The `source` of events. Those of AWS services begin with `aws.`, and nobody else's do
+    /// The `source` of events. Only those of AWS services begin with `aws.`
     /// (`EventBridge` User Guide, "Event structure reference").
     SourceName, is_source,
     "must be the `source` of events: 1 to 256 printable ASCII characters, not beginning with `aws.`"
@@ -237,19 +237,19 @@ fn is_rule(text: &str) -> bool {
     }
     let parts: Vec<_> = text.splitn(6, ':').collect();
     let [_, partition, "events", region, account, resource] = parts[..] else { return false };
-    let word = |text: &str| !text.is_empty() && text.bytes().all(is_name_byte);
+    let is_name = |text: &str| !text.is_empty() && text.bytes().all(is_name_byte);
     let Some(path) = resource.strip_prefix("rule/") else { return false };
     let name = path.rsplit('/').next().unwrap_or(path);
     text.len() <= 1_600
-        && word(partition)
-        && word(region)
+        && is_name(partition)
+        && is_name(region)
         && is_account(account)
-        && path.split('/').all(word)
+        && path.split('/').all(is_name)
         && is_rule_name(name)
 }
 
 impl RuleRef {
-    /// Whether it says which bus of which account the rule is of, too.
+    /// Whether it also names the bus and the account of the rule.
     pub fn is_arn(&self) -> bool {
         self.0.starts_with("arn:")
     }

@@ -80,12 +80,12 @@ fn another_account_source_rule_or_project_is_not_covered() {
     }
     for bad in ["pa", "payments", "shop", "eu/pay"] {
         assert_eq!(choose(&narrow, good, &project(bad)), None, "{bad}");
-        assert_eq!(sender(&narrow, good), Some(&narrow[0]), "the sender is known all the same");
+        assert_eq!(sender(&narrow, good), Some(&narrow[0]), "the sender is known anyway");
     }
 }
 
 #[test]
-fn a_rule_goes_by_its_name_on_whatever_bus_or_by_its_arn() {
+fn a_rule_is_named_by_its_name_on_any_bus_or_by_its_arn() {
     let name: RuleRef = "deploys".parse().unwrap();
     for arn in [ARN, "arn:aws:events:eu-west-1:444455556666:rule/deploys", "deploys"] {
         assert!(name.is(arn), "{arn}");
@@ -98,7 +98,7 @@ fn a_rule_goes_by_its_name_on_whatever_bus_or_by_its_arn() {
 }
 
 #[test]
-fn what_is_no_account_source_or_rule_is_refused_without_being_repeated() {
+fn an_invalid_account_source_or_rule_is_refused_without_being_repeated() {
     for text in [
         "",
         "12345678901",
@@ -130,7 +130,7 @@ fn what_is_no_account_source_or_rule_is_refused_without_being_repeated() {
     }
 }
 
-/// The reference model: ask for each scope that could cover, the most telling first.
+/// The reference model: look up each scope that could cover, the most specific first.
 fn reference<'s>(
     sources: &'s [EventSource],
     origin: Origin<'_>,
@@ -141,12 +141,12 @@ fn reference<'s>(
         [origin.rule, name].into_iter().flatten().map(|text| text.parse().ok()).collect();
     rules.push(None);
     for rule in rules {
-        for said in [origin.source.parse().ok(), None] {
+        for named in [origin.source.parse().ok(), None] {
             let mut path = Some(project.as_str());
             loop {
                 let scope = Scope {
                     account: origin.account.parse().unwrap(),
-                    source: said.clone(),
+                    source: named.clone(),
                     rule: rule.clone(),
                     project: path.map(|text| text.parse().unwrap()),
                 };
@@ -164,10 +164,10 @@ fn reference<'s>(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
     #[test]
-    fn choosing_agrees_with_asking_for_each_scope_in_turn(
+    fn choosing_agrees_with_looking_up_each_scope_in_order(
         scopes in prop::collection::hash_set(
             ("(\\*|s1|s2)", "(\\*|r1|r2|ARN1|ARN2)", "(\\*|aa(/bb(/cc)?)?|aa/dd|ee)"), 0..10),
-        said in "s1|s2|s3", rule in prop::option::of("r1|r2|r3"),
+        named in "s1|s2|s3", rule in prop::option::of("r1|r2|r3"),
         to in "aa(/bb(/cc)?)?|ee|ff",
     ) {
         let arn = |name: &str| format!("arn:aws:events:x:444455556666:rule/bus/{name}");
@@ -178,9 +178,9 @@ proptest! {
             .map(|(n, (s, r, p))| source(&format!("e{n}"), &format!("{s} {} {p}", full(r))))
             .collect();
         let rule = rule.map(|name| arn(&name));
-        let (origin, to) = (origin(&said, rule.as_deref()), project(&to));
+        let (origin, to) = (origin(&named, rule.as_deref()), project(&to));
         prop_assert_eq!(choose(&sources, origin, &to), reference(&sources, origin, &to));
-        let stranger = Origin { account: "999988887777", ..origin };
-        prop_assert_eq!(choose(&sources, stranger, &to), None);
+        let other_account = Origin { account: "999988887777", ..origin };
+        prop_assert_eq!(choose(&sources, other_account, &to), None);
     }
 }

@@ -1,9 +1,9 @@
-//! What Canyon tells the world about deployments.
+//! The events that Canyon publishes about deployments.
 //!
-//! Each event says what is true, in full, so that a consumer needs no second question. Events are
-//! delivered at least once and in no promised order: [`DeploymentEvent::id`] is the same each time,
-//! and `at` orders the events of one deployment. A consumer ignores members that it does not know;
-//! [`SCHEMA_VERSION`] grows when one changes its meaning or goes.
+//! Each event is complete, so that a consumer needs no further request. Delivery is at least once, in no
+//! guaranteed order: [`DeploymentEvent::id`] is the same each time, and `at` orders the events of one
+//! deployment. A consumer ignores members that it does not know; [`SCHEMA_VERSION`] increases when a member
+//! changes its meaning or is removed.
 
 use crate::attempt::Outcome;
 use crate::deployment::{Deployment, Mode, ResourceCounts, Status};
@@ -12,19 +12,19 @@ use crate::ids::{DeploymentId, EnvId, OrgId, PrincipalId, ProjectId, RunnerId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Who publishes, as the bus names it.
+/// The source of the events on the bus.
 pub const SOURCE: &str = "canyon";
-/// The version of what [`DeploymentEvent`] and [`Rejected`] look like.
+/// The schema version of [`DeploymentEvent`] and [`Rejected`].
 pub const SCHEMA_VERSION: u32 = 1;
-/// The name of [`Rejected`] on the bus.
+/// The detail type of [`Rejected`] on the bus.
 pub const REJECTED: &str = "deployment.rejected";
 
-/// Something that happened to a deployment.
+/// An event of a deployment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeploymentEvent {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// `<deployment>.<what>`: the same however often it is delivered.
+    /// `<deployment>.<what>`: the same for each delivery.
     pub id: String,
     /// When it happened.
     pub at: Timestamp,
@@ -46,15 +46,15 @@ pub struct DeploymentEvent {
     pub status: Status,
     /// When the deployment was accepted.
     pub created_at: Timestamp,
-    /// Who asked for it.
+    /// The principal that requested it.
     pub created_by: PrincipalId,
-    /// The attempt that runs or ran last.
+    /// The attempt that runs, or the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// Why it failed: class and message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
-    /// The status in words, where it says more than its name.
+    /// A message about the status, if it adds something to it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// What the run did to resources.
@@ -63,7 +63,7 @@ pub struct DeploymentEvent {
 }
 
 impl DeploymentEvent {
-    /// Its name on the bus.
+    /// Its detail type on the bus.
     pub fn detail_type(&self) -> String {
         format!("deployment.{}", self.status)
     }
@@ -119,11 +119,11 @@ impl DeploymentEvent {
         Some(event)
     }
 
-    /// The event of the write that left the deployment like this, if that write is one to tell of.
+    /// The event of the write that left the deployment in this state, if that write publishes one.
     pub fn of_write(org: &OrgId, of: &Deployment) -> Option<Self> {
         match of.status {
             Status::Queued => (of.version == 1).then(|| Self::queued(org, of)),
-            // A hint that the job is gone is written too, and is no claim.
+            // A hint that the job is gone is a write too, and no claim.
             Status::Running if of.open_attempt().is_some_and(|attempt| attempt.suspected) => None,
             Status::Running => Self::running(org, of).last(),
             Status::Launching | Status::Cancelling => None,
@@ -131,7 +131,8 @@ impl DeploymentEvent {
         }
     }
 
-    /// All that has happened to it, oldest first: for when it is not known what was told.
+    /// All events of the deployment, oldest first: for the case that Canyon does not know which it has
+    /// published.
     pub fn history(org: &OrgId, of: &Deployment) -> Vec<Self> {
         std::iter::once(Self::queued(org, of))
             .chain(Self::running(org, of))
@@ -140,32 +141,32 @@ impl DeploymentEvent {
     }
 }
 
-/// A request to deploy that came as an event and was refused.
+/// A request to deploy that arrived as an event and was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// `<event_id>.rejected`: the same however often it is delivered.
+    /// `<event_id>.rejected`: the same for each delivery.
     pub id: String,
-    /// When it was refused first, or again.
+    /// When it was rejected, first or again.
     pub at: Timestamp,
-    /// The refused event.
+    /// The id of the rejected event.
     pub event_id: String,
-    /// The AWS account that had sent it.
+    /// The AWS account that sent it.
     pub account: String,
-    /// What it had said of its source.
+    /// The source that it named.
     pub source: String,
     /// The organization that it named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub org_id: Option<String>,
-    /// Why, and what to do.
+    /// The reason, and what to do.
     pub reason: String,
-    /// The faulty fields, if it is these.
+    /// The invalid fields, if these are the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<RejectedField>,
 }
 
-/// A field of a refused request.
+/// An invalid field of a rejected request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RejectedField {
     /// Where it is in the event's `detail`.
@@ -201,39 +202,40 @@ mod tests {
         events.iter().map(DeploymentEvent::detail_type).collect()
     }
 
-    /// Walks a deployment to a failure after a second attempt, and collects what each write tells.
+    /// Takes a deployment through a second attempt to its end, and collects the event of each write.
     #[test]
-    fn what_the_writes_tell_is_the_history_and_each_event_has_its_own_id() {
+    fn the_events_of_all_writes_are_the_history_and_each_event_has_its_own_id() {
         let org: OrgId = "acme".parse().unwrap();
         let (code, token) = (SecretHash("code".into()), SecretHash("token".into()));
         let limits = Limits { start: 300, run: 600, stop: 30, until: None };
         let lost = Outcome::Failed(Failure::new(FailureClass::Lost, "gone"));
         let mut deployment = queued();
-        let mut told: Vec<_> = DeploymentEvent::of_write(&org, &deployment).into_iter().collect();
+        let mut published: Vec<_> =
+            DeploymentEvent::of_write(&org, &deployment).into_iter().collect();
         for number in 1..=2 {
             let start = i64::from(number) * 100;
             launch(&mut deployment, 1, code.clone(), limits, at(start)).unwrap();
             deployment.version += 1;
-            told.extend(DeploymentEvent::of_write(&org, &deployment));
+            published.extend(DeploymentEvent::of_write(&org, &deployment));
             let now = at(start + 1);
             claim(&mut deployment, number, &code, "me", token.clone(), (0, 0), now).unwrap();
-            told.extend(DeploymentEvent::of_write(&org, &deployment));
+            published.extend(DeploymentEvent::of_write(&org, &deployment));
             assert!(suspect(&mut deployment, number, now));
-            told.extend(DeploymentEvent::of_write(&org, &deployment));
+            published.extend(DeploymentEvent::of_write(&org, &deployment));
             let outcome = if number == 1 { lost.clone() } else { Outcome::Succeeded };
             end(&mut deployment, number, outcome, at(start + 2)).unwrap();
-            told.extend(DeploymentEvent::of_write(&org, &deployment));
+            published.extend(DeploymentEvent::of_write(&org, &deployment));
         }
         let expected = ["queued", "running", "running", "succeeded"];
-        assert_eq!(names(&told), expected.map(|name| format!("deployment.{name}")));
-        assert_eq!(told, DeploymentEvent::history(&org, &deployment));
-        let ids: std::collections::HashSet<_> = told.iter().map(|event| &event.id).collect();
-        assert_eq!(ids.len(), told.len());
-        assert!(told.iter().all(|event| event.failure.is_none()));
+        assert_eq!(names(&published), expected.map(|name| format!("deployment.{name}")));
+        assert_eq!(published, DeploymentEvent::history(&org, &deployment));
+        let ids: std::collections::HashSet<_> = published.iter().map(|event| &event.id).collect();
+        assert_eq!(ids.len(), published.len());
+        assert!(published.iter().all(|event| event.failure.is_none()));
     }
 
     #[test]
-    fn a_failure_is_told_with_its_class() {
+    fn the_event_of_a_failure_has_its_class() {
         let org: OrgId = "acme".parse().unwrap();
         let mut deployment = queued();
         let failure = Failure::new(FailureClass::User, "no such variable");
@@ -249,7 +251,7 @@ mod tests {
         let event = DeploymentEvent::of_write(&org, &deployment).unwrap();
         assert_eq!(event.detail_type(), "deployment.failed");
         assert_eq!((event.failure, event.at, event.attempt), (Some(failure), at(2), Some(1)));
-        // Turns that are given later write a queued deployment again; that is no news.
+        // The queue writes a queued deployment again when its turn changes; that publishes nothing.
         let mut again = queued();
         again.version = 2;
         assert_eq!(DeploymentEvent::of_write(&org, &again), None);

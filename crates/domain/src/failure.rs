@@ -1,7 +1,7 @@
-//! Why an attempt did not succeed, and whether trying again may help.
+//! Why an attempt failed, and whether a retry may help.
 //!
-//! The class says who must act: the platform (`capacity`), the platform team (`image_pull`,
-//! `config`), the author of the module (`user`), or no person: Canyon tries again (`spot`, `unreachable`).
+//! The class tells who must act: the platform (`capacity`), the platform team (`image_pull`, `config`), the
+//! author of the module (`user`), or no person: Canyon retries (`spot`, `unreachable`).
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
-    /// The platform has no room now.
+    /// The platform has no capacity now.
     Capacity,
     /// The platform's API asked for fewer calls.
     Throttled,
@@ -22,14 +22,14 @@ pub enum FailureClass {
     Oom,
     /// The platform moved the job off its node.
     Evicted,
-    /// Interruptible capacity was taken back.
+    /// The platform reclaimed interruptible capacity.
     Spot,
     /// A deadline of the runner's `timeouts` passed.
     Timeout,
     /// A service that the run needs did not answer: a registry, a git host, the state storage. Its
     /// name did not resolve, the connection failed, or it answered 429 or 5xx.
     Unreachable,
-    /// The module or its inputs are at fault: OpenTofu said no.
+    /// The module or its inputs are at fault: OpenTofu refused them.
     User,
     /// A user cancelled the deployment.
     Cancelled,
@@ -79,12 +79,12 @@ impl std::fmt::Display for FailureClass {
     }
 }
 
-/// A failure as it is shown: its class, and what happened in words.
+/// A failure as users see it: its class and a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Who must act.
+    /// The class.
     pub class: FailureClass,
-    /// What happened, to which thing, and what to do next.
+    /// What happened, to which resource, and what to do next.
     pub message: String,
 }
 
@@ -95,20 +95,20 @@ impl Failure {
     }
 }
 
-/// The most characters of a platform's words that are kept: what quotes it is stored with the
-/// deployment, which has a limit.
-pub const MAX_WORDS: usize = 2_000;
+/// Maximum number of characters of a platform's message that Canyon keeps: it is stored with the deployment,
+/// whose size is limited.
+pub const MAX_MESSAGE_CHARS: usize = 2_000;
 
-/// What stands for the part of a text that was left out.
+/// Replaces the part of a text that was left out.
 const CUT: &str = " ... ";
 
-/// The text, with at most [`MAX_WORDS`] characters.
+/// The text, with at most [`MAX_MESSAGE_CHARS`] characters.
 pub fn shortened(text: String) -> String {
-    if text.len() <= MAX_WORDS { text } else { shortened_to(&text, MAX_WORDS) }
+    if text.len() <= MAX_MESSAGE_CHARS { text } else { shortened_to(&text, MAX_MESSAGE_CHARS) }
 }
 
-/// The text with at most `most` characters. The middle is left out: programs put what they did first,
-/// and the cause of a failure last.
+/// The text with at most `most` characters. The middle is left out: programs usually print their command
+/// first and the cause of a failure last.
 pub fn shortened_to(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
@@ -120,7 +120,7 @@ pub fn shortened_to(text: &str, most: usize) -> String {
     head.chain(CUT.chars()).chain(text.chars().skip(count - tail)).collect()
 }
 
-/// How far an attempt had come when it ended. Later is greater.
+/// The phase of an attempt. Later is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -132,17 +132,17 @@ pub enum Phase {
     Init,
     /// `tofu plan`.
     Plan,
-    /// `tofu apply`: from here on the world may have changed.
+    /// `tofu apply`: from here on resources may have changed.
     Apply,
 }
 
-/// The most attempts that one deployment gets.
+/// Maximum number of attempts of a deployment.
 pub const MAX_ATTEMPTS: u32 = 5;
 
-/// How long to wait before the next attempt, or `None` if this end is final.
+/// The pause before the next attempt, or `None` if the failure is final.
 ///
-/// An attempt that had begun to apply is never repeated by Canyon: what it created may be missing
-/// from the state, and a second apply would create it again. A person decides then.
+/// Canyon never repeats an attempt that had begun to apply: what it created may be missing from the state,
+/// and a second apply would create it again. A user decides then.
 ///
 /// ```
 /// use canyon_domain::failure::{FailureClass, Phase, retry_after};
@@ -163,7 +163,7 @@ pub fn retry_after(class: FailureClass, reached: Phase, attempts: u32) -> Option
         C::Evicted | C::Spot | C::Lost => Duration::from_secs(1),
         C::ImagePull | C::Config | C::Oom | C::Timeout | C::User | C::Cancelled => return None,
     };
-    // Doubling, so that a full platform is asked less and less often: 10 s, 20 s, 40 s, 80 s.
+    // Doubling, so that the load on a full platform decreases: 10 s, 20 s, 40 s, 80 s.
     Some(first * 2_u32.pow(attempts.saturating_sub(1)))
 }
 
@@ -172,26 +172,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_platforms_words_are_cut_before_they_fill_the_deployment() {
+    fn a_platforms_message_is_shortened_before_it_is_stored() {
         let long = format!("pulling {} denied", "é".repeat(1024 * 1024));
         let failure = Failure::new(FailureClass::Config, long);
-        assert_eq!(failure.message.chars().count(), MAX_WORDS);
+        assert_eq!(failure.message.chars().count(), MAX_MESSAGE_CHARS);
         let ends =
             (failure.message.starts_with("pulling é"), failure.message.ends_with("é denied"));
         assert_eq!(ends, (true, true), "the beginning and the cause are kept");
-        let whole = "é".repeat(MAX_WORDS);
+        let whole = "é".repeat(MAX_MESSAGE_CHARS);
         assert_eq!(Failure::new(FailureClass::Config, whole.clone()).message, whole);
     }
 
     #[test]
-    fn nothing_is_repeated_once_it_began_to_apply() {
+    fn an_attempt_that_began_to_apply_is_never_repeated() {
         for class in FailureClass::ALL {
             assert_eq!(retry_after(class, Phase::Apply, 1), None, "{class}");
         }
     }
 
     #[test]
-    fn only_failures_that_may_pass_are_tried_again_and_not_for_ever() {
+    fn only_temporary_failures_are_retried_and_a_limited_number_of_times() {
         let again = ["capacity", "throttled", "evicted", "spot", "unreachable", "lost"];
         for class in FailureClass::ALL {
             let expected = again.contains(&class.as_str());

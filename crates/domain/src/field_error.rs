@@ -1,24 +1,24 @@
-//! What is wrong with a value that someone sent, field by field.
+//! Faults and warnings of a request's values, field by field.
 //!
-//! All faults of a body are collected, so that one answer names them all. A reason never repeats
-//! the value: people paste secrets into the wrong field.
+//! All faults of a body are collected, so that one answer names them all. A reason never repeats the value:
+//! users may paste a secret into the wrong field.
 //!
-//! A warning is about a value that the published API accepts and that cannot work: it is stored, and judged again
-//! where it would be used. See `docs/decisions/0044-the-published-schema-is-the-border.md`.
+//! A warning is about a value that the published API accepts and that cannot work: it is stored, and
+//! validated again before its use. See `docs/decisions/0044-the-published-schema-is-the-border.md`.
 
 use serde::Serialize;
 use std::fmt;
 
-/// Most faults that one answer lists. A body made of nothing but faults would otherwise be
-/// answered with several times its own size.
+/// Maximum number of faults in one answer. Without it, the answer to a body with many faults would be several
+/// times longer than the body.
 const MAX_LISTED: usize = 50;
 
-/// One fault or warning: where it is, and what is wrong with the value there.
+/// One fault or warning: the path of the value, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldError {
-    /// Where, from the root of the body: `runner_configuration.job.subnets[2]`. Empty for the body.
+    /// Path from the root of the body: `runner_configuration.job.subnets[2]`. Empty for the body.
     pub path: String,
-    /// Why, without the value; reads on after the path.
+    /// The reason, without the value. It continues a sentence after the path.
     pub reason: String,
 }
 
@@ -32,13 +32,16 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// All the faults that were found in one value, in the order of finding, and all the warnings; at most 50 of each.
+/// The faults and the warnings of one value, in the order of finding; at most 50 of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct FieldErrors {
     faults: Vec<FieldError>,
     #[serde(skip)]
     warnings: Vec<FieldError>,
+    /// There were more warnings than are listed.
+    #[serde(skip)]
+    has_unlisted_warnings: bool,
 }
 
 impl FieldErrors {
@@ -49,6 +52,7 @@ impl FieldErrors {
 
     /// Notes one more warning.
     pub fn warn(&mut self, path: impl Into<String>, reason: impl Into<String>) {
+        self.has_unlisted_warnings |= self.warnings.len() == MAX_LISTED;
         push(&mut self.warnings, path.into(), reason.into());
     }
 
@@ -60,6 +64,12 @@ impl FieldErrors {
         for warning in other.warnings {
             self.warn(join(path, &warning.path), warning.reason);
         }
+        self.has_unlisted_warnings |= other.has_unlisted_warnings;
+    }
+
+    /// Whether there were more warnings than [`Self::warnings`] lists.
+    pub fn has_unlisted_warnings(&self) -> bool {
+        self.has_unlisted_warnings
     }
 
     /// The warnings.
@@ -67,7 +77,7 @@ impl FieldErrors {
         &self.warnings
     }
 
-    /// The same, where nothing that cannot work is accepted: its warnings are faults.
+    /// Turns the warnings into faults, for callers that accept no value that cannot work.
     #[must_use]
     pub fn strictly(mut self) -> Self {
         for warning in std::mem::take(&mut self.warnings) {
@@ -76,12 +86,19 @@ impl FieldErrors {
         self
     }
 
-    /// The same, where all of it harms only its author: its faults are warnings.
+    /// Turns the faults into warnings, for faults that harm only the author of the value.
     #[must_use]
     pub fn leniently(mut self) -> Self {
         for fault in std::mem::take(&mut self.faults) {
             self.warn(fault.path, fault.reason);
         }
+        self
+    }
+
+    /// The same without the faults that stand at exactly one of `paths`.
+    #[must_use]
+    pub(crate) fn without_faults_at(mut self, paths: &[String]) -> Self {
+        self.faults.retain(|fault| !paths.contains(&fault.path));
         self
     }
 
@@ -139,7 +156,7 @@ pub(crate) fn join(outer: &str, inner: &str) -> String {
     }
 }
 
-/// `text` as it may stand in a message: shortened, and with control characters escaped.
+/// `text` for use in a message: shortened, and with control characters escaped.
 pub(crate) fn shown(text: &str) -> String {
     let short: String = text.chars().take(80).collect();
     short.escape_debug().to_string()
@@ -161,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_nothing_but_faults_gets_a_short_answer() {
+    fn a_body_with_many_faults_gets_a_short_answer() {
         let mut errors = FieldErrors::default();
         (0..100_000).for_each(|n| errors.add(n.to_string(), "is unknown"));
         assert_eq!(errors.iter().count(), MAX_LISTED);

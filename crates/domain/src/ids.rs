@@ -1,8 +1,7 @@
-//! Names that people give, and ids that Canyon gives. Each is checked once, where it enters.
+//! Names that users choose, and ids that Canyon generates. Each is validated once, where it enters.
 //!
-//! The character sets are those of the published Platform Orchestrator API. They leave no room for
-//! `..`, `/`, NUL, upper case or look-alike letters, so an id may stand in a key, a path or a name
-//! without another look.
+//! The character sets are those of the published Platform Orchestrator API. They exclude `..`, `/`, NUL,
+//! upper case and look-alike letters, so an id is safe in a key, a path or a name without another check.
 //!
 //! ```
 //! use canyon_domain::ids::{ProjectId, RunnerId};
@@ -18,12 +17,12 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use uuid::Uuid;
 
-/// Longest id that people may give, in bytes; a project path counts as one id.
+/// Maximum length of an id that users choose, in bytes; a project path counts as one id.
 pub const MAX_ID_LENGTH: usize = 63;
-/// Longest project path, in bytes.
+/// Maximum length of a project path, in bytes.
 pub const MAX_PROJECT_LENGTH: usize = 200;
 
-/// Longest id of an agent, in bytes: what Kubernetes calls a pod of a Deployment fits.
+/// Maximum length of an agent's id, in bytes: the name of a Deployment's pod fits.
 pub const MAX_AGENT_LENGTH: usize = 100;
 
 /// Why a string is not an id.
@@ -31,7 +30,7 @@ pub const MAX_AGENT_LENGTH: usize = 100;
 #[error("`{given}` is not a valid {kind}: {rule}")]
 pub struct InvalidId {
     kind: &'static str,
-    /// What was given, shortened and with control characters escaped.
+    /// The given text, shortened and with control characters escaped.
     given: String,
     rule: &'static str,
 }
@@ -52,7 +51,7 @@ fn is_hyphenated(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// `^[a-z][a-z0-9_-]+$`: what runners may be called.
+/// `^[a-z][a-z0-9_-]+$`: the names of runners.
 fn is_runner_name(text: &str) -> bool {
     text.len() >= 2
         && text.starts_with(|c: char| c.is_ascii_lowercase())
@@ -61,14 +60,14 @@ fn is_runner_name(text: &str) -> bool {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
 }
 
-/// In an address `envs` follows the project; below a group it would be taken for that where a gateway
-/// has decoded the address.
+/// In a URL `envs` follows the project. As the name of a project in a group it would be ambiguous where a
+/// gateway has decoded the URL.
 fn is_project_path(text: &str) -> bool {
     let good = |segment: &str| segment.len() <= MAX_ID_LENGTH && is_hyphenated(segment);
     text.split('/').all(good) && text.split('/').skip(1).all(|segment| segment != "envs")
 }
 
-/// `^[a-z0-9][a-z0-9._-]*$`: what hosts and pods are called.
+/// `^[a-z0-9][a-z0-9._-]*$`: the names of hosts and pods.
 fn is_host_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
         && !text.contains("..")
@@ -77,8 +76,8 @@ fn is_host_name(text: &str) -> bool {
         })
 }
 
-/// `^[A-Za-z0-9][A-Za-z0-9._/-]*$`, without `..`, `//` and a `/` at the end: what the references in the
-/// `profile` of a runner may come to.
+/// `^[A-Za-z0-9][A-Za-z0-9._/-]*$`, without `..`, `//` and a `/` at the end: the possible values of a
+/// runner's `profile` after interpolation.
 fn is_profile_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && !text.contains("..")
@@ -134,7 +133,7 @@ macro_rules! text_id {
 }
 
 text_id!(
-    /// The name of an organization, as it stands in every path.
+    /// The name of an organization, as in every path.
     OrgId, "organization id", MAX_ID_LENGTH, is_hyphenated,
     "use 2 to 63 lower case letters, digits and single hyphens, starting with a letter"
 );
@@ -142,7 +141,7 @@ text_id!(
     /// A project, or a path of groups that ends in one: `payments/eu/api`.
     ProjectId, "project id", MAX_PROJECT_LENGTH, is_project_path,
     "use lower case letters, digits and single hyphens, starting with a letter, at least 2 characters; `/` \
-     separates groups, and nothing in a group is called `envs`"
+     separates groups, and no project or group in a group has the name `envs`"
 );
 text_id!(
     /// An environment, unique within its project.
@@ -160,19 +159,19 @@ text_id!(
     "use 2 to 63 lower case letters, digits, hyphens and underscores, starting with a letter"
 );
 text_id!(
-    /// Who may deploy through the event bus.
+    /// An event source: a grant to deploy through the event bus.
     EventSourceId, "event source id", MAX_ID_LENGTH, is_hyphenated,
     "use 2 to 63 lower case letters, digits and single hyphens, starting with a letter"
 );
 
 text_id!(
-    /// A machine that signs in with tokens of another issuer.
+    /// A service account, which signs in with tokens of another issuer.
     ServiceAccountId, "service account id", MAX_ID_LENGTH, is_hyphenated,
     "use 2 to 63 lower case letters, digits and single hyphens, starting with a letter"
 );
 
 text_id!(
-    /// An agent, which launches jobs where Canyon cannot. Often it is called like the host or pod that it runs in.
+    /// An agent, which launches jobs where Canyon cannot. Often it has the name of its host or pod.
     AgentId, "agent id", MAX_AGENT_LENGTH, is_host_name,
     "use 1 to 100 lower case letters, digits, hyphens, underscores and single dots, starting with a \
      letter or digit"
@@ -186,19 +185,19 @@ text_id!(
 );
 
 impl OrgId {
-    /// The name of no organization: it is no id, so nothing is ever called that.
+    /// A name that is not a valid id, so no organization has it.
     pub fn of_none() -> Self {
         Self(String::new())
     }
 }
 
 impl ProjectId {
-    /// How many segments the path has: 1 for a plain project.
+    /// The number of segments of the path: 1 for a plain project.
     pub fn depth(&self) -> usize {
         self.0.split('/').count()
     }
 
-    /// Whether `self` is `other`, or a group that `other` lies in.
+    /// Whether `self` is `other`, or a group that contains `other`.
     ///
     /// ```
     /// # use canyon_domain::ids::ProjectId;
@@ -229,7 +228,7 @@ macro_rules! uuid_id {
         impl FromStr for $name {
             type Err = InvalidId;
             fn from_str(text: &str) -> Result<Self, InvalidId> {
-                // Only the canonical form: one id has one spelling in paths and keys.
+                // Only the canonical form: an id has one spelling in paths and keys.
                 match Uuid::try_parse(text) {
                     Ok(uuid) if uuid.hyphenated().to_string() == text => Ok(Self(uuid)),
                     _ => Err(InvalidId::new(
@@ -244,24 +243,24 @@ macro_rules! uuid_id {
 }
 
 uuid_id!(
-    /// One life of an organization. Every key starts with it, so that a name that is given again
+    /// The uuid of an organization, which is never reused. Every key starts with it, so that a reused name
     /// never leads to the former owner's data.
     OrgUuid
 );
 uuid_id!(
-    /// One life of a runner: clouds trust it by this, and a name that is given again is not trusted.
+    /// The uuid of a runner, which is never reused: clouds trust the uuid, so a reused name is not trusted.
     RunnerUuid
 );
 uuid_id!(
-    /// One check of a runner.
+    /// A check of a runner.
     RunnerCheckId
 );
 uuid_id!(
-    /// One life of an environment; names its state.
+    /// The uuid of an environment, which is never reused; names its state.
     EnvUuid
 );
 uuid_id!(
-    /// A deployment. Version 7: ids sort by the time of their making (RFC 9562, 5.7).
+    /// A deployment. Version 7: ids sort by their time of creation (RFC 9562, 5.7).
     DeploymentId
 );
 uuid_id!(
@@ -269,7 +268,7 @@ uuid_id!(
     RuleId
 );
 uuid_id!(
-    /// Who did something: a person, a machine, or Canyon itself.
+    /// A principal: a person, a machine, or Canyon itself.
     PrincipalId
 );
 

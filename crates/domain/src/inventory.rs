@@ -1,9 +1,9 @@
-//! What an organization has: its environment types, projects, environments, runners and rules.
+//! The resources of an organization: environment types, projects, environments, runners and rules.
 
 use crate::backend::{backend_file, state_location};
 use crate::deployment::{Deployment, Mode};
 use crate::display_name::DisplayName;
-use crate::environment_state::{Doubt, EnvironmentState, Misplaced};
+use crate::environment_state::{Doubt, EnvironmentState, StorageMismatch};
 use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, PrincipalId, ProjectId, RuleId,
     RunnerId,
@@ -16,18 +16,18 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// An organization: who deploys. Nothing of it is seen by another.
+/// An organization: the tenant. No other organization can see its resources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Organization {
     /// Its name.
     pub id: OrgId,
-    /// This life of it.
+    /// Its uuid, which is never reused.
     pub uuid: OrgUuid,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// By whom.
+    /// The principal that created it.
     pub created_by: PrincipalId,
-    /// Whether an agent may ask to be adopted.
+    /// Whether an unknown agent may request adoption.
     #[serde(default, skip_serializing_if = "AgentRequests::is_default")]
     pub agent_requests: AgentRequests,
 }
@@ -39,7 +39,8 @@ impl Organization {
     }
 }
 
-/// What becomes of an agent that shows a key of its own, and that neither a token nor a runner's key vouches for.
+/// What happens to an agent that presents a key of its own, and that neither a token nor a runner's key
+/// authenticates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentRequests {
@@ -70,34 +71,34 @@ impl AgentRequests {
 pub struct EnvironmentType {
     /// Its name.
     pub id: EnvTypeId,
-    /// This life of it.
+    /// Its uuid, which is never reused.
     pub uuid: Uuid,
-    /// What people call it.
+    /// Its name for users.
     pub display_name: DisplayName,
-    /// What a new environment of this type begins with.
+    /// The default protection of a new environment of this type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
-/// Ends each run of an environment whose plan deletes or replaces more resources than this allows.
+/// Deletion protection: ends each run whose plan deletes or replaces more resources than this allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletionProtection {
-    /// How many a run may delete or replace.
+    /// Maximum number of resources that a run may delete or replace.
     pub max_deletions: u32,
 }
 
 /// A project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
-    /// Its name, or the path of groups that ends in it.
+    /// Its name, or the path of groups that ends with it.
     pub id: ProjectId,
-    /// This life of it.
+    /// Its uuid, which is never reused.
     pub uuid: Uuid,
-    /// What people call it.
+    /// Its name for users.
     pub display_name: DisplayName,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
@@ -107,9 +108,9 @@ pub struct Project {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnvironmentStatus {
-    /// It takes deployments.
+    /// It accepts deployments.
     Active,
-    /// A destroy run empties it; then it is gone.
+    /// A destroy run empties it; then it is removed.
     Deleting,
     /// The destroy run failed; it may be deleted again.
     DeleteFailed,
@@ -120,51 +121,51 @@ pub enum EnvironmentStatus {
 pub struct Environment {
     /// Its name.
     pub id: EnvId,
-    /// This life of it; names its state.
+    /// Its uuid, which is never reused; names its state.
     pub uuid: EnvUuid,
     /// The project.
     pub project_id: ProjectId,
-    /// Which life of the project.
+    /// The project's uuid.
     pub project_uuid: Uuid,
     /// Its type.
     pub env_type_id: EnvTypeId,
-    /// What people call it.
+    /// Its name for users.
     pub display_name: DisplayName,
     /// Whether it is in use.
     pub status: EnvironmentStatus,
-    /// The status in words, where it says more than its name.
+    /// A message about the status, if it adds something to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
-    /// The runner. It stays, whatever happens to the rules, until a user refreshes it.
+    /// The runner. Changes of the rules do not affect it, until a user refreshes it.
     pub runner_id: RunnerId,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
-    /// Who deploys in it, and who waits.
+    /// Its queue of deployments.
     #[serde(default)]
     pub turns: Turns,
-    /// The last deployment that began to change its state; what a destroy run undoes.
+    /// The last deployment that began to change its state; a destroy run uses its module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<DeploymentId>,
-    /// The one before, as long as [`Self::applied`] may still end without having changed anything.
+    /// The previous value of [`Self::applied`], while that deployment may still end without a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_before: Option<DeploymentId>,
-    /// Where its state lies, and what the last run left there; nothing before the first run.
+    /// The record of its state; `None` before the first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<EnvironmentState>,
-    /// How much a run may delete.
+    /// Its deletion protection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
-    /// The destroy run that ends with the environment's removal.
+    /// The destroy run after which the environment is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_by: Option<DeploymentId>,
-    /// Grows with every write; each write is on condition that it has not changed.
+    /// Increases with every write; each write is conditional on the version that was read.
     pub version: u64,
 }
 
 impl Environment {
-    /// Notes that `deployment` has the turn and is being launched, perhaps again.
+    /// Records that `deployment` has the turn and is being launched, perhaps again.
     pub fn launching(&mut self, deployment: &Deployment) {
         let changes = deployment.changes_state() && deployment.mode != Mode::Destroy;
         if changes && self.applied != Some(deployment.id) {
@@ -172,22 +173,23 @@ impl Environment {
         }
     }
 
-    /// Notes where `deployment`, which is being launched, works on the state: its runner keeps state in
+    /// Records where `deployment`, which is being launched, works on the state: its runner keeps state in
     /// `storage`, and may move states there from those in `former`.
     ///
     /// # Errors
     ///
-    /// [`Misplaced`] when the environment's state lies elsewhere: the deployment must not run.
+    /// [`StorageMismatch`] if the environment's state is in another storage: the deployment must not run.
     pub fn place_state(
         &mut self,
         deployment: &Deployment,
         storage: &StateStorage,
         former: &[StateStorage],
-    ) -> Result<(), Misplaced> {
+    ) -> Result<(), StorageMismatch> {
         let mut recorded = self.recorded_state(storage);
         if let Some(state) = &mut recorded {
             if deployment.state.is_some() {
-                // An earlier attempt has reported, and may have moved it; the next one reports for itself.
+                // An earlier attempt has reported, and may have moved the state; the next one sends its own
+                // report.
                 state.settle(deployment);
             }
             let earlier = self.applied.is_some_and(|applied| applied != deployment.id);
@@ -199,9 +201,9 @@ impl Environment {
         Ok(())
     }
 
-    /// The storage that `deployment`, which has the turn, works with, and what its job does about the
-    /// state there. `storage` is that of its runner, for what was launched without a record; `unfinished` the deployment
-    /// that [`Self::unfinished`] names.
+    /// The storage that `deployment`, which has the turn, uses, and the state handling of its job. `storage`
+    /// is that of its runner, for an environment without a record; `unfinished` is the deployment that
+    /// [`Self::unfinished`] names.
     pub fn state_for_job<'a>(
         &'a self,
         deployment: &Deployment,
@@ -218,16 +220,18 @@ impl Environment {
             (None, None) => storage,
         };
         let expected = recorded.and_then(|state| state.facts.clone());
-        // A move looks for the state where it lies, and then where it goes: an earlier one may have got there.
+        // A move looks for the state in its current storage, and then in the new one: an earlier move may
+        // have succeeded.
         let looks_in = [works_in, moved.map_or(works_in, |state| &state.storage)];
-        // What is known may be of the time before the unfinished run, or its own report, or of a look after it.
+        // The recorded facts may be from before the unfinished run, or from its own report, or from a later
+        // read.
         let reported = recorded.and_then(|state| state.reported);
         let known_since = |earlier: &Deployment| {
             earlier.completed_at.zip(reported).is_some_and(|(end, reported)| reported.at >= end)
         };
-        // Another place than the last one's has another disk, or is another cluster.
+        // Another platform than the last one's has another disk, or is another cluster.
         let runs_at = deployment.attempts.last().and_then(|attempt| attempt.ran_at.as_deref());
-        let may_be_elsewhere = looks_in.iter().any(|one| one.storage_type().is_where_jobs_run())
+        let may_be_elsewhere = looks_in.iter().any(|one| one.storage_type().is_on_job_platform())
             && unfinished
                 .is_some_and(|earlier| earlier.applied_at() != runs_at && !known_since(earlier));
         let task = StateTask {
@@ -237,6 +241,9 @@ impl Environment {
                 && !deployment.accept_state,
             must_exist: recorded.is_some_and(|state| state.must_exist(may_be_elsewhere))
                 && !deployment.accept_state,
+            unwritten: recorded
+                .and_then(|state| state.unwritten.clone())
+                .filter(|_| !deployment.accept_state),
             vacant: recorded.is_some_and(|state| state.vacant && state.doubt.is_none()),
             accepted: deployment.accept_state,
             move_from: moved.map(|state| FormerPlace {
@@ -247,25 +254,25 @@ impl Environment {
         (works_in, task)
     }
 
-    /// How many resources a run may delete, if there is a limit: the one that was asked for, and no more
-    /// than the environment allows.
+    /// How many resources a run may delete, if limited: the lower of the requested limit and the
+    /// environment's.
     pub fn allowed_deletions(&self, asked: Option<u32>) -> Option<u32> {
         let allowed = self.deletion_protection.map(|protection| protection.max_deletions);
         [asked, allowed].into_iter().flatten().min()
     }
 
-    /// What is known of its state, when the linked runner keeps state in `storage`. Environments that
-    /// were last deployed by an earlier version of Canyon have no record: their state is there.
+    /// The record of its state, if the linked runner keeps state in `storage`. Environments that were last
+    /// deployed by an earlier version of Canyon have no record: their state is in `storage`.
     pub fn recorded_state(&self, storage: &StateStorage) -> Option<EnvironmentState> {
         let unrecorded = || EnvironmentState::unrecorded(storage.clone());
         self.state.clone().or_else(|| self.applied.map(|_| unrecorded()))
     }
 
-    /// Whether resources may be in its state, so that deleting it, or losing its state, would abandon
-    /// them.
+    /// Whether its state may contain resources, which would be abandoned if the environment were deleted or
+    /// the state lost.
     pub fn may_hold_resources(&self) -> bool {
         match &self.state {
-            // Until a first run has reported, what began to apply may have made something.
+            // Before the first report, a deployment that began to apply may have created resources.
             Some(state) if state.facts.is_none() => {
                 state.doubt.is_some() || (self.applied.is_some() && !state.vacant)
             }
@@ -274,14 +281,14 @@ impl Environment {
         }
     }
 
-    /// How many resources are known to be in its state although no deployment is known to have applied: a state that
-    /// was put there by hand, for deployments to adopt. A destroy run would have no module.
+    /// The number of resources in its state if no deployment has applied: a user has put a state there for
+    /// deployments to adopt. A destroy run would have no module.
     pub fn unadopted(&self) -> Option<u32> {
         let facts = self.state.as_ref()?.facts.as_ref()?;
         Some(facts.resources).filter(|resources| *resources > 0 && self.applied.is_none())
     }
 
-    /// What rules are matched against.
+    /// The values that rules are matched against.
     pub fn place(&self) -> Place {
         Place { project: self.project_id.clone(), env_type: self.env_type_id.clone() }
     }
@@ -294,9 +301,9 @@ pub struct RunnerRule {
     pub id: RuleId,
     /// The runner to use.
     pub runner_id: RunnerId,
-    /// Where to use it.
+    /// The environments for which to use it.
     pub scope: Scope,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
@@ -306,7 +313,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_organization_of_before_its_settings_allows_requests_and_is_written_as_it_was() {
+    fn an_organization_stored_without_settings_allows_requests_and_is_written_unchanged() {
         let id = Uuid::nil();
         let stored = json!({
             "id": "acme", "uuid": id, "created_at": "2026-01-15T12:00:00Z", "created_by": id,

@@ -1,4 +1,4 @@
-//! What a job is to do: the part of a deployment that only its runner needs.
+//! The task of a job: the part of a deployment that only its runner needs.
 
 use crate::deployment::Mode;
 use crate::environment_state::StateFacts;
@@ -7,11 +7,12 @@ use crate::job_identity::JobIdentity;
 use crate::json::Json;
 use crate::module_source::ModuleSource;
 use crate::secret_variables::SecretVariables;
+use crate::unwritten_state::UnwrittenState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What was asked for, as it was asked for. It lies in the blob store from the acceptance on.
+/// The complete request of a deployment. It is in the object store from the acceptance on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bundle {
     /// The module to run.
@@ -22,7 +23,7 @@ pub struct Bundle {
     /// `age` public key to encrypt the logs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encrypted_logs_recipient: Option<String>,
-    /// How much the runner itself says.
+    /// The log level of the runner itself.
     #[serde(default)]
     pub log_level: LogLevel,
 }
@@ -34,7 +35,7 @@ pub type Inputs = BTreeMap<String, Json>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Module {
-    /// Where it comes from.
+    /// Its source.
     pub source: ModuleSource,
     /// With [`ModuleSource::Inline`]: the text of `main.tf`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +45,7 @@ pub struct Module {
     pub inputs: Inputs,
 }
 
-/// How much a runner says in its own log.
+/// The log level of a runner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
@@ -53,26 +54,26 @@ pub enum LogLevel {
     /// Each step.
     #[default]
     Info,
-    /// What may go wrong.
+    /// Possible problems.
     Warn,
-    /// What went wrong.
+    /// Errors.
     Error,
 }
 
-/// Everything that the runner which has claimed an attempt needs to know.
+/// Everything that the runner which has claimed an attempt needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// The deployment.
     pub deployment_id: DeploymentId,
     /// The attempt.
     pub attempt: u32,
-    /// Its fence, to be sent with the result.
+    /// Its fence, which the runner sends with the result.
     pub fence: u64,
     /// The project.
     pub project_id: ProjectId,
     /// The environment.
     pub env_id: EnvId,
-    /// Which life of the environment.
+    /// The environment's uuid.
     pub env_uuid: EnvUuid,
     /// What to do.
     pub mode: Mode,
@@ -87,70 +88,79 @@ pub struct Job {
     /// Variables to set for it.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub environment: std::collections::BTreeMap<String, String>,
-    /// Which variables of the runner's own environment hold secrets.
+    /// The variables of the runner's own environment that contain secrets.
     #[serde(default, skip_serializing_if = "SecretVariables::is_empty")]
     pub secret_variables: SecretVariables,
     /// What it must find in the state storage.
     #[serde(default)]
     pub state: StateTask,
-    /// The most resources that the plan may delete or replace.
+    /// Maximum number of resources that the plan may delete or replace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_deletions: Option<u32>,
-    /// Whom it is at the clouds.
+    /// Its identity at clouds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<JobIdentity>,
-    /// Seconds that it may take to stop.
+    /// Grace period of a stop, in seconds.
     pub stop_seconds: u32,
 }
 
 /// The newest format of a [`Job`] that this version writes and understands. Format 2 compares and moves states and
-/// limits deletions; before it, programs of earlier versions would run such a job and leave that out.
-pub const FORMAT: u32 = 2;
+/// limits deletions, and format 3 looks for a state that could not be written: programs of earlier versions would run
+/// such a job and leave that out.
+pub const FORMAT: u32 = 3;
 
 impl Job {
-    /// The oldest format of jobs that a program must understand to do all that this one asks for.
+    /// The oldest format that a program must understand to do everything that this job requires.
     pub fn least_format(&self) -> u32 {
-        // Where the state may have been moved or lost, a program that does not compare would begin a second one.
+        // If the state may have been moved or lost, a program that does not compare would create a second
+        // one.
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
         let is_guarded = move_from.is_some() || *uncertain || *vacant || *accepted;
-        if is_guarded || self.max_deletions.is_some() { FORMAT } else { 1 }
+        match (&self.state.unwritten, is_guarded || self.max_deletions.is_some()) {
+            (Some(_), _) => 3,
+            (None, true) => 2,
+            (None, false) => 1,
+        }
     }
 }
 
-/// What a job does about its state before the plan.
+/// The state handling of a job before its plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "programs of other versions read each by its name"
 )]
 pub struct StateTask {
-    /// Where the state lies, for messages.
+    /// Where the state is, for messages.
     #[serde(default)]
     pub place: String,
-    /// What the last run left there. Anything else ends the run.
+    /// The state that the last run left there. Any other state ends the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<StateFacts>,
     /// A run has begun to apply since, and has not reported what it left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncertain: bool,
-    /// There is one, though nothing more is known of it: a run that succeeded has written it.
+    /// A state must exist, although its facts are not known: a run that succeeded has written it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub must_exist: bool,
+    /// The last apply could not write this state: any other ends the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<UnwrittenState>,
     /// A state with resources is not the environment's: it has none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub vacant: bool,
-    /// An administrator said to take whatever lies there, unless it was moved away.
+    /// An administrator has accepted whatever state is there, unless it was moved away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accepted: bool,
-    /// The state must be moved here first, from another storage.
+    /// The state must first be moved here from another storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub move_from: Option<FormerPlace>,
 }
 
-/// Where a state has to be moved from.
+/// The storage from which a state must be moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormerPlace {
-    /// For messages.
+    /// Where it is, for messages.
     pub place: String,
     /// The content of `backend.tf.json` for it.
     pub backend: Value,
@@ -169,10 +179,10 @@ pub enum Executable {
     Terraform,
 }
 
-/// The most that a module may bring inline, in bytes.
+/// Maximum length of an inline module, in bytes.
 pub const MAX_SOURCE_CODE: usize = 128 * 1024;
 
-/// Why a module cannot be run; the first part is the field's path below `module`.
+/// Why a module cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct InvalidModule {
@@ -183,12 +193,12 @@ pub struct InvalidModule {
 }
 
 impl Module {
-    /// Checks what the types alone do not say.
+    /// Validates what the types do not guarantee.
     ///
     /// # Errors
     ///
-    /// [`InvalidModule`] when the source text is missing, too long or out of place, or when an
-    /// input's name cannot be a variable's.
+    /// [`InvalidModule`] if the source text is missing, too long or not allowed, an input's name cannot be a
+    /// variable's, or an input is nested too deeply.
     pub fn check(&self) -> Result<(), InvalidModule> {
         let refuse = |field: &str, reason: &str| {
             Err(InvalidModule { field: field.to_owned(), reason: reason.to_owned() })
@@ -210,7 +220,7 @@ impl Module {
         {
             return refuse(
                 &format!("inputs[{:?}]", name.chars().take(60).collect::<String>()),
-                "nested more than 64 levels deep; JSON readers on the way refuse that",
+                "nested more than 64 levels deep, which JSON parsers refuse",
             );
         }
         match self.inputs.keys().find(|name| !is_variable_name(name)) {
@@ -225,8 +235,8 @@ impl Module {
     }
 }
 
-/// How deep an input may be nested. It travels within other objects, and a reader of JSON gives up at 128
-/// levels (`serde_json`).
+/// Maximum nesting of an input. It is sent within other objects, and JSON parsers stop at 128 levels
+/// (`serde_json`).
 const MAX_INPUT_DEPTH: usize = 64;
 
 fn is_variable_name(name: &str) -> bool {
@@ -247,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_brings_its_text_exactly_when_it_is_inline() {
+    fn a_module_contains_its_text_exactly_when_it_is_inline() {
         let git = "git::https://git.example.com/a.git";
         assert_eq!(module("inline", Some(""), "a").check(), Ok(()));
         assert_eq!(module(git, None, "a").check(), Ok(()));
@@ -258,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_guards_a_state_or_limits_deletions_needs_a_program_that_knows_these() {
+    fn a_job_that_protects_a_state_or_limits_deletions_needs_a_program_with_these_features() {
         let job = |extra: Value| {
             let mut job = serde_json::json!({
                 "deployment_id": ID, "attempt": 1, "fence": 1, "project_id": "shop", "env_id": "dev",
@@ -273,16 +283,18 @@ mod tests {
         let expected = serde_json::json!({ "lineage": "a", "serial": 7, "resources": 3 });
         assert_eq!(job(serde_json::json!({})), 1);
         assert_eq!(state(serde_json::json!({ "expected": expected })), 1);
-        assert_eq!(state(serde_json::json!({ "uncertain": true })), FORMAT);
-        assert_eq!(state(serde_json::json!({ "vacant": true })), FORMAT);
-        assert_eq!(state(serde_json::json!({ "accepted": true })), FORMAT);
+        assert_eq!(state(serde_json::json!({ "uncertain": true })), 2);
+        assert_eq!(state(serde_json::json!({ "vacant": true })), 2);
+        assert_eq!(state(serde_json::json!({ "accepted": true })), 2);
+        let unwritten = serde_json::json!({ "uncertain": true, "unwritten": { "by": ID } });
+        assert_eq!(state(unwritten), FORMAT);
         let former = serde_json::json!({ "place": "/old", "backend": {} });
-        assert_eq!(state(serde_json::json!({ "move_from": former })), FORMAT);
-        assert_eq!(job(serde_json::json!({ "max_deletions": 0 })), FORMAT);
+        assert_eq!(state(serde_json::json!({ "move_from": former })), 2);
+        assert_eq!(job(serde_json::json!({ "max_deletions": 0 })), 2);
     }
 
     #[test]
-    fn an_input_is_not_deeper_than_readers_of_json_go() {
+    fn an_input_is_not_nested_deeper_than_json_parsers_accept() {
         let nested = |levels| (0..levels).fold(Json::Null, |inner, _| Json::Array(vec![inner]));
         let check = |levels| {
             let mut module = module("inline", Some(""), "a");

@@ -1,7 +1,7 @@
-//! Whom a job is at the clouds: tokens of Canyon's own issuer, in files that the clouds' libraries read.
+//! The identity of a job at clouds: tokens of Canyon's own issuer, in files that the clouds' libraries read.
 //!
-//! The subject of such a token says where the job deploys to and how far it is. So a cloud can let a
-//! plan read, and only an apply write: [`TokenPhase`] is part of what it trusts.
+//! The subject of such a token contains the deployment's target and the phase. So a cloud can allow a plan to
+//! read, and only an apply to write: [`TokenPhase`] is part of what it trusts.
 
 use crate::deployment::Mode;
 use crate::failure::Phase;
@@ -19,12 +19,12 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
-/// The audience of tokens for AWS: what an IAM identity provider lists as its client id (IAM User
-/// Guide, "Create an OpenID Connect (OIDC) identity provider in IAM").
+/// The audience of tokens for AWS, which an IAM identity provider lists as its client id (IAM User Guide,
+/// "Create an OpenID Connect (OIDC) identity provider in IAM").
 pub const AWS_AUDIENCE: &str = "sts.amazonaws.com";
 /// The audience of tokens for Azure (Microsoft Entra, "Workload identity federation").
 pub const AZURE_AUDIENCE: &str = "api://AzureADTokenExchange";
-/// The most tokens of one's own.
+/// Maximum number of user-defined tokens.
 const MAX_TOKENS: usize = 10;
 
 const TOKEN_NAME: Shape = Shape {
@@ -51,7 +51,7 @@ pub struct JobIdentity {
     /// At Azure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub azure: Option<AzureIdentity>,
-    /// Tokens for anybody else who trusts Canyon's issuer.
+    /// Tokens for other services that trust Canyon's issuer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Vec<NamedToken>>,
 }
@@ -61,7 +61,7 @@ pub struct JobIdentity {
 pub struct AwsIdentity {
     /// Role of the job.
     pub role_arn: String,
-    /// Role until the apply begins; `role_arn` unless set.
+    /// Role until the apply begins. Default: `role_arn`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_role_arn: Option<String>,
     /// Region, as `AWS_REGION`.
@@ -74,10 +74,10 @@ pub struct AwsIdentity {
 pub struct GcpIdentity {
     /// The workload identity provider that trusts Canyon's issuer.
     pub audience: String,
-    /// Service account to act as; without one, the job acts as the federated identity itself.
+    /// Service account to act as. Without it, the job acts as the federated identity itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
-    /// Service account until the apply begins; `service_account` unless set.
+    /// Service account until the apply begins. Default: `service_account`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_service_account: Option<String>,
     /// Project, as `GOOGLE_PROJECT`.
@@ -92,7 +92,7 @@ pub struct AzureIdentity {
     pub tenant_id: String,
     /// Application, or managed identity, that trusts Canyon's issuer.
     pub client_id: String,
-    /// The one until the apply begins; `client_id` unless set.
+    /// Application until the apply begins. Default: `client_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_client_id: Option<String>,
     /// Subscription, as `ARM_SUBSCRIPTION_ID`.
@@ -105,24 +105,24 @@ pub struct AzureIdentity {
 pub struct NamedToken {
     /// Names its file, and the variable with the file's path.
     pub name: String,
-    /// For whom it is.
+    /// Its audience.
     pub audience: String,
 }
 
 impl NamedToken {
-    /// The variable that holds the path of the file.
+    /// The variable with the path of the file.
     pub fn variable(&self) -> String {
         format!("CANYON_TOKEN_FILE_{}", self.name.to_ascii_uppercase().replace('-', "_"))
     }
 }
 
-/// How far a job is, as far as clouds care.
+/// The phase of a job in its tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenPhase {
-    /// It may look.
+    /// It only reads.
     Plan,
-    /// It changes the world.
+    /// It changes resources.
     Apply,
 }
 
@@ -135,8 +135,8 @@ impl TokenPhase {
         }
     }
 
-    /// Whether an attempt that has come to `reached` may have a token of this phase. That it begins to
-    /// apply is recorded before it does.
+    /// Whether an attempt that has reached `reached` may get a token of this phase. The begin of an apply is
+    /// recorded before the apply.
     pub fn is_reached(self, reached: Phase, plan_only: bool) -> bool {
         match self {
             Self::Plan => true,
@@ -178,7 +178,7 @@ fn pick<'a>(phase: TokenPhase, plan: Option<&'a str>, apply: &'a str) -> &'a str
 }
 
 impl JobIdentity {
-    /// For whom there are tokens.
+    /// The audiences of all its tokens.
     pub fn audiences(&self) -> BTreeSet<&str> {
         let named = self.tokens.iter().flatten().map(|token| token.audience.as_str());
         let gcp = self.gcp.as_ref().map(|gcp| gcp.audience.as_str());
@@ -226,7 +226,7 @@ impl JobIdentity {
         let mut variables = BTreeSet::new();
         for (index, token) in identity.tokens.iter().flatten().enumerate() {
             if !variables.insert(token.variable()) {
-                let reason = format!("another one is `{}` too", token.variable());
+                let reason = format!("is used by another token: both set `{}`", token.variable());
                 fields.fault(&format!("tokens[{index}].name"), reason);
             }
         }
@@ -234,39 +234,39 @@ impl JobIdentity {
     }
 }
 
-/// What a token says about a job.
+/// The statement of a token about a job.
 #[derive(Clone, Copy, Debug)]
 pub struct JobStatement<'a> {
     /// The organization.
     pub org_id: &'a OrgId,
-    /// This life of it.
+    /// The organization's uuid.
     pub org: OrgUuid,
     /// The project.
     pub project: &'a ProjectId,
-    /// This life of it.
+    /// The project's uuid.
     pub project_uuid: Uuid,
     /// The type of the environment.
     pub env_type: &'a EnvTypeId,
     /// The environment.
     pub env: &'a EnvId,
-    /// This life of it.
+    /// The environment's uuid.
     pub env_uuid: EnvUuid,
     /// The runner.
     pub runner: &'a RunnerId,
-    /// This life of it.
+    /// The runner's uuid.
     pub runner_uuid: RunnerUuid,
     /// The deployment.
     pub deployment: DeploymentId,
     /// The attempt's number.
     pub attempt: u32,
-    /// What it does.
+    /// The mode of the deployment.
     pub mode: Mode,
-    /// How far it is.
+    /// The phase.
     pub phase: TokenPhase,
 }
 
 impl JobStatement<'_> {
-    /// The `sub`. No id has a colon in it, so no two places have the same one.
+    /// The `sub`. No id contains a colon, so two targets never have the same subject.
     pub fn subject(&self) -> String {
         format!(
             "org:{}:project:{}:env_type:{}:env:{}:phase:{}",
@@ -278,8 +278,8 @@ impl JobStatement<'_> {
         )
     }
 
-    /// The further claims, for those who map attributes. Google takes at most 127 bytes as a subject:
-    /// `env_uuid` and `phase` are short.
+    /// The further claims, for attribute mappings. Google accepts at most 127 bytes as a subject: `env_uuid`
+    /// and `phase` are short.
     pub fn claims(&self) -> Map<String, Value> {
         let claims = json!({
             "org": self.org_id,
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_named() {
+    fn every_invalid_field_is_named() {
         let faults = read(json!({
             "aws": { "role_arn": "arn:aws-cn:iam::123456789012:role/a", "region": "eu-west-1" },
             "gcp": { "audience": "sts" },

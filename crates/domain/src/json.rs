@@ -1,10 +1,10 @@
 //! JSON values whose numbers keep every digit: inputs and outputs of modules.
 //!
-//! OpenTofu's numbers have 512 bits of mantissa (`cty.Number`), and its JSON writes them out in full.
-//! A [`serde_json::Value`] holds 64 bits: `18446744073709551617` becomes `18446744073709552000`, and
-//! the 401 digits of `1e400` are refused as out of range. Here a number is its text.
+//! OpenTofu's numbers have a mantissa of 512 bits (`cty.Number`), and its JSON contains all digits. A
+//! [`serde_json::Value`] has 64 bits: `18446744073709551617` becomes `18446744073709552000`, and the 401
+//! digits of `1e400` are refused as out of range. Here a number is its text.
 //!
-//! `serde_json`'s feature `arbitrary_precision` would do it too, but for the whole program and every
+//! `serde_json`'s feature `arbitrary_precision` would also keep them, but for the whole program and every
 //! library in it: it breaks numbers in untagged and flattened types and in formats other than JSON.
 
 use serde::de::{Deserialize, Deserializer, Error as _};
@@ -14,8 +14,7 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How deep a value may be nested, so that reading one cannot exhaust the stack. `serde_json` has the
-/// same limit.
+/// Maximum nesting of a value, so that parsing cannot exhaust the stack. `serde_json` has the same limit.
 const MAX_DEPTH: usize = 128;
 
 /// A JSON value.
@@ -36,7 +35,7 @@ pub enum Json {
     Object(BTreeMap<String, Json>),
 }
 
-/// A number as JSON writes it (RFC 8259, 6).
+/// A number in JSON's notation (RFC 8259, 6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digits(Box<str>);
 
@@ -46,13 +45,13 @@ pub enum InvalidJson {
     /// It is not JSON.
     #[error("not JSON")]
     Syntax,
-    /// Lists and objects within each other.
+    /// It is nested too deep.
     #[error("nested more than {MAX_DEPTH} levels deep")]
     Depth,
 }
 
 impl Digits {
-    /// The number that `text` writes, if it writes one as JSON does.
+    /// The number `text`, if it is one in JSON's notation.
     pub fn new(text: &str) -> Option<Self> {
         let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
             && text.ends_with(|c: char| c.is_ascii_digit())
@@ -71,14 +70,14 @@ impl Json {
     ///
     /// # Errors
     ///
-    /// [`InvalidJson`] when it is not JSON, or nested too deep.
+    /// [`InvalidJson`] if it is not JSON, or nested too deep.
     pub fn parse(text: &str) -> Result<Self, InvalidJson> {
         let raw = serde_json::from_str::<&RawValue>(text).map_err(|_| InvalidJson::Syntax)?;
         Self::read(raw, MAX_DEPTH)
     }
 
-    /// Each level is taken apart into its members' texts: `serde_json` hands out a number's digits in
-    /// no other way.
+    /// Splits each level into the texts of its members: `serde_json` gives access to a number's digits in no
+    /// other way.
     fn read(raw: &RawValue, depth: usize) -> Result<Self, InvalidJson> {
         fn part<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, InvalidJson> {
             serde_json::from_str(text).map_err(|_| InvalidJson::Syntax)
@@ -116,7 +115,7 @@ impl Json {
         }
     }
 
-    /// How many lists and objects lie within each other.
+    /// The nesting depth of lists and objects.
     pub fn depth(&self) -> usize {
         let below = match self {
             Self::Array(items) => items.iter().map(Self::depth).max(),
@@ -148,7 +147,7 @@ impl Serialize for Json {
 }
 
 impl Serialize for Digits {
-    /// What fits 64 bits is written as a number in every format; anything else in JSON alone.
+    /// A number that fits 64 bits is serialized as a number in every format; any other one in JSON only.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let is_same = |written: String| written == *self.0;
         if let Some(number) = self.0.parse::<i64>().ok().filter(|n| is_same(n.to_string())) {
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_a_value_like_any_other_where_types_are_read_and_written() {
+    fn it_is_read_and_written_like_any_other_value_within_types() {
         #[derive(Debug, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Holder {
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_or_too_deep_is_refused() {
+    fn invalid_or_too_deep_json_is_refused() {
         for text in ["", "01", "1.", "+1", "nul", "[1,]", "{\"a\" 1}", "1 2", "\"\\ud800\"", "NaN"]
         {
             assert_eq!(Json::parse(text), Err(InvalidJson::Syntax), "{text}");

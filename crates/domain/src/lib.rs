@@ -1,7 +1,7 @@
-//! What Canyon is, without any input or output: ids, runners, rules, deployments.
+//! Canyon's domain model without input or output: ids, runners, rules, deployments.
 //!
-//! Time, ids and settings come in as arguments; the answer goes out as a value. Nothing here reads
-//! a clock, the environment, a file or the network, so every rule can be tested by calling it.
+//! Time, ids and settings are arguments; the result is a return value. Nothing here reads a clock, the
+//! environment, a file or the network, so a test can call every rule.
 
 pub mod agent;
 pub mod agent_job;
@@ -46,3 +46,4 @@ pub mod state_storage;
 pub mod trust;
 pub mod trust_policy;
 pub mod turn;
+pub mod unwritten_state;

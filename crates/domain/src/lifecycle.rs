@@ -1,12 +1,11 @@
-//! How a deployment moves from state to state, and when somebody must look at it next.
+//! The state machine of a deployment: its events, and when the launcher must check it next.
 //!
-//! Each function is one event: it changes the deployment or refuses, and reads no clock. Whoever
-//! calls writes the result on condition that [`Deployment::version`] has not changed, and on a lost
-//! race loads it again and asks again. So events may come twice, late or out of order.
+//! Each function is one event: it changes the deployment or refuses, and reads no clock. The caller writes
+//! the result on condition that [`Deployment::version`] has not changed; after a lost race it loads the
+//! deployment and calls the function again. So events may come twice, late or out of order.
 //!
-//! Two rules hold everywhere. A terminal status never changes. And a deployment that is not at its
-//! end has a [`Deployment::due_at`]: [`crate::deadline`] says what its owner, the launcher, does
-//! then.
+//! Two rules always hold. A terminal status never changes. A deployment that is not at its end has a
+//! [`Deployment::due_at`]; [`crate::deadline`] decides what its owner, the launcher, does then.
 
 use crate::attempt::{
     ApplyNote, Attempt, Claim, Ended, Limits, Outcome, SecretHash, Stop, StopReason,
@@ -17,25 +16,26 @@ use crate::ids::PrincipalId;
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// Silence of a runner after which the launcher looks whether its job still lives. Runners report
+/// Without a report for this long, the launcher checks whether the runner's job is alive. Runners report
 /// every 15 s, so three reports may be lost.
 pub const LEASE: Duration = Duration::from_mins(1);
-/// How long a runner's token lives after its last sign of life. Every use reads the deployment, so
-/// that the token also dies with its attempt.
+/// How long a runner's token is valid after its last recorded heartbeat. Every use reads the deployment, so
+/// the token also expires with its attempt.
 pub const TOKEN_LIFE: Duration = Duration::from_mins(10);
-/// After a launch whose outcome was not recorded, the same start is repeated this much later.
+/// If the outcome of a start was not recorded, the launcher repeats the same start after this time.
 pub const START_AGAIN: Duration = Duration::from_secs(10);
 
 /// How long after its first claim a runner gets the same answer again. A runner repeats a claim for two
-/// minutes, and its last request may take another one; later it is no repeat, but a stolen code.
-pub const CLAIM_REPEATS: Duration = Duration::from_mins(3);
+/// minutes, and its last request may take another one. A later claim is no retry, but comes from a stolen
+/// code.
+pub const CLAIM_RETRY_WINDOW: Duration = Duration::from_mins(3);
 
 /// The runner that claims an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimant<'a> {
-    /// The number that it drew for itself.
+    /// The random number that it generated for itself.
     pub drawn: &'a str,
-    /// The name of the machine, pod or task that it runs in, as it says; Canyon has not verified it.
+    /// The name of the machine, pod or task that it runs in, as the runner reports it; not verified.
     pub host: Option<&'a str>,
     /// The newest format of jobs that it understands ([`crate::job::FORMAT`]).
     pub job_format: u32,
@@ -47,7 +47,7 @@ impl<'a> From<&'a str> for Claimant<'a> {
     }
 }
 
-/// Why an event was refused. The runner that hears it must exit at once.
+/// Why an event was refused. A runner that receives this must exit at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The attempt is over, or a newer one has begun.
@@ -64,15 +64,15 @@ pub enum Refused {
 /// The answer to a request to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelAnswer {
-    /// Nothing ran: it is cancelled.
+    /// Nothing ran: the deployment is cancelled.
     Cancelled,
     /// Its job is being stopped.
     Stopping,
-    /// It had ended before.
+    /// The deployment had ended before.
     AlreadyOver,
 }
 
-/// The open attempt, if it is number `number`.
+/// The open attempt, if its number is `number`.
 fn open(deployment: &mut Deployment, number: u32) -> Result<&mut Attempt, Refused> {
     match deployment.attempts.last_mut() {
         Some(attempt) if attempt.number == number && attempt.ended.is_none() => Ok(attempt),
@@ -80,7 +80,7 @@ fn open(deployment: &mut Deployment, number: u32) -> Result<&mut Attempt, Refuse
     }
 }
 
-/// Writes the next attempt. `fence` was drawn with the turn.
+/// Adds the next attempt. `fence` was allocated with the turn.
 ///
 /// # Errors
 ///
@@ -108,6 +108,7 @@ pub fn launch(
         claim: None,
         phase: Phase::Launch,
         apply: ApplyNote::None,
+        unwritten: None,
         suspected: false,
         queued: false,
         taken_up_at: None,
@@ -121,10 +122,10 @@ pub fn launch(
     });
     deployment.status = Status::Launching;
     deployment.message.clear();
-    // What an earlier attempt reported is not what this one does.
+    // The reports of an earlier attempt do not describe this one.
     (deployment.counts, deployment.state, deployment.refused_deletions) = (None, None, None);
     deployment.kept = Kept::default();
-    deployment.due_at = Some(now + START_AGAIN);
+    (deployment.due_at, deployment.awaited_limit) = (Some(now + START_AGAIN), None);
     Ok(())
 }
 
@@ -138,16 +139,17 @@ pub fn started(deployment: &mut Deployment, number: u32, handle: String) -> Resu
     Ok(())
 }
 
-/// A runner claims the attempt. `streams_from` says where the log and the events of earlier attempts
-/// end. Returns whether that must be written.
+/// A runner claims the attempt. `streams_from` has the lengths of the log and the events of earlier attempts.
+/// Returns whether the deployment must be written.
 ///
-/// The same runner may claim again: its answer was lost, or the network has doubled its request, be
-/// it long after the run has begun. That changes nothing and revokes nothing, so it gets the token
-/// that it has. `token_hash` must therefore follow from the attempt and the claimant.
+/// The same runner may claim again: its answer was lost, or the network has duplicated its request, even
+/// after the run has begun. That changes and revokes nothing, so the runner gets the same token. `token_hash`
+/// must therefore be derived from the attempt and the claimant.
 ///
 /// # Errors
 ///
-/// Any [`Refused`]; the runner exits then without having read anything.
+/// [`Refused`] for a wrong code, an attempt that is over or superseded, or one that another runner has
+/// claimed. The runner then exits without having read anything.
 pub fn claim<'a>(
     deployment: &mut Deployment,
     number: u32,
@@ -158,7 +160,7 @@ pub fn claim<'a>(
     now: Timestamp,
 ) -> Result<bool, Refused> {
     let claimant = claimant.into();
-    // The code first: whoever guesses one learns nothing, not even whether there is such an attempt.
+    // The code first: a caller with a guessed code learns nothing, not even whether the attempt exists.
     let given = deployment.attempts.iter().find(|attempt| attempt.number == number);
     if given.is_none_or(|attempt| attempt.claim_hash != *code) {
         return Err(Refused::WrongCode);
@@ -171,7 +173,7 @@ pub fn claim<'a>(
         let is_same = winner.claimant == claimant.drawn && winner.token_hash == token_hash;
         return if !is_same {
             Err(Refused::ClaimedByAnother)
-        } else if now.duration_since(winner.at).unsigned_abs() > CLAIM_REPEATS {
+        } else if now.duration_since(winner.at).unsigned_abs() > CLAIM_RETRY_WINDOW {
             Err(Refused::Superseded)
         } else {
             Ok(false)
@@ -188,16 +190,16 @@ pub fn claim<'a>(
     attempt.phase = attempt.phase.max(Phase::Fetch);
     let due_at = (now + LEASE).min(attempt.limits.run_until(now));
     deployment.status = Status::Running;
-    // The look that the launch had set is soon enough. Moving it is paid for twice, in the index,
-    // and many runs are over before it comes.
+    // The check that the launch has scheduled is early enough. Each change of `due_at` costs two index
+    // writes, and many runs end before the check.
     if deployment.due_at.is_none_or(|due| due <= now) {
         deployment.due_at = Some(due_at);
     }
     Ok(true)
 }
 
-/// The platform has said that the job of attempt `number`, which is over, is gone. Returns whether
-/// that was not known before.
+/// The platform has reported that the job of attempt `number`, which is over, is gone. Returns whether that
+/// is new.
 pub fn job_gone(deployment: &mut Deployment, number: u32, now: Timestamp) -> bool {
     let ended = |attempt: &&mut Attempt| attempt.number == number && attempt.ended.is_some();
     let Some(attempt) = deployment.attempts.iter_mut().find(ended) else { return false };
@@ -208,8 +210,8 @@ pub fn job_gone(deployment: &mut Deployment, number: u32, now: Timestamp) -> boo
     true
 }
 
-/// The runner lives and has come to `phase`. Returns whether that must be written: a sign of life
-/// is written at most every quarter of a [`LEASE`], but the begin of an apply always, because it
+/// The runner is alive and has reached `phase`. Returns whether the deployment must be written. A heartbeat
+/// is written at most every quarter of a [`LEASE`]; the begin of an apply is always written, because it
 /// decides whether the attempt may be repeated.
 ///
 /// # Errors
@@ -226,13 +228,13 @@ pub fn report(
     let Some(claim) = attempt.claim.as_mut() else { return Err(Refused::Superseded) };
     let silent = now.duration_since(claim.heartbeat_at).unsigned_abs();
     let begins_apply = phase == Phase::Apply && attempt.phase < Phase::Apply;
-    // The answer to this tells the runner to stop, so it does not begin.
+    // The answer to this report tells the runner to stop, so the apply does not begin.
     let phase = if begins_apply && stopping { attempt.phase } else { phase };
     if silent < LEASE / 4 && !begins_apply {
         return Ok(false);
     }
     claim.heartbeat_at = now;
-    // A sign of life moves the lease, never the end of the run.
+    // A heartbeat extends the lease, never the deadline of the run.
     let due_at = (now + LEASE).min(attempt.limits.run_until(claim.at));
     attempt.phase = attempt.phase.max(phase);
     if !stopping && silent >= LEASE / 4 {
@@ -241,7 +243,7 @@ pub fn report(
     Ok(true)
 }
 
-/// The runner says something of its apply. Returns whether that must be written.
+/// Records what the runner reports of its apply. Returns whether the deployment must be written.
 ///
 /// # Errors
 ///
@@ -255,8 +257,7 @@ pub fn note_apply(
     Ok(std::mem::replace(&mut attempt.apply, note) != note)
 }
 
-/// The runner's result says in which phase the run ended. Signs of life are written seldom, so the last
-/// one written may name an earlier phase. A phase never goes back.
+/// The runner's result says in which phase the run ended: the last sign of life written may name an earlier one.
 ///
 /// # Errors
 ///
@@ -267,8 +268,8 @@ pub fn reached(deployment: &mut Deployment, number: u32, phase: Phase) -> Result
     Ok(())
 }
 
-/// The attempt is over: the runner said so, or the launcher has proved it. Ends the deployment, or
-/// lets another attempt follow after a pause.
+/// The attempt is over: the runner has reported it, or the launcher has proved it. Ends the deployment, or
+/// schedules another attempt after a pause.
 ///
 /// # Errors
 ///
@@ -281,7 +282,7 @@ pub fn end(
 ) -> Result<(), Refused> {
     let attempt = open(deployment, number)?;
     if attempt.claim.is_none() && outcome == Outcome::Succeeded {
-        // Nobody can have done the work of an attempt that nobody claimed.
+        // No runner can have done the work of an attempt without a claim.
         return Err(Refused::Superseded);
     }
     let outcome = judged(attempt, outcome);
@@ -298,7 +299,7 @@ pub fn end(
             deployment.status = Status::Launching;
             deployment.message = match &outcome {
                 Outcome::Failed(failure) => format!(
-                    "attempt {number} ended ({}): {}; trying again in {} s",
+                    "attempt {number} ended ({}): {}; retrying in {} s",
                     failure.class,
                     failure.message,
                     pause.as_secs()
@@ -312,8 +313,8 @@ pub fn end(
     Ok(())
 }
 
-/// The platform hints that the job of attempt `number` is gone. It is no proof: the launcher looks at
-/// once. Returns whether that must be written; a hint that comes again, late or for another attempt
+/// The platform hints that the job of attempt `number` is gone. It is no proof: the launcher checks at once.
+/// Returns whether the deployment must be written; a repeated or late hint, or one for another attempt,
 /// changes nothing.
 pub fn suspect(deployment: &mut Deployment, number: u32, now: Timestamp) -> bool {
     let Ok(attempt) = open(deployment, number) else { return false };
@@ -325,26 +326,25 @@ pub fn suspect(deployment: &mut Deployment, number: u32, now: Timestamp) -> bool
     true
 }
 
-/// When a claimed attempt must be looked at, if its runner was `heard` then for the last time.
-pub(crate) fn watch(attempt: &Attempt, claim: &Claim, heard: Timestamp) -> Timestamp {
-    (heard + LEASE).min(attempt.limits.run_until(claim.at))
+/// When the launcher must check a claimed attempt whose last heartbeat was at `last_report`.
+pub(crate) fn watch(attempt: &Attempt, claim: &Claim, last_report: Timestamp) -> Timestamp {
+    (last_report + LEASE).min(attempt.limits.run_until(claim.at))
 }
 
-/// What an outcome means for this attempt. A runner knows that it was asked to stop, and not why:
-/// because somebody cancelled, because a deadline passed, or because the platform wants its node
-/// back.
+/// The outcome of this attempt. A runner knows that it was asked to stop, but not the reason: a user
+/// cancelled, a deadline passed, or the platform reclaims its node.
 pub fn judged(attempt: &Attempt, outcome: Outcome) -> Outcome {
     match (outcome, &attempt.stop) {
         (Outcome::Cancelled, Some(stop)) => outcome_of_stop(attempt, stop),
         (Outcome::Cancelled, None) => Outcome::Failed(Failure::new(
             FailureClass::Evicted,
-            "the job was asked to stop, and not by Canyon",
+            "the platform, not Canyon, asked the job to stop",
         )),
         (other, _) => other,
     }
 }
 
-/// With what an attempt ends that was stopped.
+/// The outcome of an attempt that was stopped.
 pub(crate) fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
     match stop.reason {
         StopReason::Cancel => Outcome::Cancelled,
@@ -356,7 +356,7 @@ pub(crate) fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
     }
 }
 
-/// Brings the deployment to its end.
+/// Ends the deployment.
 fn finish(deployment: &mut Deployment, outcome: Outcome, now: Timestamp) {
     (deployment.status, deployment.message) = match outcome {
         Outcome::Succeeded => (Status::Succeeded, String::new()),
@@ -364,11 +364,11 @@ fn finish(deployment: &mut Deployment, outcome: Outcome, now: Timestamp) {
         Outcome::Failed(failure) => (Status::Failed, failure.message),
     };
     deployment.completed_at = Some(now);
-    deployment.due_at = None;
+    (deployment.due_at, deployment.awaited_limit) = (None, None);
 }
 
-/// Somebody asks to cancel. Nothing runs: it ends now. A job runs: it is stopped, and the
-/// deployment ends when that is proved, or in the state that the run reaches first.
+/// A user cancels the deployment. If nothing runs, it ends now. If a job runs, the job is stopped; the
+/// deployment ends when that is proved, or with the result that the run reaches first.
 pub fn cancel(deployment: &mut Deployment, by: PrincipalId, now: Timestamp) -> CancelAnswer {
     if deployment.status.is_terminal() {
         return CancelAnswer::AlreadyOver;
@@ -388,7 +388,7 @@ pub fn cancel(deployment: &mut Deployment, by: PrincipalId, now: Timestamp) -> C
     CancelAnswer::Stopping
 }
 
-/// Ends a deployment that has no open attempt: it waited too long, or cannot be launched at all.
+/// Ends a deployment without an open attempt: it waited too long, or cannot be launched.
 pub fn give_up(deployment: &mut Deployment, outcome: Outcome, now: Timestamp) {
     if !deployment.status.is_terminal() && deployment.open_attempt().is_none() {
         finish(deployment, outcome, now);

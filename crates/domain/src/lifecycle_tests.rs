@@ -1,8 +1,10 @@
-//! The life of a deployment against its promises: a random walk over every event, and a launcher
-//! that follows [`next_step`] against platforms that answer nothing useful.
+//! The lifecycle of a deployment: a random walk over every event, and a launcher that follows [`next_step`]
+//! against platforms that give no useful answer.
 
 use super::*;
-use crate::deadline::{Observation, QUEUE_CHECK, STOP_PROOF, Step, next_step, observed, stopping};
+use crate::deadline::{
+    Observation, QUEUE_CHECK, STOP_PROOF_TIMEOUT, Step, next_step, observed, stopping,
+};
 use crate::deployment::{Kept, Mode};
 use crate::failure::{Failure, FailureClass, MAX_ATTEMPTS};
 use crate::ids::{DeploymentId, EnvUuid};
@@ -47,10 +49,11 @@ fn queued() -> Deployment {
         accept_state: false,
         max_deletions: None,
         created_at: at(0),
-        created_by: somebody(),
+        created_by: user(),
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
+        awaited_limit: None,
         due_at: Some(at(0)),
         attempts: Vec::new(),
         cancel: None,
@@ -63,7 +66,7 @@ fn queued() -> Deployment {
     }
 }
 
-fn somebody() -> PrincipalId {
+fn user() -> PrincipalId {
     PrincipalId(Uuid::from_u128(9))
 }
 
@@ -98,20 +101,20 @@ fn one_runner_wins_the_claim_and_repeating_it_changes_nothing() {
     assert_eq!(second, Err(Refused::ClaimedByAnother));
     report(&mut deployment, 1, Phase::Apply, at(40)).unwrap();
     let running = deployment.clone();
-    // The network brings the same claim again, while its runner applies.
+    // The network delivers the same claim again while its runner applies.
     for second in [3, 41, 180] {
         let again = claim(&mut deployment, 1, &code, "me", hash("mine"), (9, 9), at(second));
         assert_eq!((again, &deployment), (Ok(false), &running), "at {second}");
     }
     let other_token = claim(&mut deployment, 1, &code, "me", hash("other"), (0, 0), at(41));
-    assert_eq!(other_token, Err(Refused::ClaimedByAnother), "it would be good for nothing");
-    // Much later it is not a repeat whose answer was lost, but a stolen code.
+    assert_eq!(other_token, Err(Refused::ClaimedByAnother), "the other token would be useless");
+    // Much later it is no retry after a lost answer, but a stolen code.
     let late = claim(&mut deployment, 1, &code, "me", hash("mine"), (0, 0), at(900));
     assert_eq!((late, deployment), (Err(Refused::Superseded), running));
 }
 
 #[test]
-fn a_late_word_of_an_older_attempt_is_refused() {
+fn a_late_request_of_an_older_attempt_is_refused() {
     let mut deployment = running();
     end(&mut deployment, 1, failed(FailureClass::Evicted), at(5)).unwrap();
     launch(&mut deployment, 2, hash("code2"), LIMITS, at(10)).unwrap();
@@ -133,18 +136,18 @@ fn the_begin_of_an_apply_is_always_written_and_forbids_a_second_attempt() {
 
     let mut deployment = running();
     observed(&mut deployment, Observation::Gone(None), at(4));
-    assert_eq!(deployment.status, Status::Launching, "nothing was applied: try again");
+    assert_eq!(deployment.status, Status::Launching, "nothing was applied: retry");
 }
 
 #[test]
 fn a_cancel_ends_at_once_where_nothing_runs_and_after_proof_where_a_job_does() {
     let mut waiting = queued();
-    assert_eq!(cancel(&mut waiting, somebody(), at(1)), CancelAnswer::Cancelled);
+    assert_eq!(cancel(&mut waiting, user(), at(1)), CancelAnswer::Cancelled);
     assert_eq!(waiting.status, Status::Cancelled);
-    assert_eq!(cancel(&mut waiting, somebody(), at(2)), CancelAnswer::AlreadyOver);
+    assert_eq!(cancel(&mut waiting, user(), at(2)), CancelAnswer::AlreadyOver);
 
     let mut deployment = running();
-    assert_eq!(cancel(&mut deployment, somebody(), at(3)), CancelAnswer::Stopping);
+    assert_eq!(cancel(&mut deployment, user(), at(3)), CancelAnswer::Stopping);
     assert_eq!(step(&deployment, 3), Step::Stop);
     assert_eq!(step(&deployment, 33), Step::Kill);
     observed(&mut deployment, Observation::Alive, at(34));
@@ -156,13 +159,13 @@ fn a_cancel_ends_at_once_where_nothing_runs_and_after_proof_where_a_job_does() {
 #[test]
 fn a_run_that_ends_before_its_cancel_keeps_its_own_end() {
     let mut deployment = running();
-    cancel(&mut deployment, somebody(), at(3));
+    cancel(&mut deployment, user(), at(3));
     end(&mut deployment, 1, Outcome::Succeeded, at(4)).unwrap();
     assert_eq!(deployment.status, Status::Succeeded);
 }
 
 #[test]
-fn a_silent_runner_is_looked_at_and_then_stopped() {
+fn a_silent_runner_is_checked_and_then_stopped() {
     let deployment = running();
     let cases = [(10, Step::Wait(at(62))), (62, Step::Observe), (302, Step::Stop)];
     for (second, expected) in cases {
@@ -171,7 +174,7 @@ fn a_silent_runner_is_looked_at_and_then_stopped() {
 }
 
 #[test]
-fn a_run_ends_at_its_deadline_however_lively_its_runner_is() {
+fn a_run_ends_at_its_deadline_even_if_its_runner_reports() {
     let mut deployment = running();
     let mut second = 2;
     while second < 2 + i64::from(LIMITS.run) {
@@ -191,12 +194,12 @@ fn a_run_ends_at_its_deadline_however_lively_its_runner_is() {
 fn a_runner_that_the_platform_stopped_was_not_cancelled() {
     let mut deployment = running();
     end(&mut deployment, 1, Outcome::Cancelled, at(5)).unwrap();
-    assert_eq!(deployment.status, Status::Launching, "evicted before it applied: try again");
+    assert_eq!(deployment.status, Status::Launching, "evicted before it applied: retry");
     assert!(deployment.message.contains("evicted"), "{}", deployment.message);
 }
 
 #[test]
-fn silence_while_canyon_was_away_is_not_held_against_a_runner() {
+fn silence_during_an_outage_of_canyon_does_not_count_against_a_runner() {
     let deployment = running();
     let back = at(1_000);
     let step = |second| next_step(&deployment, &TIMEOUTS, back, at(second));
@@ -212,7 +215,7 @@ fn waiting_for_a_turn_has_a_deadline() {
     assert!(matches!(step(&deployment, 3_600), Step::End(_)));
 }
 
-/// What a platform answers when it is asked.
+/// The answers of a platform.
 #[derive(Clone, Copy, Debug)]
 enum Platform {
     AlwaysAlive,
@@ -220,7 +223,7 @@ enum Platform {
     LosesJobs,
 }
 
-/// Follows the steps as the launcher does, with a job that never says a word once `claimed`.
+/// Follows the steps as the launcher does, with a job that sends no report once `claimed`.
 fn drive(mut deployment: Deployment, platform: Platform, claimed: bool) -> (Deployment, Timestamp) {
     let mut now = at(1);
     for _ in 0..10_000 {
@@ -263,7 +266,7 @@ fn answer(platform: Platform) -> Observation {
 
 #[test]
 fn every_deployment_ends_whatever_the_platform_answers() {
-    let longest = LIMITS.start() + LIMITS.run() + LIMITS.stop() + STOP_PROOF + QUEUE_CHECK;
+    let longest = LIMITS.start() + LIMITS.run() + LIMITS.stop() + STOP_PROOF_TIMEOUT + QUEUE_CHECK;
     for platform in [Platform::AlwaysAlive, Platform::AlwaysUnknown, Platform::LosesJobs] {
         for claimed in [false, true] {
             let (deployment, end) = drive(queued(), platform, claimed);
@@ -271,10 +274,10 @@ fn every_deployment_ends_whatever_the_platform_answers() {
             assert!(end <= at(0) + longest, "{platform:?}, claimed {claimed}: {end}");
 
             let mut cancelled = if claimed { running() } else { launched() };
-            cancel(&mut cancelled, somebody(), at(2));
+            cancel(&mut cancelled, user(), at(2));
             let (deployment, end) = drive(cancelled, platform, claimed);
             assert_eq!(deployment.status, Status::Cancelled, "{platform:?}, claimed {claimed}");
-            assert!(end <= at(2) + LIMITS.stop() + STOP_PROOF + Duration::from_secs(5));
+            assert!(end <= at(2) + LIMITS.stop() + STOP_PROOF_TIMEOUT + Duration::from_secs(5));
         }
     }
 }
@@ -336,7 +339,7 @@ proptest! {
                 }
                 Event::Report(n, phase) => { let _ = report(&mut deployment, n, phase, now); }
                 Event::End(n, outcome) => { let _ = end(&mut deployment, n, outcome, now); }
-                Event::Cancel => { cancel(&mut deployment, somebody(), now); }
+                Event::Cancel => { cancel(&mut deployment, user(), now); }
                 Event::Observed(observation) => observed(&mut deployment, observation, now),
                 Event::Stopping => stopping(&mut deployment, now),
                 Event::Pass(seconds) => second += i64::from(seconds),
@@ -367,7 +370,7 @@ proptest! {
 }
 
 #[test]
-fn a_hint_that_the_job_is_gone_makes_the_launcher_look_once() {
+fn a_hint_that_the_job_is_gone_triggers_one_check() {
     let mut deployment = running();
     let due = deployment.due_at;
     assert!(!suspect(&mut deployment, 2, at(3)), "another attempt's");
@@ -376,7 +379,7 @@ fn a_hint_that_the_job_is_gone_makes_the_launcher_look_once() {
     assert!(!suspect(&mut deployment, 1, at(4)), "it is known already");
     assert_eq!(deployment.due_at, Some(at(3)));
     assert_eq!(step(&deployment, 3), Step::Observe);
-    // The platform was wrong: the job lives.
+    // The platform was wrong: the job is alive.
     observed(&mut deployment, Observation::Alive, at(3));
     assert!(matches!(
         step(&deployment, 3),
@@ -385,5 +388,5 @@ fn a_hint_that_the_job_is_gone_makes_the_launcher_look_once() {
     assert!(suspect(&mut deployment, 1, at(5)));
     observed(&mut deployment, Observation::Gone(None), at(5));
     assert!(deployment.open_attempt().is_none());
-    assert!(!suspect(&mut deployment, 1, at(6)), "a late word of what is over");
+    assert!(!suspect(&mut deployment, 1, at(6)), "a late hint about an ended attempt");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Changes `target` as `patch` says: objects are merged, `null` removes, anything else replaces.
+/// Applies `patch` to `target`: objects are merged, `null` removes, any other value replaces.
 ///
 /// ```
 /// # use canyon_domain::merge_patch::merge_patch;
@@ -35,7 +35,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_examples_of_the_rfc_come_out_as_it_says() {
+    fn the_examples_of_the_rfc_have_its_results() {
         // RFC 7396, appendix A.
         for (target, patch, result) in [
             (json!({"a":"b"}), json!({"a":"c"}), json!({"a":"c"})),

@@ -1,9 +1,9 @@
-//! Where a module comes from: an uploaded archive, a git repository, or the request itself.
+//! The source of a module: an uploaded archive, a git repository, or the request itself.
 //!
-//! The text reaches `git` in the job, so it is taken apart here and only known-good parts go on.
-//! Options smuggled in as a ref or an address have led to code execution elsewhere (Tekton
-//! CVE-2026-40938, go-getter CVE-2024-3817): an address and a ref never start with `-`, have no
-//! white space, and the address has a scheme that we name.
+//! The text reaches `git` in the job, so it is parsed here and only validated parts are used. Options in a
+//! ref or an address have led to code execution elsewhere (Tekton CVE-2026-40938, go-getter CVE-2024-3817).
+//! So an address and a ref never start with `-` and have no white space, and the address has one of the
+//! listed schemes.
 //!
 //! ```
 //! use canyon_domain::module_source::ModuleSource;
@@ -19,7 +19,7 @@
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// Where a module comes from.
+/// The source of a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ModuleSource {
@@ -29,7 +29,7 @@ pub enum ModuleSource {
     Archive {
         /// SHA-256 of the archive.
         digest: Digest,
-        /// The folder in it that holds the module.
+        /// The folder in it that contains the module.
         subdirectory: Option<String>,
     },
     /// `git::<url>[//subdirectory][?ref=<ref>]`.
@@ -43,12 +43,12 @@ pub struct GitSource {
     pub url: String,
     /// The folder in it that holds the module.
     pub subdirectory: Option<String>,
-    /// A branch, tag or commit; the default branch without it.
+    /// A branch, tag or commit. Default: the default branch.
     pub reference: Option<String>,
 }
 
 impl GitSource {
-    /// Whether the repository lies on the machine of the job, which only a local runner may read.
+    /// Whether the repository is on the machine of the job, which only a local runner may read.
     pub fn is_local(&self) -> bool {
         self.url.starts_with("file://")
     }
@@ -97,7 +97,7 @@ impl From<Digest> for String {
     }
 }
 
-/// Why a text is not a module source. The text itself is not repeated: it may hold a password.
+/// Why a text is not a module source. The message does not repeat the text, which may contain a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSource(&'static str);
@@ -138,7 +138,7 @@ fn git(text: &str) -> Result<GitSource, InvalidSource> {
     match scheme {
         "https" if authority.contains('@') => {
             return Err(InvalidSource(
-                "an https git address carries no user or password; give the job a git credential",
+                "an https git address must not contain a user or password; give the job a git credential",
             ));
         }
         "https" | "ssh" if is_authority(authority) => {}
@@ -160,11 +160,11 @@ fn git(text: &str) -> Result<GitSource, InvalidSource> {
 fn is_authority(text: &str) -> bool {
     let (user, host) = text.split_once('@').map_or((None, text), |(u, h)| (Some(u), h));
     let (name, port) = host.split_once(':').map_or((host, None), |(h, p)| (h, Some(p)));
-    let word = |text: &str| {
+    let is_name = |text: &str| {
         text.starts_with(|c: char| c.is_ascii_alphanumeric())
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
     };
-    user.is_none_or(word) && word(name) && port.is_none_or(|p| p.parse::<u16>().is_ok())
+    user.is_none_or(is_name) && is_name(name) && port.is_none_or(|p| p.parse::<u16>().is_ok())
 }
 
 /// `ref=<ref>`, and nothing else.
@@ -195,7 +195,7 @@ fn split_subdirectory(text: &str) -> Result<(&str, Option<String>), InvalidSourc
     if right.split('/').all(ordinary) {
         Ok((left, Some(right.to_owned())))
     } else {
-        Err(InvalidSource("the folder after `//` must lie inside the module's source"))
+        Err(InvalidSource("the folder after `//` must be inside the module's source"))
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_becomes_an_option_another_program_or_a_path_outside() {
+    fn no_source_becomes_an_option_another_program_or_a_path_outside() {
         for text in [
             "git::https://h/r.git?ref=--upload-pack=touch",
             "git::https://h/r.git?ref=-x",
@@ -284,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_accepted_has_safe_parts(text in "git::(https|ssh|file|ext)://[-a-z@:./?=#%~ ]{0,40}") {
+        fn every_accepted_source_has_safe_parts(text in "git::(https|ssh|file|ext)://[-a-z@:./?=#%~ ]{0,40}") {
             if let Ok(ModuleSource::Git(git)) = text.parse() {
                 prop_assert!(!git.url.contains(' ') && !git.url.split('/').any(|p| p == "..") && !git.url.contains("/-"));
                 prop_assert!(git.reference.is_none_or(|r| !r.starts_with('-')));

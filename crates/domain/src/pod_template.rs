@@ -1,48 +1,48 @@
-//! `job.pod_template`: what people may change in the pod that runs their modules.
+//! `job.pod_template`: changes of the pod that runs modules.
 //!
-//! Three steps, in this order. [`merge`] lays the template over Canyon's own, as Kubernetes would.
-//! [`judge`] reads the *result* against a list of what is allowed; a field that nobody has judged is
-//! refused, because lists of what is forbidden have failed three times running in a comparable
-//! system (CVE-2026-31892, GHSA-3775-99mw-8rp4, CVE-2026-54526). [`force`] then sets the fields that
-//! no template may decide. The pod meets the `restricted` Pod Security Standard in the end.
+//! Three steps, in this order. [`merge`] merges the template into Canyon's own, as Kubernetes would.
+//! [`judge`] validates the *result* against an allow list; a field without an entry is refused, because deny
+//! lists have failed three times in a comparable system (CVE-2026-31892, GHSA-3775-99mw-8rp4,
+//! CVE-2026-54526). [`force`] then sets the fields that no template may change. The resulting pod meets the
+//! `restricted` Pod Security Standard.
 //!
 //! Decisions:
-//! - The container is `canyon-runner`; `main`, its name in newer documents, means the same.
-//! - No further container starts: it would keep the Job from completing. `initContainers` are allowed, with
-//!   `restartPolicy: Always` too (a sidecar that Kubernetes ends itself), under the same rules.
-//! - `$patch` and the other directives are refused: `null` deletes, and that is all there is.
-//! - Names that start with `canyon-`, and variables that start with `CANYON_`, are Canyon's own.
+//! - The container is `canyon-runner`; `main`, its name in newer documents, is an alias.
+//! - No further container starts: it would keep the Job from completing. `initContainers` are allowed under
+//!   the same rules, also with `restartPolicy: Always` (a sidecar that Kubernetes ends itself).
+//! - `$patch` and the other directives are refused; `null` deletes.
+//! - Names that start with `canyon-`, and variables that start with `CANYON_`, are reserved for Canyon.
 
 mod containers;
 mod force;
-mod judge;
 mod known_fields;
 mod merge;
 mod metadata;
+mod pod_spec;
 mod security;
 mod volumes;
 
 pub use force::{ApiToken, force};
-pub use judge::judge;
 pub use merge::merge;
+pub use pod_spec::judge;
 
 use crate::field_error::FieldErrors;
 use serde_json::{Map, Value, json};
 
 /// Name of the container that runs the module.
 pub const CONTAINER: &str = "canyon-runner";
-/// Another name for it in templates, from newer documents.
+/// An alias of it in templates of newer documents.
 pub const CONTAINER_ALIAS: &str = "main";
-/// Start of the names of containers and volumes that only Canyon gives.
+/// Reserved prefix of the names of containers and volumes.
 pub const RESERVED_PREFIX: &str = "canyon-";
-/// Where pods find their API token and the cluster's certificate.
+/// The directory in which pods find their API token and the cluster's certificate.
 pub const API_TOKEN_DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// Kept for Canyon's own secrets: nothing is mounted there.
+/// Reserved for Canyon's own secrets: no template mounts a volume there.
 pub const CANYON_SECRETS_DIRECTORY: &str = "/var/run/secrets/canyon";
 /// The runner's working folder.
 pub const WORK_DIRECTORY: &str = "/canyon";
 
-/// The least template: what every launch starts from.
+/// The default template, from which every launch starts.
 pub fn default_template(service_account: &str) -> Value {
     json!({
         "spec": {
@@ -54,13 +54,14 @@ pub fn default_template(service_account: &str) -> Value {
     })
 }
 
-/// Merges a template into the least one and judges the result, for a runner that is being defined: what leads out of the
-/// pod is a fault, what only cannot work is a warning. A launch refuses both.
+/// Merges a template into the default one and validates the result, for a runner that is being defined. A field that gives
+/// the pod access beyond itself is a fault; a field that only cannot work is a warning, and hides no fault. A launch refuses
+/// both.
 pub(crate) fn check(template: &Map<String, Value>, service_account: &str) -> FieldErrors {
-    match merge(default_template(service_account), &Value::Object(template.clone())) {
-        Ok(merged) => judge::look(&merged, service_account).1,
-        Err(faults) => faults.leniently(),
-    }
+    let (merged, unmerged) = merge::lay_over(default_template(service_account), template);
+    let mut found = unmerged.leniently();
+    found.add_under("", pod_spec::inspect(&merged, service_account).1);
+    found
 }
 
 #[cfg(test)]

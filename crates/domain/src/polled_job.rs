@@ -1,8 +1,9 @@
-//! Jobs that are handed out by the published polling protocol of remote runners.
+//! Jobs that Canyon hands out by the published polling protocol of remote runners.
 //!
-//! That protocol has no word for "I have it": whoever polls is told to create a job, and later asked to look
-//! after it. So a job is handed out once, to one session, and taken by that. If the answer is lost, nobody
-//! hears of the job again, and the next message about it is to look: whoever finds nothing says so.
+//! A poller cannot acknowledge a job in that protocol: Canyon answers "create this Job" once, and later
+//! "check this Job". So Canyon hands a job out once, to one session, and records that session as its holder.
+//! If the answer is lost, no report arrives. After a pause Canyon asks the poller to check the job, and a
+//! poller that finds no Job reports that.
 
 use crate::agent_job::{AgentJob, OFFER, Refused, Taken, Wish};
 use crate::deadline::Observation;
@@ -13,15 +14,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Stands in a [`Manifest`] where the claim code belongs, which is stored nowhere.
+/// Placeholder in a [`Manifest`] for the claim code, which Canyon stores nowhere.
 pub const CLAIM_CODE: &str = "(claim code)";
 
-/// After a cancel the Job is gone at once, and its pod ends in its own time: so long "it is not there" says nothing.
-/// That is the longest grace of a pod, which is the longest `stop_seconds`, and as much for whoever was slow to delete
-/// it; and less than a run waits for the proof that a lock was left.
-const LINGER: Duration = Duration::from_mins(4);
+/// How long after a cancel a report "the Job is not there" proves nothing: the Job is deleted at once, and
+/// its pod may still run. It is the longest termination grace of a pod (the longest `stop_seconds`) twice,
+/// the second time for a slow deletion. It is shorter than the time for which a run waits for the proof that
+/// a lock is abandoned.
+const POD_TERMINATION_GRACE: Duration = Duration::from_mins(4);
 
-/// The Kubernetes Job of an attempt, for those who create what they are handed.
+/// The Kubernetes Job of an attempt, for pollers that create the Job that they receive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The Job's name.
@@ -32,31 +34,32 @@ pub struct Manifest {
     pub job: Value,
 }
 
-/// A job that was handed out.
+/// A job that was handed out to a poller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Polled {
     /// The Job's name.
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// When something was last said of it; once it was cancelled, when that was last said.
+    /// When Canyon last sent a poller a message about the job; once a cancel was sent, when Canyon last sent
+    /// the cancel.
     pub said_at: Timestamp,
-    /// Whether it is to be looked after.
+    /// Whether the next poll asks the poller to check the job.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub look: bool,
 }
 
-/// What there is to say of a job that was handed out.
+/// The next message to a poller about a job that was handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Say {
-    /// See whether it is there.
+    /// Check whether the Job exists.
     Look,
-    /// Delete it.
+    /// Delete the Job.
     Cancel,
 }
 
 impl Manifest {
-    /// The Job with its claim code.
+    /// The Job, with `code` in place of [`CLAIM_CODE`].
     pub fn with_claim_code(mut self, code: &str) -> Value {
         fill(&mut self.job, code);
         self.job
@@ -73,11 +76,11 @@ fn fill(value: &mut Value, code: &str) {
 }
 
 impl AgentJob {
-    /// A poller takes what it is offered, and is handed the Job.
+    /// A poller takes the job that it is offered, and receives the Job, or the reason why there is none.
     ///
     /// # Errors
     ///
-    /// [`Refused`], as when an agent takes it.
+    /// [`Refused`] under the conditions of [`AgentJob::take`].
     pub fn hand_out(
         &mut self,
         agent: &AgentId,
@@ -94,23 +97,24 @@ impl AgentJob {
         Ok(manifest)
     }
 
-    /// Nobody has heard of the job: whoever polls is to look after it, not more often than this; if it was cancelled,
-    /// once its pod must have ended. Returns whether that is new.
+    /// Asks the poller to check the job, if no message was sent for [`OFFER`], or, after a cancel, once its
+    /// pod must have ended. Returns whether that is new.
     pub fn look_after(&mut self, now: Timestamp) -> bool {
         if self.wish > self.done || self.is_seen_gone() {
             return false;
         }
-        let pause = if self.done == Wish::Run { OFFER } else { LINGER };
+        let pause = if self.done == Wish::Run { OFFER } else { POD_TERMINATION_GRACE };
         let due = |polled: &&mut Polled| !polled.look && now >= polled.said_at + pause;
         let Some(polled) = self.polled.as_mut().filter(due) else { return false };
         polled.look = true;
         true
     }
 
-    /// What there is to say of a job that was handed out; it counts as said.
+    /// The next message to the poller, if there is one. It is recorded as delivered: the caller stores the
+    /// job before it sends the message.
     pub fn say(&mut self, now: Timestamp) -> Option<Say> {
         let polled = self.polled.as_mut()?;
-        let what = if self.wish > self.done {
+        let message = if self.wish > self.done {
             self.done = self.wish;
             Say::Cancel
         } else if polled.look {
@@ -119,40 +123,42 @@ impl AgentJob {
             return None;
         };
         polled.look = false;
-        // Whoever looks does not make the pod's time begin anew.
-        if what == Say::Cancel || self.done == Wish::Run {
+        // A check after a cancel does not restart the pod's termination grace.
+        if message == Say::Cancel || self.done == Wish::Run {
             polled.said_at = now;
         }
-        Some(what)
+        Some(message)
     }
 
-    /// Whoever watches the job says that it failed, or is not there. Returns whether that is new, and counts.
+    /// The job's poller reports that the job failed or is not there. Returns whether the report is new and
+    /// counts.
     pub fn failed(&mut self, failure: Failure, now: Timestamp) -> bool {
-        if self.is_seen_gone() || self.may_linger(now) {
+        if self.is_seen_gone() || self.pod_may_still_run(now) {
             return false;
         }
         let Some(Taken { agent, session, .. }) = self.taken.clone() else { return false };
         self.report(&agent, session, Observation::Gone(Some(failure)), None, now).is_ok()
     }
 
-    /// It was taken, and cannot be handed out: nobody has anything to do for it, and what is left of it is its
-    /// record.
+    /// The job was taken and cannot be handed out: the poller has nothing to do for it, and only its record
+    /// is left.
     pub fn withheld(&mut self, failure: Failure, now: Timestamp) {
         self.failed(failure, now);
         self.done = Wish::Forget;
     }
 
-    /// Whether nothing is left of the job but its record. The last word about one that was handed out says nothing of
-    /// that: who was to delete it may not have heard, and without its record it would count as gone.
+    /// Whether only the record of the job is left. For a job that was handed out, delivery of the last cancel
+    /// proves nothing: the poller may not have received it, and without its record the job would count as
+    /// gone.
     pub fn is_cleared_away(&self) -> bool {
         self.done == Wish::Forget && (self.polled.is_none() || self.is_seen_gone())
     }
 
-    /// Whether somebody was told to delete the Job so lately that its pod may run still, wherever that is looked for.
-    /// A cancel that nobody was told yet makes nothing go: it counts as said before it is.
-    fn may_linger(&self, now: Timestamp) -> bool {
-        let lingers = |polled: &Polled| now < polled.said_at + LINGER;
-        self.done > Wish::Run && self.polled.as_ref().is_some_and(lingers)
+    /// Whether a cancel was sent so recently that the pod may still run. A cancel that no poller has received
+    /// yet does not remove the job.
+    fn pod_may_still_run(&self, now: Timestamp) -> bool {
+        let is_in_grace = |polled: &Polled| now < polled.said_at + POD_TERMINATION_GRACE;
+        self.done > Wish::Run && self.polled.as_ref().is_some_and(is_in_grace)
     }
 
     fn is_seen_gone(&self) -> bool {

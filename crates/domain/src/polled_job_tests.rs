@@ -52,11 +52,11 @@ fn a_job_is_handed_out_once_and_keeps_no_manifest() {
     assert_eq!(job.polled.as_ref().unwrap().namespace, "jobs");
     let other = "other".parse().unwrap();
     assert_eq!(job.hand_out(&other, 1, "p", at(1)), Err(Refused::TakenByAnother));
-    assert_eq!(job.say(at(1)), None, "there is nothing to say of it");
+    assert_eq!(job.say(at(1)), None, "there is no message about it");
 }
 
 #[test]
-fn the_claim_code_goes_where_its_place_is_held_and_nowhere_else() {
+fn the_claim_code_replaces_its_placeholder_and_nothing_else() {
     let Some(Ok(manifest)) = job().manifest else { panic!() };
     let filled = manifest.with_claim_code("cyc_x");
     assert_eq!(filled["env"][0]["value"], "cyc_x");
@@ -64,40 +64,40 @@ fn the_claim_code_goes_where_its_place_is_held_and_nowhere_else() {
 }
 
 #[test]
-fn a_job_that_nobody_hears_of_is_looked_after_now_and_then_until_it_is_gone() {
+fn a_job_without_reports_is_checked_periodically_until_it_is_gone() {
     let mut job = handed_out();
     assert!(!job.look_after(at(29)), "it has only just been handed out");
     assert!(job.look_after(at(30)) && job.wants_attention());
-    assert!(!job.look_after(at(31)), "that is wanted already");
+    assert!(!job.look_after(at(31)), "a check is already pending");
     assert_eq!(job.say(at(40)), Some(Say::Look));
     assert_eq!((job.say(at(41)), job.wants_attention()), (None, false));
     assert!(!job.look_after(at(69)));
     assert!(job.look_after(at(70)));
     let lost = || Failure::new(FailureClass::Lost, "it is not there");
     assert!(job.failed(lost(), at(71)));
-    assert!(!job.failed(lost(), at(72)), "said again");
+    assert!(!job.failed(lost(), at(72)), "the same report again");
     assert_eq!(job.observation(&[poller()], at(72)), Observation::Gone(Some(lost())));
     assert!(!job.look_after(at(500)));
 }
 
 #[test]
-fn a_job_that_cannot_be_handed_out_asks_for_nobody_and_says_why() {
+fn a_job_that_cannot_be_handed_out_needs_no_poller_and_has_a_reason() {
     let (poller, mut job) = (poller(), job());
     job.manifest = Some(Err("no such thing".to_owned()));
     job.offer(&poller, &[], at(0));
     assert_eq!(job.hand_out(&poller.id, 1, "p", at(0)), Ok(Some(Err("no such thing".to_owned()))));
-    let why = || Failure::new(FailureClass::Config, "no such thing");
-    job.withheld(why(), at(0));
+    let failure = || Failure::new(FailureClass::Config, "no such thing");
+    job.withheld(failure(), at(0));
     for wish in [Wish::Run, Wish::Stop, Wish::Kill, Wish::Forget] {
         job.want(wish);
         assert!(!job.wants_attention() && !job.look_after(at(500)), "{wish:?}");
         assert_eq!((job.say(at(1)), job.done), (None, Wish::Forget));
-        assert_eq!(job.observation(&[], at(1)), Observation::Gone(Some(why())));
+        assert_eq!(job.observation(&[], at(1)), Observation::Gone(Some(failure())));
     }
 }
 
 #[test]
-fn each_wish_is_said_once_and_before_anything_else() {
+fn each_cancel_is_sent_once_and_before_any_check() {
     let mut job = handed_out();
     job.look_after(at(30));
     for wish in [Wish::Stop, Wish::Kill, Wish::Forget] {
@@ -106,14 +106,14 @@ fn each_wish_is_said_once_and_before_anything_else() {
         assert_eq!(job.say(at(31)), Some(Say::Cancel));
         assert_eq!((job.say(at(31)), job.done), (None, wish));
     }
-    assert!(!job.look_after(at(270)), "its pod may end still");
-    assert!(!job.is_cleared_away(), "whether that was heard nobody knows");
+    assert!(!job.look_after(at(270)), "its pod may still run");
+    assert!(!job.is_cleared_away(), "the poller may not have received it");
     assert!(job.failed(Failure::new(FailureClass::Lost, "it is not there"), at(271)));
     assert!(job.is_cleared_away());
 }
 
 #[test]
-fn that_a_cancelled_job_is_not_there_counts_once_its_pod_must_have_ended_and_is_asked_until_then() {
+fn a_report_that_a_cancelled_job_is_absent_counts_only_after_the_termination_grace() {
     let not_there = || Failure::new(FailureClass::Lost, "it is not there");
     for wish in [Wish::Stop, Wish::Kill, Wish::Forget] {
         let mut job = handed_out();
@@ -121,9 +121,9 @@ fn that_a_cancelled_job_is_not_there_counts_once_its_pod_must_have_ended_and_is_
         assert_eq!(job.say(at(30)), Some(Say::Look));
         job.want(wish);
         assert_eq!(job.say(at(100)), Some(Say::Cancel));
-        assert!(!job.failed(not_there(), at(101)), "it finds no Job, and its pod runs");
+        assert!(!job.failed(not_there(), at(101)), "the Job is deleted, and its pod still runs");
         assert!(!job.look_after(at(339)) && !job.failed(not_there(), at(339)));
-        // Asked again: the first answer is lost, the second comes.
+        // The check is repeated: the first answer is lost, the second arrives.
         for second in [340, 355] {
             assert!(job.look_after(at(second)) && job.wants_attention(), "{wish:?}");
             assert_eq!(job.say(at(second + 1)), Some(Say::Look));
@@ -134,7 +134,7 @@ fn that_a_cancelled_job_is_not_there_counts_once_its_pod_must_have_ended_and_is_
 }
 
 #[test]
-fn a_cancel_that_nobody_was_told_of_hides_no_job_that_is_not_there() {
+fn a_cancel_that_was_not_sent_yet_does_not_discard_a_report_of_absence() {
     let mut job = handed_out();
     job.look_after(at(30));
     job.say(at(30));

@@ -1,17 +1,20 @@
-//! Who may do what.
+//! Principals and their roles.
 
 use crate::ids::{OrgId, OrgUuid, PrincipalId, ProjectId, RunnerId};
 use crate::scoped_role::{ScopedRole, Target};
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
 use uuid::Uuid;
 
-/// What a principal may do in its organization. From the viewer on, later includes earlier.
+/// A role in an organization. From the viewer on, later includes earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Nothing in the whole organization: what scoped roles allow, and no more.
+    /// No permission in the whole organization; only scoped roles apply.
     None,
-    /// Asks for the work of agents, and for nothing else.
+    /// Polls for the work of agents, and nothing else.
     Agent,
     /// Reads everything but secrets.
     Viewer,
@@ -34,59 +37,141 @@ impl Role {
     }
 }
 
-/// A person or machine that has proved who it is.
+/// An authenticated person or machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Principal {
-    /// Its id, which stands in audit records.
+    /// Its id, as in audit records.
     pub id: PrincipalId,
-    /// Its organization; every key is made from this one.
+    /// Its organization; every key starts with this uuid.
     pub org: OrgUuid,
     /// The name of its organization, to compare with the path.
     pub org_id: OrgId,
-    /// What it may do in the whole organization.
+    /// Its role in the whole organization.
     pub role: Role,
-    /// What else it may do in parts of it.
+    /// Its further roles in parts of the organization.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scoped_roles: Vec<ScopedRole>,
-    /// With the role `agent`: the only runner that it may serve; any of its organization without.
+    /// With the role `agent`: the only runner that it may serve; `None`: any of its organization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner: Option<RunnerId>,
-    /// Whether it may make further organizations.
+    /// Whether it may create organizations.
     #[serde(default)]
     pub operator: bool,
+    /// Which of the callers that share this principal has signed in.
+    #[serde(default, skip_serializing_if = "SignIn::has_nothing_to_store")]
+    pub sign_in: SignIn,
+}
+
+/// How a principal has signed in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignIn {
+    /// Tells the callers of one service account apart. An API token has a principal of its own, and none of this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<SubjectDigest>,
+    /// When what the caller showed expires, as far as that is known when it is shown. It is not stored.
+    #[serde(skip)]
+    pub until: Option<Timestamp>,
+}
+
+/// How long before a token expires a request that waits is answered: time for a last look.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
+impl SignIn {
+    fn has_nothing_to_store(&self) -> bool {
+        self.subject.is_none()
+    }
+
+    /// How long a request may wait that would wait for `wanted`: its answer comes while the token is good.
+    pub fn bounded(&self, wanted: Duration, now: Timestamp) -> Duration {
+        let Some(until) = self.until else { return wanted };
+        let left = until.duration_since(now).max(SignedDuration::ZERO).unsigned_abs();
+        wanted.min(left.saturating_sub(LAST_LOOK))
+    }
+}
+
+/// A digest of what an issuer's token says about its holder. A renewed token of the same holder has the same digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubjectDigest(pub String);
+
+/// Names a caller: its principal, and where several callers share that, its subject too. Idempotency keys belong to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CallerId {
+    /// The principal.
+    pub principal: PrincipalId,
+    /// See [`SignIn::subject`].
+    pub subject: Option<SubjectDigest>,
+}
+
+impl From<PrincipalId> for CallerId {
+    fn from(principal: PrincipalId) -> Self {
+        Self { principal, subject: None }
+    }
+}
+
+/// `<uuid>` or `<uuid>@<digest>`. No uuid contains an `@`, so no two callers have one name.
+impl fmt::Display for CallerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.subject {
+            Some(SubjectDigest(subject)) => write!(f, "{}@{subject}", self.principal),
+            None => write!(f, "{}", self.principal),
+        }
+    }
+}
+
+impl From<CallerId> for String {
+    fn from(caller: CallerId) -> Self {
+        caller.to_string()
+    }
+}
+
+impl TryFrom<String> for CallerId {
+    type Error = uuid::Error;
+    fn try_from(text: String) -> Result<Self, uuid::Error> {
+        let (principal, subject) = match text.split_once('@') {
+            Some((principal, subject)) => (principal, Some(SubjectDigest(subject.to_owned()))),
+            None => (text.as_str(), None),
+        };
+        Ok(Self { principal: PrincipalId(principal.parse()?), subject })
+    }
 }
 
 impl Principal {
-    /// The operator of an installation, who may make organizations and is of none of them.
+    /// The operator of an installation, who may create organizations and belongs to none.
     pub fn operator() -> Self {
         let (id, org) = (PrincipalId(Uuid::nil()), OrgUuid(Uuid::nil()));
         let org_id = OrgId::of_none();
-        let (role, scoped_roles) = (Role::Viewer, Vec::new());
-        Self { id, org, org_id, role, scoped_roles, runner: None, operator: true }
+        let (role, scoped_roles, sign_in) = (Role::Viewer, Vec::new(), SignIn::default());
+        Self { id, org, org_id, role, scoped_roles, runner: None, operator: true, sign_in }
     }
 
-    /// Whether it belongs to the organization that a path names.
+    /// Which caller it is.
+    pub fn caller(&self) -> CallerId {
+        CallerId { principal: self.id, subject: self.sign_in.subject.clone() }
+    }
+
+    /// Whether it belongs to the organization of a path.
     pub fn is_of(&self, org: &str) -> bool {
         !self.org.0.is_nil() && self.org_id.as_str() == org
     }
 
-    /// Its role for all of `target`: the highest that it has there.
+    /// Its highest role for the whole of `target`.
     pub fn role_in(&self, target: Target<'_>) -> Role {
         let there = self.scoped_roles.iter().filter(|scoped| scoped.covers(target));
         there.map(|scoped| scoped.role).fold(self.role, Role::max)
     }
 
-    /// The highest role that it has anywhere.
+    /// Its highest role in any scope.
     pub fn highest_role(&self) -> Role {
         self.scoped_roles.iter().map(|scoped| scoped.role).fold(self.role, Role::max)
     }
 
-    /// Whether it may read that the project is there, and what it is called: it may read something in it.
+    /// Whether it may see the project and its name: it may read something in it.
     pub fn sees_project(&self, project: &ProjectId) -> bool {
         self.role >= Role::Viewer || self.scoped_roles.iter().any(|scoped| scoped.reaches(project))
     }
 
-    /// What it may read, as the roles of one that reads in its name.
+    /// The roles of a reader that may read the same as this principal, and change nothing.
     pub fn as_reader(&self) -> (Role, Vec<ScopedRole>) {
         if self.role >= Role::Viewer {
             return (Role::Viewer, Vec::new());
@@ -95,7 +180,7 @@ impl Principal {
         (Role::None, self.scoped_roles.iter().map(reader).collect())
     }
 
-    /// By what right it acts, for audit records.
+    /// The roles by which it acts, for audit records.
     pub fn right(&self) -> String {
         if self.org.0.is_nil() {
             return "operator".to_owned();
@@ -103,5 +188,42 @@ impl Principal {
         let scoped = self.scoped_roles.iter().map(ScopedRole::to_string);
         let whole = Some(self.role.as_str().to_owned()).filter(|_| self.role != Role::None);
         whole.into_iter().chain(scoped).collect::<Vec<_>>().join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_reads_back_and_one_without_a_subject_is_written_as_its_principal_alone() {
+        let principal = PrincipalId(Uuid::from_u128(7));
+        let plain = CallerId::from(principal);
+        let subject = Some(SubjectDigest("x@y".to_owned()));
+        for caller in [plain.clone(), CallerId { principal, subject }] {
+            let written = serde_json::to_string(&caller).unwrap();
+            assert_eq!(serde_json::from_str::<CallerId>(&written).unwrap(), caller);
+        }
+        // As items of the table have it that name the principal alone.
+        let stored = serde_json::to_string(&principal).unwrap();
+        assert_eq!(serde_json::from_str::<CallerId>(&stored).unwrap(), plain);
+        assert_eq!(plain.to_string(), principal.to_string());
+    }
+
+    #[test]
+    fn a_request_waits_no_longer_than_its_token_is_good_and_is_answered_before_that_ends() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let wanted = Duration::from_secs(25);
+        for (until, expected) in [
+            (None, 25),
+            (Some(200), 25),
+            (Some(126), 25),
+            (Some(110), 9),
+            (Some(101), 0),
+            (Some(90), 0),
+        ] {
+            let sign_in = SignIn { until: until.map(at), ..SignIn::default() };
+            assert_eq!(sign_in.bounded(wanted, at(100)).as_secs(), expected, "{until:?}");
+        }
     }
 }

@@ -1,12 +1,12 @@
-//! Which addresses are of the public internet.
+//! The test whether an IP address is on the public internet.
 //!
-//! Canyon opens connections to hosts that its users name. An address that only Canyon's own network
-//! reaches (its metadata service, its neighbours, itself) must not be among them, however it is
-//! written. The lists are those of the IANA IPv4 and IPv6 Special-Purpose Address Registries.
+//! Canyon connects to hosts that its users name. An address that only Canyon's own network reaches (its
+//! metadata service, other hosts, itself) must not be among them, in any spelling. The lists are those of the
+//! IANA IPv4 and IPv6 Special-Purpose Address Registries.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// First address and length of the prefix, of all that is not public.
+/// First address and prefix length of all IPv4 networks that are not public.
 const SPECIAL_V4: [([u8; 4], u32); 16] = [
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),
@@ -26,18 +26,18 @@ const SPECIAL_V4: [([u8; 4], u32); 16] = [
     ([224, 0, 0, 0], 3),
 ];
 
-/// The same within `2000::/3`; nothing outside of that is public.
+/// The same within `2000::/3`; no other IPv6 address is public.
 const SPECIAL_V6: [([u16; 2], u32); 4] = [
     // Teredo, ORCHID, benchmarking and others.
     ([0x2001, 0], 23),
     // Documentation.
     ([0x2001, 0xdb8], 32),
-    // 6to4 holds an IPv4 address, which may be a private one.
+    // 6to4 contains an IPv4 address, which may be private.
     ([0x2002, 0], 16),
     ([0x3fff, 0], 20),
 ];
 
-/// Whether `address` is one of the public internet.
+/// Whether `address` is on the public internet.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -53,7 +53,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     })
 }
 
-/// IPv4 in disguise (`::ffff:0:0/96`, `64:ff9b::/96` of NAT64) is outside of `2000::/3`.
+/// IPv4 addresses inside IPv6 (`::ffff:0:0/96`, `64:ff9b::/96` of NAT64) are outside of `2000::/3`.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let bits = address.to_bits();
     let in_unicast = bits >> 125 == 0b001;

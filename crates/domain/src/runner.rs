@@ -1,13 +1,14 @@
-//! Runners: where and how jobs run, and where their state lies.
+//! Runners: where and how jobs run, and where their state is stored.
 //!
-//! A definition is parsed once, with every fault named, and serialized back to exactly what was
-//! given: no default is written into it. Secrets are the exception. They never leave through
-//! serialization; [`RunnerDefinition::split_secrets`] takes them out to be stored apart, so what
-//! comes back from the table has none, and is read by [`RunnerDefinition::parse_stored`].
+//! A definition is parsed once, and every fault is reported. Serialization returns exactly what was given: no
+//! default is added. Secrets are the exception: they are never serialized.
+//! [`RunnerDefinition::split_secrets`] takes them out to be stored separately, so a stored definition has
+//! none, and is read by [`RunnerDefinition::parse_stored`].
 
 pub mod agent_target;
 pub mod agents;
 pub mod aks;
+pub mod certificate;
 pub mod configuration;
 pub mod ecs;
 pub mod eks;
@@ -21,8 +22,9 @@ pub(crate) mod patterns;
 pub mod profile;
 pub(crate) mod published;
 mod secrets;
+pub mod size;
+pub mod string_enum;
 pub mod timeouts;
-pub mod word;
 
 pub use configuration::{RunnerConfiguration, RunnerType};
 pub use timeouts::Timeouts;
@@ -36,83 +38,90 @@ use fields::{Fields, nests_deeper_than};
 use patterns::DESCRIPTION;
 use serde_json::{Map, Value, json};
 
-/// How deep objects and lists may nest in a definition; the pod template is free in form.
+/// Maximum nesting of objects and lists in a definition; the pod template has no fixed form.
 pub const MAX_DEPTH: usize = 64;
 
 const CONFIGURATION: &str = "runner_configuration";
 const STORAGE: &str = "state_storage_configuration";
 
-/// What a runner is, apart from its name.
+/// The definition of a runner, without its name.
 #[derive(Clone, Debug)]
 pub struct RunnerDefinition {
-    /// What people say about it.
+    /// A description for users.
     pub description: Option<String>,
     /// Where and how its jobs run.
     pub configuration: RunnerConfiguration,
-    /// Where the state of its environments lies.
+    /// Where the state of its environments is stored.
     pub state_storage: StateStorage,
-    /// What the published API accepts in it and what cannot work: no job starts with it.
+    /// Values that the published API accepts and that cannot work: no job starts with them.
     warnings: Vec<FieldError>,
 }
 
 impl RunnerDefinition {
-    /// Reads what someone sent: `description`, `runner_configuration` and
-    /// `state_storage_configuration`.
+    /// Parses a request: `description`, `runner_configuration` and `state_storage_configuration`.
     ///
     /// # Errors
     /// Every fault with its path.
     pub fn parse(value: Value) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::default();
         let Some(definition) = Self::read(value, &mut errors) else { return Err(errors) };
-        let mut definition = definition.judged(errors)?;
+        let mut definition = definition.with_warnings_of(errors)?;
         let missing = definition.missing_secrets();
         definition.warnings.extend(missing.into_iter().map(missing_secret));
         Ok(definition)
     }
 
-    /// Reads what [`Self::to_value`] wrote: the same, but that secrets may be missing. What an earlier version took and this
-    /// one does not is a warning: nothing is done with it, and it can be changed.
+    /// Parses what [`Self::to_value`] wrote, in which secrets may be missing. A value that only an earlier
+    /// version accepted is a warning: it is not used, and can be changed.
     ///
     /// # Errors
-    /// Every fault with its path, if so little of it can be read that it is no definition.
+    /// Every fault with its path, if too little can be read to form a definition.
     pub fn parse_stored(value: Value) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::default();
         match Self::read(value, &mut errors) {
-            Some(definition) => definition.judged(errors.leniently()),
+            Some(definition) => definition.with_warnings_of(errors.leniently()),
             None => Err(errors),
         }
     }
 
-    /// With the warnings among what was found, if that is no more.
-    fn judged(mut self, found: FieldErrors) -> Result<Self, FieldErrors> {
+    /// Adds the warnings that were found, if there are no faults.
+    fn with_warnings_of(mut self, found: FieldErrors) -> Result<Self, FieldErrors> {
         self.warnings = found.warnings().to_vec();
+        if found.has_unlisted_warnings() {
+            let reason = "has more warnings than are listed".to_owned();
+            self.warnings.push(FieldError { path: String::new(), reason });
+        }
         found.into_result(self)
     }
 
-    /// The paths and reasons of what cannot work in it, although the published API accepts it. Of a stored one, without
-    /// what is said of its secrets.
+    /// The values that cannot work although the published API accepts them, with paths and reasons. For a
+    /// stored definition, without warnings about its secrets.
     pub fn warnings(&self) -> &[FieldError] {
         &self.warnings
     }
 
-    /// Whether what runs can be looked at and stopped all the same: no warning is about the place or the way there.
+    /// Whether Canyon can still watch and stop running jobs: no warning is about the cluster or the access to it. A warning
+    /// that is not listed may be about these.
     pub fn can_be_watched(&self) -> bool {
-        const WAY: [&str; 5] = [
+        const LOCATION_FIELDS: [&str; 5] = [
             "runner_configuration.cluster",
             "runner_configuration.auth",
             "runner_configuration.job.cluster",
             "runner_configuration.job.namespace",
             "runner_configuration.job.region",
         ];
-        let is_on_it = |warning: &FieldError| WAY.iter().any(|part| warning.path.starts_with(part));
-        !self.warnings.iter().any(is_on_it)
+        let is_location = |warning: &FieldError| {
+            warning.path.is_empty()
+                || LOCATION_FIELDS.iter().any(|part| warning.path.starts_with(part))
+        };
+        !self.warnings.iter().any(is_location)
     }
 
-    /// The same, where a warning is a fault: what cannot work might also lead elsewhere than it was meant to, so no job
-    /// starts with it.
+    /// The definition, if it has no warning: a value that cannot work might also lead to another target than
+    /// intended, so no job starts with it.
     ///
     /// # Errors
-    /// Every warning.
+    /// Every warning, as a fault.
     pub fn usable(self) -> Result<Self, FieldErrors> {
         let mut faults = FieldErrors::default();
         for warning in &self.warnings {
@@ -151,6 +160,7 @@ impl RunnerDefinition {
         if let Some(refusal) = definition.storage_type().refusal_for(definition.runner_type()) {
             errors.add(format!("{STORAGE}.type"), format!("does not fit: {refusal}"));
         }
+        size::check(&definition.to_value(), errors);
         Some(definition)
     }
 
@@ -170,13 +180,14 @@ impl RunnerDefinition {
         self.configuration.runner_type()
     }
 
-    /// Where its jobs run, if the states of its environments lie there too: on the disk of the machine, or in the
-    /// cluster.
+    /// The identity of the platform that its jobs run on, if the states of its environments are stored there
+    /// too: on the machine's disk, or in the cluster.
     pub fn state_site(&self) -> Option<Value> {
-        self.storage_type().is_where_jobs_run().then(|| self.site())
+        self.storage_type().is_on_job_platform().then(|| self.site())
     }
 
-    /// Where its jobs run: what names that place in the definition, without how Canyon gets there.
+    /// The identity of the platform that its jobs run on: the fields of the definition that name it, without
+    /// those that describe the access to it.
     pub fn site(&self) -> Value {
         let agents = self.configuration.agent_settings().map(AgentSettings::site);
         json!({ "cluster": self.cluster_name(), "agents": agents })
@@ -194,7 +205,7 @@ impl RunnerDefinition {
         ];
         let cluster = plain(&self.configuration).get_mut("cluster")?.take();
         let Value::Object(mut members) = cluster else { return None };
-        // Clusters of two AWS accounts may have one name.
+        // Clusters of two AWS accounts may have the same name.
         let role = members.get("auth").and_then(|auth| auth.get("role_arn")?.as_str());
         let account = role.and_then(|arn| arn.split(':').nth(4)).map(Value::from);
         members.retain(|name, _| NAMES.contains(&name.as_str()));
@@ -210,7 +221,7 @@ impl RunnerDefinition {
         self.state_storage.storage_type()
     }
 
-    /// The limits of time that hold for its jobs, with the defaults filled in.
+    /// The effective timeouts of its jobs, with defaults.
     pub fn timeouts(&self) -> Timeouts {
         self.configuration.timeouts()
     }
@@ -220,7 +231,7 @@ impl RunnerDefinition {
         self.configuration.agent_settings().is_some()
     }
 
-    /// Whether an agent can launch its jobs, if one is asked to.
+    /// Whether an agent can launch its jobs, if a deployment requests it.
     pub fn may_have_agent(&self) -> bool {
         self.runner_type().may_have_agent()
     }
@@ -231,14 +242,14 @@ impl RunnerDefinition {
     }
 }
 
-/// What is said of a secret that is needed and not there.
+/// The fault or warning of a required secret that is missing.
 pub fn missing_secret(path: String) -> FieldError {
     let reason = "is required, unless another kind of `auth` is given".to_owned();
     FieldError { path, reason }
 }
 
-/// `part` as JSON. Only maps with keys that are not text, or a failing `Serialize`, could make this
-/// fail; the types of a definition have neither.
+/// `part` as JSON. This fails only for maps with keys that are not text, or for a failing `Serialize`; the
+/// types of a definition have neither.
 fn plain(part: &impl serde::Serialize) -> Value {
     serde_json::to_value(part).unwrap_or_default()
 }

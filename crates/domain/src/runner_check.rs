@@ -1,71 +1,71 @@
-//! A check of a runner: what is tried, in which order, and how each step went.
+//! A check of a runner: its steps, their order, and the result of each.
 //!
-//! Nothing is started and nothing is left behind, so a check can be asked for at any time. Whoever
-//! tries reports the steps that he came to; [`RunnerCheck::end`] says of the rest why they were left
-//! out.
+//! A check starts nothing and leaves nothing behind, so an administrator can request one at any time. The
+//! launcher reports the steps that it has reached; [`RunnerCheck::end`] records why the others were left out.
 
 use crate::failure::shortened;
 use crate::ids::{RunnerCheckId, RunnerId};
 use crate::runner::kubernetes::KubernetesAuthKind;
-use crate::runner::word::word_enum;
+use crate::runner::string_enum::string_enum;
 use crate::runner::{RunnerConfiguration, RunnerDefinition};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// How long a check may take, from the request to its end: somebody waits for it.
+/// Deadline of a check, from the request to its end: a user waits for it.
 pub const DEADLINE: SignedDuration = SignedDuration::from_mins(2);
 
-word_enum! {
-    /// What is tried. The words are part of the API.
+string_enum! {
+    /// The steps of a check. The names are part of the API.
     CheckStep {
-        /// The stored definition can be read, and its secrets opened.
+        /// The stored definition can be read, and its secrets decrypted.
         Definition = "definition",
         /// Canyon signs a token about the runner.
         Assertion = "assertion",
-        /// The cloud takes that token and gives one of its own.
+        /// The cloud accepts that token and issues one of its own.
         Exchange = "exchange",
-        /// The cloud knows the cluster and says where it is.
+        /// The cloud knows the cluster and returns its address.
         Cluster = "cluster",
-        /// The cluster's API answers, over TLS that its own authority vouches for, and knows Canyon.
+        /// The cluster's API answers over TLS with a certificate of its own authority, and authenticates
+        /// Canyon.
         Connect = "connect",
         /// An agent is connected that takes the runner's jobs.
         Agent = "agent",
-        /// Everything that a launch, a look, a stop and a tail need is allowed.
+        /// All permissions for launch, observation, stop and log tail are granted.
         Permissions = "permissions",
-        /// The image of the job is where it is started, or can be had there.
+        /// The job's image is present on the platform, or can be pulled there.
         Image = "image",
-        /// The job as it would be started is accepted, without being started.
+        /// The platform accepts the job in a dry run.
         DryRun = "dry_run",
-        /// The job does not reach the metadata service of the machine that it would run on.
+        /// The job cannot reach the metadata service of its machine.
         Metadata = "metadata",
     }
 }
 
-word_enum! {
-    /// How a step went. The words are part of the API.
+string_enum! {
+    /// The result of a step. The names are part of the API.
     StepResult {
-        /// It works.
+        /// The step succeeded.
         Ok = "ok",
-        /// It does not.
+        /// The step failed.
         Failed = "failed",
-        /// It was not tried, because an earlier one failed.
+        /// The step was not tried, because an earlier one failed.
         Skipped = "skipped",
     }
 }
 
-/// A step and how it went.
+/// A step and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepReport {
     /// The step.
     pub step: CheckStep,
-    /// How it went.
+    /// The result.
     pub result: StepResult,
-    /// What was found; of a failure, what is missing and what to change. Never a secret.
+    /// What was found; for a failure, what is missing and what to change. Never contains a secret.
     pub message: String,
 }
 
-/// The steps that a check of this runner has, in order. Where an agent launches the jobs, only the
-/// agent can try what lies behind it.
+/// The steps of a check of this runner, in order. If an agent launches the jobs, only the agent could test
+/// what follows.
 pub fn steps_of(definition: &RunnerDefinition) -> Vec<CheckStep> {
     use CheckStep as S;
     let rest: &[S] = match &definition.configuration {
@@ -89,50 +89,50 @@ pub fn steps_of(definition: &RunnerDefinition) -> Vec<CheckStep> {
     std::iter::once(S::Definition).chain(rest.iter().copied()).collect()
 }
 
-word_enum! {
-    /// How far a check is. The words are part of the API.
+string_enum! {
+    /// The status of a check. The names are part of the API.
     CheckStatus {
-        /// No launcher has begun yet.
+        /// No launcher has started it yet.
         Waiting = "waiting",
-        /// A launcher is at it.
+        /// A launcher runs it.
         Running = "running",
         /// Every step has its result.
         Done = "done",
-        /// Two minutes are over, and no launcher has said how it went.
+        /// [`DEADLINE`] has passed without a result.
         Expired = "expired",
     }
 }
 
-/// The last check of a runner. There is one at a time: whoever asks meanwhile gets that one.
+/// The last check of a runner. There is at most one at a time: a request meanwhile returns that one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunnerCheck {
     /// Its id.
     pub id: RunnerCheckId,
     /// The runner.
     pub runner: RunnerId,
-    /// When it was asked for.
+    /// When it was requested.
     pub asked_at: Timestamp,
-    /// When a launcher began.
+    /// When a launcher started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun_at: Option<Timestamp>,
     /// When every step had its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// What is known so far, in the order in which it was tried.
+    /// The results so far, in the order of the steps.
     #[serde(default)]
     pub steps: Vec<StepReport>,
-    /// Grows with each change.
+    /// Increases with each write.
     pub version: u64,
 }
 
 impl RunnerCheck {
-    /// A check that is asked for now.
+    /// A check that is requested now.
     pub fn new(id: RunnerCheckId, runner: RunnerId, now: Timestamp) -> Self {
         let (begun_at, ended_at, steps) = (None, None, Vec::new());
         Self { id, runner, asked_at: now, begun_at, ended_at, steps, version: 1 }
     }
 
-    /// How far it is.
+    /// Its status.
     pub fn status(&self, now: Timestamp) -> CheckStatus {
         if self.ended_at.is_some() {
             CheckStatus::Done
@@ -145,18 +145,18 @@ impl RunnerCheck {
         }
     }
 
-    /// Whether somebody who asks now should get this one, instead of another.
+    /// Whether a request now returns this check instead of a new one.
     pub fn is_open(&self, now: Timestamp) -> bool {
         matches!(self.status(now), CheckStatus::Waiting | CheckStatus::Running)
     }
 
-    /// Whether all went well; `None` while that is not known.
+    /// Whether all steps succeeded; `None` while that is not known.
     pub fn succeeded(&self) -> Option<bool> {
         self.ended_at?;
         Some(self.steps.iter().all(|step| step.result == StepResult::Ok))
     }
 
-    /// A launcher begins. `false` if another one has, or nobody waits any more.
+    /// A launcher starts the check. `false` if another launcher has, or the check has expired.
     #[must_use]
     pub fn begin(&mut self, now: Timestamp) -> bool {
         let first = self.status(now) == CheckStatus::Waiting;
@@ -166,7 +166,7 @@ impl RunnerCheck {
         first
     }
 
-    /// A step was tried. One step has one result, the first. What a cloud says about it may be long.
+    /// Records a step's result; the first result of a step counts. A long message is shortened.
     pub fn found(&mut self, mut report: StepReport) {
         if self.steps.iter().any(|known| known.step == report.step) {
             return;
@@ -175,8 +175,8 @@ impl RunnerCheck {
         self.steps.push(report);
     }
 
-    /// Nothing further will be tried. Of the steps in `planned` that nobody reported, all are skipped
-    /// because of the failure before them; where nothing has failed, the first has for `reason`.
+    /// Ends the check. Steps in `planned` without a result are skipped because of the failed step; if none
+    /// has failed, the first of them fails with `reason`.
     pub fn end(&mut self, planned: &[CheckStep], reason: &str, now: Timestamp) {
         let failed = |steps: &[StepReport]| {
             steps.iter().find(|step| step.result == StepResult::Failed).map(|step| step.step)
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_builds_on_a_failed_step_is_skipped_because_of_it() {
+    fn the_steps_after_a_failed_one_are_skipped_because_of_it() {
         let mut check = check();
         assert!(check.begin(at(1)));
         check.found(report(CheckStep::Definition, StepResult::Ok));
@@ -220,13 +220,13 @@ mod tests {
         check.found(report(CheckStep::Exchange, StepResult::Ok));
         assert_eq!(check.succeeded(), None);
         check.end(&[CheckStep::Exchange, CheckStep::Cluster, CheckStep::DryRun], "late", at(2));
-        let said: Vec<_> = check
+        let lines: Vec<_> = check
             .steps
             .iter()
             .map(|s| format!("{} {} {}", s.step, s.result.as_str(), s.message))
             .collect();
         assert_eq!(
-            said,
+            lines,
             [
                 "definition ok ",
                 "assertion ok ",
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn one_launcher_begins_and_after_two_minutes_none_does() {
+    fn one_launcher_starts_a_check_and_after_two_minutes_none_does() {
         let mut first = check();
         assert!(first.begin(at(1)) && !first.begin(at(2)));
         assert_eq!(first.status(at(119)), CheckStatus::Running);

@@ -1,5 +1,5 @@
-//! Profiles of runners: settings under a name, which a runner of an agent's kind takes for each
-//! deployment by its `profile`.
+//! Runner profiles: named settings, which a runner of an agent's type selects for each deployment with its
+//! `profile`.
 
 use crate::field_error::FieldErrors;
 use crate::ids::RunnerProfileId;
@@ -17,33 +17,33 @@ const CONFIGURATION: &str = "runner_configuration";
 pub struct RunnerProfile {
     /// Its name.
     pub id: RunnerProfileId,
-    /// What people say about it.
+    /// A description for users.
     pub description: Option<String>,
     /// What it changes.
     pub settings: ProfileSettings,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
-    /// Grows with every write.
+    /// Increases with every write.
     pub version: u64,
 }
 
-/// What a profile changes of a runner.
+/// The settings of a profile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProfileSettings {
     /// Which agents launch, instead of those that the runner names.
     pub agents: Option<AgentTarget>,
-    /// Merged over the runner's `job` (RFC 7396): `null` takes a setting away.
+    /// Merged into the runner's `job` (RFC 7396): `null` removes a setting.
     pub job: Map<String, Value>,
 }
 
 impl ProfileSettings {
-    /// Reads what someone sent, and judges it as a part of a runner of each kind.
+    /// Parses a request, and validates it as a part of a runner of each type.
     ///
     /// # Errors
     ///
-    /// Every fault with its path, by the kind of runner that it fits best.
+    /// Every fault with its path, for the type of runner that it fits best.
     pub fn parse(agents: Option<Value>, job: Map<String, Value>) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::default();
         let agents = match agents {
@@ -51,17 +51,20 @@ impl ProfileSettings {
             None => None,
         };
         if job.contains_key("identity") {
-            errors.add("job.identity", "is the runner's alone: clouds trust it, and no profile");
+            errors.add(
+                "job.identity",
+                "is the runner's alone: clouds trust the runner, and no profile",
+            );
         }
         let settings = errors.into_result(Self { agents, job })?;
         settings.kinds().map(|_| settings)
     }
 
-    /// The kinds of runners that may name it.
+    /// The types of runners that may use it.
     ///
     /// # Errors
     ///
-    /// Without any: the faults by the kind that it is nearest to.
+    /// If there is none: the faults for the type that it fits best.
     pub fn kinds(&self) -> Result<Vec<RunnerType>, FieldErrors> {
         let mut kinds = Vec::new();
         let mut fewest: Option<FieldErrors> = None;
@@ -81,7 +84,7 @@ impl ProfileSettings {
         }
     }
 
-    /// The runner's definition with these settings in it, judged as any other.
+    /// The runner's definition with these settings, validated as any other.
     ///
     /// # Errors
     ///
@@ -104,13 +107,13 @@ impl ProfileSettings {
     }
 }
 
-/// How far settings are from fitting: first by the fields that a kind does not have.
+/// How far settings are from fitting a type: first by the number of unknown fields.
 fn distance(faults: &FieldErrors) -> (usize, usize) {
     let unknown = faults.iter().filter(|fault| fault.reason.starts_with("is not a known field"));
     (unknown.count(), faults.iter().count())
 }
 
-/// A profile has no `runner_configuration`: its `job` stands by itself.
+/// Paths without `runner_configuration`, which a profile does not have.
 fn without_configuration(faults: &FieldErrors) -> FieldErrors {
     let mut own = FieldErrors::default();
     for fault in faults {
@@ -120,7 +123,7 @@ fn without_configuration(faults: &FieldErrors) -> FieldErrors {
     own
 }
 
-/// The least that a runner of each kind has, to judge settings by.
+/// Minimal runners of each type, for the validation of settings.
 fn examples() -> [(RunnerType, Value); 3] {
     let example = |kind: RunnerType, job: Value, storage: Value| {
         let configuration = json!({ "type": kind.as_str(), "job": job });

@@ -29,11 +29,11 @@ fn a_profile_changes_what_it_names_and_leaves_the_rest() {
     let job = json!({ "environment": { "B": null, "C": "3" }, "memory_limit": 512 });
     let settings = parse(Some(agents.clone()), job).unwrap();
     assert_eq!(settings.kinds().unwrap(), [RunnerType::DockerAgent]);
-    let made = settings.applied_to(&docker()).unwrap().to_value();
-    let made = &made["runner_configuration"];
-    assert_eq!(made["agents"], agents);
+    let changed = settings.applied_to(&docker()).unwrap().to_value();
+    let changed = &changed["runner_configuration"];
+    assert_eq!(changed["agents"], agents);
     assert_eq!(
-        made["job"],
+        changed["job"],
         json!({ "image": "canyon-runner:1", "environment": { "A": "1", "C": "3" }, "memory_limit": 512 })
     );
     let nothing = ProfileSettings::default().applied_to(&docker()).unwrap();
@@ -41,22 +41,22 @@ fn a_profile_changes_what_it_names_and_leaves_the_rest() {
 }
 
 #[test]
-fn settings_that_fit_no_kind_are_refused_with_the_faults_of_the_nearest() {
-    for (job, said) in [
+fn settings_that_fit_no_type_are_refused_with_the_faults_of_the_best_match() {
+    for (job, expected) in [
         (json!({ "memory_limit": 1 }), "`job.memory_limit` must be a whole number"),
         (json!({ "pod_template": { "spec": { "hostNetwork": true } } }), "hostNetwork"),
         (json!({ "namespace": null, "deny_metadata_access": true }), "`job.namespace` is required"),
         (json!({ "identity": {} }), "`job.identity` is the runner's alone"),
     ] {
         let refusal = parse(None, job).unwrap_err();
-        assert!(refusal.contains(said), "{refusal}");
+        assert!(refusal.contains(expected), "{refusal}");
     }
     let both = json!({ "ids": ["a"], "labels": { "a": "b" } });
     assert!(parse(Some(both), json!({})).unwrap_err().contains("`agents`"));
 }
 
 #[test]
-fn a_profile_of_one_kind_does_not_fit_a_runner_of_another() {
+fn a_profile_for_one_type_does_not_fit_a_runner_of_another() {
     let settings = parse(None, json!({ "cpu": 1024, "memory": 4096 })).unwrap();
     assert_eq!(settings.kinds().unwrap(), [RunnerType::EcsAgent]);
     let refusal = settings.applied_to(&docker()).unwrap_err().to_string();

@@ -1,12 +1,12 @@
-//! Chooses which runner serves an environment.
+//! Chooses the runner of an environment.
 //!
-//! A [`Rule`] ties a runner to a [`Scope`]: a project or group, an environment type, both, or
-//! neither. When several rules cover one environment, the one that says most wins: first the depth
-//! of the project path that it names, then whether it names the environment type. So a team sets a
-//! default and carves exceptions out of it later, without touching the default.
+//! A [`Rule`] assigns a runner to a [`Scope`]: a project or group, an environment type, both, or neither. If
+//! several rules cover an environment, the most specific one applies: first by the depth of its project path,
+//! then by whether it names the environment type. So a team can set a default and add exceptions later,
+//! without changing the default.
 //!
-//! The answer is stored with the environment and not asked for again on each deployment: the runner
-//! also names where state lives, and a silent move would put the environment's state out of reach.
+//! The result is stored with the environment and not computed again for each deployment: the runner also
+//! decides where the state is, and a silent change would make the environment's state unreachable.
 //!
 //! ```
 //! use canyon_domain::runner_rules::{Place, Rule, Scope, choose};
@@ -24,7 +24,7 @@
 use crate::ids::{EnvTypeId, ProjectId, RunnerId};
 use std::fmt;
 
-/// What a rule is matched against.
+/// The values that a rule is matched against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The project of the environment.
@@ -33,7 +33,7 @@ pub struct Place {
     pub env_type: EnvTypeId,
 }
 
-/// Which environments a rule speaks for. `None` means "any".
+/// The environments of a rule. `None` means "any".
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// This project, or every project of this group.
@@ -42,10 +42,10 @@ pub struct Scope {
     pub env_type: Option<EnvTypeId>,
 }
 
-/// How much a scope says. The derived order is the precedence.
+/// How specific a scope is. The derived order is the precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Specificity {
-    /// Segments of the project path that it names; 0 when it names none.
+    /// Number of segments of its project path; 0 without a project.
     pub project_depth: usize,
     /// Whether it names the environment type.
     pub names_env_type: bool,
@@ -58,7 +58,7 @@ impl Scope {
             && self.env_type.as_ref().is_none_or(|env_type| *env_type == place.env_type)
     }
 
-    /// How much this scope says.
+    /// How specific this scope is.
     pub fn specificity(&self) -> Specificity {
         Specificity {
             project_depth: self.project.as_ref().map_or(0, ProjectId::depth),
@@ -85,7 +85,7 @@ impl fmt::Display for Scope {
 pub struct Rule {
     /// The runner to use.
     pub runner: RunnerId,
-    /// Where to use it.
+    /// The environments for which to use it.
     pub scope: Scope,
 }
 
@@ -104,12 +104,12 @@ pub enum ChooseError {
     Ambiguous(RunnerId, RunnerId),
 }
 
-/// Picks the most specific rule that covers `place`, whatever order `rules` come in.
+/// The most specific rule that covers `place`, independent of the order of `rules`.
 ///
 /// # Errors
 ///
-/// [`ChooseError::NoRule`] if none covers it; [`ChooseError::Ambiguous`] if two equally specific
-/// rules disagree, since guessing would let the order of a list choose.
+/// [`ChooseError::NoRule`] if no rule covers it; [`ChooseError::Ambiguous`] if two equally specific rules
+/// name different runners, because otherwise the order of the list would decide.
 pub fn choose<'r>(rules: &'r [Rule], place: &Place) -> Result<&'r Rule, ChooseError> {
     let covering = || rules.iter().filter(|rule| rule.scope.covers(place));
     let best = covering()
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_that_no_rule_covers_is_told_how_to_get_one() {
+    fn the_error_for_an_uncovered_environment_has_the_command_that_adds_a_rule() {
         let error = choose(&[rule("rr", "blog:*")], &place("shop", "production")).unwrap_err();
         insta::assert_snapshot!(error, @"no runner rule covers project `shop` and environment type `production`; add one: canyon create runner-rule --set=runner_id=RUNNER --set=project_id=shop --set=env_type_id=production");
     }
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(choose(&rules, &place("blog", "qa")).unwrap().runner.as_str(), "cc");
     }
 
-    /// The reference model: try scopes from the longest path down, with the type before without.
+    /// The reference model: tries scopes from the longest path to the shortest, with the type before without.
     fn reference(rules: &[Rule], place: &Place) -> Result<Option<RunnerId>, ()> {
         let mut path = Some(place.project.as_str());
         let mut scopes = Vec::new();

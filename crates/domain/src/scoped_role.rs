@@ -1,8 +1,8 @@
-//! Roles that hold in a part of an organization.
+//! Roles that apply in a part of an organization.
 //!
 //! A [`Principal`](crate::principal::Principal) has one role in the whole organization, which may be
-//! [`Role::None`], and scoped roles. At each thing the highest of those that cover it counts: a scoped role adds to
-//! what the principal may do, and takes nothing away.
+//! [`Role::None`], and scoped roles. For each resource, the highest role that covers it applies: a scoped
+//! role only adds permissions.
 //!
 //! ```
 //! use canyon_domain::principal::Role;
@@ -24,10 +24,10 @@ use crate::principal::Role;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The most scoped roles of one principal.
+/// Maximum number of scoped roles of a principal.
 pub const MAX_SCOPED_ROLES: usize = 20;
 
-/// A role where everything that it names agrees. It names at least one of them.
+/// A role in the intersection of the scopes that it names. It names at least one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScopedRole {
     /// The role: viewer, deployer or admin.
@@ -43,27 +43,27 @@ pub struct ScopedRole {
     pub env: Option<EnvId>,
 }
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
-    /// Something that the whole organization has: runners, rules, tokens.
+    /// A resource of the whole organization: runners, rules, tokens.
     Organization,
     /// A project.
     Project(&'a ProjectId),
-    /// An environment that is to be made.
+    /// An environment that is being created.
     NewEnvironment {
         /// Its project.
         project: &'a ProjectId,
         /// Its type.
         env_type: &'a EnvTypeId,
     },
-    /// An environment, and what was deployed to it.
+    /// An environment and its deployments.
     Environment {
         /// Its project.
         project: &'a ProjectId,
         /// The environment.
         env: &'a EnvId,
-        /// Its type; unknown of deployments that an earlier version accepted.
+        /// Its type; `None` for deployments that an earlier version accepted.
         env_type: Option<&'a EnvTypeId>,
     },
 }
@@ -96,18 +96,18 @@ impl fmt::Display for Target<'_> {
 }
 
 impl ScopedRole {
-    /// A role that does not say yet where it holds.
+    /// A role without a scope.
     pub fn new(role: Role) -> Self {
         Self { role, project: None, env_type: None, env: None }
     }
 
-    /// The same, in this project or group.
+    /// The same role, limited to this project or group.
     #[must_use]
     pub fn in_project(self, project: ProjectId) -> Self {
         Self { project: Some(project), ..self }
     }
 
-    /// Whether it holds for the whole of `target`.
+    /// Whether it applies to the whole of `target`.
     pub fn covers(&self, target: Target<'_>) -> bool {
         match target {
             Target::Organization => false,
@@ -116,7 +116,8 @@ impl ScopedRole {
                     && self.env.is_none()
                     && self.project.as_ref().is_some_and(|own| own.holds(id))
             }
-            // Its type, which decides on the runner, is not for one who rules an environment of that name to choose.
+            // A role for an environment's name may not create it, because its creator chooses the type, and
+            // the type decides on the runner.
             Target::NewEnvironment { project, env_type } => {
                 self.env.is_none() && self.reaches(project) && self.is_of_type(Some(env_type))
             }
@@ -128,7 +129,8 @@ impl ScopedRole {
         }
     }
 
-    /// Whether it may hold for something in the project. An environment is of one project alone, not of those below.
+    /// Whether it may apply to something in the project. An environment belongs to exactly one project, not
+    /// to those below it.
     pub fn reaches(&self, project: &ProjectId) -> bool {
         match (&self.project, &self.env) {
             (None, _) => true,
@@ -141,7 +143,7 @@ impl ScopedRole {
         self.env_type.as_ref().is_none_or(|own| Some(own) == env_type)
     }
 
-    /// Whether it allows all that `other` does.
+    /// Whether it allows everything that `other` does.
     pub fn includes(&self, other: &Self) -> bool {
         let same_project = match (&self.project, &other.project) {
             (None, _) => true,
@@ -154,7 +156,7 @@ impl ScopedRole {
             && (self.env_type.is_none() || self.env_type == other.env_type)
     }
 
-    /// Notes what is wrong with it, below `path`.
+    /// Notes its faults, below `path`.
     pub fn check(&self, faults: &mut FieldErrors, path: &str) {
         if self.role < Role::Viewer {
             faults.add(format!("{path}.role"), "is `viewer`, `deployer` or `admin`");
@@ -162,32 +164,32 @@ impl ScopedRole {
         if self.project.is_none() && self.env_type.is_none() {
             faults.add(
                 path,
-                "names a `project_id`, an `env_type_id` or both; a role for all is `role`",
+                "names a `project_id`, an `env_type_id` or both; for the whole organization use `role`",
             );
         }
         if self.env.is_some() && self.project.is_none() {
-            faults.add(format!("{path}.env_id"), "needs the `project_id` that it is of");
+            faults.add(format!("{path}.env_id"), "needs its `project_id`");
         }
         if self.env.is_some() && self.env_type.is_some() {
-            faults.add(format!("{path}.env_type_id"), "is known by the environment; leave it out");
+            faults.add(format!("{path}.env_type_id"), "follows from the environment; leave it out");
         }
     }
 }
 
-/// Notes what is wrong with the role of a principal and its scoped roles together.
+/// Notes the faults of a principal's role and scoped roles together.
 pub fn check_together(faults: &mut FieldErrors, role: Role, scoped: &[ScopedRole]) {
     match role {
         Role::None if scoped.is_empty() => {
-            faults.add("role", "`none` needs `scoped_roles`: without them it may do nothing");
+            faults.add("role", "`none` needs `scoped_roles`: without them it has no permission");
         }
         Role::Agent if !scoped.is_empty() => {
-            faults.add("scoped_roles", "are not for the role `agent`");
+            faults.add("scoped_roles", "cannot be used with the role `agent`");
         }
         _ => {}
     }
 }
 
-/// Where two may both read, each everywhere without a list.
+/// The scopes that both may read; `None` means everything.
 pub fn both(
     one: Option<Vec<ScopedRole>>,
     other: Option<Vec<ScopedRole>>,

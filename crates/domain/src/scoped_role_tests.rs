@@ -1,6 +1,6 @@
 use super::*;
 use crate::ids::{OrgId, OrgUuid, PrincipalId};
-use crate::principal::Principal;
+use crate::principal::{Principal, SignIn};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -21,6 +21,7 @@ fn principal(role: Role, scoped_roles: Vec<ScopedRole>) -> Principal {
         scoped_roles,
         runner: None,
         operator: false,
+        sign_in: SignIn::default(),
     }
 }
 
@@ -47,9 +48,9 @@ fn is_well_formed(role: &ScopedRole) -> bool {
 }
 
 proptest! {
-    /// By hand, thing by thing: the project's path, the environment and its type must each agree.
+    /// An independent computation: the project's path, the environment and its type must each match.
     #[test]
-    fn a_role_covers_what_agrees_with_all_that_it_names(
+    fn a_role_covers_what_matches_all_scopes_that_it_names(
         role in scoped(),
         project in prop::sample::select(&PROJECTS[..]),
         env in prop::sample::select(&ENVS[..]),
@@ -58,7 +59,7 @@ proptest! {
         prop_assume!(is_well_formed(&role));
         let holds = role.project.as_ref().is_none_or(|own| {
             let own = own.as_str();
-            // An environment is of one project, and not of those below.
+            // An environment belongs to one project, and not to those below it.
             project == own || (role.env.is_none() && project.starts_with(&format!("{own}/")))
         });
         let agrees = holds
@@ -72,12 +73,12 @@ proptest! {
         prop_assert!(!role.covers(Target::Organization));
         let new = Target::NewEnvironment { project: &project, env_type: &env_type };
         prop_assert_eq!(role.covers(new), agrees && role.env.is_none());
-        // What it covers is in a project that its holder sees.
+        // A covered target is in a project that the holder sees.
         prop_assert!(!agrees || principal(Role::None, vec![role]).sees_project(&project));
     }
 
     #[test]
-    fn a_role_that_includes_another_covers_all_that_it_covers(
+    fn a_role_that_includes_another_covers_everything_that_the_other_covers(
         wide in scoped(),
         other in scoped(),
         same_project in any::<bool>(),
@@ -85,7 +86,7 @@ proptest! {
         env in prop::sample::select(&ENVS[..]),
         env_type in prop::sample::select(&TYPES[..]),
     ) {
-        // As the other says, but within the wide one.
+        // The scopes of the other, within those of the wide one.
         let within = wide.project.clone().filter(|_| same_project || wide.env.is_some());
         let narrow = ScopedRole {
             role: other.role.min(wide.role),
@@ -108,9 +109,9 @@ proptest! {
         prop_assert!(wide.includes(&wide));
     }
 
-    /// A reader in the name of another reads what that one reads, and changes nothing.
+    /// A reader for a principal reads what that principal reads, and changes nothing.
     #[test]
-    fn a_reader_sees_what_it_reads_for_and_no_more(
+    fn a_reader_sees_what_its_principal_sees_and_no_more(
         held in prop::collection::vec(scoped(), 0..4),
         whole in prop::sample::select(vec![Role::None, Role::Viewer, Role::Deployer, Role::Admin]),
         project in prop::sample::select(&PROJECTS[..]),
@@ -129,7 +130,7 @@ proptest! {
 }
 
 #[test]
-fn what_two_read_is_what_the_narrower_reads() {
+fn two_readers_share_what_the_narrower_one_reads() {
     let viewer = || ScopedRole::new(Role::Viewer);
     let shop = viewer().in_project(id("shop"));
     let api = viewer().in_project(id("shop/api"));
@@ -147,7 +148,7 @@ fn what_two_read_is_what_the_narrower_reads() {
 }
 
 #[test]
-fn the_highest_role_that_covers_a_thing_counts() {
+fn the_highest_role_that_covers_a_resource_applies() {
     let of = principal(
         Role::Viewer,
         vec![
@@ -172,7 +173,7 @@ fn the_highest_role_that_covers_a_thing_counts() {
 }
 
 #[test]
-fn a_role_that_names_nothing_or_contradicts_itself_is_refused_with_the_path() {
+fn a_role_without_a_scope_or_with_a_contradiction_is_refused_with_the_path() {
     let faults = |role: &ScopedRole| {
         let mut faults = FieldErrors::default();
         role.check(&mut faults, "scoped_roles[0]");
@@ -194,7 +195,7 @@ fn a_role_that_names_nothing_or_contradicts_itself_is_refused_with_the_path() {
             "scoped_roles[0].env_type_id",
         ),
     ] {
-        let said = faults(&wrong).unwrap();
-        assert!(said.contains(path), "{wrong:?}: {said}");
+        let message = faults(&wrong).unwrap();
+        assert!(message.contains(path), "{wrong:?}: {message}");
     }
 }

@@ -1,20 +1,20 @@
-//! Where time and chance come in. The domain takes their results as arguments; whoever calls it
-//! gets them through these, so that a test can hold time still.
+//! Ports for time and randomness. The domain takes their results as arguments; its callers get them through
+//! these traits, so that a test controls the time.
 
 use jiff::Timestamp;
 
-/// What time it is.
+/// The clock.
 pub trait Clock: Send + Sync {
-    /// Now, to the millisecond: that is what keys and records hold.
+    /// The current time, to the millisecond: the precision of keys and records.
     fn now(&self) -> Timestamp;
 }
 
-/// Chance.
+/// A source of cryptographically secure random bytes.
 pub trait Entropy: Send + Sync {
-    /// Fills `bytes` with unpredictable ones.
+    /// Fills `bytes` with unpredictable bytes.
     fn fill(&self, bytes: &mut [u8]);
 
-    /// A number that nobody can guess, and that sorts by time (UUID version 7, RFC 9562).
+    /// An unpredictable id that sorts by time (UUID version 7, RFC 9562).
     fn id(&self, now: Timestamp) -> uuid::Uuid {
         let mut random = [0; 10];
         self.fill(&mut random);

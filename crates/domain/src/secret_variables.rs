@@ -1,7 +1,7 @@
-//! Which variables of a job's environment hold secrets, as the runner's definition says it.
+//! The environment variables of a job that contain secrets, derived from the runner's definition.
 //!
-//! The definition names where a secret is stored and never its value. So the runner gets the names with its
-//! claim, and masks the values that it finds under them in its own environment.
+//! The definition names where a secret is stored and never its value. So the runner receives the names with
+//! its claim, and masks the values of these variables in its own environment.
 
 use crate::pod_template::CONTAINER;
 use crate::runner::ecs::EcsJob;
@@ -10,23 +10,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// The names of variables that hold secrets.
+/// The names of variables that contain secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretVariables {
-    /// These, which the definition names one by one.
+    /// Variables that the definition names individually.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub names: BTreeSet<String>,
-    /// Every variable whose name begins with one of these: a pod's `envFrom` takes over all keys of a
-    /// Secret, and the definition does not say which these are. Without a `prefix` it is the empty text.
+    /// Prefixes of variables: a pod's `envFrom` sets a variable for each key of a Secret, and the definition
+    /// does not list the keys. Without a `prefix` it is the empty text.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub prefixes: BTreeSet<String>,
-    /// But not these, whose value the definition gives in clear or takes from elsewhere than a Secret.
+    /// Exceptions: variables whose value the definition gives in clear or takes from a source other than a
+    /// Secret.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub open: BTreeSet<String>,
 }
 
 impl SecretVariables {
-    /// What `definition` says of the environment of its jobs.
+    /// The secret variables of `definition`.
     pub fn of(definition: &RunnerDefinition) -> Self {
         match &definition.configuration {
             RunnerConfiguration::ServerlessEcs(runner) => Self::of_ecs(&runner.job),
@@ -78,7 +79,7 @@ impl SecretVariables {
         self.names.is_empty() && self.prefixes.is_empty()
     }
 
-    /// Whether the variable `name` holds a secret.
+    /// Whether the variable `name` contains a secret.
     pub fn contains(&self, name: &str) -> bool {
         let has_prefix = || self.prefixes.iter().any(|prefix| name.starts_with(prefix));
         self.names.contains(name) || !self.open.contains(name) && has_prefix()
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_takes_from_a_secret_is_one_by_its_name() {
+    fn a_variable_that_a_pod_takes_from_a_secret_is_listed_by_its_name() {
         let secrets = of_pod(&json!({ "env": [
             { "name": "DB", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } } },
             { "name": "NODE", "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } } },
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_whole_secret_everything_is_one_that_the_definition_does_not_give_otherwise() {
+    fn with_a_whole_secret_every_variable_is_secret_that_the_definition_does_not_set_otherwise() {
         let env = json!([{ "name": "REGION", "value": "eu" }]);
         let whole = of_pod(&json!({ "env": env, "envFrom": [{ "secretRef": { "name": "s" } }] }));
         assert_eq!(holds(&whole, ["DB", "REGION", "", "X"]), [true, false, true, true]);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_task_they_are_its_secrets() {
+    fn the_secrets_of_a_task_are_its_secret_variables() {
         let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:a-AbCdEf";
         let secrets = of(&json!({ "type": "ecs-agent", "job": {
             "execution_role_arn": "arn:aws:iam::123456789012:role/pull",

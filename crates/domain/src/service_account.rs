@@ -1,4 +1,4 @@
-//! Machines that sign in without a secret of Canyon's: by a token of an issuer that a policy trusts.
+//! Machines that sign in without a secret from Canyon: with a token of an issuer that a policy trusts.
 
 use crate::field_error::FieldErrors;
 use crate::ids::{PrincipalId, RunnerId, ServiceAccountId};
@@ -9,44 +9,44 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The most trust policies of a service account.
+/// Maximum number of trust policies of a service account.
 pub const MAX_POLICIES: usize = 10;
 
-/// "Whoever shows a token that one of these policies trusts is this principal."
+/// "A caller with a token that one of these policies trusts is this principal."
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceAccount {
     /// Its name.
     pub id: ServiceAccountId,
-    /// This life of it. It is the principal's id, so audit records name it.
+    /// Its uuid, which is the principal's id in audit records. Unlike the name, a uuid is never reused.
     pub uuid: Uuid,
-    /// What it is for.
+    /// Its purpose, for users.
     #[serde(default)]
     pub description: String,
-    /// What it may do in the whole organization.
+    /// Its role in the whole organization.
     pub role: Role,
-    /// What else it may do in parts of it.
+    /// Its further roles in parts of the organization.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scoped_roles: Vec<ScopedRole>,
-    /// For the role `agent`: only as agent of this runner.
+    /// With the role `agent`: the only runner that it may serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner: Option<RunnerId>,
-    /// Who may sign in as it.
+    /// The tokens that may sign in as it.
     pub trust_policies: Vec<TrustPolicy>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
-    /// Grows with each change. A token is good for the version that it was issued under.
+    /// Increases with each change. A token is valid only for the version for which it was issued.
     pub version: u64,
 }
 
 impl ServiceAccount {
-    /// Whom its callers act as.
+    /// The principal of its callers.
     pub fn principal(&self) -> PrincipalId {
         PrincipalId(self.uuid)
     }
 
-    /// What a token may do that the policy with this index has let in.
+    /// The roles of a token that the policy with this index has admitted.
     pub fn roles_by(&self, policy: usize) -> (Role, Vec<ScopedRole>) {
         match self.trust_policies.get(policy) {
             Some(policy) if !policy.scoped_roles.is_empty() => {
@@ -56,7 +56,7 @@ impl ServiceAccount {
         }
     }
 
-    /// Notes which policies would allow more than the service account may do.
+    /// Notes the policies that would allow more than the service account.
     pub fn check_policies(&self, faults: &mut FieldErrors) {
         let allows = |narrow: &ScopedRole| {
             let whole = self.role >= Role::Viewer && self.role >= narrow.role;
@@ -74,25 +74,26 @@ impl ServiceAccount {
         }
     }
 
-    /// What a token that is issued now is bound to.
+    /// The grant of a token that is issued now.
     pub fn grant(&self) -> Grant {
         Grant { service_account: self.id.clone(), uuid: self.uuid, version: self.version }
     }
 }
 
-/// What a token was issued under. It is good while that stands.
+/// The state of the service account for which a token was issued. The token is valid while that state is
+/// current.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The service account.
     pub service_account: ServiceAccountId,
-    /// Which life of it.
+    /// Its uuid.
     pub uuid: Uuid,
-    /// Which version of that.
+    /// Its version.
     pub version: u64,
 }
 
 impl Grant {
-    /// Whether `now` is the service account as it was when the token was issued.
+    /// Whether `now` is the service account in the state for which the token was issued.
     pub fn stands(&self, now: Option<&ServiceAccount>) -> bool {
         now.is_some_and(|now| now.uuid == self.uuid && now.version == self.version)
     }

@@ -1,12 +1,12 @@
-//! Whether a lock on a state may be broken.
+//! Decides whether Canyon may break the lock on an OpenTofu state.
 //!
-//! OpenTofu locks a state while it works on it. On `kubernetes`, `s3`, `gcs` and `azurerm` the lock
-//! outlives a holder that is killed, and no time ends it. OpenTofu writes into it who holds it, as
-//! `user@host`, and since when.
+//! OpenTofu locks a state while it works on it. On `kubernetes`, `s3`, `gcs` and `azurerm` the lock outlives
+//! a process that is killed, and never expires. OpenTofu writes the lock's owner into it, as `user@host`, and
+//! the time of the lock.
 //!
-//! One rule holds: a lock is broken only with its own id, and with the proof that its holder is
-//! dead. The proof is [`Attempt::job_gone_at`]: the platform has said that the job is gone. That an
-//! attempt has ended is none, and neither is silence.
+//! One rule holds: Canyon breaks a lock only with its own id, and with the proof that its owner is dead. The
+//! proof is [`Attempt::job_gone_at`]: the platform has reported that the job is gone. Neither the end of an
+//! attempt nor silence is a proof.
 
 use crate::attempt::{Attempt, Outcome};
 use crate::deployment::Deployment;
@@ -16,39 +16,39 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// How far the clock of a job may be off Canyon's. A lock that was made further outside the life of
-/// an attempt is not taken for the attempt's.
+/// Maximum difference between the clocks of a job and of Canyon. A lock that was made further outside the
+/// lifetime of an attempt does not count as the attempt's.
 pub const CLOCK_SKEW: Duration = Duration::from_mins(2);
 
-/// A lock, as OpenTofu describes the one that is in its way.
+/// A lock, as OpenTofu describes it when it finds the state locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateLock {
-    /// Names the lock where the state is: only with it can the lock be freed.
+    /// The id of the lock in the state storage: only with it can the lock be freed.
     pub id: String,
-    /// Who holds it: `user@host`.
+    /// The owner: `user@host`.
     pub who: String,
-    /// Since when, by the holder's clock.
+    /// When it was made, by the owner's clock.
     pub created: Timestamp,
-    /// What for, such as `OperationTypeApply`.
+    /// The operation, such as `OperationTypeApply`.
     pub operation: String,
-    /// A living process on the holder's host that is no job's and may hold it, if whoever met the
-    /// lock is on that host and sees one.
+    /// A live process that may own the lock and belongs to no job. Set if the runner that found the lock is
+    /// on the owner's host and sees such a process.
     pub neighbour: Option<u32>,
 }
 
 impl StateLock {
-    /// The host that its holder runs on, if it says so.
+    /// The owner's host, if the lock names it.
     pub fn host(&self) -> Option<&str> {
         self.who.rsplit_once('@').map(|(_, host)| host).filter(|host| !host.is_empty())
     }
 }
 
-/// An attempt that may hold a lock.
+/// An attempt that may own a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its deployment.
+    /// The deployment.
     pub deployment: DeploymentId,
-    /// Its number.
+    /// The attempt's number.
     pub attempt: u32,
 }
 
@@ -58,23 +58,23 @@ impl fmt::Display for Holder {
     }
 }
 
-/// What is to be done about a lock.
+/// The decision about a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Its holder is dead, and this proves it.
+    /// Break it: its owner is proved dead.
     Break(Proof),
-    /// Canyon's own attempt may hold it, whose job is not proved dead yet.
+    /// Wait: an attempt of Canyon may own it, and its job is not proved dead yet.
     Wait(Holder),
-    /// It is not Canyon's to break.
+    /// Keep it: Canyon may not break it.
     Keep(Reason),
 }
 
-/// That the holder of a lock is dead.
+/// The proof that the owner of a lock is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// Who has left the lock.
+    /// The attempt that left the lock.
     pub holder: Holder,
-    /// Since when its job is known to be gone.
+    /// When its job was proved gone.
     pub gone_at: Timestamp,
 }
 
@@ -84,14 +84,14 @@ impl fmt::Display for Proof {
     }
 }
 
-/// Why a lock is not Canyon's to break.
+/// Why Canyon may not break a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It does not say on which host its holder runs.
+    /// The lock does not name its owner's host.
     NoHost,
-    /// No earlier attempt in the environment ran on that host at that time.
+    /// No earlier attempt in the environment ran on that host at that time: the owner is unknown.
     Stranger,
-    /// A living process of that host, which is no job's, may hold it.
+    /// A live process of that host that belongs to no job may own it.
     Neighbour(u32),
 }
 
@@ -107,8 +107,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Judges a lock that is in the way of attempt `number` of `asker`. `others` are deployments of the
-/// same environment; any others among them do not count.
+/// Decides about a lock that blocks attempt `number` of `asker`. `others` are deployments of the same
+/// environment; deployments of other environments among them are ignored.
 ///
 /// If several attempts may have made the lock, all of them must be proved dead.
 pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deployment]) -> Verdict {
@@ -127,7 +127,7 @@ pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deploy
         .filter(|(_, attempt)| may_have_made(attempt, host, lock.created))
         .map(|(deployment, attempt)| (distance(attempt, lock.created), deployment, attempt))
         .collect();
-    // The likeliest first: it is the one that is named.
+    // The most likely owner comes first: the decision names it.
     suspects.sort_by_key(|(distance, ..)| *distance);
     let holder = |(_, deployment, attempt): &(Duration, DeploymentId, &Attempt)| Holder {
         deployment: *deployment,
@@ -143,9 +143,9 @@ pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deploy
     proof.map_or(Verdict::Keep(Reason::Stranger), Verdict::Break)
 }
 
-/// Whether a lock of this host and time may be the attempt's. One that nobody claimed never ran
-/// OpenTofu; one that succeeded has seen each of its commands free its lock; one that has not ended
-/// may make locks until now.
+/// Whether the attempt may have made a lock of this host and time. An attempt without a claim never ran
+/// OpenTofu; in one that succeeded, each command has freed its lock; one that has not ended may still make
+/// locks.
 fn may_have_made(attempt: &Attempt, host: &str, created: Timestamp) -> bool {
     let Some(claim) = attempt.claim.as_ref().filter(|claim| claim.host.as_deref() == Some(host))
     else {
@@ -160,7 +160,7 @@ fn may_have_made(attempt: &Attempt, host: &str, created: Timestamp) -> bool {
     (from..=until).contains(&created)
 }
 
-/// How far outside the attempt's life a lock was made.
+/// How far outside the attempt's lifetime the lock was made.
 fn distance(attempt: &Attempt, created: Timestamp) -> Duration {
     let begin = attempt.claim.as_ref().map_or(attempt.launched_at, |claim| claim.at);
     let end = attempt.ended.as_ref().map_or(Timestamp::MAX, |ended| ended.at);
@@ -168,24 +168,24 @@ fn distance(attempt: &Attempt, created: Timestamp) -> Duration {
     created.duration_since(nearest).unsigned_abs()
 }
 
-/// A lock that an attempt has met, and what it was told.
+/// A lock that blocks an attempt, and the decision that the attempt received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MetLock {
+pub struct BlockingLock {
     /// The lock's id.
     pub id: String,
-    /// The attempt whose job must be proved dead first, if the lock is that one's.
+    /// The attempt whose job must be proved dead first, if the decision is to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<Holder>,
-    /// What the platform last said about that job.
+    /// What the platform last reported about that job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
-    /// It was told to break the lock.
+    /// The attempt received the decision to break the lock.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub broken: bool,
 }
 
-/// Records a verdict on the open attempt of `asker`; while it waits, the launcher is to look at the
-/// holder's job now. Returns whether anything has changed that must be written.
+/// Records a decision on the open attempt of `asker`; for [`Verdict::Wait`], makes the launcher check the
+/// owner's job now. Returns whether the deployment must be written.
 pub fn judged(asker: &mut Deployment, lock: &StateLock, verdict: &Verdict, now: Timestamp) -> bool {
     let Some(attempt) = asker.attempts.last_mut().filter(|attempt| attempt.ended.is_none()) else {
         return false;
@@ -194,9 +194,9 @@ pub fn judged(asker: &mut Deployment, lock: &StateLock, verdict: &Verdict, now: 
     let before = attempt.lock.take();
     let said = before.as_ref().filter(|met| met.id == id).and_then(|met| met.said.clone());
     attempt.lock = match verdict {
-        Verdict::Break(_) => Some(MetLock { id, waits_for: None, said: None, broken: true }),
+        Verdict::Break(_) => Some(BlockingLock { id, waits_for: None, said: None, broken: true }),
         Verdict::Wait(holder) => {
-            Some(MetLock { id, waits_for: Some(*holder), said, broken: false })
+            Some(BlockingLock { id, waits_for: Some(*holder), said, broken: false })
         }
         Verdict::Keep(_) => None,
     };
@@ -212,19 +212,19 @@ pub fn judged(asker: &mut Deployment, lock: &StateLock, verdict: &Verdict, now: 
     changed
 }
 
-/// What a deployment waits for whose lock is not to be broken yet.
+/// The status message of a deployment that waits for such a proof.
 pub fn waiting(holder: Holder) -> String {
     format!("{holder} has left the state locked; waiting for the proof that its job is gone")
 }
 
-/// Whose job the launcher must look at for the sake of `deployment`, if it is due.
+/// The attempt whose job the launcher must check for `deployment`, if that is due.
 pub fn awaited(deployment: &Deployment, now: Timestamp) -> Option<Holder> {
     let met = deployment.open_attempt()?.lock.as_ref()?;
     met.waits_for.filter(|_| deployment.due_at.is_some_and(|due| due <= now))
 }
 
-/// The launcher has looked: the holder's job is proved dead, or the platform said something else.
-/// It looks again when the attempt asks again.
+/// The launcher has checked the owner's job: it is proved dead (`said` is `None`), or the platform reported
+/// something else. The next check follows when the attempt asks again.
 pub fn looked(deployment: &mut Deployment, said: Option<String>, next_look: Timestamp) {
     let attempt = deployment.attempts.last_mut().filter(|attempt| attempt.ended.is_none());
     let Some(met) = attempt.and_then(|attempt| attempt.lock.as_mut()) else { return };

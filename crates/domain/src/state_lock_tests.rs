@@ -1,4 +1,4 @@
-//! No lock is broken without proof.
+//! No lock is broken without a proof.
 
 use super::*;
 use crate::attempt::{Limits, Outcome, SecretHash};
@@ -36,6 +36,7 @@ fn queued(id: u128, environment: u128) -> Deployment {
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
+        awaited_limit: None,
         due_at: Some(at(0)),
         attempts: Vec::new(),
         cancel: None,
@@ -48,7 +49,7 @@ fn queued(id: u128, environment: u128) -> Deployment {
     }
 }
 
-/// The next attempt of a deployment runs on `host` from `from` on.
+/// Runs the deployment's next attempt on `host`, from second `from` on.
 fn run(deployment: &mut Deployment, host: &str, from: i64) -> u32 {
     let code = SecretHash("code".to_owned());
     lifecycle::launch(deployment, 1, code.clone(), LIMITS, at(from)).unwrap();
@@ -86,7 +87,7 @@ fn lock(who: &str, created: i64) -> StateLock {
 const HOLDER: Holder = Holder { deployment: DeploymentId(Uuid::from_u128(1)), attempt: 1 };
 
 #[test]
-fn an_end_is_no_proof_and_the_word_of_the_platform_is() {
+fn the_end_of_an_attempt_is_no_proof_and_the_report_of_the_platform_is() {
     let mut dead = ended();
     let lock = lock("@pod-1", 150);
     assert_eq!(judge(&lock, &asker(), 1, &[dead.clone()]), Verdict::Wait(HOLDER));
@@ -95,25 +96,25 @@ fn an_end_is_no_proof_and_the_word_of_the_platform_is() {
     let proof = Proof { holder: HOLDER, gone_at: at(230) };
     assert_eq!(judge(&lock, &asker(), 1, &[dead]), Verdict::Break(proof));
     let mut runs = asker();
-    assert!(!lifecycle::job_gone(&mut runs, 1, at(1_001)), "what runs cannot be gone");
+    assert!(!lifecycle::job_gone(&mut runs, 1, at(1_001)), "a running job cannot be gone");
 }
 
 #[test]
-fn only_a_lock_of_the_host_and_the_time_of_the_dead_is_theirs() {
+fn only_a_lock_of_the_host_and_the_time_of_a_dead_attempt_is_its_own() {
     let mut dead = ended();
     lifecycle::job_gone(&mut dead, 1, at(230));
-    let judged = |who: &str, created| judge(&lock(who, created), &asker(), 1, &[dead.clone()]);
-    assert!(matches!(judged("root@pod-1", 100 - SKEW), Verdict::Break(_)));
-    assert!(matches!(judged("a@b@pod-1", 200 + SKEW), Verdict::Break(_)));
-    assert_eq!(judged("root@pod-1", 99 - SKEW), Verdict::Keep(Reason::Stranger));
-    assert_eq!(judged("root@pod-1", 201 + SKEW), Verdict::Keep(Reason::Stranger));
+    let decision = |who: &str, created| judge(&lock(who, created), &asker(), 1, &[dead.clone()]);
+    assert!(matches!(decision("root@pod-1", 100 - SKEW), Verdict::Break(_)));
+    assert!(matches!(decision("a@b@pod-1", 200 + SKEW), Verdict::Break(_)));
+    assert_eq!(decision("root@pod-1", 99 - SKEW), Verdict::Keep(Reason::Stranger));
+    assert_eq!(decision("root@pod-1", 201 + SKEW), Verdict::Keep(Reason::Stranger));
     for who in ["root@pod-11", "root@pod", "pod-1@laptop", "root@POD-1"] {
-        assert_eq!(judged(who, 150), Verdict::Keep(Reason::Stranger), "{who}");
+        assert_eq!(decision(who, 150), Verdict::Keep(Reason::Stranger), "{who}");
     }
     for who in ["", "root", "root@"] {
-        assert_eq!(judged(who, 150), Verdict::Keep(Reason::NoHost), "{who}");
+        assert_eq!(decision(who, 150), Verdict::Keep(Reason::NoHost), "{who}");
     }
-    // The same in another environment, whose state is another one.
+    // The same in another environment, which has another state.
     let mut elsewhere = asker();
     elsewhere.env_uuid = EnvUuid(Uuid::from_u128(2));
     let verdict = judge(&lock("root@pod-1", 150), &elsewhere, 1, &[dead]);
@@ -121,7 +122,7 @@ fn only_a_lock_of_the_host_and_the_time_of_the_dead_is_theirs() {
 }
 
 #[test]
-fn a_living_neighbour_of_the_dead_keeps_the_lock() {
+fn a_live_process_on_the_host_of_a_dead_attempt_keeps_the_lock() {
     let mut dead = ended();
     lifecycle::job_gone(&mut dead, 1, at(230));
     let lock = StateLock { neighbour: Some(77), ..lock("root@pod-1", 150) };
@@ -129,25 +130,25 @@ fn a_living_neighbour_of_the_dead_keeps_the_lock() {
 }
 
 #[test]
-fn of_several_that_may_have_made_it_all_must_be_dead() {
+fn all_attempts_that_may_have_made_a_lock_must_be_dead() {
     let mut dead = ended();
     lifecycle::job_gone(&mut dead, 1, at(230));
     let mut other = queued(3, 1);
     run(&mut other, "pod-1", 160);
     let lock = lock("@pod-1", 150);
     let holder = Holder { deployment: other.id, attempt: 1 };
-    let judged = |other: &Deployment| judge(&lock, &asker(), 1, &[dead.clone(), other.clone()]);
-    assert_eq!(judged(&other), Verdict::Wait(holder), "it still runs");
+    let decision = |other: &Deployment| judge(&lock, &asker(), 1, &[dead.clone(), other.clone()]);
+    assert_eq!(decision(&other), Verdict::Wait(holder), "it still runs");
     lifecycle::end(&mut other, 1, lost(), at(300)).unwrap();
-    assert_eq!(judged(&other), Verdict::Wait(holder));
+    assert_eq!(decision(&other), Verdict::Wait(holder));
     lifecycle::job_gone(&mut other, 1, at(310));
     let likeliest = Proof { holder: HOLDER, gone_at: at(230) };
-    assert_eq!(judged(&other), Verdict::Break(likeliest));
-    // One that succeeded has freed its locks, and does not count.
+    assert_eq!(decision(&other), Verdict::Break(likeliest));
+    // An attempt that succeeded has freed its locks, and does not count.
     let mut good = queued(3, 1);
     run(&mut good, "pod-1", 100);
     lifecycle::end(&mut good, 1, Outcome::Succeeded, at(200)).unwrap();
-    assert_eq!(judged(&good), Verdict::Break(likeliest));
+    assert_eq!(decision(&good), Verdict::Break(likeliest));
     assert_eq!(judge(&lock, &asker(), 1, &[good]), Verdict::Keep(Reason::Stranger));
 }
 
@@ -166,7 +167,7 @@ fn an_earlier_attempt_of_the_same_deployment_counts_and_the_asker_does_not() {
 }
 
 #[test]
-fn a_wait_is_shown_and_makes_the_launcher_look_and_ends_with_the_proof() {
+fn a_wait_is_shown_and_triggers_a_check_by_the_launcher_and_ends_with_the_proof() {
     let (lock, mut asker) = (lock("@pod-1", 150), asker());
     let wait = Verdict::Wait(HOLDER);
     assert!(judged(&mut asker, &lock, &wait, at(1_005)));
@@ -175,8 +176,8 @@ fn a_wait_is_shown_and_makes_the_launcher_look_and_ends_with_the_proof() {
     looked(&mut asker, Some("its job still lives".to_owned()), at(1_020));
     assert_eq!(awaited(&asker, at(1_006)), None, "not before it asks again");
     assert!(judged(&mut asker, &lock, &wait, at(1_010)));
-    let said = |asker: &Deployment| asker.open_attempt().unwrap().lock.clone().unwrap().said;
-    assert_eq!(said(&asker).as_deref(), Some("its job still lives"));
+    let reported = |asker: &Deployment| asker.open_attempt().unwrap().lock.clone().unwrap().said;
+    assert_eq!(reported(&asker).as_deref(), Some("its job still lives"));
     looked(&mut asker, None, at(1_025));
     assert_eq!(awaited(&asker, at(1_030)), None);
     let verdict = Verdict::Break(Proof { holder: HOLDER, gone_at: at(1_010) });
@@ -185,7 +186,7 @@ fn a_wait_is_shown_and_makes_the_launcher_look_and_ends_with_the_proof() {
     assert_eq!(asker.message, "");
 }
 
-/// A deployment of a few attempts on few hosts, in one of two environments, each proved dead or not.
+/// A deployment with a few attempts on few hosts, in one of two environments, each proved dead or not.
 fn history(id: u128) -> impl Strategy<Value = Deployment> {
     let attempt = (0_usize..3, 0_i64..600, 1_i64..600, any::<bool>(), any::<bool>());
     (1_u128..3, prop::collection::vec(attempt, 0..4)).prop_map(move |(environment, attempts)| {
@@ -212,7 +213,7 @@ fn history(id: u128) -> impl Strategy<Value = Deployment> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
     #[test]
-    fn no_lock_is_broken_whose_holder_may_live(
+    fn no_lock_is_broken_whose_owner_may_be_alive(
         others in (history(1), history(3), history(4)),
         mine in history(2),
         host in 0_usize..4,
@@ -229,8 +230,8 @@ proptest! {
         let others = [others.0, others.1, others.2];
         let verdict = judge(&lock, &mine, number, &others);
 
-        // By other means: each attempt of this environment but the asker's own, and whether the
-        // lock is of its host and lies in its life, which goes on while it has not ended.
+        // An independent computation: each attempt of this environment except the asker's own, and whether
+        // the lock is of its host and within its lifetime, which continues while it has not ended.
         let all = others.iter().chain([&mine]).filter(|other| other.env_uuid == mine.env_uuid);
         let mut suspects = Vec::new();
         for other in all {

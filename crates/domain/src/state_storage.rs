@@ -1,4 +1,4 @@
-//! `state_storage_configuration`: where the state of a runner's environments lies.
+//! `state_storage_configuration`: where the state of a runner's environments is stored.
 
 use crate::{
     field_error::FieldErrors,
@@ -9,13 +9,13 @@ use crate::{
             BUCKET, DIRECTORY, DNS_LABEL, PATH_PREFIX, RESOURCE_GROUP, STORAGE_ACCOUNT,
             STORAGE_CONTAINER,
         },
-        word::{listed, word_enum},
+        string_enum::{listed, string_enum},
     },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-word_enum! {
+string_enum! {
     /// The types of state storage.
     StorageType {
         /// Secrets in the cluster that the job runs in.
@@ -31,8 +31,8 @@ word_enum! {
     }
 }
 
-/// `state_storage_configuration`. Credentials are never part of it: jobs take them from their own
-/// identity or from environment variables.
+/// `state_storage_configuration`. It never contains credentials: jobs take them from their own identity or
+/// from environment variables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum StateStorage {
@@ -47,7 +47,7 @@ pub enum StateStorage {
     S3 {
         /// Name of the bucket.
         bucket: String,
-        /// Path that the state objects lie under.
+        /// Path prefix of the state objects.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path_prefix: Option<String>,
     },
@@ -56,7 +56,7 @@ pub enum StateStorage {
     Gcs {
         /// Name of the bucket.
         bucket: String,
-        /// Path that the state objects lie under.
+        /// Path prefix of the state objects.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path_prefix: Option<String>,
     },
@@ -70,7 +70,7 @@ pub enum StateStorage {
         storage_account_name: String,
         /// Name of the container.
         container_name: String,
-        /// Path that the state blobs lie under.
+        /// Path prefix of the state blobs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path_prefix: Option<String>,
     },
@@ -126,16 +126,16 @@ impl StateStorage {
 }
 
 impl StorageType {
-    /// Whether the state lies on the job's machine or in its cluster, so that another place has another one.
-    pub const fn is_where_jobs_run(self) -> bool {
+    /// Whether the state is on the job's machine or in its cluster, so that each platform has another one.
+    pub const fn is_on_job_platform(self) -> bool {
         match self {
             Self::Kubernetes | Self::Local => true,
             Self::S3 | Self::Gcs | Self::Azurerm => false,
         }
     }
 
-    /// Why a runner of type `runner` cannot keep its state here, if so: the published matrix, with
-    /// `local` storage and the types that it does not know added by the same reasoning.
+    /// Why a runner of type `runner` cannot keep its state here, if so: the published matrix, extended by the
+    /// same reasoning to `local` storage and to runner types that it does not list.
     pub fn refusal_for(self, runner: RunnerType) -> Option<String> {
         let because = self.obstacle(runner)?;
         let others: Vec<&str> = Self::ALL
@@ -151,16 +151,16 @@ impl StorageType {
 
     const fn obstacle(self, runner: RunnerType) -> Option<&'static str> {
         let is_ecs = matches!(runner, RunnerType::ServerlessEcs | RunnerType::EcsAgent);
-        // The job's disk has to outlive the job.
+        // The job's disk must outlive the job.
         let keeps_disk = matches!(runner, RunnerType::Local);
         match self {
-            Self::Kubernetes if !runner.is_kubernetes() => {
-                Some("that state lies in the cluster of the job, and this job runs in none")
-            }
+            Self::Kubernetes if !runner.is_kubernetes() => Some(
+                "that state is in the cluster of the job, and this job does not run in a cluster",
+            ),
             // A Docker host or a laptop may have any identity; an ECS task has its AWS role.
             Self::Gcs if is_ecs => Some("an ECS task has no Google identity"),
             Self::Azurerm if is_ecs => Some("an ECS task has no Azure identity"),
-            Self::Local if !keeps_disk => Some("the disk of a job there is gone with the job"),
+            Self::Local if !keeps_disk => Some("the disk of a job there is deleted with the job"),
             Self::Kubernetes | Self::S3 | Self::Gcs | Self::Azurerm | Self::Local => None,
         }
     }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_pair_says_why_and_what_to_use() {
+    fn a_refusal_of_a_pair_has_the_reason_and_the_alternatives() {
         let refusal = StorageType::Gcs.refusal_for(RunnerType::ServerlessEcs).unwrap();
         insta::assert_snapshot!(refusal, @"`gcs` state cannot be used by a `serverless-ecs` runner: an ECS task has no Google identity; use one of `s3`");
     }

@@ -1,8 +1,8 @@
-//! What a cloud or a cluster must be told so that it lets Canyon in for one runner: the exact
-//! documents, made from the runner's definition, with nothing left to fill in that Canyon knows.
+//! The documents that make a cloud or a cluster trust Canyon for one runner, generated from the runner's
+//! definition and complete as far as Canyon knows the values.
 //!
-//! Each trusts one subject of one issuer for one audience. The lists of permissions are those of the
-//! calls that the dispatchers make, and no others.
+//! Each trusts one subject of one issuer for one audience. The lists of permissions are exactly those of the
+//! calls that the dispatchers make.
 
 pub mod aws;
 pub mod azure;
@@ -14,28 +14,28 @@ use crate::job_identity::AZURE_AUDIENCE;
 use crate::runner::{RunnerConfiguration, RunnerDefinition};
 use serde_json::Value;
 
-/// The claim by which a token for an API server names it, as the runner's definition does.
+/// The claim that names the API server for which a token is made, as the runner's definition names it.
 pub const SERVER_CLAIM: &str = "server";
 
-/// Whom to trust, and what to configure for it.
+/// What to trust, and the documents to apply for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {
     /// The `iss` of Canyon's tokens.
     pub issuer: String,
     /// The `sub` of the tokens about this runner.
     pub subject: String,
-    /// Their `aud`; none where the runner is let in otherwise.
+    /// Their `aud`; `None` if the runner authenticates otherwise.
     pub audience: Option<String>,
-    /// What to configure, in the order in which it is done.
+    /// The documents, in the order in which to apply them.
     pub documents: Vec<Document>,
 }
 
-/// One thing to configure.
+/// One document to apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// What it is.
+    /// Its title.
     pub title: String,
-    /// Where it belongs, or the command that takes it.
+    /// Where it belongs, or the command that applies it.
     pub place: String,
     /// Its content.
     pub text: String,
@@ -55,59 +55,62 @@ impl Document {
     }
 }
 
-/// The `sub` of Canyon's tokens about a runner. It names this life of the runner: whoever makes
-/// another one of the same name is not trusted.
+/// The `sub` of Canyon's tokens about a runner. It contains the runner's uuid, so another runner with the
+/// same name is not trusted.
 pub fn subject(org: OrgUuid, runner: RunnerUuid) -> String {
     format!("org:{org}:runner:{runner}")
 }
 
-/// A runner, as clouds know it.
+/// A runner's identity for clouds.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
     /// Canyon's name as an issuer.
     pub issuer: &'a str,
-    /// Whose runner it is.
+    /// The organization.
     pub org: OrgUuid,
-    /// This life of the runner.
+    /// The runner's uuid.
     pub uuid: RunnerUuid,
     /// Its name.
     pub id: &'a RunnerId,
 }
 
-/// Whom to trust.
-struct Party<'a> {
+/// The subject to trust.
+struct TrustSubject<'a> {
     issuer: &'a str,
     org: OrgUuid,
     subject: &'a str,
     runner: &'a RunnerId,
 }
 
-/// What to configure for this runner.
+/// The trust documents of this runner.
 pub fn of_runner(who: Identity, definition: &RunnerDefinition) -> Trust {
     let Identity { issuer, org, uuid, id } = who;
     let subject = subject(org, uuid);
-    let party = Party { issuer, org, subject: &subject, runner: id };
+    let trusted = TrustSubject { issuer, org, subject: &subject, runner: id };
     let storage = &definition.state_storage;
     let (audience, documents) = match &definition.configuration {
         RunnerConfiguration::Kubernetes(runner) => {
             let oidc = runner.cluster.auth.oidc.as_ref();
-            (oidc.map(|oidc| oidc.audience.clone()), kubernetes::documents(&party, runner, storage))
+            (
+                oidc.map(|oidc| oidc.audience.clone()),
+                kubernetes::documents(&trusted, runner, storage),
+            )
         }
         RunnerConfiguration::Gke(runner) => (
             Some(runner.cluster.auth.gcp_audience.clone()),
-            gcp::documents(&party, runner, storage),
+            gcp::documents(&trusted, runner, storage),
         ),
         RunnerConfiguration::Eks(runner) => {
             let audience = aws::audience(&runner.cluster.auth);
-            (Some(audience.to_owned()), aws::eks_documents(&party, runner, storage))
+            (Some(audience.to_owned()), aws::eks_documents(&trusted, runner, storage))
         }
         RunnerConfiguration::Aks(runner) => {
-            (Some(AZURE_AUDIENCE.to_owned()), azure::documents(&party, runner, storage))
+            (Some(AZURE_AUDIENCE.to_owned()), azure::documents(&trusted, runner, storage))
         }
         RunnerConfiguration::ServerlessEcs(runner) => {
-            (Some(aws::audience(&runner.auth).to_owned()), aws::ecs_documents(&party, runner))
+            (Some(aws::audience(&runner.auth).to_owned()), aws::ecs_documents(&trusted, runner))
         }
-        // An agent proves itself to Canyon, and a process of Canyon's own machine needs nobody's trust.
+        // An agent authenticates to Canyon, and a process on Canyon's own machine needs no trust.
         RunnerConfiguration::KubernetesAgent(_)
         | RunnerConfiguration::EcsAgent(_)
         | RunnerConfiguration::DockerAgent(_)

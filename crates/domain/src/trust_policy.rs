@@ -1,8 +1,8 @@
-//! Which tokens of another issuer stand for a service account.
+//! Trust policies: which tokens of another issuer authenticate as a service account.
 //!
-//! A policy names the issuer, the audience that the token must be made for, and claims that it must
-//! have. What would let strangers in is refused when the policy is saved: an issuer's claims are as
-//! good as what else it signs, and some sign for everybody.
+//! A policy names the issuer, the audience that the token must have, and claims that it must have. A policy
+//! that would admit foreign tokens is refused when it is saved: an issuer may sign tokens for many unrelated
+//! customers.
 
 mod bound_claim;
 mod issuer;
@@ -11,47 +11,51 @@ pub use bound_claim::ClaimMatching;
 pub use issuer::{IssuerUrl, UnfitIssuer};
 
 use crate::field_error::FieldErrors;
+use crate::runner::fields::nests_deeper_than;
 use crate::scoped_role::ScopedRole;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The most claims that a policy binds, and the most values of each.
+/// Maximum number of bound claims of a policy, and of values of each.
 pub const MAX_BOUND: usize = 10;
 const MAX_CLAIM_NAME: usize = 128;
-/// The longest inline key set, in bytes of its JSON.
+/// Maximum length of an inline key set, in bytes of its JSON.
 pub const MAX_KEY_SET: usize = 16 * 1024;
+/// How deep objects and lists may nest in a key set. RFC 7517 needs four; an attribute of the table has at most 32 with what is
+/// around the key set.
+const MAX_KEY_SET_DEPTH: usize = 8;
 
-/// Claims that name one thing for good: no other thing can get the same value later. One of them must
-/// be bound. `sub` is made for that; the others are what build systems call their projects by.
-const IDENTITIES: [&str; 5] =
+/// Claims whose values are never reused for another subject. A policy must bind one of them. `sub` is made
+/// for that; the others are the project ids of build systems.
+const IDENTITY_CLAIMS: [&str; 5] =
     ["sub", "repository_id", "project_id", "pipeline_id", "terraform_workspace_id"];
-/// Claims with a meaning of their own, which Canyon judges itself.
-const JUDGED: [&str; 6] = ["iss", "aud", "exp", "nbf", "iat", "jti"];
-/// Audiences of tokens that are made to be shown to somebody else.
-const OF_OTHERS: [&str; 3] =
+/// Standard claims, which Canyon validates itself.
+const VALIDATED_CLAIMS: [&str; 6] = ["iss", "aud", "exp", "nbf", "iat", "jti"];
+/// Audiences of tokens for other services.
+const FOREIGN_AUDIENCES: [&str; 3] =
     ["sts.amazonaws.com", "api://AzureADTokenExchange", "kubernetes.default.svc"];
 
-/// "A token of this issuer for this audience with these claims stands for the service account."
+/// "A token of this issuer for this audience with these claims authenticates as the service account."
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustPolicy {
-    /// Who must have signed it.
+    /// The issuer of the token.
     pub issuer: IssuerUrl,
-    /// Whom it must be made for.
+    /// The audience of the token.
     pub audience: String,
-    /// How the values are meant.
+    /// How claim values are matched.
     pub bound_claims_type: ClaimMatching,
-    /// For each claim the values of which it must have one.
+    /// For each claim, the accepted values; the token must have one of them.
     pub bound_claims: BTreeMap<String, Vec<String>>,
     /// The issuer's keys (RFC 7517), where Canyon cannot fetch them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks: Option<Value>,
-    /// What its tokens may do, in place of what the service account may do.
+    /// The roles of its tokens, instead of those of the service account.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scoped_roles: Vec<ScopedRole>,
 }
 
-/// A policy as it was asked for.
+/// A requested policy, before validation.
 #[derive(Clone, Debug, Default)]
 pub struct PolicyOrder {
     /// See [`TrustPolicy::issuer`].
@@ -68,23 +72,23 @@ pub struct PolicyOrder {
     pub scoped_roles: Vec<ScopedRole>,
 }
 
-/// Why a token whose signature is good does not match a policy.
+/// Why a token with a valid signature does not match a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
-    /// It was signed by another issuer.
-    #[error("it is for another issuer")]
+    /// It was issued by another issuer.
+    #[error("it is from another issuer")]
     Issuer,
-    /// It was made for somebody else.
+    /// It has another audience.
     #[error("its `aud` is not the audience of the policy")]
     Audience,
-    /// This claim is missing, or no text, or none of the bound values.
+    /// This claim is missing, not text, or none of the bound values.
     #[error("its claim `{0}` is not as the policy binds it")]
     Claim(String),
 }
 
 impl TrustPolicy {
-    /// The policy that `order` describes. `is_allowed` says of issuers at private addresses whether
-    /// this installation may fetch from them.
+    /// Validates a requested policy. `is_allowed` tells for an issuer at a private address whether this
+    /// installation may fetch its keys.
     ///
     /// # Errors
     ///
@@ -108,7 +112,11 @@ impl TrustPolicy {
         check_claims(&mut faults, &order);
         let length = order.jwks.as_ref().map_or(0, |keys| keys.to_string().len());
         if length > MAX_KEY_SET {
-            faults.add("jwks", "has more than 16 KiB; leave out keys that sign no longer");
+            faults
+                .add("jwks", "has more than 16 KiB; leave out keys that the issuer no longer uses");
+        }
+        if order.jwks.as_ref().is_some_and(|keys| nests_deeper_than(MAX_KEY_SET_DEPTH, keys)) {
+            faults.add("jwks", format!("nests more than {MAX_KEY_SET_DEPTH} objects and lists"));
         }
         let Some(issuer) = issuer else { return Err(faults) };
         faults.into_result(Self {
@@ -121,8 +129,8 @@ impl TrustPolicy {
         })
     }
 
-    /// Whether a token with these claims matches; that it is signed by [`TrustPolicy::issuer`] and
-    /// valid now is shown elsewhere.
+    /// Whether a token with these claims matches. The caller has verified that [`TrustPolicy::issuer`] signed
+    /// it and that it is valid now.
     ///
     /// # Errors
     ///
@@ -147,8 +155,8 @@ impl TrustPolicy {
     }
 }
 
-/// `aud` is one text, or a list of texts (RFC 7519, section 4.1.3). A list with anything else in it is
-/// not understood, and so not believed.
+/// `aud` is a text, or a list of texts (RFC 7519, section 4.1.3). A list with any other value is not
+/// accepted.
 fn is_for(audience: &str, aud: &Value) -> bool {
     match aud {
         Value::String(one) => one == audience,
@@ -165,11 +173,13 @@ fn check_audience(faults: &mut FieldErrors, order: &PolicyOrder) {
     if audience.is_empty() || audience.len() > bound_claim::MAX_VALUE || !is_plain {
         faults.add("audience", "is required: 1 to 256 printable ASCII characters without spaces");
     } else if audience.contains('*') {
-        faults.add("audience", "is compared as it is, and `*` stands for nothing in it");
-    } else if audience == order.issuer || OF_OTHERS.iter().any(|other| audience.contains(other)) {
+        faults.add("audience", "is compared literally, so `*` has no meaning in it");
+    } else if audience == order.issuer
+        || FOREIGN_AUDIENCES.iter().any(|other| audience.contains(other))
+    {
         faults.add(
             "audience",
-            "is that of tokens for somebody else, who could sign in with them here; have the \
+            "is that of tokens for another service, which could sign in here with them; have the \
              issuer make tokens for an audience that only Canyon has",
         );
     }
@@ -201,23 +211,26 @@ fn check_claims(faults: &mut FieldErrors, order: &PolicyOrder) {
         faults.add(
             "bound_claims",
             format!(
-                "must bind `sub`, or another claim that names one thing for good, without `*`: {}",
-                IDENTITIES[1..].join(", ")
+                "must bind `sub`, or another claim whose values are never reused, without `*`: {}",
+                IDENTITY_CLAIMS[1..].join(", ")
             ),
         );
     }
 }
 
 fn identifies(name: &str, values: &[String]) -> bool {
-    name == "sub" || IDENTITIES.contains(&name) && values.iter().all(|value| !value.contains('*'))
+    name == "sub"
+        || IDENTITY_CLAIMS.contains(&name) && values.iter().all(|value| !value.contains('*'))
 }
 
 fn unfit_name(name: &str) -> Option<&'static str> {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic());
     if name.is_empty() || name.len() > MAX_CLAIM_NAME || !is_plain {
-        return Some("is no name of a claim: 1 to 128 printable ASCII characters without spaces");
+        return Some(
+            "is not the name of a claim: 1 to 128 printable ASCII characters without spaces",
+        );
     }
-    JUDGED.contains(&name).then_some("is judged by Canyon itself, and cannot be bound")
+    VALIDATED_CLAIMS.contains(&name).then_some("is validated by Canyon itself, and cannot be bound")
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ fn policy(matching: ClaimMatching, claims: &[(&str, &str)]) -> Result<TrustPolic
 fn glob(name: &str, value: &str) -> Result<TrustPolicy, FieldErrors> {
     match name {
         "sub" => policy(ClaimMatching::Glob, &[(name, value)]),
-        // Beside a good identity, so that the other claim alone is judged.
+        // Next to a valid identity, so that only the other claim decides.
         _ => policy(ClaimMatching::Glob, &[("sub", "repo:acme/api:ref:x"), (name, value)]),
     }
 }
@@ -38,7 +38,7 @@ fn claims(value: Value) -> Map<String, Value> {
     map
 }
 
-/// Each would let strangers in.
+/// Each would admit foreign tokens.
 const TOO_WIDE: [(&str, &str); 40] = [
     ("sub", "*"),
     ("sub", "**"),
@@ -82,7 +82,7 @@ const TOO_WIDE: [(&str, &str); 40] = [
     ("ref", "refs/*"),
 ];
 
-/// Each is for what one owner has.
+/// Each covers names of one owner only.
 const NARROW: [(&str, &str); 12] = [
     ("sub", "repo:acme/*:ref:refs/heads/main"),
     ("sub", "repo:acme/api:ref:refs/heads/*"),
@@ -99,7 +99,7 @@ const NARROW: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn a_glob_that_strangers_could_fit_into_is_refused_when_it_is_saved() {
+fn a_glob_that_foreign_names_could_match_is_refused_when_it_is_saved() {
     for (name, value) in TOO_WIDE {
         let refused = glob(name, value).expect_err(value).to_string();
         assert!(refused.contains(&format!("`bound_claims.{name}")), "{value}: {refused}");
@@ -111,7 +111,7 @@ fn a_glob_that_strangers_could_fit_into_is_refused_when_it_is_saved() {
 }
 
 #[test]
-fn a_policy_that_trusts_whom_nobody_knows_is_refused_with_the_field() {
+fn a_policy_that_would_trust_unknown_tokens_is_refused_with_the_field() {
     let good = || order(ClaimMatching::String, &[("sub", "system:serviceaccount:canyon:agent")]);
     assert!(TrustPolicy::new(good(), |_| false).is_ok());
     let issuer = |text: &str| PolicyOrder { issuer: text.to_owned(), ..good() };
@@ -157,7 +157,7 @@ fn a_policy_that_trusts_whom_nobody_knows_is_refused_with_the_field() {
 }
 
 #[test]
-fn an_inner_issuer_needs_its_keys_or_the_operators_word() {
+fn an_issuer_at_a_private_address_needs_inline_keys_or_the_operators_permission() {
     let inner = || PolicyOrder {
         issuer: "https://10.0.0.1:6443".to_owned(),
         ..order(ClaimMatching::String, &[("sub", "system:serviceaccount:canyon:agent")])
@@ -195,8 +195,8 @@ fn the_audience_is_one_text_or_one_of_a_list_of_texts() {
         assert_eq!(policy.admits(&claims(json!({ "sub": "x", "aud": aud }))), Ok(()), "{aud}");
     }
     for aud in bad {
-        let judged = policy.admits(&claims(json!({ "sub": "x", "aud": aud })));
-        assert_eq!(judged, Err(Mismatch::Audience), "{aud}");
+        let result = policy.admits(&claims(json!({ "sub": "x", "aud": aud })));
+        assert_eq!(result, Err(Mismatch::Audience), "{aud}");
     }
     let mut without = claims(json!({ "sub": "x" }));
     without.remove("aud");
@@ -204,21 +204,21 @@ fn the_audience_is_one_text_or_one_of_a_list_of_texts() {
 }
 
 #[test]
-fn a_claim_is_a_text_and_nothing_that_looks_like_it() {
+fn a_claim_must_be_text_and_no_other_type() {
     let policy = policy(ClaimMatching::String, &[("sub", "1"), ("tier", "true")]).unwrap();
     assert_eq!(policy.admits(&claims(json!({ "sub": "1", "tier": "true" }))), Ok(()));
     for sub in [json!(1), json!(1.0), json!(["1"]), json!({ "1": "1" }), json!(null), json!("1 ")] {
-        let judged = policy.admits(&claims(json!({ "sub": sub, "tier": "true" })));
-        assert_eq!(judged, Err(Mismatch::Claim("sub".to_owned())), "{sub}");
+        let result = policy.admits(&claims(json!({ "sub": sub, "tier": "true" })));
+        assert_eq!(result, Err(Mismatch::Claim("sub".to_owned())), "{sub}");
     }
-    let judged = policy.admits(&claims(json!({ "sub": "1", "tier": true })));
-    assert_eq!(judged, Err(Mismatch::Claim("tier".to_owned())));
-    let judged =
+    let result = policy.admits(&claims(json!({ "sub": "1", "tier": true })));
+    assert_eq!(result, Err(Mismatch::Claim("tier".to_owned())));
+    let result =
         policy.admits(&claims(json!({ "sub": "1", "tier": "true", "iss": "https://b.c" })));
-    assert_eq!(judged, Err(Mismatch::Issuer));
+    assert_eq!(result, Err(Mismatch::Issuer));
 }
 
-/// What somebody who cannot have `sub` itself might get instead.
+/// Values that an attacker without the bound `sub` might get instead.
 fn near_misses(sub: &str) -> Vec<String> {
     let mut near = vec![
         String::new(),
@@ -254,7 +254,7 @@ fn near_misses(sub: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_subject_that_is_nearly_the_bound_one_is_admitted() {
+fn no_subject_that_resembles_the_bound_one_is_admitted() {
     let exact = [
         "repo:acme/api:ref:refs/heads/main",
         "project_path:acme/api:ref_type:branch:ref:main",
@@ -301,7 +301,7 @@ fn a_star_stays_within_its_segment() {
     }
 }
 
-/// The reference: the glob read from left to right, trying every length of each star.
+/// The reference: matches the glob from left to right, trying every length of each star.
 fn reference_like(glob: &[u8], text: &[u8]) -> bool {
     match (glob.split_first(), text.split_first()) {
         (None, None) => true,

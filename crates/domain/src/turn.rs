@@ -1,26 +1,26 @@
-//! Whose turn it is in an environment: one deployment at a time, the others in order.
+//! The deployment queue of an environment: one deployment runs at a time, the others wait in order.
 //!
-//! The [`Turns`] of an environment are stored with it and change only under its version, so two
-//! launchers can never both hand out the turn. The order is the order in which deployments were
-//! accepted: the list is appended in the transaction that accepts them.
+//! The [`Turns`] of an environment are stored with it and change only under its version, so two launchers can
+//! never both give out the turn. The order is the order of acceptance: the transaction that accepts a
+//! deployment appends it.
 
 use crate::ids::DeploymentId;
 use serde::{Deserialize, Serialize};
 
-/// The most deployments that may wait in one environment. It bounds the item in the table.
+/// Maximum number of deployments that wait in one environment. It bounds the size of the item in the table.
 pub const MAX_WAITING: usize = 100;
 
-/// Who deploys in an environment now, and who waits.
+/// The deployment that has the turn in an environment, and the waiting ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turns {
-    /// The deployment whose turn it is.
+    /// The deployment that has the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<DeploymentId>,
-    /// Those who wait, oldest first.
+    /// The waiting deployments, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<DeploymentId>,
-    /// Grows with every attempt in this environment. A word of an attempt with an older fence is
-    /// refused, so that a runner that was declared dead cannot speak for a living one.
+    /// Increases with every attempt in this environment. A request of an attempt with an older fence is
+    /// refused, so that a runner that was declared dead cannot act for a later attempt.
     pub fence: u64,
 }
 
@@ -32,11 +32,11 @@ pub struct Turns {
 pub struct QueueFull;
 
 impl Turns {
-    /// Appends `deployment`. Doing it twice changes nothing.
+    /// Appends `deployment`. Idempotent.
     ///
     /// # Errors
     ///
-    /// [`QueueFull`] when [`MAX_WAITING`] wait already.
+    /// [`QueueFull`] if [`MAX_WAITING`] deployments already wait.
     pub fn join(&mut self, deployment: DeploymentId) -> Result<(), QueueFull> {
         if self.current == Some(deployment) || self.waiting.contains(&deployment) {
             return Ok(());
@@ -48,7 +48,7 @@ impl Turns {
         Ok(())
     }
 
-    /// Whether `deployment` may start: it has the turn, or it is free and nobody came before.
+    /// Whether `deployment` may start: it has the turn, or the turn is free and it is the first in the queue.
     pub fn is_next(&self, deployment: DeploymentId) -> bool {
         match self.current {
             Some(current) => current == deployment,
@@ -56,8 +56,7 @@ impl Turns {
         }
     }
 
-    /// Gives the turn to `deployment` and draws the fence of its next attempt, or `None` if it must
-    /// wait.
+    /// Gives the turn to `deployment` and allocates the fence of its next attempt; `None` if it must wait.
     pub fn take(&mut self, deployment: DeploymentId) -> Option<u64> {
         if !self.is_next(deployment) {
             return None;
@@ -68,7 +67,7 @@ impl Turns {
         Some(self.fence)
     }
 
-    /// Takes `deployment` out, whether it had the turn or waited. Returns who may start now, if
+    /// Removes `deployment`, whether it had the turn or waited. Returns the deployment that may start now, if
     /// that has changed.
     pub fn leave(&mut self, deployment: DeploymentId) -> Option<DeploymentId> {
         let before = self.head();
@@ -85,7 +84,7 @@ impl Turns {
         self.current.or_else(|| self.waiting.first().copied())
     }
 
-    /// Whom `deployment` waits for: the one just before it.
+    /// The deployment that `deployment` waits for: its predecessor.
     pub fn blocked_by(&self, deployment: DeploymentId) -> Option<DeploymentId> {
         if self.current == Some(deployment) {
             return None;
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_from_the_middle_frees_nobody() {
+    fn a_deployment_that_leaves_the_middle_of_the_queue_releases_no_other() {
         let mut turns = Turns::default();
         for n in 1..=3 {
             turns.join(id(n)).unwrap();
@@ -154,8 +153,8 @@ mod tests {
             let mut queue: VecDeque<u128> = VecDeque::new();
             let mut running = None;
             let mut fence = 0;
-            for (what, n) in steps {
-                match what {
+            for (step, n) in steps {
+                match step {
                     0 => {
                         turns.join(id(n)).unwrap();
                         if running != Some(n) && !queue.contains(&n) { queue.push_back(n); }

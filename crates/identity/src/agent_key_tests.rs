@@ -1,4 +1,4 @@
-//! Signed by another library, and forged by hand.
+//! Tokens that another library signs, and forged ones.
 
 use super::*;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
@@ -28,7 +28,7 @@ impl Agent {
         encode(&header, claims, &self.signing).unwrap()
     }
 
-    /// Signed as it is, whatever the parts say.
+    /// Signs these exact parts, whatever they contain.
     fn signed(&self, header: &str, claims: &str) -> String {
         let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
         let signed = format!("{}.{}", part(header), part(claims));
@@ -42,7 +42,7 @@ fn verified(key: AgentKey, token: &str) -> Option<Value> {
 }
 
 #[test]
-fn a_token_of_another_library_is_read_and_every_change_to_it_refused() {
+fn a_token_of_another_library_is_valid_and_every_change_to_it_is_rejected() {
     let agent = Agent::new();
     let claims = json!({ "sub": "berlin-1", "exp": 60 });
     let token = agent.token(&claims);
@@ -62,7 +62,7 @@ fn a_token_of_another_library_is_read_and_every_change_to_it_refused() {
 }
 
 #[test]
-fn a_header_that_orders_the_verifier_about_is_refused_though_it_is_signed() {
+fn a_signed_header_that_instructs_the_verifier_is_rejected() {
     let agent = Agent::new();
     let kid = agent.key().fingerprint();
     let good = format!(r#"{{"alg":"EdDSA","kid":"{kid}"}}"#);
@@ -91,7 +91,7 @@ fn a_header_that_orders_the_verifier_about_is_refused_though_it_is_signed() {
 }
 
 #[test]
-fn a_key_reads_back_from_pem_and_others_are_no_keys() {
+fn a_key_reads_back_from_pem_and_other_texts_are_no_keys() {
     let key = Agent::new().key();
     assert_eq!(AgentKey::from_pem(&key.to_pem()), Ok(key));
     assert_eq!(AgentKey::from_pem(key.to_pem().trim_end()), Ok(key));

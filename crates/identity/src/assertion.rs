@@ -1,7 +1,7 @@
-//! Tokens that Canyon signs about its runners and jobs, for the platforms that trust its issuer.
+//! Tokens about runners and jobs that Canyon signs for the platforms that trust its issuer.
 //!
 //! KMS signs 1,000 times a second for a whole account and region (AWS KMS Developer Guide, "Request
-//! quotas"), so a token is signed once and handed out until shortly before it ends.
+//! quotas"), so a token is signed once and reused until shortly before it expires.
 
 use crate::signer::{Signer, SignerError};
 use base64::Engine as _;
@@ -16,41 +16,41 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A token that ends sooner is not handed out: whoever gets it has this long to use it. Of one that
-/// lives shorter than twice that, half its life.
-pub(crate) const SHORTEST_REST: Duration = Duration::from_mins(1);
-/// The most remembered tokens; beyond that all are forgotten, and signed anew.
-const MAX_REMEMBERED: usize = 1_000;
-/// What the issuer says itself (RFC 7519, section 4.1).
+/// A token with less time left is not reused, so that a caller has this long to use it. For a token
+/// with a shorter lifetime than twice this, it is half the lifetime.
+pub(crate) const MIN_REMAINING_LIFE: Duration = Duration::from_mins(1);
+/// Most cached tokens; beyond that the cache is cleared, and tokens are signed again.
+const MAX_CACHED: usize = 1_000;
+/// Claims that only the issuer sets (RFC 7519, section 4.1).
 const RESERVED: [&str; 7] = ["iss", "sub", "aud", "iat", "nbf", "exp", "jti"];
 
-/// Why there is no token.
+/// Why a token cannot be issued.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AssertionError {
-    /// A claim was asked for that the issuer makes itself.
-    #[error("the claim `{0}` is made by the issuer")]
+    /// The caller requested a claim that only the issuer sets.
+    #[error("the claim `{0}` is reserved for the issuer")]
     Reserved(String),
     /// The key did not sign.
     #[error("cannot sign for `{subject}`")]
     Signer {
-        /// Whom the token was to be about.
+        /// Subject of the token.
         subject: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<SignerError>,
     },
 }
 
-/// What a token is to say.
+/// Contents of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// Whom it is about (`sub`).
+    /// Subject (`sub`).
     pub subject: String,
-    /// For whom it is (`aud`).
+    /// Audience (`aud`).
     pub audience: String,
-    /// What else it says.
+    /// Further claims.
     pub claims: Map<String, Value>,
-    /// How long it is good.
+    /// Lifetime of the token.
     pub life: Duration,
 }
 
@@ -60,92 +60,101 @@ impl Statement {
     }
 }
 
-/// A signature on its way or there. Whoever waits for it drives it, so it goes on when the one that
-/// asked first gives up.
-type Flight = Shared<BoxFuture<'static, Result<SecretString, AssertionError>>>;
+/// A pending or finished signature. Every caller that waits for it polls it, so it continues if the
+/// first caller gives up.
+type PendingToken = Shared<BoxFuture<'static, Result<SecretString, AssertionError>>>;
 
-/// Signed tokens, by what they say.
+/// Cache of signed tokens, by their contents.
 #[derive(Default)]
-pub(crate) struct Assertions(Mutex<HashMap<String, Remembered>>);
+pub(crate) struct AssertionCache(Mutex<HashMap<String, CachedToken>>);
 
-struct Remembered {
+struct CachedToken {
     until: Timestamp,
-    flight: Flight,
+    pending: PendingToken,
 }
 
-impl Remembered {
-    fn is_good(&self, now: Timestamp) -> bool {
-        now < self.until && !matches!(self.flight.peek(), Some(Err(_)))
+impl CachedToken {
+    fn is_usable(&self, now: Timestamp) -> bool {
+        now < self.until && !matches!(self.pending.peek(), Some(Err(_)))
     }
 }
 
-/// Who signs, and when.
-pub(crate) struct Mint<'a> {
+/// The parts that sign a token.
+pub(crate) struct SigningContext<'a> {
     pub(crate) issuer: &'a str,
     pub(crate) signer: &'a Arc<dyn Signer>,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) entropy: &'a dyn Entropy,
 }
 
-impl Assertions {
-    /// A token that makes the statement: the one of before, or a new one.
-    pub(crate) async fn of(
+impl AssertionCache {
+    /// A token with these contents: the cached one if enough of its life is left, or a new one.
+    pub(crate) async fn get(
         &self,
         statement: &Statement,
         rest: Duration,
-        mint: Mint<'_>,
+        context: SigningContext<'_>,
     ) -> Result<SecretString, AssertionError> {
         if let Some(name) = RESERVED.iter().find(|name| statement.claims.contains_key(**name)) {
             return Err(AssertionError::Reserved((*name).to_owned()));
         }
-        self.flight(statement, rest, &mint).await
+        self.pending(statement, rest, &context).await
     }
 
-    fn flight(&self, statement: &Statement, rest: Duration, mint: &Mint<'_>) -> Flight {
+    fn pending(
+        &self,
+        statement: &Statement,
+        rest: Duration,
+        context: &SigningContext<'_>,
+    ) -> PendingToken {
         let key = statement.key();
-        let now = mint.clock.now();
+        let now = context.clock.now();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known.get(&key).filter(|found| found.is_good(now)) {
-            return found.flight.clone();
+        if let Some(found) = known.get(&key).filter(|found| found.is_usable(now)) {
+            return found.pending.clone();
         }
-        if known.len() >= MAX_REMEMBERED {
-            known.retain(|_, entry| entry.is_good(now));
+        if known.len() >= MAX_CACHED {
+            known.retain(|_, entry| entry.is_usable(now));
         }
-        if known.len() >= MAX_REMEMBERED {
+        if known.len() >= MAX_CACHED {
             known.clear();
         }
         let rest = rest.min(statement.life / 2);
         let until = now + statement.life.saturating_sub(rest);
-        let flight = sign(claims(statement, mint, now), statement, mint).boxed().shared();
-        known.insert(key, Remembered { until, flight: flight.clone() });
-        flight
+        let pending = sign(claims(statement, context, now), statement, context).boxed().shared();
+        known.insert(key, CachedToken { until, pending: pending.clone() });
+        pending
     }
 }
 
-fn claims(statement: &Statement, mint: &Mint<'_>, now: Timestamp) -> Map<String, Value> {
+fn claims(
+    statement: &Statement,
+    context: &SigningContext<'_>,
+    now: Timestamp,
+) -> Map<String, Value> {
     let seconds = i64::try_from(statement.life.as_secs()).unwrap_or(i64::MAX);
     let issued = now.as_second();
     let mut claims = statement.claims.clone();
     let own = [
-        ("iss", Value::from(mint.issuer)),
+        ("iss", Value::from(context.issuer)),
         ("sub", Value::from(statement.subject.as_str())),
         ("aud", Value::from(statement.audience.as_str())),
         ("iat", Value::from(issued)),
         ("nbf", Value::from(issued)),
         ("exp", Value::from(issued.saturating_add(seconds))),
-        ("jti", Value::from(mint.entropy.id(now).to_string())),
+        ("jti", Value::from(context.entropy.id(now).to_string())),
     ];
     claims.extend(own.map(|(name, value)| (name.to_owned(), value)));
     claims
 }
 
-/// The JWT (RFC 7519) of `claims`.
+/// Signs `claims` as a JWT (RFC 7519).
 fn sign(
     claims: Map<String, Value>,
     statement: &Statement,
-    mint: &Mint<'_>,
+    context: &SigningContext<'_>,
 ) -> impl Future<Output = Result<SecretString, AssertionError>> + Send + 'static {
-    let (signer, subject) = (Arc::clone(mint.signer), statement.subject.clone());
+    let (signer, subject) = (Arc::clone(context.signer), statement.subject.clone());
     let signing = async move {
         let kid = signer.public_jwk().await?.kid().to_owned();
         let header = json!({ "alg": "RS256", "kid": kid, "typ": "JWT" });

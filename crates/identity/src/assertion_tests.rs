@@ -1,7 +1,7 @@
 use super::*;
 use crate::issuer::Issuer;
 use crate::system::System;
-use crate::test_signer::{Mood, TestClock, TestSigner};
+use crate::test_signer::{Behavior, TestClock, TestSigner};
 use secrecy::ExposeSecret;
 use std::sync::atomic::Ordering;
 
@@ -38,7 +38,7 @@ fn statement(subject: &str, life: u64) -> Statement {
 }
 
 #[tokio::test]
-async fn a_token_is_signed_once_until_shortly_before_it_ends() {
+async fn a_token_is_signed_once_until_shortly_before_it_expires() {
     let world = World::new();
     for (life, kept) in [(300, 240), (60, 30)] {
         let statement = statement("a", life);
@@ -46,7 +46,7 @@ async fn a_token_is_signed_once_until_shortly_before_it_ends() {
         world.clock.advance(kept - 1);
         assert_eq!(world.token(&statement).await, first);
         world.clock.advance(1);
-        assert_ne!(world.token(&statement).await, first, "too little of it is left");
+        assert_ne!(world.token(&statement).await, first, "too little of its life is left");
     }
     assert_eq!(world.signed(), 4);
 }
@@ -70,7 +70,7 @@ async fn another_subject_audience_claim_or_life_is_another_token() {
 }
 
 #[tokio::test]
-async fn of_32_that_ask_at_once_one_signs() {
+async fn of_32_concurrent_callers_one_signs() {
     let world = World::new();
     let tasks: Vec<_> = (0..32)
         .map(|_| {
@@ -86,21 +86,21 @@ async fn of_32_that_ask_at_once_one_signs() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_to_those_who_waited_and_not_remembered() {
+async fn a_failure_goes_to_all_waiting_callers_and_is_not_cached() {
     let world = World::new();
     let (one, two) = (statement("a", 300), statement("a", 300));
-    world.signer.set(Mood::Idle);
+    world.signer.set(Behavior::Idle);
     let failed = tokio::join!(world.issuer.assertion(&one), world.issuer.assertion(&two));
     assert!(matches!(failed, (Err(_), Err(_))), "{failed:?}");
     assert_eq!(world.signed(), 1, "they shared one attempt");
-    world.signer.set(Mood::Good);
+    world.signer.set(Behavior::Good);
     assert!(world.token(&one).await.starts_with("ey"));
 }
 
 #[tokio::test]
-async fn a_signature_goes_on_when_the_one_that_asked_first_gives_up() {
+async fn a_signature_continues_when_the_first_caller_gives_up() {
     let world = World::new();
-    // Loads the key, so that the next signature is under way after one look.
+    // Loads the key, so that one poll starts the next signature.
     world.token(&statement("b", 300)).await;
     let one = statement("a", 300);
     assert!(world.issuer.assertion(&one).now_or_never().is_none());
@@ -110,7 +110,7 @@ async fn a_signature_goes_on_when_the_one_that_asked_first_gives_up() {
 }
 
 #[tokio::test]
-async fn nobody_overrides_what_the_issuer_says() {
+async fn a_caller_cannot_override_a_claim_of_the_issuer() {
     let world = World::new();
     for name in RESERVED {
         let claims = Map::from_iter([(name.to_owned(), json!("x"))]);
@@ -123,13 +123,22 @@ async fn nobody_overrides_what_the_issuer_says() {
 
 #[tokio::test]
 async fn many_subjects_do_not_fill_the_memory() {
-    let assertions = Assertions::default();
+    let assertions = AssertionCache::default();
     let signer: Arc<dyn Signer> = TestSigner::new();
     let clock = TestClock::new();
-    for number in 0..=MAX_REMEMBERED {
-        let mint = Mint { issuer: "i", signer: &signer, clock: clock.as_ref(), entropy: &System };
-        // Not waited for: nothing is signed.
-        drop(assertions.flight(&statement(&number.to_string(), 300), SHORTEST_REST, &mint));
-        assert!(assertions.0.lock().unwrap().len() <= MAX_REMEMBERED);
+    for number in 0..=MAX_CACHED {
+        let context = SigningContext {
+            issuer: "i",
+            signer: &signer,
+            clock: clock.as_ref(),
+            entropy: &System,
+        };
+        // Not polled, so nothing is signed.
+        drop(assertions.pending(
+            &statement(&number.to_string(), 300),
+            MIN_REMAINING_LIFE,
+            &context,
+        ));
+        assert!(assertions.0.lock().unwrap().len() <= MAX_CACHED);
     }
 }

@@ -1,15 +1,17 @@
 //! The secrets that callers present as `Authorization: Bearer`.
 //!
-//! Five kinds, told apart by their prefix, which also lets secret scanners find leaked ones:
+//! Five kinds, which differ by their prefix; the prefix also lets secret scanners find leaked ones:
 //!
-//! - `cya_`: an API token of a person or machine. What it opens is looked up by its hash.
-//! - `cyc_`: the claim code of one attempt. It is good for one claim.
-//! - `cyj_`: the token of the runner that won the claim. It is good while the attempt runs.
-//! - `cyr_`: what the module of that attempt may read Canyon with, and nothing else, while the attempt runs.
-//! - `cyw_`: the token of whoever watches the job of one attempt. It is good for one word: that it failed.
+//! - `cya_`: an API token of a person or machine. The API finds it by its hash.
+//! - `cyc_`: the claim code of one attempt. Valid for one claim.
+//! - `cyj_`: the token of the runner that won the claim. Valid while the attempt runs.
+//! - `cyr_`: the token with which the module of that attempt may read from Canyon, and nothing else.
+//!   Valid while the attempt runs.
+//! - `cyw_`: the token of the program that watches the job of one attempt. Valid for one report: that
+//!   the job failed.
 //!
-//! The last four say which deployment they are for, and in which organization: so the key that is
-//! looked up comes from the secret, not from the path of the request. Only hashes are stored.
+//! The last four contain their organization and deployment, so the database key comes from the
+//! secret, not from the path of the request. Canyon stores only hashes.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -26,10 +28,10 @@ const CLAIM: &str = "cyc_";
 const JOB: &str = "cyj_";
 const READ: &str = "cyr_";
 const WATCH: &str = "cyw_";
-/// Longer than any of ours; a longer text is refused unread.
+/// Longest accepted secret, in bytes. All valid ones are shorter; a longer one is rejected unread.
 const MAX_LENGTH: usize = 200;
 
-/// A secret that was presented, taken apart but not yet verified.
+/// A parsed secret of a request, not verified yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presented {
     /// An API token.
@@ -38,13 +40,13 @@ pub enum Presented {
     Claim(AttemptRef, SecretHash),
     /// An attempt's token.
     Job(AttemptRef, SecretHash),
-    /// What an attempt's module reads with.
+    /// The read token of an attempt's module.
     Read(AttemptRef, SecretHash),
-    /// The token of whoever watches an attempt's job.
+    /// The token of the program that watches an attempt's job.
     Watch(AttemptRef, SecretHash),
 }
 
-/// The attempt that a claim code or token says it is for.
+/// The attempt that a claim code or token names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptRef {
     /// The organization.
@@ -74,13 +76,14 @@ impl AttemptRef {
     }
 }
 
-/// The hash under which a secret is stored and compared. The secrets have 256 random bits, so a
-/// plain hash cannot be reversed, and comparing hashes tells nothing about the secret.
+/// The hash with which a secret is stored and compared. A secret has 256 random bits, so a plain
+/// hash cannot be reversed, and a comparison of hashes reveals nothing about the secret.
 pub fn hash(secret: &str) -> SecretHash {
     SecretHash(URL_SAFE_NO_PAD.encode(digest(&SHA256, secret.as_bytes())))
 }
 
-/// Whether two hashes are the same, in a time that tells nothing about where they differ.
+/// Whether two hashes are equal, in constant time, so that the duration reveals nothing about where
+/// they differ.
 pub fn is_same(one: &SecretHash, other: &SecretHash) -> bool {
     verify_slices_are_equal(one.0.as_bytes(), other.0.as_bytes()).is_ok()
 }
@@ -92,22 +95,24 @@ pub fn api_token(entropy: &dyn Entropy) -> SecretString {
     format!("{API}{}", URL_SAFE_NO_PAD.encode(random)).into()
 }
 
-/// The token of the runner that won the claim, from 32 bytes that only the control plane can make.
+/// The token of the runner that won the claim, from 32 bytes that only the control plane can
+/// derive.
 pub(crate) fn job_token(attempt: AttemptRef, secret: &[u8; 32]) -> SecretString {
     attempt_secret(JOB, attempt, secret)
 }
 
-/// The claim code of an attempt, from 32 bytes that only the control plane can make.
+/// The claim code of an attempt, from 32 bytes that only the control plane can derive.
 pub(crate) fn claim_code(attempt: AttemptRef, secret: &[u8; 32]) -> SecretString {
     attempt_secret(CLAIM, attempt, secret)
 }
 
-/// The token of whoever watches the job of an attempt, from 32 bytes that only the control plane can make.
+/// The token of the program that watches an attempt's job, from 32 bytes that only the control
+/// plane can derive.
 pub(crate) fn watch_token(attempt: AttemptRef, secret: &[u8; 32]) -> SecretString {
     attempt_secret(WATCH, attempt, secret)
 }
 
-/// What an attempt's module reads with, from 32 bytes that only the control plane can make.
+/// The read token of an attempt's module, from 32 bytes that only the control plane can derive.
 pub(crate) fn read_token(attempt: AttemptRef, secret: &[u8; 32]) -> SecretString {
     attempt_secret(READ, attempt, secret)
 }
@@ -118,7 +123,7 @@ fn attempt_secret(prefix: &str, attempt: AttemptRef, secret: &[u8; 32]) -> Secre
     format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes)).into()
 }
 
-/// Takes a presented secret apart; `None` if it has not the form of one.
+/// Parses a secret; `None` if it does not have the form of one.
 pub fn parse(secret: &str) -> Option<Presented> {
     if secret.len() > MAX_LENGTH {
         return None;
@@ -145,7 +150,7 @@ mod tests {
     use secrecy::ExposeSecret;
 
     #[test]
-    fn a_secret_reads_back_as_what_it_was_made_for() {
+    fn a_secret_parses_as_its_own_kind_and_attempt() {
         let attempt = AttemptRef {
             org: OrgUuid(Uuid::from_u128(1)),
             deployment: DeploymentId(Uuid::from_u128(2)),
@@ -167,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_not_read() {
+    fn a_text_that_is_no_secret_of_canyon_is_not_parsed() {
         for text in ["", "x", "cyj_", "cyj_AAAA", "Bearer cya_x", "eyJhbGciOiJub25lIn0.e30.", "é"]
         {
             assert_eq!(parse(text), None, "{text}");

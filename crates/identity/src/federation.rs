@@ -1,27 +1,28 @@
-//! Canyon's own tokens exchanged for those of clouds, so that no secret of any cloud is stored.
+//! Exchange of Canyon's own tokens for tokens of clouds, so that Canyon stores no secret of any
+//! cloud.
 //!
-//! Each runner has one subject, `org:<uuid>:runner:<uuid>`, that no other runner ever has: what a
-//! cloud trusts is this life of this runner.
+//! Each runner has a subject, `org:<uuid>:runner:<uuid>`, that no other runner ever has. A later
+//! runner of the same name has another uuid, so a cloud does not trust it.
 
 mod aws;
 mod azure;
+mod context;
 pub mod endpoints;
 mod error;
 mod exchanges;
 mod gcp;
 mod gcp_exchange;
-mod parts;
 mod post;
-mod words;
+mod quoting;
 
 pub use endpoints::Endpoints;
 pub use error::FederationError;
 
 use self::aws::RoleRequest;
 use self::azure::TokenRequest;
+use self::context::ExchangeContext;
 use self::exchanges::{Exchanges, Key};
 use self::gcp::AccountRequest;
-use self::parts::Parts;
 use crate::issuer::Issuer;
 use aws_credential_types::Credentials;
 use aws_sdk_sts::config::SharedHttpClient;
@@ -37,13 +38,13 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a token for a cloud is good. It is exchanged at once.
-const ASSERTION_LIFE: Duration = Duration::from_mins(10);
+/// Lifetime of a token for a cloud. Canyon exchanges it at once.
+const ASSERTION_LIFETIME: Duration = Duration::from_mins(10);
 
-/// The runner that a cloud is to let in.
+/// The runner that a cloud must trust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RunnerIdentity {
-    /// Whose runner it is.
+    /// The organization of the runner.
     pub org: OrgUuid,
     /// The runner.
     pub runner: RunnerUuid,
@@ -61,13 +62,13 @@ impl RunnerIdentity {
 pub struct AccessToken {
     /// The token.
     pub secret: SecretString,
-    /// When it ends. It is handed out until shortly before.
+    /// When it expires. [`Federation`] returns it until shortly before.
     pub ends_at: Timestamp,
 }
 
-/// Exchanges tokens, and keeps what it got until shortly before that ends.
+/// Exchanges tokens, and caches the results until shortly before they expire.
 pub struct Federation {
-    parts: Arc<Parts>,
+    context: Arc<ExchangeContext>,
     roles: Exchanges<Credentials>,
     tokens: Exchanges<AccessToken>,
 }
@@ -75,45 +76,46 @@ pub struct Federation {
 impl Federation {
     /// Signs with `issuer`, and calls the clouds at `endpoints`.
     pub fn new(issuer: Arc<Issuer>, endpoints: Endpoints, clock: Arc<dyn Clock>) -> Self {
-        let parts = Arc::new(Parts::new(issuer, endpoints, clock));
-        Self { parts, roles: Exchanges::default(), tokens: Exchanges::default() }
+        let context = Arc::new(ExchangeContext::new(issuer, endpoints, clock));
+        Self { context, roles: Exchanges::default(), tokens: Exchanges::default() }
     }
 
-    /// Where the clouds are.
+    /// Addresses of the clouds.
     pub fn endpoints(&self) -> &Endpoints {
-        &self.parts.endpoints
+        &self.context.endpoints
     }
 
-    /// Canyon's name as an issuer: what a cloud has to trust.
+    /// Canyon's issuer URL, which a cloud must trust.
     pub fn issuer_url(&self) -> &str {
-        self.parts.issuer.url()
+        self.context.issuer.url()
     }
 
-    /// The connections of all clients of AWS.
+    /// The HTTP client that all clients of AWS share.
     pub fn aws_http(&self) -> SharedHttpClient {
-        self.parts.aws_http()
+        self.context.aws_http()
     }
 
-    /// Canyon's own token about `who`, for `audience`.
+    /// A token of Canyon about `who` for `audience`.
     ///
     /// # Errors
     ///
-    /// [`FederationError`] when it cannot be signed.
+    /// [`FederationError::Assertion`] if it cannot be signed.
     pub async fn assertion(
         &self,
         who: RunnerIdentity,
         audience: &str,
     ) -> Result<SecretString, FederationError> {
-        self.parts.assertion(who, audience).await
+        self.context.assertion(who, audience).await
     }
 
-    /// The same for the API server at `server`, which the token names in the claim [`SERVER_CLAIM`]. An administrator
-    /// chooses the server and the audience of a runner, so the audience alone does not bind the token: a server that is
-    /// shown it could show it to another one that trusts the same audience.
+    /// Like [`Self::assertion`], for the API server at `server`, which the token names in the claim
+    /// [`SERVER_CLAIM`]. An administrator chooses the server and the audience of a runner, so the
+    /// audience alone does not bind the token: a server that receives it could present it to
+    /// another server that trusts the same audience.
     ///
     /// # Errors
     ///
-    /// [`FederationError`] when it cannot be signed.
+    /// [`FederationError::Assertion`] if it cannot be signed.
     pub async fn assertion_for_server(
         &self,
         who: RunnerIdentity,
@@ -121,15 +123,15 @@ impl Federation {
         server: &str,
     ) -> Result<SecretString, FederationError> {
         let claims = Map::from_iter([(SERVER_CLAIM.to_owned(), Value::from(server))]);
-        self.parts.assertion_with(who, audience, claims).await
+        self.context.assertion_with(who, audience, claims).await
     }
 
-    /// The credentials of the role `auth.role_arn`, in a session called `session_name`. `region` is
-    /// that of the runner.
+    /// Credentials of the role `auth.role_arn`, with the session name `session_name`. `region` is
+    /// the region of the runner; `auth.sts_region` overrides it.
     ///
     /// # Errors
     ///
-    /// [`FederationError`] says what to change.
+    /// [`FederationError`], whose message states what to change.
     pub async fn aws(
         &self,
         who: RunnerIdentity,
@@ -142,16 +144,16 @@ impl Federation {
         let request = RoleRequest { who, role_arn: auth.role_arn.clone(), region, session_name };
         let asked = [&request.role_arn, &request.region, &request.session_name];
         let key = Key::new(who, asked.map(String::as_str));
-        let parts = Arc::clone(&self.parts);
-        self.roles.get(key, &self.parts.clock, || request.exchange(parts)).await
+        let context = Arc::clone(&self.context);
+        self.roles.get(key, &self.context.clock, || request.exchange(context)).await
     }
 
-    /// An access token of the service account `auth.gcp_service_account`, for all that this account
-    /// may do.
+    /// An access token of the service account `auth.gcp_service_account`, with all permissions of
+    /// that account.
     ///
     /// # Errors
     ///
-    /// [`FederationError`] says what to change.
+    /// [`FederationError`], whose message states what to change.
     pub async fn gcp(
         &self,
         who: RunnerIdentity,
@@ -159,15 +161,15 @@ impl Federation {
     ) -> Result<AccessToken, FederationError> {
         let request = AccountRequest { who, auth: auth.clone() };
         let key = Key::new(who, ["gcp", &auth.gcp_audience, &auth.gcp_service_account]);
-        let parts = Arc::clone(&self.parts);
-        self.tokens.get(key, &self.parts.clock, || request.exchange(parts)).await
+        let context = Arc::clone(&self.context);
+        self.tokens.get(key, &self.context.clock, || request.exchange(context)).await
     }
 
     /// An access token of the application `auth.client_id`, for `scope`.
     ///
     /// # Errors
     ///
-    /// [`FederationError`] says what to change.
+    /// [`FederationError`], whose message states what to change.
     pub async fn azure(
         &self,
         who: RunnerIdentity,
@@ -176,7 +178,7 @@ impl Federation {
     ) -> Result<AccessToken, FederationError> {
         let request = TokenRequest { who, auth: auth.clone(), scope: scope.to_owned() };
         let key = Key::new(who, ["azure", &auth.tenant_id, &auth.client_id, scope]);
-        let parts = Arc::clone(&self.parts);
-        self.tokens.get(key, &self.parts.clock, || request.exchange(parts)).await
+        let context = Arc::clone(&self.context);
+        self.tokens.get(key, &self.context.clock, || request.exchange(context)).await
     }
 }

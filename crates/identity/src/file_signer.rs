@@ -1,4 +1,4 @@
-//! A signing key in a file, for a laptop.
+//! A signing key in a file, for `canyon local`.
 
 use crate::jwk::Jwk;
 use crate::key_file::{self, KeyFileError};
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// The key is made when it is first asked for: that takes a tenth of a second, which a start need
-/// not wait for.
+/// A signing key in a file. It is created on first use, because that takes a tenth of a second,
+/// which would delay the start.
 #[derive(Debug)]
 pub struct FileSigner {
     path: PathBuf,
@@ -53,7 +53,7 @@ impl Signer for FileSigner {
 
     async fn sign(&self, message: &[u8]) -> Result<Vec<u8>, SignerError> {
         let (key, message) = (self.key().await?, message.to_vec());
-        // About a millisecond of computing, which other requests need not wait for.
+        // About a millisecond of CPU time, so it runs outside of the async threads.
         let signing = tokio::task::spawn_blocking(move || {
             let mut signature = vec![0; key.public_modulus_len()];
             key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), &message, &mut signature)
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_key_outlives_the_process_and_a_damaged_one_is_not_replaced() {
+    async fn the_key_survives_a_restart_and_a_damaged_one_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("issuer.pk8");
         let first = FileSigner::new(&path).public_jwk().await.unwrap();

@@ -1,10 +1,12 @@
-//! Canyon as an OIDC issuer: what it publishes about itself, and what it signs.
+//! Canyon as an OIDC issuer: the documents that it publishes, and the tokens that it signs.
 //!
-//! One key signs; the others only stay published, so that what they have signed stays good. To
-//! rotate, publish the new key beside the old one, let every cache of the key set run out, let the
-//! new one sign, and withdraw the old one when its last token has ended.
+//! One key signs. Retired keys stay published, so that their tokens stay valid. To rotate, publish
+//! the new key beside the old one, wait until every cache of the key set has expired, sign with the
+//! new key, and remove the old key when its last token has expired.
 
-use crate::assertion::{AssertionError, Assertions, Mint, SHORTEST_REST, Statement};
+use crate::assertion::{
+    AssertionCache, AssertionError, MIN_REMAINING_LIFE, SigningContext, Statement,
+};
 use crate::signer::{Signer, SignerError};
 use canyon_domain::seam::{Clock, Entropy};
 use futures::future::join_all;
@@ -16,16 +18,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// Canyon's name as the issuer of jobs' tokens, below `url`, its name as the issuer of those about runners.
+/// URL of the issuer of jobs' tokens, below `url`, the issuer of tokens about runners.
 ///
-/// It is another one, with keys of its own: what a cloud trusts for its jobs can never let Canyon in as a runner. On AWS
-/// the function that the internet reaches may sign for jobs alone.
+/// It is a separate issuer with keys of its own: a cloud that trusts it for jobs never accepts a
+/// job as a runner. On AWS the function that the internet reaches may sign for jobs only.
 pub fn of_jobs(url: &str) -> String {
     format!("{}/jobs", url.trim_end_matches('/'))
 }
 
-/// How long a key set in which a key is missing is handed out before that key is tried again.
-const INCOMPLETE: Duration = Duration::from_mins(1);
+/// How long an incomplete key set is cached before the missing key is requested again.
+const INCOMPLETE_CACHE_TIME: Duration = Duration::from_mins(1);
 
 /// The issuer of an installation.
 pub struct Issuer {
@@ -34,12 +36,13 @@ pub struct Issuer {
     retired: Vec<Arc<dyn Signer>>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    published: Mutex<Option<Published>>,
-    assertions: Assertions,
+    published: Mutex<Option<CachedKeySet>>,
+    assertions: AssertionCache,
 }
 
-/// A key set. The keys of a process do not change, so a complete one is good for its life.
-struct Published {
+/// A cached key set. The keys of a process do not change, so a complete set is valid as long as the
+/// process runs.
+struct CachedKeySet {
     keys: Value,
     until: Option<Timestamp>,
 }
@@ -51,7 +54,7 @@ impl std::fmt::Debug for Issuer {
 }
 
 impl Issuer {
-    /// The issuer whose address is `url`. `active` signs; the `retired` keys are published with it.
+    /// The issuer with address `url`. `active` signs; the `retired` keys are published with it.
     pub fn new(
         url: &str,
         active: Arc<dyn Signer>,
@@ -66,11 +69,11 @@ impl Issuer {
             clock,
             entropy,
             published: Mutex::default(),
-            assertions: Assertions::default(),
+            assertions: AssertionCache::default(),
         }
     }
 
-    /// The issuer's name, which is its address: `iss` of all that it signs.
+    /// The issuer's name, which is its address: `iss` of all its tokens.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -90,14 +93,13 @@ impl Issuer {
 
     /// The public keys (RFC 7517).
     ///
-    /// A retired key that is disabled or deleted is left out: what it signed is no longer to be
-    /// trusted. When any other key does not answer there is no set at all: whoever reads an
-    /// incomplete one would refuse good tokens for as long as it keeps it, and whoever reads none
-    /// goes on with the one it has.
+    /// Leaves out a retired key that is disabled or deleted, because its tokens must no longer be
+    /// trusted. If any other key does not answer, there is no set at all: a verifier that caches an
+    /// incomplete set would reject valid tokens, and a verifier that gets no set keeps its old one.
     ///
     /// # Errors
     ///
-    /// [`SignerError`] when the active key cannot be had, or a retired one did not answer.
+    /// [`SignerError`] if the active key is not available, or a retired one does not answer.
     pub async fn jwks(&self) -> Result<Value, SignerError> {
         let mut published = self.published.lock().await;
         let now = self.clock.now();
@@ -110,53 +112,52 @@ impl Issuer {
         let found = join_all(signers.map(|signer| signer.public_jwk())).await;
         let mut keys = Vec::new();
         let mut until = None;
-        for (place, found) in found.into_iter().enumerate() {
+        for (position, found) in found.into_iter().enumerate() {
             match found {
                 Ok(jwk) => keys.push(jwk),
-                Err(error @ SignerError::Unusable { .. }) if place > 0 => {
+                Err(error @ SignerError::Unusable { .. }) if position > 0 => {
                     tracing::error!(%error, "a retired signing key is no longer published");
-                    until = Some(now + INCOMPLETE);
+                    until = Some(now + INCOMPLETE_CACHE_TIME);
                 }
                 Err(error) => return Err(error),
             }
         }
-        // One key under two names is one key.
+        // One key with two names is published once.
         let keys: BTreeMap<_, _> =
             keys.iter().map(|jwk| (jwk.kid().to_owned(), jwk.to_value())).collect();
         let keys = json!({ "keys": keys.into_values().collect::<Vec<_>>() });
-        *published = Some(Published { keys: keys.clone(), until });
+        *published = Some(CachedKeySet { keys: keys.clone(), until });
         Ok(keys)
     }
 
-    /// A token that makes the statement, signed by the active key. The same statement gives the
-    /// same token until shortly before that ends.
+    /// A token with these contents, signed by the active key. Equal statements get the same token
+    /// until shortly before it expires.
     ///
     /// # Errors
     ///
-    /// [`AssertionError`] when the statement has a claim of the issuer's own, or the key does not
-    /// sign.
+    /// [`AssertionError`] if the statement has a reserved claim, or the key does not sign.
     pub async fn assertion(&self, statement: &Statement) -> Result<SecretString, AssertionError> {
-        self.lasting_assertion(statement, SHORTEST_REST).await
+        self.lasting_assertion(statement, MIN_REMAINING_LIFE).await
     }
 
-    /// The same, for whoever keeps the token for a while: at least `rest` of its life is left, or half
-    /// of it if that is less.
+    /// Like [`Self::assertion`], for a caller that keeps the token for a while: at least `rest` of
+    /// its life is left, or half of its life if that is less.
     ///
     /// # Errors
     ///
-    /// As [`Issuer::assertion`].
+    /// Like [`Self::assertion`].
     pub async fn lasting_assertion(
         &self,
         statement: &Statement,
         rest: Duration,
     ) -> Result<SecretString, AssertionError> {
-        let mint = Mint {
+        let context = SigningContext {
             issuer: &self.url,
             signer: &self.active,
             clock: self.clock.as_ref(),
             entropy: self.entropy.as_ref(),
         };
-        self.assertions.of(statement, rest, mint).await
+        self.assertions.get(statement, rest, context).await
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::system::System;
-use crate::test_signer::{Mood, TestClock, TestSigner};
+use crate::test_signer::{Behavior, TestClock, TestSigner};
 use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use secrecy::ExposeSecret;
@@ -23,7 +23,7 @@ fn statement() -> Statement {
     }
 }
 
-/// What another implementation reads from `token`, if it takes it by the published `keys`.
+/// Verifies `token` with the published `keys` by another implementation, and returns its claims.
 fn verified(token: &str, keys: &Value) -> Result<Value, String> {
     let keys: JwkSet = serde_json::from_value(keys.clone()).unwrap();
     let kid = decode_header(token).map_err(|error| error.to_string())?.kid.unwrap();
@@ -32,14 +32,14 @@ fn verified(token: &str, keys: &Value) -> Result<Value, String> {
     validation.set_audience(&["sts.amazonaws.com"]);
     validation.set_issuer(&[URL]);
     validation.set_required_spec_claims(&["exp", "nbf", "aud", "iss", "sub"]);
-    // The tests' clock stands still; the times are compared there.
+    // The tests' clock does not advance, so each test compares the times itself.
     (validation.validate_exp, validation.validate_nbf) = (false, false);
     let decoded = decode::<Value>(token, &DecodingKey::from_jwk(key).unwrap(), &validation);
     decoded.map(|token| token.claims).map_err(|error| error.to_string())
 }
 
 #[tokio::test]
-async fn another_implementation_takes_a_token_by_the_published_key() {
+async fn another_implementation_verifies_a_token_with_the_published_key() {
     let issuer = issuer(&TestSigner::new(), &[], TestClock::new());
     let token = issuer.assertion(&statement()).await.unwrap();
     let token = token.expose_secret();
@@ -71,7 +71,7 @@ async fn only_public_halves_are_published() {
     let issuer = issuer(&TestSigner::new(), &[], TestClock::new());
     let keys = issuer.jwks().await.unwrap();
     let mut members: Vec<_> = keys["keys"][0].as_object().unwrap().keys().cloned().collect();
-    // Another crate of the build may have serde_json keep the order of insertion.
+    // Another crate of the build may set serde_json to keep the order of insertion.
     members.sort();
     assert_eq!(members, ["alg", "e", "kid", "kty", "n", "use"]);
     let discovery = issuer.discovery();
@@ -80,7 +80,7 @@ async fn only_public_halves_are_published() {
 }
 
 #[tokio::test]
-async fn tokens_of_the_old_and_the_new_key_are_good_throughout_a_rotation() {
+async fn tokens_of_the_old_and_the_new_key_are_valid_throughout_a_rotation() {
     let (old, new) = (TestSigner::new(), TestSigner::new());
     let steps = [
         issuer(&old, &[], TestClock::new()),
@@ -88,10 +88,10 @@ async fn tokens_of_the_old_and_the_new_key_are_good_throughout_a_rotation() {
         issuer(&new, &[&old], TestClock::new()),
         issuer(&new, &[], TestClock::new()),
     ];
-    // Whoever verifies may know the keys of the step before or after: caches live for a while.
-    for (place, step) in steps.iter().enumerate() {
+    // A verifier may have the keys of the step before or after, because caches live for a while.
+    for (position, step) in steps.iter().enumerate() {
         let token = step.assertion(&statement()).await.unwrap();
-        for seen in &steps[place.saturating_sub(1)..steps.len().min(place + 2)] {
+        for seen in &steps[position.saturating_sub(1)..steps.len().min(position + 2)] {
             verified(token.expose_secret(), &seen.jwks().await.unwrap()).unwrap();
         }
     }
@@ -103,28 +103,30 @@ async fn tokens_of_the_old_and_the_new_key_are_good_throughout_a_rotation() {
 }
 
 #[tokio::test]
-async fn a_disabled_old_key_is_left_out_until_it_is_back() {
+async fn a_disabled_retired_key_is_left_out_until_it_is_enabled_again() {
     let (old, new, clock) = (TestSigner::new(), TestSigner::new(), TestClock::new());
     let issuer = issuer(&new, &[&old], clock.clone());
     let published = async || issuer.jwks().await.unwrap()["keys"].as_array().unwrap().len();
-    old.set(Mood::Disabled);
+    old.set(Behavior::Disabled);
     assert_eq!(published().await, 1);
-    old.set(Mood::Good);
-    let asked = old.asked.load(Ordering::SeqCst);
-    assert_eq!(published().await, 1, "it is not asked again for every request");
-    assert_eq!(old.asked.load(Ordering::SeqCst), asked);
+    old.set(Behavior::Good);
+    let requests = old.requests.load(Ordering::SeqCst);
+    assert_eq!(published().await, 1, "the key is not requested again for every call");
+    assert_eq!(old.requests.load(Ordering::SeqCst), requests);
     clock.advance(60);
     assert_eq!(published().await, 2);
 }
 
 #[tokio::test]
-async fn no_set_is_published_that_lacks_a_key_whose_tokens_are_good() {
+async fn no_key_set_is_published_without_a_key_whose_tokens_are_valid() {
     let (old, new) = (TestSigner::new(), TestSigner::new());
     let issuer = issuer(&new, &[&old], TestClock::new());
-    for (signer, mood) in [(&old, Mood::Silent), (&new, Mood::Silent), (&new, Mood::Disabled)] {
-        signer.set(mood);
-        assert!(issuer.jwks().await.is_err(), "{mood:?}");
-        signer.set(Mood::Good);
+    for (signer, behavior) in
+        [(&old, Behavior::Silent), (&new, Behavior::Silent), (&new, Behavior::Disabled)]
+    {
+        signer.set(behavior);
+        assert!(issuer.jwks().await.is_err(), "{behavior:?}");
+        signer.set(Behavior::Good);
     }
     assert_eq!(issuer.jwks().await.unwrap()["keys"].as_array().unwrap().len(), 2);
 }

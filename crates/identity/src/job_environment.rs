@@ -1,12 +1,12 @@
-//! What a runner must know before it has claimed its attempt.
+//! The variables that a runner needs before it claims its attempt.
 
 use crate::bearer::AttemptRef;
 use canyon_domain::ids::OrgId;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 
-/// The variables of a job: where the API is, which attempt is meant, and the claim code. The same for
-/// every start of the attempt. Anybody who may look at the job on its platform can read them.
+/// The variables of a job: the address of the API, the attempt, and the claim code. Equal for every
+/// start of the attempt. Everyone who may read the job on its platform can read them.
 pub fn job_environment(
     api_url: &str,
     org: &OrgId,

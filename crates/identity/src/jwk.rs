@@ -1,4 +1,4 @@
-//! RSA public keys as others read them (RFC 7517, RFC 7518).
+//! RSA public keys as JSON Web Keys (RFC 7517, RFC 7518).
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::rsa::PublicKey;
@@ -14,22 +14,22 @@ pub struct Jwk {
     kid: String,
 }
 
-/// The bytes are no RSA public key.
+/// The bytes are not an RSA public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no RSA public key")]
+#[error("the bytes are not an RSA public key")]
 pub struct NotRsa;
 
 impl Jwk {
-    /// The key from its X.509 `SubjectPublicKeyInfo` (DER), which is how KMS gives it.
+    /// Parses an X.509 `SubjectPublicKeyInfo` (DER), the form of KMS.
     ///
     /// # Errors
     ///
-    /// [`NotRsa`] when it is something else.
+    /// [`NotRsa`] if the bytes are anything else.
     pub fn from_spki(der: &[u8]) -> Result<Self, NotRsa> {
         PublicKey::from_der(der).map(|key| Self::of(&key)).map_err(|_| NotRsa)
     }
 
-    /// The key as JWK. Its `kid` is its thumbprint (RFC 7638), so it needs no record.
+    /// The key as JWK. Its `kid` is its thumbprint (RFC 7638), so Canyon need not store it.
     pub fn of(key: &PublicKey) -> Self {
         let n = URL_SAFE_NO_PAD.encode(key.modulus().big_endian_without_leading_zero());
         let e = URL_SAFE_NO_PAD.encode(key.exponent().big_endian_without_leading_zero());
@@ -38,7 +38,7 @@ impl Jwk {
         Self { n, e, kid }
     }
 
-    /// The name of the key in the header of what it signs.
+    /// The name of the key in the headers of its tokens.
     pub fn kid(&self) -> &str {
         &self.kid
     }
@@ -58,7 +58,7 @@ mod tests {
     use aws_lc_rs::signature::KeyPair as _;
 
     #[test]
-    fn a_key_is_the_same_however_it_came() {
+    fn a_key_is_equal_from_spki_and_from_the_key_pair() {
         let key = KeyPair::generate(KeySize::Rsa2048).unwrap();
         let spki: PublicKeyX509Der<'_> = key.public_key().as_der().unwrap();
         assert_eq!(Jwk::from_spki(spki.as_ref()), Ok(Jwk::of(key.public_key())));

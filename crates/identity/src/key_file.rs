@@ -1,4 +1,4 @@
-//! Keys as files, for a laptop. On AWS they are in KMS.
+//! Keys in files, for `canyon local`. On AWS keys are in KMS.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -13,30 +13,30 @@ pub enum KeyFileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// Others may read it.
+    /// Other users may read it.
     #[error("the key file `{}` may be read by others; run: chmod 600 {}", path.display(), path.display())]
     Open {
         /// The file.
         path: PathBuf,
     },
-    /// It does not hold a key of ours.
-    #[error("the key file `{}` is damaged; restore it from a backup, since without it what it sealed is lost", path.display())]
+    /// It does not contain a valid key.
+    #[error("the key file `{}` is damaged; restore it from a backup: without it, everything that it sealed is lost", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
     },
 }
 
-/// The key in the file at `path`, or a new one from `make`, which is then written there with mode
-/// 0600. Of two processes that make it at once, both go on with the one that was first.
+/// The key in the file at `path`, or a new one from `make`, which is then stored there with mode
+/// 0600. If two processes create it at once, both use the one that was first.
 ///
 /// # Errors
 ///
-/// [`KeyFileError`] when it cannot be read or written, or others may read it.
+/// [`KeyFileError`] if it cannot be read or written, or other users may read it.
 pub fn load_or_create(
     path: &Path,
     make: impl FnOnce() -> Vec<u8>,
@@ -48,7 +48,7 @@ pub fn load_or_create(
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(io)?;
     }
-    // Written whole under another name and then linked: no reader sees half a key.
+    // Written completely under another name and then linked, so that no reader sees half a key.
     let draft = path.with_extension(format!("{}.new", std::process::id()));
     let key = make();
     let written = OpenOptions::new()
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_kept_from_others() {
+    fn a_key_is_created_once_and_only_its_owner_can_read_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys/master.key");
         let first = load_or_create(&path, || vec![1; 32]).unwrap();

@@ -1,5 +1,5 @@
-//! Who is calling and who Canyon is: bearer secrets, the keys that Canyon holds, what it publishes
-//! as an OIDC issuer, and what it signs as one.
+//! Authentication of callers, and Canyon's own identity: bearer secrets, the keys that Canyon
+//! holds, its documents as an OIDC issuer, and its signatures.
 
 pub mod agent_key;
 pub mod assertion;

@@ -1,5 +1,5 @@
-//! The one symmetric key of an installation: it seals secrets at rest, and makes claim codes
-//! and the tokens of attempts.
+//! The one symmetric key of an installation: it seals secrets at rest, and derives claim codes and
+//! tokens of attempts.
 
 use crate::bearer::{self, AttemptRef};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -13,8 +13,7 @@ use secrecy::SecretString;
 /// Length of the key, in bytes.
 pub const KEY_LENGTH: usize = 32;
 
-/// The key, split into one for each use (HKDF, RFC 5869), so that neither use can help to break
-/// the other.
+/// The key, split into one for each use (HKDF, RFC 5869), so that no use can help to break another.
 pub struct MasterKey {
     seal: LessSafeKey,
     claims: hmac::Key,
@@ -29,22 +28,25 @@ impl std::fmt::Debug for MasterKey {
     }
 }
 
-/// The key has not [`KEY_LENGTH`] bytes.
+/// The key does not have [`KEY_LENGTH`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a master key has {KEY_LENGTH} bytes")]
 pub struct InvalidKey;
 
-/// A sealed text does not open: it was changed, moved to another place, or sealed with another key.
+/// A sealed text cannot be opened: it was changed, moved to another context, or sealed with another
+/// key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a stored secret does not open; was the master key replaced?")]
-pub struct CannotOpen;
+#[error(
+    "a stored secret cannot be decrypted; restore the master key that sealed it, or set the secret again"
+)]
+pub struct UnsealError;
 
 impl MasterKey {
-    /// The master key from its bytes.
+    /// The master key with these bytes.
     ///
     /// # Errors
     ///
-    /// [`InvalidKey`] when there are not [`KEY_LENGTH`] of them.
+    /// [`InvalidKey`] if there are not exactly [`KEY_LENGTH`] bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, InvalidKey> {
         if bytes.len() != KEY_LENGTH {
             return Err(InvalidKey);
@@ -66,64 +68,64 @@ impl MasterKey {
         Ok(Self { seal: LessSafeKey::new(seal), claims, jobs, reads, watches })
     }
 
-    /// The claim code of an attempt. The same attempt and fence give the same code, so a launch
-    /// whose outcome is unknown is repeated with the same bytes, and the code is stored nowhere.
+    /// The claim code of an attempt. Equal attempt and fence give an equal code, so a launch with
+    /// unknown outcome is retried with the same bytes, and the code is not stored.
     pub fn claim_code(&self, attempt: AttemptRef, fence: u64) -> SecretString {
         bearer::claim_code(attempt, &tag(&self.claims, attempt, fence))
     }
 
-    /// The token of the runner `claimant` that won the claim of an attempt. The same claimant gets the
-    /// same token however often its claim arrives, so that a repeated claim revokes nothing.
+    /// The token of the runner `claimant` that won the claim of an attempt. An equal claimant gets
+    /// an equal token, so a repeated claim revokes nothing.
     pub fn job_token(&self, attempt: AttemptRef, fence: u64, claimant: &str) -> SecretString {
         let text = format!("{}.{claimant}", text_of(attempt, fence));
         bearer::job_token(attempt, &sign(&self.jobs, &text))
     }
 
-    /// What the module of an attempt reads Canyon with. It follows from attempt and fence too.
+    /// The read token of an attempt's module. Derived from attempt and fence, like the claim code.
     pub fn read_token(&self, attempt: AttemptRef, fence: u64) -> SecretString {
         bearer::read_token(attempt, &tag(&self.reads, attempt, fence))
     }
 
-    /// The token of whoever watches the job of an attempt. It follows from attempt and fence as the claim code
-    /// does, so it is stored nowhere either.
+    /// The token of the program that watches an attempt's job. Derived from attempt and fence like
+    /// the claim code, so it is not stored either.
     pub fn watch_token(&self, attempt: AttemptRef, fence: u64) -> SecretString {
         bearer::watch_token(attempt, &tag(&self.watches, attempt, fence))
     }
 
-    /// Seals `text` for `place`: it opens nowhere else, so one record's secret cannot be copied
-    /// into another.
+    /// Seals `text` for the context `place`: it cannot be opened with another, so a secret of one
+    /// record cannot be copied into another record.
     ///
     /// # Errors
     ///
-    /// [`CannotOpen`] never in practice: the cipher takes any text of this size.
+    /// [`UnsealError`], which does not occur: the cipher accepts every text of this size.
     pub fn seal(
         &self,
         place: &str,
         text: &[u8],
         entropy: &dyn Entropy,
-    ) -> Result<String, CannotOpen> {
+    ) -> Result<String, UnsealError> {
         let mut nonce = [0; NONCE_LEN];
         entropy.fill(&mut nonce);
         let mut sealed = text.to_vec();
         let aad = Aad::from(place.as_bytes());
         self.seal
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed)
-            .map_err(|_| CannotOpen)?;
+            .map_err(|_| UnsealError)?;
         Ok(STANDARD_NO_PAD.encode([nonce.as_slice(), &sealed].concat()))
     }
 
-    /// Opens what was sealed for `place`.
+    /// Opens a text that was sealed for the context `place`.
     ///
     /// # Errors
     ///
-    /// [`CannotOpen`] when it was changed, moved, or sealed with another key.
-    pub fn open(&self, place: &str, sealed: &str) -> Result<Vec<u8>, CannotOpen> {
-        let bytes = STANDARD_NO_PAD.decode(sealed).map_err(|_| CannotOpen)?;
-        let (nonce, rest) = bytes.split_at_checked(NONCE_LEN).ok_or(CannotOpen)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| CannotOpen)?;
+    /// [`UnsealError`] if it was changed, moved, or sealed with another key.
+    pub fn open(&self, place: &str, sealed: &str) -> Result<Vec<u8>, UnsealError> {
+        let bytes = STANDARD_NO_PAD.decode(sealed).map_err(|_| UnsealError)?;
+        let (nonce, rest) = bytes.split_at_checked(NONCE_LEN).ok_or(UnsealError)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| UnsealError)?;
         let mut rest = rest.to_vec();
         let aad = Aad::from(place.as_bytes());
-        let opened = self.seal.open_in_place(nonce, aad, &mut rest).map_err(|_| CannotOpen)?;
+        let opened = self.seal.open_in_place(nonce, aad, &mut rest).map_err(|_| UnsealError)?;
         Ok(opened.to_vec())
     }
 }
@@ -155,12 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_text_opens_in_its_own_place_with_its_own_key_only() {
+    fn a_sealed_text_opens_only_with_its_own_context_and_key() {
         let sealed = key(1).seal("runner a", b"secret", &System).unwrap();
         assert_eq!(key(1).open("runner a", &sealed).unwrap(), b"secret");
-        assert_eq!(key(1).open("runner b", &sealed), Err(CannotOpen));
-        assert_eq!(key(2).open("runner a", &sealed), Err(CannotOpen));
-        assert_eq!(key(1).open("runner a", &sealed[1..]), Err(CannotOpen));
+        assert_eq!(key(1).open("runner b", &sealed), Err(UnsealError));
+        assert_eq!(key(2).open("runner a", &sealed), Err(UnsealError));
+        assert_eq!(key(1).open("runner a", &sealed[1..]), Err(UnsealError));
         assert_eq!(MasterKey::new(&[0; 31]).unwrap_err(), InvalidKey);
     }
 
@@ -191,7 +193,7 @@ mod tests {
         for other in others {
             assert_ne!(token(1, 1, 5, "me"), other);
         }
-        // Neither is to be had from the other.
+        // Neither token reveals the other.
         let read = key(1).read_token(attempt(1), 5).expose_secret().to_owned();
         assert_ne!(read.split_at(4).1, code(1, 1, 5).split_at(4).1);
     }

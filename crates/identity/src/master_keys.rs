@@ -1,34 +1,34 @@
-//! The master key when it is needed: at once where it is a file, on first need where it is in KMS.
+//! Access to the master key: immediate if it is in a file, on first use if it is in KMS.
 //!
-//! A request that seals nothing must not wait for KMS, so whoever holds [`MasterKeys`] asks for the
-//! key where it is used.
+//! A request that seals nothing must not wait for KMS, so the holder of [`MasterKeys`] gets the key
+//! only where it uses it.
 
 use crate::master_key::MasterKey;
 use async_trait::async_trait;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// The master key is not there now.
+/// The master key is not available.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot get the master key: {reason}")]
 pub struct MasterKeyError {
-    /// What went wrong, and what to do about it.
+    /// What failed, and what to do.
     pub reason: String,
-    /// Whether it may be there in a moment.
+    /// Whether a retry may succeed.
     pub is_retryable: bool,
     /// The cause, for the log.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// Where a master key comes from.
+/// Source of a master key.
 #[async_trait]
 pub trait MasterKeySource: Send + Sync {
-    /// The key. Always the same one, made by whoever asks first.
+    /// The key: always the same one; the first call creates it.
     ///
     /// # Errors
     ///
-    /// [`MasterKeyError`] when it can be neither read nor made.
+    /// [`MasterKeyError`] if it can be neither read nor created.
     async fn fetch(&self) -> Result<MasterKey, MasterKeyError>;
 }
 
@@ -47,22 +47,22 @@ impl std::fmt::Debug for MasterKeys {
 }
 
 impl MasterKeys {
-    /// A key that is known already.
+    /// A key that is already loaded.
     pub fn known(key: MasterKey) -> Self {
         Self(Keys::Known(Arc::new(key)))
     }
 
-    /// A key that is fetched from `source` when it is first needed.
+    /// A key that is fetched from `source` on first use.
     pub fn on_demand(source: impl MasterKeySource + 'static) -> Self {
         Self(Keys::OnDemand { source: Box::new(source), fetched: OnceCell::new() })
     }
 
-    /// The key. Callers that come while it is being fetched wait for that one fetch. A failure is
-    /// not remembered: the next caller tries again.
+    /// The key. Concurrent callers wait for one fetch. A failure is not cached: the next caller
+    /// retries.
     ///
     /// # Errors
     ///
-    /// [`MasterKeyError`] when it cannot be fetched.
+    /// [`MasterKeyError`] if it cannot be fetched.
     pub async fn get(&self) -> Result<Arc<MasterKey>, MasterKeyError> {
         match &self.0 {
             Keys::Known(key) => Ok(Arc::clone(key)),

@@ -1,9 +1,9 @@
-//! The real clock and the real source of chance.
+//! The clock and the random numbers of the operating system.
 
 use canyon_domain::seam::{Clock, Entropy};
 use jiff::Timestamp;
 
-/// The clock and the random numbers of the operating system.
+/// The real implementations of [`Clock`] and [`Entropy`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
 
@@ -16,8 +16,8 @@ impl Clock for System {
 
 impl Entropy for System {
     fn fill(&self, bytes: &mut [u8]) {
-        // Without random numbers no secret can be made; going on would make guessable ones.
-        #[expect(clippy::expect_used, reason = "a process without random numbers must not go on")]
-        aws_lc_rs::rand::fill(bytes).expect("the operating system gives random numbers");
+        // Without random numbers every new secret would be guessable.
+        #[expect(clippy::expect_used, reason = "a process without random numbers must stop")]
+        aws_lc_rs::rand::fill(bytes).expect("the operating system provides random numbers");
     }
 }

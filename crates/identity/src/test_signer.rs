@@ -1,4 +1,4 @@
-//! A signer that counts and fails as a test says, and a clock that stands still.
+//! A signer that counts and fails as a test sets it, and a clock that only tests move.
 
 use crate::file_signer::FileSigner;
 use crate::jwk::Jwk;
@@ -11,22 +11,22 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum Behavior {
     #[default]
     Good,
     Disabled,
-    /// Answers nothing.
+    /// Does not answer.
     Silent,
-    /// Shows its public half, and does not sign.
+    /// Returns its public half, and does not sign.
     Idle,
 }
 
-/// A key of its own, which signs for real.
+/// A real key.
 pub(crate) struct TestSigner {
     file: FileSigner,
     pub(crate) signed: AtomicU32,
-    pub(crate) asked: AtomicU32,
-    pub(crate) mood: Mutex<Mood>,
+    pub(crate) requests: AtomicU32,
+    pub(crate) behavior: Mutex<Behavior>,
     _folder: TempDir,
 }
 
@@ -34,20 +34,20 @@ impl TestSigner {
     pub(crate) fn new() -> Arc<Self> {
         let folder = tempfile::tempdir().unwrap();
         let file = FileSigner::new(&folder.path().join("key.pk8"));
-        let (signed, asked) = (AtomicU32::new(0), AtomicU32::new(0));
-        Arc::new(Self { file, signed, asked, mood: Mutex::default(), _folder: folder })
+        let (signed, requests) = (AtomicU32::new(0), AtomicU32::new(0));
+        Arc::new(Self { file, signed, requests, behavior: Mutex::default(), _folder: folder })
     }
 
-    pub(crate) fn set(&self, mood: Mood) {
-        *self.mood.lock().unwrap() = mood;
+    pub(crate) fn set(&self, behavior: Behavior) {
+        *self.behavior.lock().unwrap() = behavior;
     }
 
     fn check(&self) -> Result<(), SignerError> {
         let key = self.name();
-        match *self.mood.lock().unwrap() {
-            Mood::Good | Mood::Idle => Ok(()),
-            Mood::Disabled => Err(SignerError::Unusable { key, reason: "disabled".to_owned() }),
-            Mood::Silent => Err(SignerError::Failed { key, source: "no answer".into() }),
+        match *self.behavior.lock().unwrap() {
+            Behavior::Good | Behavior::Idle => Ok(()),
+            Behavior::Disabled => Err(SignerError::Unusable { key, reason: "disabled".to_owned() }),
+            Behavior::Silent => Err(SignerError::Failed { key, source: "no answer".into() }),
         }
     }
 }
@@ -59,7 +59,7 @@ impl Signer for TestSigner {
     }
 
     async fn public_jwk(&self) -> Result<Jwk, SignerError> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.requests.fetch_add(1, Ordering::SeqCst);
         self.check()?;
         self.file.public_jwk().await
     }
@@ -68,7 +68,7 @@ impl Signer for TestSigner {
         self.signed.fetch_add(1, Ordering::SeqCst);
         tokio::task::yield_now().await;
         self.check()?;
-        if *self.mood.lock().unwrap() == Mood::Idle {
+        if *self.behavior.lock().unwrap() == Behavior::Idle {
             return Err(SignerError::Failed { key: self.name(), source: "throttled".into() });
         }
         self.file.sign(message).await

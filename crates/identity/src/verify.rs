@@ -1,10 +1,11 @@
-//! Tokens of other issuers, judged: is this one signed by an issuer that a policy trusts, is it good
-//! now, and which policy does it match?
+//! Verification of tokens of other issuers: is the token signed by an issuer that a policy trusts,
+//! is it valid now, and which policy does it match?
 //!
-//! RFC 7519 as narrow as it can be read, with the advice of RFC 8725: the algorithm follows from the key
-//! and not from the token, what could make a reader fetch or trust a key from the token is refused, and
-//! nothing in it counts before its signature is good. Why a token is refused up to there is for the
-//! log; its sender is told no more than that it is, so that nobody can feel the way to a good one.
+//! It is RFC 7519 in its strictest reading, with the advice of RFC 8725. The algorithm follows from
+//! the key and not from the token. Header members that could make a verifier fetch or trust a key
+//! from the token are rejected. No claim counts before the signature is verified. The reason of a
+//! rejection up to there is only logged: a sender who saw it could approach a valid token step by
+//! step.
 
 mod compact;
 mod fetch;
@@ -15,37 +16,51 @@ mod strict_json;
 
 pub use fetch::{Fetch, FetchError, Fetcher, Resolve, SystemResolver};
 pub use issuer_keys::IssuerKeys;
-pub use key_set::{KeySet, UnfitKeys};
+pub use key_set::{InvalidKeySet, KeySet};
 pub use private_issuers::{PrivateIssuers, PrivateIssuersError};
 
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use canyon_domain::principal::SubjectDigest;
 use canyon_domain::seam::Clock;
 use canyon_domain::trust_policy::{IssuerUrl, Mismatch, TrustPolicy};
 use compact::Compact;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How far the issuer's clock may be from ours.
-const SKEW: Duration = Duration::from_mins(1);
+/// Tolerated difference between the issuer's clock and ours.
+const CLOCK_SKEW: Duration = Duration::from_mins(1);
 
-/// Judges tokens.
+/// Verifies tokens.
 #[derive(Clone)]
 pub struct Verifier {
     keys: Arc<IssuerKeys>,
     clock: Arc<dyn Clock>,
 }
 
-/// Why a token is not good.
+/// Result of a valid token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// The position of the first policy that it matches.
+    pub policy: usize,
+    /// Tells its holder apart from other holders of tokens that the same policies admit.
+    pub subject: SubjectDigest,
+}
+
+/// Why a token is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Nothing shows that a trusted issuer has signed it. The reason is for the log.
+    /// No proof that a trusted issuer signed it. The reason is for the log.
     #[error("{0}")]
     Unproved(String),
-    /// An issuer that is trusted has signed it, and it is not good now.
+    /// A trusted issuer signed it, and it is not valid now.
     #[error("the token {0}")]
     Untimely(&'static str),
-    /// It is good, and no policy of its issuer matches: the policy's position, and why.
+    /// It is valid, and no policy of its issuer matches: the policy's position, and why.
     #[error("{}", reasons(.0))]
     Unmatched(Vec<(usize, Mismatch)>),
 }
@@ -69,17 +84,21 @@ impl std::fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// A verifier that has the keys of issuers from `keys`.
+    /// A verifier that gets the keys of issuers from `keys`.
     pub fn new(keys: Arc<IssuerKeys>, clock: Arc<dyn Clock>) -> Self {
         Self { keys, clock }
     }
 
-    /// The position, in `policies`, of the first that `token` matches.
+    /// The first of `policies` that `token` matches, and who holds the token.
     ///
     /// # Errors
     ///
     /// [`Refusal`] when it matches none.
-    pub async fn verify(&self, token: &str, policies: &[TrustPolicy]) -> Result<usize, Refusal> {
+    pub async fn verify(
+        &self,
+        token: &str,
+        policies: &[TrustPolicy],
+    ) -> Result<Admission, Refusal> {
         let token = Compact::read(token).map_err(Refusal::unproved)?;
         let issuer = token.claims.get("iss").and_then(Value::as_str);
         let of_issuer = |policy: &TrustPolicy| Some(policy.issuer.as_str()) == issuer;
@@ -88,7 +107,8 @@ impl Verifier {
         if of_issuer.is_empty() {
             return Err(Refusal::unproved("no policy trusts its issuer"));
         }
-        // An issuer's policies may hold different keys: each counts for its own alone.
+        // The policies of an issuer may have different keys: each key counts only for its own
+        // policy.
         let mut proved = Vec::new();
         let mut last = None;
         for (index, policy) in of_issuer {
@@ -100,11 +120,14 @@ impl Verifier {
         if proved.is_empty() {
             return Err(Refusal::Unproved(last.unwrap_or_default()));
         }
-        timely(&token.claims, self.clock.now()).map_err(Refusal::Untimely)?;
+        check_times(&token.claims, self.clock.now()).map_err(Refusal::Untimely)?;
         let mut mismatches = Vec::new();
         for (index, policy) in proved {
             match policy.admits(&token.claims) {
-                Ok(()) => return Ok(index),
+                Ok(()) => {
+                    let subject = subject(policy, &token.claims);
+                    return Ok(Admission { policy: index, subject });
+                }
                 Err(mismatch) => mismatches.push((index, mismatch)),
             }
         }
@@ -124,46 +147,55 @@ impl Verifier {
         token: &Compact<'_>,
         issuer: &IssuerUrl,
     ) -> Result<Arc<KeySet>, String> {
-        self.keys.having(issuer, |keys| keys.knows(token)).await
+        self.keys.get(issuer, |keys| keys.knows(token)).await
     }
 }
 
-/// Whether a token with these claims is good at `now` (RFC 7519, section 4.1). A time that is no number
-/// is not the same as none.
-fn timely(claims: &Map<String, Value>, now: Timestamp) -> Result<(), &'static str> {
+/// The digest of the issuer, the audience, `sub`, and the claims that `policy` binds: two pipelines may share `sub` and differ
+/// in another claim. A renewed token has the same values, and a change of the issuer's keys or of another policy changes none.
+fn subject(policy: &TrustPolicy, claims: &Map<String, Value>) -> SubjectDigest {
+    let names = policy.bound_claims.keys().map(String::as_str).chain(["iss", "sub"]);
+    let told: BTreeMap<_, _> = names.filter_map(|name| claims.get_key_value(name)).collect();
+    let text = json!({ "audience": policy.audience, "claims": told }).to_string();
+    SubjectDigest(URL_SAFE_NO_PAD.encode(digest(&SHA256, text.as_bytes())))
+}
+
+/// Checks the times of a token at `now` (RFC 7519, section 4.1). A time that is not a number is not
+/// the same as no time.
+fn check_times(claims: &Map<String, Value>, now: Timestamp) -> Result<(), &'static str> {
     let now = now.as_second();
-    let skew = SKEW.as_secs().cast_signed();
+    let skew = CLOCK_SKEW.as_secs().cast_signed();
     let Some(end) = time(claims, "exp")? else {
-        return Err("has no `exp`; a token that never ends is not taken");
+        return Err("has no `exp`; issue a token with an expiry");
     };
     if end <= now - skew {
         return Err("has expired; send a new one");
     }
     if time(claims, "nbf")?.is_some_and(|start| start > now + skew) {
-        return Err("is not good yet (`nbf`); the issuer's clock may be wrong");
+        return Err("is not valid yet (`nbf`); check the issuer's clock");
     }
     if ["sub", "jti"].iter().any(|name| claims.get(*name).is_some_and(|it| !it.is_string())) {
-        return Err("has a `sub` or `jti` that is no text");
+        return Err("has a `sub` or `jti` that is not a string");
     }
     if time(claims, "iat")?.is_some_and(|at| at > now + skew) {
-        return Err("was issued in the future (`iat`); the issuer's clock may be wrong");
+        return Err("was issued in the future (`iat`); check the issuer's clock");
     }
     Ok(())
 }
 
-/// A time in whole seconds; a fraction is cut off.
+/// A time in whole seconds; a fraction is dropped.
 fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<i64>, &'static str> {
     const MAX: f64 = 253_402_300_799.0; // The end of the year 9999.
     let Some(value) = claims.get(name) else { return Ok(None) };
     let Value::Number(number) = value else {
-        return Err("has a time (`exp`, `nbf` or `iat`) that is no number");
+        return Err("has a time (`exp`, `nbf` or `iat`) that is not a number");
     };
     match (number.as_i64(), number.as_f64()) {
         (Some(whole), _) if (0..=253_402_300_799).contains(&whole) => Ok(Some(whole)),
         (None, Some(fraction)) if (0.0..=MAX).contains(&fraction) => {
             let whole = format!("{:.0}", fraction.trunc()).parse();
-            whole.map(Some).map_err(|_| "has a time that is no number")
+            whole.map(Some).map_err(|_| "has a time that is not a number")
         }
-        _ => Err("has a time (`exp`, `nbf` or `iat`) that is no date"),
+        _ => Err("has a time (`exp`, `nbf` or `iat`) that is not a date"),
     }
 }

@@ -5,7 +5,7 @@ use crate::environment_file::EnvironmentFile;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{OrgId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_functions::App;
 use canyon_identity::bearer::{self, Presented};
 use canyon_store::organizations::TokenRecord;
@@ -14,11 +14,11 @@ use secrecy::{ExposeSecret, SecretString};
 use std::path::Path;
 use uuid::Uuid;
 
-/// The organization of a laptop.
+/// The name of a laptop's organization.
 const ORG: &str = "local";
 
-/// Sees that the organization exists and that the file at `path` opens it at `url`. A token that
-/// the file holds already and that is still good is kept.
+/// Ensures that the organization exists, and that the file at `path` has the settings to use it at `url`. A token that
+/// is in the file already and still valid is kept.
 pub(crate) async fn organization(app: &App, url: &str, path: &Path) -> Result<(), LocalError> {
     #[expect(clippy::expect_used, reason = "a constant; the test below parses it")]
     let id: OrgId = ORG.parse().expect("a valid organization id");
@@ -40,6 +40,7 @@ pub(crate) async fn organization(app: &App, url: &str, path: &Path) -> Result<()
         scoped_roles: Vec::new(),
         runner: None,
         operator: true,
+        sign_in: SignIn::default(),
     };
     let record = TokenRecord {
         hash: bearer::hash(token.expose_secret()),

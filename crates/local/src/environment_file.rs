@@ -1,4 +1,4 @@
-//! The file that opens a laptop's Canyon: shell assignments, to be sourced.
+//! The file with the settings of a laptop's Canyon: shell assignments, to be sourced.
 
 use crate::LocalError;
 use secrecy::{ExposeSecret, SecretString};
@@ -9,14 +9,14 @@ use std::path::Path;
 
 const TOKEN: &str = "export CANYON_TOKEN=";
 
-/// What the file says, but for the token.
+/// The file's settings, except the token.
 pub(crate) struct EnvironmentFile {
     pub(crate) url: String,
     pub(crate) org: String,
 }
 
 impl EnvironmentFile {
-    /// Writes the file with mode 0600. It replaces the old one whole, so that nobody sources half.
+    /// Writes the file with mode 0600. Replaces the old file in one step, so that no shell sources an incomplete file.
     pub(crate) fn write(&self, path: &Path, token: &SecretString) -> Result<(), LocalError> {
         let draft = path.with_extension("new");
         let text = format!(
@@ -26,7 +26,7 @@ impl EnvironmentFile {
             token.expose_secret()
         );
         let write = || -> std::io::Result<()> {
-            // A draft that a killed process left may have another mode.
+            // A draft of a process that was killed may have another mode.
             let _ = fs::remove_file(&draft);
             let mut file =
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
@@ -36,7 +36,7 @@ impl EnvironmentFile {
         write().map_err(|source| LocalError::File { path: path.to_owned(), source })
     }
 
-    /// The token that the file holds, if there is one.
+    /// The token in the file, if there is one.
     pub(crate) fn read_token(path: &Path) -> Option<SecretString> {
         let text = fs::read_to_string(path).ok()?;
         text.lines().find_map(|line| line.strip_prefix(TOKEN)).map(SecretString::from)

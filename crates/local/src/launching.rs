@@ -1,5 +1,4 @@
-//! The launcher of a laptop: woken by committed writes, by deaths of jobs and ends of deployments, and by the
-//! clock.
+//! The launcher of a laptop. Committed writes, ended jobs, ended deployments and the clock wake it.
 
 use crate::LocalError;
 use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
@@ -22,11 +21,11 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// A look at what is due, hint or no hint.
-const TICK: Duration = Duration::from_secs(1);
-/// Between two looks, however many hints come: each look costs four queries.
-const BREATH: Duration = Duration::from_millis(2);
-/// DynamoDB deletes expired items by itself; here it is done this often.
+/// How often the launcher looks for due deployments, with or without a hint.
+const PASS_INTERVAL: Duration = Duration::from_secs(1);
+/// The shortest time between two passes, however many hints come: each pass costs four queries.
+const MIN_PASS_PAUSE: Duration = Duration::from_millis(2);
+/// How often expired items are removed. On AWS, DynamoDB does that itself.
 const EXPIRY: Duration = Duration::from_mins(10);
 
 /// The program `canyon-runner`: beside this one, or on the `PATH`.
@@ -38,29 +37,29 @@ pub(crate) fn runner_program() -> Option<PathBuf> {
     beside.into_iter().chain(on_path).find(|program| program.is_file())
 }
 
-/// Where jobs run, and where they reach Canyon.
-pub(crate) struct Place {
-    /// Where jobs reach the API.
+/// The settings for launching jobs.
+pub(crate) struct LaunchSettings {
+    /// The address at which jobs reach the API.
     pub(crate) api_url: String,
-    /// The program of jobs on this machine.
+    /// The program `canyon-runner`, for jobs on this machine.
     pub(crate) runner: PathBuf,
-    /// The image of other jobs, where a runner names no other.
+    /// The image of other jobs, if their runner names none.
     pub(crate) runner_image: Option<String>,
-    /// Where everything is kept.
+    /// The folder of all data.
     pub(crate) data_dir: PathBuf,
 }
 
-/// What starts the jobs of other places than this machine.
-fn direct(app: &App, place: &Place) -> HashMap<RunnerType, Arc<dyn Platform>> {
+/// The platforms that this process starts jobs on directly, outside of this machine.
+fn direct(app: &App, settings: &LaunchSettings) -> HashMap<RunnerType, Arc<dyn Platform>> {
     let endpoints = Endpoints::from_variables(&|name| std::env::var(name).ok());
     let federation = Federation::new(app.issuer.clone(), endpoints, app.clock.clone());
     let turns = Arc::new(TablePace { table: app.table.clone(), clock: app.clock.clone() });
-    // A laptop's cluster is often on it.
+    // A laptop's cluster often runs on the laptop itself.
     let local = LocalClusters::Allowed;
-    platforms::direct(&Arc::new(federation), turns, place.runner_image.as_deref(), local)
+    platforms::direct(&Arc::new(federation), turns, settings.runner_image.as_deref(), local)
 }
 
-/// What has the jobs of other networks started.
+/// The platforms whose jobs agents start.
 fn agents(
     app: &App,
     image: Option<&str>,
@@ -71,13 +70,18 @@ fn agents(
     agents::platforms(&app.table, &app.clock, Arc::new(hint), image, Some(here))
 }
 
-/// Tends deployments until it is dropped.
-pub(crate) async fn run(app: App, mut ends: mpsc::Receiver<Due>, embedded: Embedded, place: Place) {
+/// Launches and reconciles deployments until it is dropped.
+pub(crate) async fn run(
+    app: App,
+    mut ends: mpsc::Receiver<Due>,
+    embedded: Embedded,
+    launch: LaunchSettings,
+) {
     let (gone, mut deaths) = mpsc::unbounded_channel::<JobRef>();
-    let mut platforms = direct(&app, &place);
+    let mut platforms = direct(&app, &launch);
     let settings = LocalSettings {
-        runner: place.runner,
-        jobs: place.data_dir.join("jobs"),
+        runner: launch.runner,
+        jobs: launch.data_dir.join("jobs"),
         path: std::env::var_os("PATH").unwrap_or_default(),
         inherited: inherited_environment(),
     };
@@ -86,9 +90,9 @@ pub(crate) async fn run(app: App, mut ends: mpsc::Receiver<Due>, embedded: Embed
         let _ = gone.send(job);
     }));
     if let Err(error) = local.adopt() {
-        tracing::error!(%error, "cannot look for the jobs of an earlier run");
+        tracing::error!(%error, "cannot find the jobs of an earlier run");
     }
-    platforms.extend(agents(&app, place.runner_image.as_deref(), Arc::new(local.clone())));
+    platforms.extend(agents(&app, launch.runner_image.as_deref(), Arc::new(local.clone())));
     let mut hints = app.changes.subscribe();
     let sweeper = Sweeper::new(Launcher {
         table: app.table,
@@ -98,18 +102,18 @@ pub(crate) async fn run(app: App, mut ends: mpsc::Receiver<Due>, embedded: Embed
         master_keys: app.master_keys,
         up_since: app.up_since,
         organizations: Arc::default(),
-        api_url: place.api_url,
+        api_url: launch.api_url,
         platforms,
         last_looks: Arc::default(),
         limits: Arc::default(),
         publisher: None,
     });
     let mut tasks = JoinSet::new();
-    let mut tick = tokio::time::interval(TICK);
+    let mut tick = tokio::time::interval(PASS_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut expiry = Instant::now();
     loop {
-        let looked = tokio::select! {
+        let passed = tokio::select! {
             Some(job) = deaths.recv() => job_gone(&sweeper, &local, &job, &mut tasks).await,
             Some(ended) = ends.recv() => {
                 sweeper.ended(ended, &mut tasks);
@@ -124,21 +128,21 @@ pub(crate) async fn run(app: App, mut ends: mpsc::Receiver<Due>, embedded: Embed
                 Err(_) => return,
             },
         };
-        if let Err(error) = looked {
-            tracing::warn!(error = %Causes(&error), "cannot look for what is due; trying again");
+        if let Err(error) = passed {
+            tracing::warn!(error = %Causes(&error), "cannot find due deployments; retrying");
         }
-        tokio::time::sleep(BREATH).await;
+        tokio::time::sleep(MIN_PASS_PAUSE).await;
         if expiry.elapsed() >= EXPIRY {
             expiry = Instant::now();
             if let Err(error) = embedded.remove_expired().await {
-                tracing::warn!(%error, "cannot remove what has expired");
+                tracing::warn!(%error, "cannot remove expired items");
             }
         }
     }
 }
 
-/// Until the process is asked to end. A server without what launches jobs would accept deployments
-/// that nobody begins: its end is the process's end.
+/// Returns when the process is asked to end, or with an error when the launcher stops. A server without its launcher
+/// would accept deployments that never start, so the process must end with it.
 pub(crate) async fn until_asked(
     asked: impl Future<Output = ()>,
     launching: &mut JoinHandle<()>,
@@ -166,7 +170,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_launchers_death_ends_the_process_and_a_signal_does_so_in_peace() {
+    async fn the_process_ends_with_an_error_if_the_launcher_stops_and_without_one_after_a_signal() {
         let mut dead = tokio::spawn(async { panic!("the launcher dies") });
         let ended = until_asked(std::future::pending(), &mut dead).await;
         assert!(matches!(ended, Err(LocalError::Launcher)), "{ended:?}");

@@ -1,9 +1,9 @@
 //! Canyon as one process on a laptop: the same router and the same launcher as on AWS, over an
 //! embedded DynamoDB.
 //!
-//! The differences are wiring alone. The table is a SQLite file behind the same SDK client; blobs
-//! are files; keys are files; and what a stream record does on AWS, a committed write does here: it
-//! wakes the launcher, which looks at the table for what is due.
+//! Only the wiring differs. The table is a SQLite file behind the same SDK client; blobs are files; keys are
+//! files; and where a stream record wakes the launcher on AWS, a committed write does so here. The launcher
+//! then queries the table for what is due.
 
 mod bootstrap;
 mod environment_file;
@@ -35,29 +35,29 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// How long requests that are being answered may take when the process is asked to end.
+/// How long open requests may take to complete when the process is asked to end.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// Where to listen, and where to keep everything.
+/// The settings of `canyon local`.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The address of the API. Whoever can connect still needs a token.
+    /// The address of the API. Every caller that can connect still needs a token.
     pub listen: SocketAddr,
-    /// The folder of the table, blobs, keys and jobs; made if it is absent, for its owner alone.
+    /// The folder of the table, blobs, keys and jobs. If it does not exist, it is created for its owner only.
     pub data_dir: PathBuf,
-    /// Where jobs on other machines reach the API, if not where it listens.
+    /// The address at which jobs on other machines reach the API; default: the address of the API.
     pub advertise_url: Option<String>,
-    /// Canyon's name as an OIDC issuer; where it listens, without it, which no cloud will trust.
+    /// Canyon's name as an OIDC issuer; default: the address of the API, which no cloud can trust.
     pub issuer_url: Option<String>,
-    /// The image of jobs in clusters and on ECS whose runner names no other.
+    /// The image of jobs in clusters and on ECS whose runner names none.
     pub runner_image: Option<String>,
-    /// Issuers on an inner network whose keys Canyon may fetch.
+    /// Issuers in a private network whose keys Canyon may fetch.
     pub private_issuers: Vec<String>,
-    /// The file with the authority of their certificates, if not one that the system trusts.
+    /// The file with the certificate authority of those issuers, if the system does not trust it.
     pub private_issuers_ca: Option<PathBuf>,
 }
 
-/// What to tell whoever started it.
+/// What the user needs to know once Canyon is ready.
 #[derive(Clone, Debug)]
 pub struct Ready {
     /// The address of the API.
@@ -66,19 +66,19 @@ pub struct Ready {
     pub environment_file: PathBuf,
 }
 
-/// Why it did not start, or stopped.
+/// Why Canyon did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
-    /// The kernel does not keep the master key from the modules of local jobs.
-    #[error("the kernel does not keep Canyon's keys from the modules of local jobs")]
+    /// The kernel cannot protect the master key from the modules of local jobs.
+    #[error("the kernel cannot protect Canyon's keys from the modules of local jobs")]
     Unprotected(#[source] std::io::Error),
     /// The table or the blobs cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A key cannot be read or made.
+    /// A key cannot be read or created.
     #[error(transparent)]
     Key(#[from] KeyFileError),
-    /// The master key file has another length.
+    /// The master key file has the wrong length.
     #[error("the master key in `{}` is damaged; restore it from a backup", path.display())]
     MasterKey {
         /// The file.
@@ -87,17 +87,17 @@ pub enum LocalError {
         #[source]
         source: InvalidKey,
     },
-    /// The issuers that it may ask for keys are none, or their authority is none.
+    /// The private issuers, or the file with their authority, are invalid.
     #[error(transparent)]
     PrivateIssuers(#[from] PrivateIssuersError),
-    /// The address is taken or not ours.
+    /// The address is in use, or does not belong to this machine.
     #[error(
-        "cannot listen on {address}; is another Canyon running there? choose another with --listen"
+        "cannot listen on {address}; another Canyon may run there: choose another address with --listen"
     )]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -106,25 +106,24 @@ pub enum LocalError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The program of jobs is missing.
+    /// `canyon-runner` is missing.
     #[error(
-        "there is no `canyon-runner` beside `canyon` or on the PATH; install both programs in the same folder"
+        "`canyon-runner` is neither beside `canyon` nor on the PATH; install both programs in the same folder"
     )]
     NoRunner,
-    /// What launches jobs has stopped.
-    #[error("the launcher stopped; its last words are in the log above. Start Canyon again")]
+    /// The launcher has stopped.
+    #[error("the launcher stopped; the log above has the reason. Start Canyon again")]
     Launcher,
-    /// The server stopped by itself.
+    /// The server has stopped.
     #[error("the server stopped")]
     Serve(#[source] std::io::Error),
 }
 
-/// Serves until the process is asked to end (SIGTERM, SIGINT). Jobs go on without it; the next
-/// start takes them over.
+/// Runs until the process is asked to end (SIGTERM, SIGINT). Jobs continue without it, and the next start adopts them.
 ///
 /// # Errors
 ///
@@ -132,12 +131,12 @@ pub enum LocalError {
 pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<(), LocalError> {
     canyon_dispatch::local::protect_this_process().map_err(LocalError::Unprotected)?;
     log_to_stderr();
-    // Whatever is written, by SQLite too, is for its owner alone.
+    // All files, also those of SQLite, are readable only for their owner.
     rustix::process::umask(Mode::from_raw_mode(0o077));
     let limits = listener::Limits::of_descriptors(listener::descriptors::raise());
     let runner = launching::runner_program().ok_or(LocalError::NoRunner)?;
     let data_dir = absolute(&settings.data_dir)?;
-    // A wait holds a connection. Some are left for requests that are answered at once.
+    // A long poll holds a connection. A quarter of the connections stays free for requests that are answered at once.
     let changes = Changes::new(Duration::from_secs(1)).telling_deployments();
     let (changes, ends) = changes.with_most_waits(limits.connections / 4 * 3).telling_ends();
     let hints = changes.clone();
@@ -164,7 +163,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
             &canyon_identity::issuer::of_jobs(issuer_url),
             &data_dir.join("keys/job-issuer.pk8"),
         )),
-        // The owner of the laptop has the admin's token, which is an operator's too.
+        // The owner of the laptop has the admin's token, which is also an operator's token.
         operator: None,
         changes,
         sign_ins: Arc::new(SignIns::new(private_issuers, Arc::new(System))),
@@ -177,15 +176,15 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     };
     let environment_file = data_dir.join("env");
     bootstrap::organization(&app, &url, &environment_file).await?;
-    let place = launching::Place {
+    let launch = launching::LaunchSettings {
         api_url: app.api_url.clone(),
         runner,
         runner_image: settings.runner_image,
         data_dir,
     };
-    let mut launching = tokio::spawn(launching::run(app.clone(), ends, embedded, place));
+    let mut launching = tokio::spawn(launching::run(app.clone(), ends, embedded, launch));
     let router = canyon_functions::http::router(app, &HttpSettings::default());
-    // Registered once, before anyone is told to connect: a signal that comes now must be heard.
+    // Registered before the address is printed, so that a signal that comes now is handled.
     let signals = end_signals();
     let (ending, ended) = watch::channel(());
     let server = tokio::spawn(listener::serve(listener, router, limits, ended));
@@ -194,18 +193,18 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     drop(ending);
     launching.abort();
     asked?;
-    // Long polls are cut after a moment: their callers ask again.
+    // Long polls are cut after a moment; their callers retry.
     let _ = tokio::time::timeout(DRAIN, server).await;
     Ok(())
 }
 
-/// What is logged without `CANYON_LOG`: not each request.
+/// The log filter without `CANYON_LOG`. It leaves out the log of requests.
 ///
-/// Kubernetes' client repeats at `warn` the whole answer that it cannot read, which is as long as the cluster likes.
+/// At `warn`, Kubernetes' client would log a whole answer that it cannot parse, however long that is.
 const QUIET: &str = "info,canyon_functions::http::access=warn,kube_client=error";
 
-/// What happens goes to the standard error stream; `CANYON_LOG` says how much (`warn`, `debug`,
-/// `canyon_launcher=debug`, ...). A program that has set up its own logging keeps it.
+/// Logs to standard error. `CANYON_LOG` sets the level (`warn`, `debug`, `canyon_launcher=debug`, ...). If the program has
+/// set up its own logging before, it keeps it.
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("CANYON_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(QUIET));
@@ -234,7 +233,7 @@ fn master_key(path: &Path) -> Result<MasterKey, LocalError> {
     MasterKey::new(&key).map_err(|source| LocalError::MasterKey { path: path.to_owned(), source })
 }
 
-/// `None` if this process cannot hear signals; SIGKILL ends it then, and nothing is lost by that.
+/// `None` if this process cannot have signal handlers. Then only SIGKILL ends it, which loses no data.
 fn end_signals() -> Option<(Signal, Signal)> {
     signal(SignalKind::terminate()).ok().zip(signal(SignalKind::interrupt()).ok())
 }

@@ -1,8 +1,8 @@
 //! The listener of `canyon local`: HTTP/1.1 for peers that may be slow, broken or hostile.
 //!
-//! `axum::serve` waits for ever for the rest of a request, and for the next one. Here each connection has a time limit
-//! for whatever it waits for ([`connection`]), their number is bounded, and at the bound a new connection takes the
-//! place of one that does nothing ([`table`]). So neither half-sent requests nor idle connections keep others out.
+//! `axum::serve` waits without a limit for the rest of a request, and for the next one. Here each wait of a connection
+//! has a time limit ([`connection`]), and the number of connections is bounded. At the bound, a new connection replaces
+//! one that waits for its peer ([`table`]). So neither incomplete requests nor idle connections block other callers.
 
 mod bodies;
 mod connection;
@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// What connections are allowed.
+/// The limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// The most connections at once.
@@ -33,14 +33,14 @@ pub(crate) struct Limits {
     /// How long a connection may wait for its next request. Clients that keep connections close them after 90 s
     /// (reqwest), so that a request and the close do not cross.
     pub(crate) idle: Duration,
-    /// How long the peer may take nothing of an answer.
+    /// How long the peer may read nothing of an answer.
     pub(crate) stall: Duration,
 }
 
 impl Limits {
-    /// Those of a process that may have so many descriptors.
+    /// The limits of a process that may have so many descriptors.
     pub(crate) fn of_descriptors(descriptors: u64) -> Self {
-        // The rest is for the database, jobs, and what the launcher asks of platforms.
+        // The other descriptors are for the database, jobs, and the launcher's calls to platforms.
         let connections = descriptors.saturating_sub(RESERVED).clamp(16, MAX_CONNECTIONS);
         Self {
             connections: usize::try_from(connections).unwrap_or(usize::MAX),
@@ -51,21 +51,21 @@ impl Limits {
     }
 }
 
-/// Descriptors that are no connections of callers.
+/// Descriptors that are not for callers' connections.
 const RESERVED: u64 = 96;
-/// Each connection takes memory too.
+/// The upper bound, because each connection also takes memory.
 const MAX_CONNECTIONS: u64 = 4096;
-/// After a failed accept: out of descriptors, say. Not in a busy loop.
-const PAUSE: Duration = Duration::from_millis(100);
-/// Connections that make room when descriptors run out.
+/// The pause after a failed accept, for example without free descriptors. It prevents a busy loop.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// How many connections are closed when descriptors run out.
 const SHED: usize = 8;
-/// Between two log lines about the same.
-const LOG_AGAIN: Duration = Duration::from_secs(10);
+/// The shortest time between two log lines about the same event.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Said to a connection for which there is no place.
-const FULL: &str = r#"{"error":"API-503","message":"Canyon answers as many requests as it can; ask again","details":{}}"#;
+/// The answer to a connection for which there is no slot.
+const FULL: &str = r#"{"error":"API-503","message":"Canyon has reached its limit of connections; retry","details":{}}"#;
 
-/// Serves `router` until `closing` changes or its sender is dropped, and then ends what is being answered.
+/// Serves `router` until `closing` changes or its sender is dropped. Then completes the answers in progress.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -73,7 +73,7 @@ pub(crate) async fn serve(
     mut closing: watch::Receiver<()>,
 ) {
     let table = Arc::new(Table::new(limits.connections));
-    let (mut tasks, mut log) = (JoinSet::new(), RareLog::default());
+    let (mut tasks, mut log) = (JoinSet::new(), RateLimitedLog::default());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -89,13 +89,13 @@ pub(crate) async fn serve(
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 let shed = table.shed(SHED);
-                log.say(|| {
+                log.write(|| {
                     tracing::warn!(
                         %error, connections = table.len(), closed = shed,
-                        "cannot accept a connection; closes those that do nothing, and tries again"
+                        "cannot accept a connection; closing idle ones, and retrying"
                     );
                 });
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY).await;
             }
         }
     }
@@ -103,23 +103,23 @@ pub(crate) async fn serve(
     while tasks.join_next().await.is_some() {}
 }
 
-/// The connection, if it has a place.
+/// The connection with its slot; `None` if it was refused.
 fn admit(
     table: &Arc<Table>,
     stream: TcpStream,
     peer: SocketAddr,
-    log: &mut RareLog,
+    log: &mut RateLimitedLog,
 ) -> Option<Connection> {
-    // Answers are written whole, so waiting for more to send only delays them.
+    // Answers are written completely, so a wait for more data would only delay them.
     let _ = stream.set_nodelay(true);
-    let (seat, evicted) = match table.admit(peer.ip()) {
-        Admission::Free(seat) => (seat, None),
-        Admission::InPlaceOf(seat, evicted) => (seat, Some(evicted)),
+    let (slot, evicted) = match table.admit(peer.ip()) {
+        Admission::Free(slot) => (slot, None),
+        Admission::Replaced(slot, evicted) => (slot, Some(evicted)),
         Admission::Full => {
-            log.say(|| {
+            log.write(|| {
                 tracing::warn!(
                     connections = table.len(), %peer,
-                    "refuses a connection: each of those there are is being answered"
+                    "refusing a connection: all others are in use"
                 );
             });
             tokio::spawn(refuse(stream));
@@ -127,46 +127,46 @@ fn admit(
         }
     };
     if let Some(evicted) = evicted {
-        log.say(|| {
+        log.write(|| {
             tracing::warn!(
                 connections = table.len(), %peer, closed = %evicted,
-                "has as many connections as it takes; closes one that does nothing for each new one"
+                "at the limit of connections; closing an idle one for each new one"
             );
         });
     }
-    Some(Connection { stream, peer, seat })
+    Some(Connection { stream, peer, slot })
 }
 
 async fn refuse(mut stream: TcpStream) {
-    // It fits into the buffer of a new connection; what does not is not worth the wait.
+    // The answer fits into the buffer of a new connection. If it does not, the time limit below applies.
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n\
          content-length: {}\r\n\r\n{FULL}",
         FULL.len()
     );
-    let said = async {
+    let written = async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await
     };
-    let _ = tokio::time::timeout(Duration::from_secs(1), said).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), written).await;
 }
 
-/// What is wrong with the connection that was to be accepted, and not with this process (accept(2)).
+/// Whether the error concerns only the connection that was to be accepted, and not this process (accept(2)).
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// A log line at most every [`LOG_AGAIN`], with how many were left out.
+/// Writes a log line at most every [`LOG_INTERVAL`], and counts those that were left out.
 #[derive(Default)]
-struct RareLog {
-    said: Option<Instant>,
+struct RateLimitedLog {
+    written: Option<Instant>,
     left_out: u64,
 }
 
-impl RareLog {
-    fn say(&mut self, line: impl FnOnce()) {
-        if self.said.is_some_and(|at| at.elapsed() < LOG_AGAIN) {
+impl RateLimitedLog {
+    fn write(&mut self, line: impl FnOnce()) {
+        if self.written.is_some_and(|at| at.elapsed() < LOG_INTERVAL) {
             self.left_out += 1;
             return;
         }
@@ -174,7 +174,7 @@ impl RareLog {
         if self.left_out > 0 {
             tracing::warn!("the same happened {} times since it was last logged", self.left_out);
         }
-        (self.said, self.left_out) = (Some(Instant::now()), 0);
+        (self.written, self.left_out) = (Some(Instant::now()), 0);
     }
 }
 

@@ -1,13 +1,13 @@
-//! Pauses between tries.
+//! Exponential backoff between tries.
 
 use std::time::Duration;
 
 /// The first pause.
 const FIRST: Duration = Duration::from_millis(200);
-/// The longest: a control plane that comes back is found within this time.
+/// The longest pause: a runner notices within this time that the control plane is back.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Pauses that double, with jitter so that many runners do not come back at the same moment.
+/// Pauses that double, with jitter so that many runners do not retry at the same moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {
     tries: u32,
@@ -18,7 +18,7 @@ impl Backoff {
     pub fn pause(&mut self) -> Duration {
         let nominal = (FIRST * 2_u32.pow(self.tries.min(10))).min(LONGEST);
         self.tries += 1;
-        // Without randomness the pause is merely the full one.
+        // If the machine has no randomness, the pause is the full one, without jitter.
         let share = getrandom::u32().map_or(1.0, |drawn| f64::from(drawn) / f64::from(u32::MAX));
         nominal.mul_f64(0.5 + share / 2.0)
     }
@@ -28,7 +28,7 @@ impl Backoff {
         self.tries > 0
     }
 
-    /// It worked.
+    /// Starts over with the first pause, after a try succeeded.
     pub fn reset(&mut self) {
         self.tries = 0;
     }

@@ -1,8 +1,8 @@
-//! Writes the log and the events on standard output too, in a container: when that is killed, nothing
-//! else of it is left. The form is [`canyon_domain::container_log`].
+//! Also writes the log and the events to standard output, if the runner is in a container: if the platform
+//! kills the container, its output is all that remains. The format is [`canyon_domain::container_log`].
 //!
-//! It reads the files that the run writes, on a thread of its own. So a platform that takes no output
-//! holds up nothing but this, and what is written here is masked, or encrypted, as what is shipped.
+//! A thread of its own reads the files that the run writes. So a platform that does not read the output
+//! blocks only this thread. The output is masked, or encrypted, in the same way as what the runner ships.
 
 use crate::{event::Event, event::begun, mask::Mask, tail::Tail, workspace, workspace::Workspace};
 use canyon_domain::container_log::{Encoder, note};
@@ -11,17 +11,17 @@ use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How often the files are looked at.
-const TICK: Duration = Duration::from_millis(100);
-/// How long the end waits for what is not yet written.
-const LAST_WORDS: Duration = Duration::from_secs(2);
-/// The most that is read of the log at once.
+/// How often the thread reads the files.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How long [`ContainerLog::end`] waits until the rest is written.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// The most bytes that the thread reads of the log at once.
 const PIECE: usize = 64 * 1024;
 
-/// The thread that writes.
+/// The thread that writes to standard output.
 #[derive(Debug)]
 pub struct ContainerLog {
-    /// Dropped at the end.
+    /// Dropped to end the thread.
     more: Sender<()>,
     done: Receiver<()>,
 }
@@ -30,18 +30,18 @@ struct Writer {
     log: File,
     events: Tail,
     mask: Mask,
-    /// The log is encrypted: it has no lines.
+    /// Whether the log is encrypted: then it has no lines.
     sealed: bool,
     encoder: Encoder,
 }
 
 impl ContainerLog {
-    /// Begins to write what `workspace` gets. `mask` is for the events; the log is masked already, or
-    /// `sealed`.
+    /// Starts to write what the run adds to the files of `workspace`. `mask` is for the events: the log is masked
+    /// already, or `sealed`.
     ///
     /// # Errors
     ///
-    /// When the files cannot be read, or there is no thread.
+    /// When the files cannot be opened, or the thread cannot start.
     pub fn start(
         workspace: &Workspace,
         mask: Mask,
@@ -58,32 +58,33 @@ impl ContainerLog {
         let (more, ended) = channel::<()>();
         let (finished, done) = channel();
         std::thread::Builder::new().name("container-log".to_owned()).spawn(move || {
-            // Output that nobody takes is nothing to stop a run for.
+            // If the platform does not read the output, that is no reason to stop the run.
             let _ = put(&begin).and_then(|()| writer.run(&ended));
             let _ = finished.send(());
         })?;
         Ok(Self { more, done })
     }
 
-    /// Writes what is left, as far as the platform takes it in time.
+    /// Writes the rest, as far as the platform reads it within `END_TIMEOUT`.
     pub fn end(self) {
         drop(self.more);
-        let _ = self.done.recv_timeout(LAST_WORDS);
+        let _ = self.done.recv_timeout(END_TIMEOUT);
     }
 }
 
-/// Nothing but lines of the documented form may be on the output, which standard error is merged into.
-/// No program of the module can write there: see [`crate::protection`].
-pub fn take_over_output() {
-    std::panic::set_hook(Box::new(|panic| say(&format!("canyon-runner: {panic}"))));
+/// Writes panics as notes to standard output. The platform merges standard error into the output, and the output
+/// may have only lines of the documented format. No program of the module can write there: see
+/// [`crate::protection`].
+pub fn redirect_panics() {
+    std::panic::set_hook(Box::new(|panic| write_note(&format!("canyon-runner: {panic}"))));
 }
 
-/// A line for people that is not of the run's log.
-pub fn say(text: &str) {
+/// Writes a line for people that does not belong to the run's log.
+pub fn write_note(text: &str) {
     let _ = put(&note(text));
 }
 
-/// Whole lines at once, so that none comes between.
+/// Writes whole lines at once, so that no other output comes between.
 fn put(output: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(output)?;
@@ -94,8 +95,8 @@ impl Writer {
     fn run(&mut self, ended: &Receiver<()>) -> io::Result<()> {
         let mut waiting = Vec::new();
         loop {
-            // Looked at before the files are, so that nothing is written after the last look.
-            let is_end = ended.recv_timeout(TICK) == Err(RecvTimeoutError::Disconnected);
+            // Read before the files, so that the last read comes after the last write.
+            let is_end = ended.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Disconnected);
             self.events()?;
             while self.read(&mut waiting)? > 0 {
                 self.log(&mut waiting, false)?;
@@ -107,7 +108,7 @@ impl Writer {
         }
     }
 
-    /// Before the log: what OpenTofu has just begun is what nobody else may know.
+    /// Comes before the log: only the events say which resources OpenTofu has begun to create.
     fn events(&mut self) -> io::Result<()> {
         let (encoder, mask) = (&mut self.encoder, &self.mask);
         let mut output = Vec::new();
@@ -125,7 +126,7 @@ impl Writer {
         (&mut self.log).take(most as u64).read_to_end(waiting).map(|count| count as u64)
     }
 
-    /// Whole lines; the rest waits for its end, unless there is too much of it.
+    /// Writes whole lines. The rest waits for its end, unless it is longer than [`PIECE`].
     fn log(&mut self, waiting: &mut Vec<u8>, all: bool) -> io::Result<()> {
         let whole = waiting.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let all = all || self.sealed || whole == 0 && waiting.len() >= PIECE;

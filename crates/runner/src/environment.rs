@@ -1,11 +1,11 @@
 //! The environments of the programs that the runner starts.
 //!
-//! OpenTofu, and with it the module, gets every variable that the job was started with, but for Canyon's
-//! own. The kind of compute has made that environment for the job: it consists of what the runner's
-//! definition names, of what the image sets, and of what the platform adds. A job of type `local` has what
-//! its dispatcher passes on (`canyon_dispatch::local`), and the definition's variables come with the claim.
+//! OpenTofu, and with it the module, gets every variable that the job was started with, except Canyon's
+//! own. The platform has built that environment from three sources: the variables of the runner's definition,
+//! those of the image, and its own. A job of type `local` has the variables that its dispatcher passes on
+//! (`canyon_dispatch::local`), and the definition's variables come with the claim.
 //!
-//! git fetches the module, and gets a fixed list: a variable of git's own could change what it does.
+//! git fetches the module, and gets a fixed list: one of git's own variables could change what git does.
 
 use crate::registry_token;
 use crate::{identity, identity::files::Files, settings::Settings, workspace::Workspace};
@@ -17,7 +17,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// What git gets of the job's environment.
+/// The variables of the job's environment that git gets.
 const FOR_GIT: [&str; 14] = [
     "PATH",
     "HOME",
@@ -35,18 +35,18 @@ const FOR_GIT: [&str; 14] = [
     "SSH_AUTH_SOCK",
 ];
 
-/// What the runner sets for every module itself.
+/// The variables that the runner sets for every module.
 const BY_RUNNER: [&str; 5] =
     ["TMPDIR", "TF_DATA_DIR", "TF_IN_AUTOMATION", "TF_INPUT", "CHECKPOINT_DISABLE"];
 
-/// Begins the names of Canyon's own variables. No definition may set one.
-const CANYONS: &str = "CANYON_";
+/// The prefix of Canyon's own variables. No definition may set one.
+const CANYON_PREFIX: &str = "CANYON_";
 
 type Variables = Vec<(OsString, OsString)>;
 
-/// What of `variables` the module gets, and the names of those that it does not get although they were
-/// set for the job. A variable that repeats the claim code, as a pod template's `$(CANYON_CLAIM_CODE)`
-/// would, is one of them.
+/// Returns the `variables` that the module gets, and the names of those that were set for the job but that the
+/// module does not get. A variable that repeats the claim code is left out too, such as `$(CANYON_CLAIM_CODE)` of a
+/// pod template.
 pub fn for_module(
     variables: &[(OsString, OsString)],
     claim_code: &str,
@@ -54,7 +54,7 @@ pub fn for_module(
     let (mut passed, mut left_out) = (Variables::new(), Vec::new());
     for (name, value) in variables {
         let text = name.to_string_lossy();
-        if text.starts_with(CANYONS) {
+        if text.starts_with(CANYON_PREFIX) {
             continue;
         }
         if may_be_set(&text) && !contains(value, claim_code) {
@@ -69,8 +69,8 @@ pub fn for_module(
 /// The names of variables that were set for `job` and do not reach the module.
 pub fn left_out<'a>(settings: &'a Settings, job: &'a Job) -> impl Iterator<Item = &'a str> {
     let of_definition = job.environment.keys().map(String::as_str);
-    let set_to_no_end = of_definition.filter(|name| !may_be_set(name) || BY_RUNNER.contains(name));
-    settings.left_out.iter().map(String::as_str).chain(set_to_no_end)
+    let without_effect = of_definition.filter(|name| !may_be_set(name) || BY_RUNNER.contains(name));
+    settings.left_out.iter().map(String::as_str).chain(without_effect)
 }
 
 fn contains(value: &OsStr, part: &str) -> bool {
@@ -87,9 +87,9 @@ pub fn of_tofu(
 ) -> Variables {
     let own_token = registry_token::variable(&settings.api_url);
     let mut variables = settings.inherited.clone();
-    // OpenTofu warns on its standard output of a file that is not there, which spoils its JSON.
+    // If that file does not exist, OpenTofu prints a warning on standard output, which breaks its JSON.
     variables.retain(|(name, value)| name != "TF_CLI_CONFIG_FILE" || Path::new(value).exists());
-    // Ours come last: of two of a name, the last one counts.
+    // The runner's variables come last: of two with the same name, the last one counts.
     let set = |name: &str, value: &OsStr| (OsString::from(name), value.to_owned());
     if let (Some(name), Some(token)) = (own_token, read_token)
         && !variables.iter().any(|(other, _)| *other == *name)
@@ -97,10 +97,10 @@ pub fn of_tofu(
         variables.push(set(&name, token.expose_secret().as_ref()));
     }
     if let Some(of) = &job.identity {
-        let against = |name: &OsStr| {
-            name.to_str().is_some_and(|name| identity::environment::stands_against(of, name))
+        let overrides = |name: &OsStr| {
+            name.to_str().is_some_and(|name| identity::environment::overrides_identity(of, name))
         };
-        variables.retain(|(name, _)| !against(name));
+        variables.retain(|(name, _)| !overrides(name));
         let (files, session) = (Files::new(workspace.identity()), job.deployment_id.to_string());
         let identity = identity::environment::variables(of, &files, phase, &session);
         variables.extend(identity.iter().map(|(name, value)| set(name, value.as_ref())));
@@ -112,32 +112,32 @@ pub fn of_tofu(
             .map(|(name, value)| set(name, value.as_ref())),
     );
     variables.extend([
-        // Whose Canyon it is and where in it, for modules that ask it something.
+        // Canyon's address and the project's groups, for modules that call the API.
         set("CANYON_ENDPOINT", settings.api_url.as_ref()),
         set("CANYON_GROUP_PATH", groups(&job.project_id).as_ref()),
         set("TMPDIR", workspace.temporary().as_os_str()),
         set("TF_DATA_DIR", workspace.data().as_os_str()),
         set("TF_IN_AUTOMATION", "1".as_ref()),
         set("TF_INPUT", "0".as_ref()),
-        // No call home at each start.
+        // Disables the version check that OpenTofu and Terraform make at each start.
         set("CHECKPOINT_DISABLE", "1".as_ref()),
     ]);
     variables
 }
 
-/// The groups that a project lies in, as a path; empty for a plain project.
+/// The project's groups as a path, without the project itself; empty for a project without groups.
 fn groups(project: &ProjectId) -> &str {
     project.as_str().rsplit_once('/').map_or("", |(groups, _)| groups)
 }
 
-/// `TF_CLI_ARGS` could add options such as `-lock=false` to every command, and another workspace has
-/// another state than the one that Canyon knows.
+/// Whether a definition may set `name`. `TF_CLI_ARGS` could add options such as `-lock=false` to every command, and
+/// `TF_WORKSPACE` selects another state than the one that Canyon knows.
 fn may_be_set(name: &str) -> bool {
-    !name.starts_with("TF_CLI_ARGS") && name != "TF_WORKSPACE" && !name.starts_with(CANYONS)
+    !name.starts_with("TF_CLI_ARGS") && name != "TF_WORKSPACE" && !name.starts_with(CANYON_PREFIX)
 }
 
-/// The environment of git, which reads no configuration but ours, asks nobody, and speaks `scheme`
-/// alone.
+/// The environment of git. git reads no configuration but this one, never prompts, and uses only the protocol
+/// `scheme`.
 pub fn of_git(settings: &Settings, scheme: &str) -> Variables {
     let is_for_git = |name: &OsStr| name.to_str().is_some_and(|name| FOR_GIT.contains(&name));
     let inherited = settings.inherited.iter();
@@ -152,7 +152,7 @@ pub fn of_git(settings: &Settings, scheme: &str) -> Variables {
         ("GIT_LFS_SKIP_SMUDGE", "1"),
         ("GIT_ASKPASS", "true"),
         ("SSH_ASKPASS", "true"),
-        // Trust on first use would be no trust: a job's first use is its only one.
+        // Trust on first use would give no protection: a job connects only once.
         (
             "GIT_SSH_COMMAND",
             "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=20",
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_reaches_the_module_but_what_is_canyons_own_or_turns_the_run_against_it() {
+    fn the_module_gets_every_variable_except_canyons_own_and_those_that_break_the_run() {
         let variables = [
             ("CANYON_CLAIM_CODE", "cyc_1"),
             ("COPY", "code: cyc_1."),

@@ -1,7 +1,7 @@
 //! OpenTofu's `-json` lines.
 //!
 //! The format is OpenTofu's "machine-readable UI" <https://opentofu.org/docs/internals/machine-readable-ui>,
-//! version 1; unknown kinds and fields are passed over, as it asks for.
+//! version 1. The runner ignores unknown kinds and fields, as that page asks for.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,25 +11,25 @@ use std::collections::BTreeMap;
 /// One line.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Event {
-    /// For people.
+    /// The text for people.
     #[serde(rename = "@message", default)]
     pub message: String,
-    /// What kind of line it is.
+    /// The kind of the line.
     #[serde(rename = "type", default)]
     pub kind: String,
-    /// With `apply_*`, `refresh_*`, `provision_*`: what it is about.
+    /// With `apply_*`, `refresh_*`, `provision_*`: the resource and the action.
     pub hook: Option<Hook>,
-    /// With `planned_change` and `resource_drift`.
+    /// With `planned_change` and `resource_drift`: the resource and the action.
     pub change: Option<Hook>,
-    /// With `change_summary`.
+    /// With `change_summary`: the counts.
     pub changes: Option<Changes>,
-    /// With `outputs`.
+    /// With `outputs`: the outputs by name.
     pub outputs: Option<BTreeMap<String, OutputEvent>>,
-    /// With `diagnostic`.
+    /// With `diagnostic`: the warning or the error.
     pub diagnostic: Option<Diagnostic>,
 }
 
-/// What is done to a resource.
+/// An action on a resource.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Hook {
     /// The resource.
@@ -62,10 +62,10 @@ pub struct Changes {
     /// Destroyed.
     #[serde(default)]
     pub remove: u32,
-    /// Taken into the state.
+    /// Imported into the state.
     #[serde(default)]
     pub import: u32,
-    /// Dropped from the state.
+    /// Removed from the state, but not destroyed.
     #[serde(default)]
     pub forget: u32,
     /// `plan`, `apply` or `destroy`.
@@ -73,17 +73,17 @@ pub struct Changes {
     pub operation: Operation,
 }
 
-/// What a sum is about.
+/// What a summary counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// What would be done.
+    /// What the plan would do.
     Plan,
-    /// What was done.
+    /// What the apply did.
     Apply,
-    /// What was destroyed.
+    /// What the destroy did.
     Destroy,
-    /// Anything else.
+    /// Any other operation.
     #[default]
     #[serde(other)]
     Other,
@@ -91,17 +91,17 @@ pub enum Operation {
 
 /// An output, with its value once it is known.
 ///
-/// Type and value are texts of JSON: an output that cannot be kept must not cost the line, and with it
-/// all others.
+/// Type and value are kept as JSON text: one output that Canyon cannot keep must not make the whole line
+/// unreadable, and with it all other outputs.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct OutputEvent {
     /// In a plan: `create`, `update`, `delete` or `noop`.
     #[serde(default)]
     pub action: String,
-    /// Whether the value is withheld.
+    /// Whether OpenTofu withholds the value.
     #[serde(default)]
     pub sensitive: bool,
-    /// The type, as OpenTofu writes it.
+    /// The type, in OpenTofu's notation.
     #[serde(rename = "type")]
     pub kind: Option<Box<RawValue>>,
     /// The value.
@@ -114,35 +114,35 @@ pub struct Diagnostic {
     /// `error` or `warning`.
     #[serde(default)]
     pub severity: String,
-    /// What happened, in a few words.
+    /// What happened, in one line.
     #[serde(default)]
     pub summary: String,
-    /// What happened, in many words; may repeat values.
+    /// The full text; may repeat values.
     #[serde(default)]
     pub detail: String,
-    /// The resource it is about.
+    /// The address of the resource, if the diagnostic is about one.
     pub address: Option<String>,
-    /// Where in the module.
+    /// The position in the module.
     pub range: Option<Range>,
-    /// The lines there.
+    /// The lines of the module at that position.
     pub snippet: Option<Snippet>,
 }
 
-/// A place in a file of the module.
+/// A position in a file of the module.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Range {
-    /// The file.
+    /// The file name.
     #[serde(default)]
     pub filename: String,
-    /// Where it begins.
+    /// The first line.
     #[serde(default)]
     pub start: Position,
 }
 
-/// A line of a file.
+/// A line of a file, by number.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Position {
-    /// Its number, from 1.
+    /// The number, from 1.
     #[serde(default)]
     pub line: u64,
 }
@@ -150,7 +150,7 @@ pub struct Position {
 /// Lines of a file.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Snippet {
-    /// The block that they are in.
+    /// The block that contains the lines.
     pub context: Option<String>,
     /// The lines.
     #[serde(default)]
@@ -160,7 +160,7 @@ pub struct Snippet {
     pub start_line: u64,
 }
 
-/// The part of a line that may leave an encrypted run in clear: no values, no messages, no ids.
+/// The part of an event that an encrypted run may show in clear: no values, no messages, no ids.
 pub fn reduced(event: &Event) -> Option<Value> {
     let about = event.hook.as_ref().or(event.change.as_ref());
     match event.kind.as_str() {
@@ -174,7 +174,7 @@ pub fn reduced(event: &Event) -> Option<Value> {
             })
         }
         "change_summary" => Some(serde_json::json!({"type": event.kind, "changes": event.changes})),
-        // A failed plan has a sum too: that it failed, its errors alone tell.
+        // A failed plan has a summary too. Only its errors show that it failed.
         "diagnostic" => event.diagnostic.as_ref().map(|found| {
             let severity = &found.severity;
             serde_json::json!({
@@ -185,8 +185,8 @@ pub fn reduced(event: &Event) -> Option<Value> {
     }
 }
 
-/// The part of a line that tells, after a kill, what may have been created: the lines that the
-/// launcher's `orphans` reads, and of them what it reads. No messages, and of values only ids.
+/// The part of an event that shows, after the runner was killed, which resources may exist. The launcher's
+/// `orphans` reads these lines and fields. They hold no messages, and of the values only ids.
 pub fn begun(event: &Event) -> Option<Value> {
     match event.kind.as_str() {
         "apply_start" | "apply_complete" | "apply_errored" => event.hook.as_ref().map(|hook| {

@@ -1,4 +1,4 @@
-//! Which program runs the module.
+//! Chooses the program that runs the module.
 
 use crate::settings::Settings;
 use canyon_domain::failure::{Failure, FailureClass};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 ///
 /// # Errors
 ///
-/// A [`Failure`] of class `config`: the runner's image or machine lacks it.
+/// A [`Failure`] of class `config`, if the runner's image or machine does not have the program.
 pub fn find(wanted: Executable, settings: &Settings) -> Result<PathBuf, Failure> {
     let names: &[&str] = match wanted {
         Executable::Any => &["tofu", "terraform"],
@@ -33,7 +33,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn the_program_that_the_runner_names_is_found_or_missed_by_name() {
+    fn the_chosen_program_is_found_and_a_missing_one_is_a_failure_of_class_config() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_str().unwrap();
         let settings = [

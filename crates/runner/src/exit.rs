@@ -1,28 +1,28 @@
-//! How the runner ends, as its platform sees it.
+//! The runner's exit codes.
 //!
 //! | code | meaning |
 //! |---|---|
 //! | 0 | the run succeeded, and its result was delivered |
 //! | 1 | the run failed, and its result was delivered |
 //! | 2 | the result could not be delivered |
-//! | 10 | `canyon-runner metadata-services` alone: one of them answers |
+//! | 10 | only for `canyon-runner metadata-services`: a metadata service answers |
 //! | 64 | a setting is missing or wrong (`EX_USAGE` of sysexits.h) |
-//! | 75 | another runner has the attempt, or it is over (`EX_TEMPFAIL`); nothing was touched, or what ran was stopped |
+//! | 75 | another runner has the attempt, or the attempt is over (`EX_TEMPFAIL`); the runner changed nothing, or stopped OpenTofu |
 
 use std::process::ExitCode;
 
-/// The runner's end.
+/// How the runner ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The run did what it was to do; Canyon knows.
+    /// The run succeeded, and Canyon has the result.
     Succeeded,
-    /// It did not; Canyon knows.
+    /// The run failed, and Canyon has the result.
     Failed,
-    /// Canyon does not know, for this reason.
+    /// Canyon has no result, for this reason.
     Undelivered(String),
     /// A setting is missing or wrong.
     Settings(String),
-    /// The attempt is somebody else's, or over.
+    /// Another runner has the attempt, or the attempt is over.
     Over(String),
 }
 
@@ -43,7 +43,7 @@ impl Exit {
         }
     }
 
-    /// One line for the platform's log, when Canyon's own log cannot tell it.
+    /// One line for the platform's log, if Canyon's own log cannot have it.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Succeeded | Self::Failed => None,

@@ -1,4 +1,4 @@
-//! What OpenTofu's `-json` lines say in sum: counts, outputs, the first error, what was begun.
+//! The summary of OpenTofu's `-json` lines: counts, outputs, the first error, which creations began.
 
 use crate::event::{Changes, Diagnostic, Event, Hook, Operation, OutputEvent};
 use crate::tofu::Tofu;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// As much of a state (version 4) as is counted. Attributes are passed over unread.
+/// The parts of a state (version 4) that are counted. Attributes are skipped.
 #[derive(Deserialize)]
 struct State {
     resources: Vec<StateResource>,
@@ -24,20 +24,20 @@ struct StateInstance {
     deposed: Option<IgnoredAny>,
 }
 
-/// How many resources the state has, where the lines do not tell.
+/// How many resources the state has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StateSize {
-    /// By the plan and what was applied.
+    /// Computed from the lines of the plan and the apply.
     #[default]
     ByLines,
-    /// Counted in the state itself: after a failed apply it also has what was created in part.
+    /// Counted in the state itself: after a failed apply it also has resources that were created in part.
     Counted(u32),
     /// The state could not be read.
     Unknown,
 }
 
 impl StateSize {
-    /// Counts the managed resources in the state, without its lock.
+    /// Counts the managed resources in the state. Does not take the state's lock.
     pub async fn read(tofu: &Tofu) -> Self {
         let state = tofu.ask(&["state", "pull"]).await;
         state.and_then(|state| Self::of(&state)).unwrap_or(Self::Unknown)
@@ -50,48 +50,48 @@ impl StateSize {
         let state: State = serde_json::from_slice(state).ok()?;
         let managed = state.resources.iter().filter(|resource| resource.mode == "managed");
         let instances = managed.flat_map(|resource| &resource.instances);
-        // A deposed instance is the old one of a replacement, beside the new one.
+        // A deposed instance is the old object of a replacement, beside the new one.
         let current = instances.filter(|instance| instance.deposed.is_none());
         u32::try_from(current.count()).ok().map(Self::Counted)
     }
 }
 
-/// What a run's lines say in sum.
+/// The summary of a run's lines.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is said by lines of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each one comes from a different line")]
 pub struct Facts {
-    /// Resources in the state, by the plan.
+    /// The addresses that the plan has read from the state.
     known: BTreeSet<String>,
-    /// What the apply has done so far.
+    /// What the apply has changed so far, counted here.
     done: Changes,
-    /// What the plan would do.
+    /// What the plan would change.
     pub planned: Option<Changes>,
-    /// What OpenTofu says that it has done, when it came to the end.
+    /// OpenTofu's own count of what it changed; only if the apply came to its end.
     pub applied: Option<Changes>,
-    /// The outputs, by the last line that named them.
+    /// The outputs of the last line that had any.
     pub outputs: BTreeMap<String, OutputEvent>,
     /// The first error.
     pub error: Option<Diagnostic>,
-    /// Creations that were begun, with the id if they came so far.
+    /// Creations that began, by address, with the id if the creation completed.
     pub creations: BTreeMap<String, Option<String>>,
-    /// Resources that were destroyed, or begun to be, with the id that they had.
+    /// Resources whose destruction began, by address, with their id.
     pub replaced: BTreeMap<String, Option<String>>,
-    /// What `init` does now is to set up the state storage.
+    /// Whether `init` is now initializing the backend.
     pub in_backend: bool,
-    /// OpenTofu has heard a signal.
+    /// Whether OpenTofu has received an interrupt signal.
     pub interrupted: bool,
     /// OpenTofu has begun to change a resource.
     pub has_begun: bool,
-    /// OpenTofu or a provider ended in the middle of something: what it was to create may exist.
+    /// Whether OpenTofu or a provider ended before an operation was complete: the resource may exist.
     pub cut_off: bool,
-    /// OpenTofu could not write the state where it belongs.
+    /// Whether OpenTofu could not write the state to its storage.
     pub state_unwritten: bool,
     /// How many resources the state has.
     pub state: StateSize,
 }
 
 impl Facts {
-    /// A new process begins: what was true of the last one alone is forgotten.
+    /// Resets what holds for one process only, before the next process starts.
     pub fn begin(&mut self) {
         self.error = None;
         self.interrupted = false;
@@ -101,14 +101,14 @@ impl Facts {
         self.in_backend = false;
     }
 
-    /// Takes in one line.
+    /// Adds one line to the summary.
     pub fn take(&mut self, event: &Event) {
         match event.kind.as_str() {
             "refresh_complete" => {
                 self.known.extend(event.hook.as_ref().map(|hook| hook.resource.addr.clone()));
             }
             "resource_drift" => {
-                // Somebody has deleted it behind OpenTofu's back.
+                // The resource was deleted outside of OpenTofu.
                 if let Some(change) =
                     event.change.as_ref().filter(|change| change.action == "delete")
                 {
@@ -123,9 +123,9 @@ impl Facts {
             "change_summary" => {
                 let (planned, applied) = match event.changes {
                     Some(changes) if changes.operation == Operation::Plan => {
-                        // A module's own program can write such a line as well: the most that was said counts.
-                        let said = self.planned.map_or(0, |planned| planned.remove);
-                        (Some(Changes { remove: changes.remove.max(said), ..changes }), None)
+                        // A program of the module can write such a line too: the largest count is kept.
+                        let largest = self.planned.map_or(0, |planned| planned.remove);
+                        (Some(Changes { remove: changes.remove.max(largest), ..changes }), None)
                     }
                     changes => (self.planned, changes),
                 };
@@ -139,9 +139,9 @@ impl Facts {
                 self.error = self.error.take().or(error.cloned());
             }
             "log" if event.message.contains("Interrupt received") => self.interrupted = true,
-            // Then it exits at once, with 1 and without its state (`internal/command/meta.go`).
+            // OpenTofu then exits at once with 1 and does not write its state (`internal/command/meta.go`).
             "log" if event.message.contains("Two interrupts received") => self.cut_off = true,
-            // Only `init` writes lines without a kind, or with this one.
+            // Only `init` writes lines without a kind, or with the kind `init_output`.
             "" | "init_output" => self.in_backend = self.in_backend_after(&event.message),
             _ => {}
         }
@@ -177,12 +177,12 @@ impl Facts {
         }
     }
 
-    /// What was changed: OpenTofu's own sum, or ours when it did not come to its end.
+    /// What was changed: OpenTofu's own count, or the runner's count if the apply did not come to its end.
     pub fn changed(&self) -> Changes {
         self.applied.unwrap_or(self.done)
     }
 
-    /// Resources in the state at the end, if that is known.
+    /// How many resources the state has at the end; `None` if that is not known.
     pub fn total(&self) -> Option<u32> {
         match self.state {
             StateSize::ByLines => Some(self.total_by_lines()),
@@ -194,9 +194,9 @@ impl Facts {
     fn total_by_lines(&self) -> u32 {
         let changed = self.changed();
         let known = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
-        // At the end of an apply OpenTofu 1.12 does not count what a replacement has left behind.
+        // At the end of an apply, OpenTofu 1.12 does not count the old objects that replacements leave behind.
         let planned = self.applied.and(self.planned).map_or(0, |planned| planned.forget);
-        // What is imported was read before, and so is known.
+        // An imported resource was read before, so it is in `known` already.
         known
             .saturating_add(changed.add)
             .saturating_sub(changed.remove)
@@ -214,8 +214,8 @@ impl Facts {
     }
 }
 
-/// As `internal/plugin/grpc_error.go` of OpenTofu 1.12 words the end of a provider, of a call that was broken off, and of
-/// one whose answer did not arrive.
+/// Whether a provider died, a call to it was cancelled, or its answer did not arrive. The summaries are those of
+/// `internal/plugin/grpc_error.go` of OpenTofu 1.12.
 fn is_of_dead_provider(error: &Diagnostic) -> bool {
     matches!(
         error.summary.as_str(),
@@ -223,11 +223,11 @@ fn is_of_dead_provider(error: &Diagnostic) -> bool {
     )
 }
 
-/// As `internal/backend/local/backend_apply.go` words it, before and after it tries `errored.tfstate`.
+/// The summaries are those of `internal/backend/local/backend_apply.go`, before and after it writes `errored.tfstate`.
 fn is_of_unwritten_state(error: &Diagnostic) -> bool {
     ["Failed to save state", "Failed to persist state"]
         .iter()
-        .any(|words| error.summary.starts_with(words))
+        .any(|prefix| error.summary.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ fn the_facts_of_recorded_runs_are_counted() {
     let no_changes = include_str!("../tests/fixtures/no_changes.jsonl");
     let replace = include_str!("../tests/fixtures/replace.jsonl");
     let killed = include_str!("../tests/fixtures/killed.jsonl");
-    // Total, added, changed, removed. Two of three are replaced and one is changed; the killed run
-    // did the same, made one of two new ones, and had begun the other.
+    // Total, added, changed, removed. `replace`: two of three are replaced and one is changed. `killed`: the same,
+    // and of two new resources one was created and the creation of the other began.
     for (what, lines, expected) in [
         ("plan and apply", apply, (3, 3, 0, 0)),
         ("no changes", no_changes, (3, 0, 0, 0)),
@@ -62,7 +62,7 @@ fn values_come_with_the_apply_and_never_the_sensitive_ones() {
     assert_eq!((facts.outputs["secret"].sensitive, value("secret")), (true, None));
     assert!(!log.contains("hush"));
     let (plan, _) = replay(include_str!("../tests/fixtures/no_changes.jsonl"), false);
-    assert!(plan.outputs.values().all(|output| output.kind.is_none()), "then `output` is asked");
+    assert!(plan.outputs.values().all(|output| output.kind.is_none()), "`output` is called then");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn people_read_what_happened_and_where() {
 }
 
 #[test]
-fn an_encrypted_run_lets_out_addresses_and_actions_alone() {
+fn an_encrypted_run_shows_only_addresses_and_actions() {
     let lines = include_str!("../tests/fixtures/apply.jsonl");
     let events = lines.lines().filter_map(|line| reduced(&serde_json::from_str(line).unwrap()));
     let text: Vec<String> = events.map(|value| value.to_string()).collect();
@@ -109,7 +109,7 @@ fn init_knows_when_it_is_about_the_state_storage() {
 }
 
 #[test]
-fn the_state_is_counted_without_data_and_without_what_is_about_to_go() {
+fn the_state_is_counted_without_data_sources_and_deposed_objects() {
     let state = r#"{"version": 4, "resources": [
         {"mode": "managed", "instances": [{"index_key": 0, "attributes": {"n": 1e400}}, {}]},
         {"mode": "managed", "instances": [{"status": "tainted"}, {"deposed": "0a1b2c3d"}]},
@@ -136,7 +136,7 @@ fn a_provider_that_died_and_a_replacement_that_leaves_something_behind_are_notic
     let unwritten = died.replace("Plugin did not respond", "Failed to save state");
     assert!(replay(&unwritten, true).0.state_unwritten && !replay(died, true).0.state_unwritten);
 
-    // As OpenTofu 1.12 says it of `lifecycle { destroy = false }`.
+    // The lines of OpenTofu 1.12 for `lifecycle { destroy = false }`.
     let plan = r#"{"type":"refresh_complete","hook":{"resource":{"addr":"x.a"}}}
 {"@message":"x.a: Plan to noop","type":"planned_change","change":{"resource":{"addr":"x.a"},"action":"noop","reason":"cannot_update"}}
 {"type":"change_summary","changes":{"add":1,"change":0,"import":0,"remove":0,"forget":1,"operation":"plan"}}
@@ -145,7 +145,10 @@ fn a_provider_that_died_and_a_replacement_that_leaves_something_behind_are_notic
     let deletes = r#"{"type":"change_summary","changes":{"remove":4,"operation":"plan"}}"#;
     assert_eq!(replay(&format!("{deletes}\n{plan}"), false).0.planned.unwrap().remove, 4);
     let (facts, log) = replay(&format!("{plan}\n{apply}"), false);
-    assert!(log.contains("x.a: Plan to create it anew, and to leave the old one behind"), "{log}");
+    assert!(
+        log.contains("x.a: Plan to create it again, and to leave the old object behind"),
+        "{log}"
+    );
     assert_eq!(facts.total(), Some(1));
     assert!(facts.declares("word") && !facts.declares("canyon_state_moved_to"));
 }

@@ -2,13 +2,13 @@
 //!
 //! One process serves one attempt of one deployment: it claims the attempt ([`session`]), fetches
 //! the module ([`source`]), writes what OpenTofu needs beside it ([`workspace`]), runs `init`,
-//! `plan` and `apply` ([`run`], [`tofu`]), ships what they say while they say it ([`shipper`]) and
+//! `plan` and `apply` ([`run`], [`tofu`]), ships their output while they run ([`shipper`]) and
 //! delivers the result ([`result`]). Before all that it hides itself from the programs of the module
-//! ([`protection`]). It keeps nothing in memory that is on disk, and survives a
-//! control plane that goes away and comes back.
+//! ([`protection`]). It keeps nothing in memory that is on disk, and survives an outage of the
+//! control plane.
 //!
 //! The names of the files in the job's folder are in [`workspace`]: the launcher of local jobs
-//! reads [`workspace::LOG`] and [`workspace::EVENTS`] when a runner died before it could ship them.
+//! reads [`workspace::LOG`] and [`workspace::EVENTS`] if a runner died before it could ship them.
 
 pub mod backoff;
 pub mod container_log;
@@ -17,12 +17,12 @@ pub mod event;
 pub mod executable;
 pub mod exit;
 pub mod facts;
+pub mod host_processes;
 pub mod identity;
 pub mod lock;
 pub mod log;
 pub mod mask;
 pub mod metadata_services;
-pub mod neighbours;
 pub mod oom;
 pub mod orphans;
 pub mod outage;
@@ -55,7 +55,7 @@ use settings::Settings;
 use stop::Stop;
 use workspace::Workspace;
 
-/// Serves the attempt that `settings` name, in the current directory's `workspace`.
+/// Serves the attempt that `settings` name, in the folder `workspace`.
 pub async fn serve(settings: Settings, workspace: Workspace) -> Exit {
     let stop = match Stop::on_signals() {
         Ok(stop) => stop,

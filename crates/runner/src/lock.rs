@@ -1,12 +1,12 @@
-//! A lock on the state in the way of OpenTofu: who holds it, and whether it may be broken.
+//! Handles a state lock that another process holds: asks Canyon who holds it and whether the runner may break it.
 //!
-//! OpenTofu's words for a lock are the template of `LockInfo.String` in its `statemgr/locker.go`
-//! (1.12), the same for each kind of storage. Canyon judges it; this obeys.
+//! OpenTofu describes a lock with the template of `LockInfo.String` in its `statemgr/locker.go`
+//! (1.12), the same for each kind of storage. Canyon decides; the runner does what the verdict says.
 
 use crate::event::Diagnostic;
-use crate::neighbours;
-use crate::session::Line;
-use crate::stop::{Stop, Wish};
+use crate::host_processes;
+use crate::session::ApiConnection;
+use crate::stop::{Stop, StopRequest};
 use crate::{backoff::Backoff, log::Log, tofu::Tofu, workspace::Workspace};
 use canyon_api::attempt::{JudgeLockBody, LockVerdict};
 use canyon_domain::failure::{Failure, FailureClass};
@@ -16,20 +16,20 @@ use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a lock of somebody else is waited for.
-pub const PATIENCE: Duration = Duration::from_mins(1);
-/// How long the proof that an earlier attempt's job is gone is waited for.
-const PROOF_TIME: Duration = Duration::from_mins(5);
-/// Between two tries of a command that does not wait for a lock by itself.
-const PAUSE: Duration = Duration::from_secs(5);
+/// How long the runner waits for a lock that another process holds.
+pub const LOCK_WAIT: Duration = Duration::from_mins(1);
+/// How long the runner waits for the proof that an earlier attempt's job has ended.
+const PROOF_WAIT: Duration = Duration::from_mins(5);
+/// The pause between two tries of a command that does not itself wait for a lock.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// The lock that an error of OpenTofu tells of, if it does. An error about a resource repeats what its provider or its
-/// provisioner said, and that may be of the lock of another state.
+/// The lock that an error of OpenTofu reports, if it reports one. An error about a resource is ignored: it repeats
+/// the text of a provider or a provisioner, which may be about the lock of another state.
 pub fn in_error(error: &Diagnostic) -> Option<JudgeLockBody> {
     if error.address.is_some() {
         return None;
     }
-    // Some commands tell it in the summary alone.
+    // Some commands report the lock in the summary only.
     let texts = [&error.detail, &error.summary];
     let info = texts.iter().find_map(|text| text.split_once("Lock Info:"))?.1;
     let field = |name: &str| {
@@ -55,127 +55,136 @@ fn parse_time(text: &str) -> Option<Timestamp> {
     format!("{date}T{time}{hours}:{minutes}").parse().ok()
 }
 
-/// What a run has been through with locks in its way.
+/// The locks that a run has met.
 #[derive(Debug, Default)]
 pub struct Locks {
-    /// The locks that were freed.
+    /// The ids of the locks that the runner has freed.
     freed: HashSet<String>,
-    /// Until when somebody else's lock is waited for.
-    patience: Option<Instant>,
-    /// What was last said of the lock.
-    said: Option<String>,
+    /// When the wait for locks of other processes ends; set at the first such lock.
+    wait_until: Option<Instant>,
+    /// The last text about a lock in the log.
+    logged: Option<String>,
 }
 
-/// What a judge needs at hand.
+/// What [`Locks::resolve`] works with.
 #[derive(Clone, Copy, Debug)]
-pub struct Bench<'a> {
-    /// Who judges.
-    pub line: &'a Line,
-    /// What frees.
+pub struct LockContext<'a> {
+    /// Canyon, which decides about the lock.
+    pub api: &'a ApiConnection,
+    /// OpenTofu, which frees the lock.
     pub tofu: &'a Tofu,
-    /// Where the run works.
+    /// The run's folder.
     pub workspace: &'a Workspace,
-    /// The environment whose state it is: where the state lies is named for it.
+    /// The environment of the state. The state's location contains this uuid.
     pub environment: EnvUuid,
-    /// Whether the run shall go on.
+    /// Whether the run is to stop.
     pub stop: &'a Stop,
 }
 
 impl Locks {
-    /// A lock is in the way. Returns when the command may be tried again, or the run shall stop.
+    /// Waits for the lock or frees it. Returns when the command may be retried, or when the run is to stop.
     ///
     /// # Errors
     ///
-    /// The failure of the run, when the lock stays.
-    pub async fn pass(
+    /// The failure of the run, if the lock remains.
+    pub async fn resolve(
         &mut self,
         lock: &JudgeLockBody,
-        bench: Bench<'_>,
+        context: LockContext<'_>,
         log: &mut Log,
     ) -> Result<(), Failure> {
         if self.freed.contains(&lock.id) {
-            let text = format!("{}; it could not be freed: see the log", told(lock));
+            let text = format!("{}; it could not be freed: see the log", describe(lock));
             return Err(Failure::new(FailureClass::Config, text));
         }
-        let met = Instant::now();
+        let started = Instant::now();
         let mut backoff = Backoff::default();
-        while bench.stop.wish() == Wish::Run {
-            let neighbour = neighbours::possible_holder(lock, bench.workspace, bench.environment);
+        while !context.stop.is_requested() {
+            let neighbour =
+                host_processes::possible_holder(lock, context.workspace, context.environment);
             let asked = JudgeLockBody { neighbour, ..lock.clone() };
-            let (reason, class, limit) = match bench.line.judge_lock(&asked).await {
+            let (reason, class, limit) = match context.api.judge_lock(&asked).await {
                 Ok(answer) => match answer.verdict {
-                    LockVerdict::Keep => return self.wait(lock, &answer.reason, bench, log).await,
-                    LockVerdict::Wait => (answer.reason, FailureClass::Timeout, PROOF_TIME),
+                    LockVerdict::Keep => {
+                        return self.wait(lock, &answer.reason, context, log).await;
+                    }
+                    LockVerdict::Wait => (answer.reason, FailureClass::Timeout, PROOF_WAIT),
                     LockVerdict::Break => {
-                        self.free(lock, &answer.reason, bench, log).await;
+                        self.free(lock, &answer.reason, context, log).await;
                         return Ok(());
                     }
                 },
                 Err(error) if error.is_final() => {
                     (format!("cannot ask about it: {error}"), FailureClass::User, Duration::ZERO)
                 }
-                Err(error) => (error.to_string(), FailureClass::Timeout, PROOF_TIME),
+                Err(error) => (error.to_string(), FailureClass::Timeout, PROOF_WAIT),
             };
-            if met.elapsed() >= limit {
-                return Err(stays(class, lock, &reason));
+            if started.elapsed() >= limit {
+                return Err(lock_failure(class, lock, &reason));
             }
-            self.say(format!("{}: {reason}", told(lock)), log);
+            self.log_once(format!("{}: {reason}", describe(lock)), log);
             tokio::select! {
                 () = sleep(backoff.pause()) => {}
-                () = bench.stop.reached(Wish::Stop) => {}
+                () = context.stop.reached(StopRequest::Stop) => {}
             }
         }
         Ok(())
     }
 
-    /// It is somebody else's, who may need it for a moment only.
+    /// Waits a moment: another process holds the lock and may release it soon.
     async fn wait(
         &mut self,
         lock: &JudgeLockBody,
         reason: &str,
-        bench: Bench<'_>,
+        context: LockContext<'_>,
         log: &mut Log,
     ) -> Result<(), Failure> {
-        let until = *self.patience.get_or_insert_with(|| Instant::now() + PATIENCE);
+        let until = *self.wait_until.get_or_insert_with(|| Instant::now() + LOCK_WAIT);
         if Instant::now() >= until {
-            return Err(stays(FailureClass::User, lock, reason));
+            return Err(lock_failure(FailureClass::User, lock, reason));
         }
-        self.say(format!("{}: {reason}; waiting for it", told(lock)), log);
+        self.log_once(format!("{}: {reason}; waiting for it", describe(lock)), log);
         tokio::select! {
-            () = sleep(PAUSE) => {}
-            () = bench.stop.reached(Wish::Stop) => {}
+            () = sleep(RETRY_PAUSE) => {}
+            () = context.stop.reached(StopRequest::Stop) => {}
         }
         Ok(())
     }
 
-    /// How long OpenTofu itself is to wait for a lock: not at all at first, since nobody may live to
-    /// free it.
+    /// How long OpenTofu itself waits for a lock: not at all at first, because the lock's owner may have died
+    /// without freeing it.
     pub fn timeout(&self) -> &'static str {
-        if self.patience.is_some() { "-lock-timeout=15s" } else { "-lock-timeout=0s" }
+        if self.wait_until.is_some() { "-lock-timeout=15s" } else { "-lock-timeout=0s" }
     }
 
-    async fn free(&mut self, lock: &JudgeLockBody, proof: &str, bench: Bench<'_>, log: &mut Log) {
+    async fn free(
+        &mut self,
+        lock: &JudgeLockBody,
+        proof: &str,
+        context: LockContext<'_>,
+        log: &mut Log,
+    ) {
         log.warn(&format!("breaking the lock {} of `{}`: {proof}", lock.id, lock.who));
         log.flush();
-        // It names the lock: one that somebody has made meanwhile is not freed. Whether it was
-        // freed, the next try shows.
-        if bench.tofu.ask(&["force-unlock", "-force", &lock.id]).await.is_none() {
+        // The command names the lock's id, so it does not free a newer lock. Whether it freed this one, the next try
+        // shows.
+        if context.tofu.ask(&["force-unlock", "-force", &lock.id]).await.is_none() {
             log.warn("`force-unlock` failed; trying again without it");
         }
         self.freed.insert(lock.id.clone());
     }
 
-    fn say(&mut self, text: String, log: &mut Log) {
-        if self.said.as_ref() != Some(&text) {
+    fn log_once(&mut self, text: String, log: &mut Log) {
+        if self.logged.as_ref() != Some(&text) {
             log.step(&text);
             log.flush();
-            self.said = Some(text);
+            self.logged = Some(text);
         }
     }
 }
 
-/// Who holds the lock, and since when.
-fn told(lock: &JudgeLockBody) -> String {
+/// A text that says who holds the lock, and since when.
+fn describe(lock: &JudgeLockBody) -> String {
     let operation = lock.operation.trim_start_matches("OperationType").to_lowercase();
     let doing = if operation.is_empty() { String::new() } else { format!(" for `{operation}`") };
     format!(
@@ -184,12 +193,12 @@ fn told(lock: &JudgeLockBody) -> String {
     )
 }
 
-/// The lock stays, and with it the run ends.
-fn stays(class: FailureClass, lock: &JudgeLockBody, reason: &str) -> Failure {
+/// The failure of a run that ends because the lock remains.
+fn lock_failure(class: FailureClass, lock: &JudgeLockBody, reason: &str) -> Failure {
     let text = format!(
-        "{}: {reason}. If you know that nobody works on this state, free it: `tofu force-unlock {}` \
+        "{}: {reason}. If you know that no process works on this state, free it: `tofu force-unlock {}` \
          in a folder with this backend",
-        told(lock),
+        describe(lock),
         lock.id
     );
     Failure::new(class, text)
@@ -203,7 +212,7 @@ mod tests {
         Diagnostic { summary: summary.into(), detail: detail.into(), ..Diagnostic::default() }
     }
 
-    /// As OpenTofu 1.12.6 says it.
+    /// The text of OpenTofu 1.12.6.
     fn detail(id: &str, who: &str, created: &str) -> String {
         format!(
             "Error message: writing \"gs://states/a/default.tflock\" failed: googleapi: Error 412\n\
@@ -214,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_read_from_the_words_of_opentofu() {
+    fn a_lock_is_read_from_an_error_of_opentofu() {
         let created = "2026-11-21 10:04:47.123456789 +0000 UTC";
         let text = detail("1732183487123456", "@canyon-0192-1-x7k2p", created);
         for error in [error("Error acquiring the state lock", &text), error(&text, "")] {
@@ -232,6 +241,6 @@ mod tests {
             address: Some("terraform_data.nested".to_owned()),
             ..error("local-exec provisioner error", &text)
         };
-        assert_eq!(in_error(&nested), None, "a provisioner has met a lock of its own");
+        assert_eq!(in_error(&nested), None, "the lock is one that a provisioner reported");
     }
 }

@@ -1,7 +1,7 @@
 //! The log that people read.
 //!
-//! Lines gather in memory until [`Log::flush`], a few times a second, writes them to the file that
-//! is shipped. With a recipient each flush is one encrypted frame: nothing in clear is on disk.
+//! Lines are buffered in memory. [`Log::flush`], called a few times a second, writes them to the file that
+//! is shipped. If the log has a recipient, each flush is one encrypted frame: nothing in clear is on disk.
 
 use crate::{mask::Mask, seal::Seal};
 use canyon_domain::job::LogLevel;
@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 
-/// Lines are written on their own beyond this many bytes, and a longer piece is cut into such ones:
-/// a frame must stay well below what one report carries.
+/// The buffer is flushed when it has this many bytes, and longer text is cut into pieces of this size: a frame
+/// must be much smaller than one report.
 const PIECE: usize = 64 * 1024;
 
 /// The log that people read.
@@ -25,7 +25,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Appends to `file`.
+    /// A log that appends to `file`.
     pub fn new(file: File, mask: Mask, seal: Option<Seal>, level: LogLevel) -> Self {
         Self { file, waiting: String::new(), mask, seal, level, broken: None }
     }
@@ -37,22 +37,22 @@ impl Log {
         }
     }
 
-    /// Something that the reader should know although nothing has failed.
+    /// A warning: the run goes on, but the reader should know.
     pub fn warn(&mut self, text: &str) {
         if self.level != LogLevel::Error {
             self.line(&format!("==> warning: {text}"));
         }
     }
 
-    /// What went wrong.
+    /// An error.
     pub fn error(&mut self, text: &str) {
         self.line(&format!("==> error: {text}"));
     }
 
-    /// What OpenTofu said: one or more lines.
+    /// Output of OpenTofu: one or more lines.
     pub fn line(&mut self, text: &str) {
-        // Before the escapes, which would hide a secret with control characters from the mask; and again after them,
-        // which may have made a secret of other text.
+        // Masked before escaping, because escapes would hide a secret with control characters from the mask. Masked
+        // again afterwards, because escaping may have produced a secret from other text.
         let escaped = escaped(&self.mask.text(text));
         self.waiting.push_str(&self.mask.text(&escaped));
         self.waiting.push('\n');
@@ -61,8 +61,8 @@ impl Log {
         }
     }
 
-    /// Writes what has gathered. A full disk is remembered, for [`Log::broken`]: it must not stop
-    /// a run that may just be creating something.
+    /// Writes the buffer to the file. A write error, such as a full disk, is kept for [`Log::broken`]: it must not
+    /// stop a run that may be creating a resource.
     pub fn flush(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         if let Err(error) = self.write(&waiting) {
@@ -80,18 +80,18 @@ impl Log {
         }
     }
 
-    /// `text` without known secrets, for what leaves beside the log.
+    /// `text` without known secrets, for text that is shipped outside of the log.
     pub fn masked(&self, text: &str) -> String {
         self.mask.text(text)
     }
 
-    /// Why the log is not whole, if it is not.
+    /// The first write error, if the log is incomplete.
     pub fn broken(&self) -> Option<&io::Error> {
         self.broken.as_ref()
     }
 }
 
-/// Control characters would let a module's output forge lines or move a reader's cursor.
+/// Escapes control characters, with which a module's output could forge lines or move a reader's cursor.
 fn escaped(text: &str) -> String {
     let mut target = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Reads the settings once, serves one attempt, exits with a code of [`canyon_runner::exit`].
+//! Reads the settings, serves one attempt, and exits with a code of [`canyon_runner::exit`].
 
 use canyon_runner::{
     container_log, exit::Exit, metadata_services, protection, settings, settings::Settings,
@@ -10,24 +10,24 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() == Some(metadata_services::ARGUMENT) {
-        // Of no attempt, so there is nothing to keep secret.
+        // This command belongs to no attempt, so there is no secret to protect.
         return try_metadata_services(arguments);
     }
-    // Before anything else: nothing of this process is readable for others from here on.
+    // Before anything else: from here on no other process can read this one.
     let claim_code = protection::begin();
     let in_container = settings::is_in_container();
     if in_container {
-        container_log::take_over_output();
+        container_log::redirect_panics();
     }
     let exit = match claim_code {
         Ok(claim_code) => serve(claim_code),
         Err(error) => Exit::undelivered(format!(
-            "cannot keep its secrets from the programs of the module: {error}"
+            "cannot protect its secrets from the programs of the module: {error}"
         )),
     };
     if let Some(message) = exit.message() {
         if in_container {
-            container_log::say(&format!("canyon-runner: {message}"));
+            container_log::write_note(&format!("canyon-runner: {message}"));
             return exit.into();
         }
         #[expect(clippy::print_stderr, reason = "the only line that the platform's own log gets")]
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 fn try_metadata_services(addresses: impl Iterator<Item = String>) -> ExitCode {
     let reachable = metadata_services::reachable(addresses);
     for address in &reachable {
-        #[expect(clippy::print_stdout, reason = "it is what this command is asked for")]
+        #[expect(clippy::print_stdout, reason = "the output of this command")]
         {
             println!("{address}");
         }
@@ -54,13 +54,13 @@ fn serve(claim_code: Option<SecretString>) -> Exit {
         Ok(settings) => settings,
         Err(error) => return Exit::Settings(error.to_string()),
     };
-    // One thread: it waits for OpenTofu nearly all the time, and threads cost memory.
+    // One thread: the runner nearly always waits for OpenTofu, and threads cost memory.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let workspace = std::env::current_dir().map(Workspace::new);
     match (runtime, workspace) {
         (Ok(runtime), Ok(workspace)) => {
             let exit = runtime.block_on(canyon_runner::serve(settings, workspace));
-            // A thread that still unpacks must not hold up the end.
+            // A thread that still unpacks an archive must not delay the exit.
             runtime.shutdown_background();
             exit
         }

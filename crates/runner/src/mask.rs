@@ -1,7 +1,7 @@
-//! Takes known secrets out of what is written and shipped.
+//! Replaces known secrets in the text that the runner writes and ships.
 //!
-//! Only exact values are known, so this is the last net and not the first. Every byte of a secret
-//! becomes `*`: the length stays, so that an offset in a file is the offset in the shipped stream.
+//! Only exact values are recognized, so masking is the last protection and not the first. Every byte of a
+//! secret becomes `*`: the length stays, so that an offset in a file is the offset in the shipped stream.
 
 use crate::url_credentials;
 use base64::Engine;
@@ -9,25 +9,25 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Shorter values are words that stand everywhere: masking `true` would hide nothing and spoil all.
+/// Shorter values are common words: masking `true` would hide no secret and make the log unreadable.
 const SHORTEST: usize = 6;
 
-/// The same for a line of a secret with several: these have markers and short words in them.
+/// The same for one line of a secret with several lines: these have markers and short words in them.
 const SHORTEST_LINE: usize = 8;
 
-/// What the names of variables with secrets have in them.
+/// A variable whose name contains one of these words holds a secret.
 const SECRET_WORDS: [&str; 8] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PRIVATE", "CREDENTIAL", "KEY"];
 
 /// Known secrets, in each form in which OpenTofu may repeat them.
 #[derive(Clone, Default)]
 pub struct Mask {
-    /// Longest first, so that a secret inside another is not all that is masked of it.
+    /// Longest first, so that a secret that contains another one is masked as a whole.
     forms: Vec<Vec<u8>>,
-    /// The same of secrets that come and go while the run lasts.
-    passing: Arc<RwLock<Vec<Vec<u8>>>>,
-    /// Whether credentials in addresses are masked too. A mask of nothing must leave every byte as it
-    /// is: encrypted ones may look like an address.
+    /// The same for secrets that change during the run, such as tokens.
+    rotating: Arc<RwLock<Vec<Vec<u8>>>>,
+    /// Whether credentials in addresses are masked too. An empty mask must leave every byte unchanged, because
+    /// encrypted bytes may look like an address.
     addresses: bool,
 }
 
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Mask {
     }
 }
 
-/// Whether a variable of this name holds a secret, and not the path of a file with one.
+/// Whether a variable of this name holds a secret. A name for the path of a file with a secret does not count.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let is_path = name.ends_with("_FILE") || name.ends_with("_PATH");
@@ -45,34 +45,34 @@ pub fn is_secret_name(name: &str) -> bool {
 }
 
 impl Mask {
-    /// Masks `secrets`, and the values in `environment` whose names look secret.
+    /// Masks `secrets`, and the values in `environment` whose names suggest a secret.
     pub fn new<'a>(
         secrets: impl IntoIterator<Item = &'a str>,
         environment: &'a BTreeMap<String, String>,
     ) -> Self {
         let named = environment.iter().filter(|(name, _)| is_secret_name(name));
         let secrets = secrets.into_iter().chain(named.map(|(_, value)| value.as_str()));
-        Self { forms: forms_of_all(secrets), passing: Arc::default(), addresses: true }
+        Self { forms: forms_of_all(secrets), rotating: Arc::default(), addresses: true }
     }
 
-    /// Masks `secrets` too from now on, here and in every clone, and those of before no more.
-    pub fn set_passing<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) {
+    /// Replaces the secrets of the previous call by `secrets`, here and in every clone.
+    pub fn set_rotating<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) {
         let forms = forms_of_all(secrets);
-        *self.passing.write().unwrap_or_else(PoisonError::into_inner) = forms;
+        *self.rotating.write().unwrap_or_else(PoisonError::into_inner) = forms;
     }
 
-    /// The length of the longest form: as far as a cut through one reaches.
+    /// The length of the longest form, in bytes: a cut through a secret affects at most so many bytes on each side.
     pub fn reach(&self) -> usize {
-        let passing = self.passing.read().unwrap_or_else(PoisonError::into_inner);
-        let longest = [self.forms.first(), passing.first()];
+        let rotating = self.rotating.read().unwrap_or_else(PoisonError::into_inner);
+        let longest = [self.forms.first(), rotating.first()];
         let longest = longest.into_iter().flatten().map(Vec::len).max().unwrap_or(0);
         if self.addresses { longest.max(url_credentials::REACH) } else { longest }
     }
 
-    /// Masks every secret that is whole in `bytes`.
+    /// Masks every secret that is completely in `bytes`.
     pub fn apply(&self, bytes: &mut [u8]) {
-        let passing = self.passing.read().unwrap_or_else(PoisonError::into_inner);
-        for form in self.forms.iter().chain(passing.iter()) {
+        let rotating = self.rotating.read().unwrap_or_else(PoisonError::into_inner);
+        for form in self.forms.iter().chain(rotating.iter()) {
             let mut from = 0;
             while let Some(at) = find(&bytes[from..], form) {
                 let begin = from + at;
@@ -89,7 +89,7 @@ impl Mask {
     pub fn text(&self, text: &str) -> String {
         let mut bytes = text.as_bytes().to_vec();
         self.apply(&mut bytes);
-        // Forms are whole UTF-8 strings, so what is left is one too.
+        // Each form is whole UTF-8 text, so the result is valid UTF-8 too.
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
@@ -102,9 +102,9 @@ fn forms_of_all<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Vec<Vec<u8>> 
     forms
 }
 
-/// As it is, its long lines, and each of these without white space at its ends, or with single blanks only, as messages
-/// have it; all that inside a JSON string (once, and twice as in an echoed line). As a whole in base64, with and without
-/// padding.
+/// The forms of a secret: the value; its long lines; each of these without white space at its ends, or with single
+/// spaces only, as error messages print it. Each of these also inside a JSON string, quoted once, and twice as in an
+/// echoed line. The whole value also in base64, with and without padding.
 fn forms_of(secret: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![STANDARD_NO_PAD.encode(secret), URL_SAFE_NO_PAD.encode(secret)];
     let trimmed = secret.trim_end_matches(['\r', '\n']);
@@ -130,7 +130,7 @@ fn in_json(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// The same as Go's `encoding/json` and OpenTofu's `jsonencode` write it: safe within HTML.
+/// `text` inside a JSON string, as Go's `encoding/json` and OpenTofu's `jsonencode` write it: escaped for HTML.
 fn in_json_of_go(text: &str) -> String {
     let quoted =
         in_json(text).replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
@@ -183,7 +183,7 @@ mod tests {
             (r#"{"x":"a\u003cb\u003e\u0026cé"}"#, r#"{"x":"***********************"}"#),
             ("YTxiPiZjw6k= YTxiPiZjw6k", "***********= ***********"),
             (r#"{"x":"a\u2028b-\u2029cd"}"#, r#"{"x":"*****************"}"#),
-            // As messages have them, whose white space is drawn together.
+            // Error messages join white space to single spaces.
             ("two blanks", "**********"),
             ("two  blanks", "***********"),
             (r#"said { "private_key": "MIIE" }"#, "said *************************"),

@@ -1,4 +1,4 @@
-//! Whether the kernel killed a process for want of memory.
+//! Whether the kernel killed a process because memory ran out.
 //!
 //! The count is in the cgroup (v2) of the job:
 //! <https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files>.
@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Processes of this job that were killed for want of memory so far; 0 where nobody counts.
+/// How many processes of this job the kernel has killed so far because memory ran out; 0 if the machine has no count.
 pub fn kills() -> u64 {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let Some(group) = own.lines().find_map(|line| line.strip_prefix("0::/")) else { return 0 };

@@ -1,39 +1,10 @@
-//! What a killed apply leaves behind.
+//! Orphaned resources: what an apply created and the state does not list, after OpenTofu was killed.
 
-use crate::{facts::Facts, tofu::Tofu, transcript::Transcript};
+use crate::{facts::Facts, tofu::Tofu};
 use canyon_api::deployment::Orphan;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-
-/// Where OpenTofu leaves a state that it could not write to its storage.
-const ERRORED_STATE: &str = "errored.tfstate";
-
-/// What became of a state that OpenTofu could not write.
-#[derive(Clone, Debug)]
-pub struct Pushed {
-    /// Whether it is in its storage now.
-    pub is_there: bool,
-    /// In words.
-    pub said: String,
-}
-
-/// Pushes a state that OpenTofu could not write. Returns what became of it, if there was one.
-pub async fn push_errored_state(tofu: &Tofu, transcript: &mut Transcript) -> Option<Pushed> {
-    if !tofu.has_file(ERRORED_STATE) {
-        return None;
-    }
-    transcript.log.step("pushing errored.tfstate to the state storage");
-    let is_there = tofu.ask(&["state", "push", ERRORED_STATE]).await.is_some();
-    let said = if is_there {
-        "the state could not be written at first; it was pushed afterwards".to_owned()
-    } else {
-        "the state could not be written, nor pushed afterwards: what was created is not in it"
-            .to_owned()
-    };
-    transcript.log.warn(&said);
-    Some(Pushed { is_there, said })
-}
 
 /// The resources whose creation had begun and that the state does not know. If nobody can read the
 /// state, all whose creation had begun.
@@ -41,7 +12,7 @@ pub async fn find(tofu: &Tofu, facts: &Facts) -> Vec<Orphan> {
     if facts.creations.is_empty() {
         return Vec::new();
     }
-    // Reads without the lock, which the killed process may have left.
+    // This command takes no lock: the killed process may have left its lock behind.
     let state = tofu.ask(&["show", "-json", "-no-color"]).await;
     let state: Option<State> = state.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let mut known = BTreeMap::new();
@@ -50,9 +21,15 @@ pub async fn find(tofu: &Tofu, facts: &Facts) -> Vec<Orphan> {
     }
     let missing = facts.creations.iter().filter(|(address, id)| {
         let was = facts.replaced.get(*address).and_then(Option::as_deref);
-        !known.get(address.as_str()).is_some_and(|values| is_it(values, id.as_deref(), was))
+        !known.get(address.as_str()).is_some_and(|values| is_created(values, id.as_deref(), was))
     });
     missing.map(|(address, id)| Orphan { address: address.clone(), id: id.clone() }).collect()
+}
+
+/// All resources whose creation had begun: the state was not written.
+pub fn all(facts: &Facts) -> Vec<Orphan> {
+    let created = facts.creations.iter();
+    created.map(|(address, id)| Orphan { address: address.clone(), id: id.clone() }).collect()
 }
 
 /// As much of `show -json` as is looked at. Attributes are texts of JSON: one that cannot be read, as a
@@ -85,7 +62,7 @@ struct Resource {
 
 type Attributes = BTreeMap<String, Box<RawValue>>;
 
-/// Address to attributes, of a module and those in it.
+/// Adds the attributes of each resource, by address, of a module and its child modules.
 fn collect<'a>(module: &'a Module, known: &mut BTreeMap<&'a str, &'a Attributes>) {
     for resource in &module.resources {
         known.insert(&resource.address, &resource.values);
@@ -95,9 +72,9 @@ fn collect<'a>(module: &'a Module, known: &mut BTreeMap<&'a str, &'a Attributes>
     }
 }
 
-/// Whether the resource that the state has at an address is the created one, and not the one that it
-/// replaced. Which attribute is the id depends on the resource, so any may be.
-fn is_it(values: &Attributes, id: Option<&str>, was: Option<&str>) -> bool {
+/// Whether the resource at an address of the state is the created one, and not the one that it replaced. Which
+/// attribute holds the id depends on the resource, so all are compared.
+fn is_created(values: &Attributes, id: Option<&str>, was: Option<&str>) -> bool {
     let is = |value: &RawValue, id: &str| {
         serde_json::from_str::<String>(value.get()).is_ok_and(|value| value == id)
     };
@@ -114,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_knows_a_resource_by_its_address_and_not_by_its_predecessor() {
+    fn a_created_resource_is_found_in_the_state_and_the_one_that_it_replaced_is_not_taken_for_it() {
         let state = r#"{"values": {"root_module": {
             "resources": [{"address": "a.a[0]", "values": {"id": "new", "n": 1e400, "o": null}}],
             "child_modules": [{"resources": [{"address": "module.m.a.b", "values": {"id": "old"}}]}]
@@ -131,7 +108,7 @@ mod tests {
             ("module.m.a.b", None, Some("old"), false),
             ("module.m.a.b", None, Some("older"), true),
         ] {
-            assert_eq!(is_it(known[address], id, was), expected, "{address} {id:?} {was:?}");
+            assert_eq!(is_created(known[address], id, was), expected, "{address} {id:?} {was:?}");
         }
     }
 }

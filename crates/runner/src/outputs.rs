@@ -1,11 +1,11 @@
 //! The module's outputs.
 //!
-//! Mostly they are in the `-json` stream already. OpenTofu is asked for them only when it has not
-//! said them: the plan of an unchanged environment has no values, no stream has sensitive ones, and
-//! that a stream names none may mean that its line was lost.
+//! Usually they are in the `-json` stream. The runner calls `output -json` only in three cases: the plan of an
+//! unchanged environment has no values; no stream has sensitive values; and a stream without outputs may mean
+//! that its line was lost.
 //!
-//! Each output is read by itself. One that cannot be kept is named in the log and has no value; the
-//! others are kept.
+//! Each output is parsed separately. If one cannot be kept, the log names it and it has no value; the others
+//! are kept.
 
 use crate::{event::OutputEvent, facts::Facts, log::Log, seal::Seal, tofu::Tofu};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -13,16 +13,16 @@ use canyon_api::deployment::Output;
 use canyon_domain::json::{InvalidJson, Json};
 use std::collections::BTreeMap;
 
-/// The most bytes of all values and their types together. The API takes 2 MiB for a result, with the last pieces of
-/// the log and with the values a second time where they are encrypted.
-const MOST: usize = 512 * 1024;
+/// The most bytes of all values and their types together. The API accepts 2 MiB for a result, which also has the last
+/// pieces of the log, and the values a second time if they are encrypted.
+const MAX_BYTES: usize = 512 * 1024;
 
 /// The outputs as they are delivered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outputs {
-    /// In clear; sensitive ones have no value.
+    /// In clear; sensitive outputs have no value.
     pub plain: BTreeMap<String, Output>,
-    /// All of them, as base64 of an `age` file.
+    /// All outputs, as base64 of an `age` file.
     pub encrypted: Option<String>,
 }
 
@@ -31,18 +31,18 @@ pub struct Outputs {
 enum Dropped {
     #[error("{0}")]
     Invalid(#[from] InvalidJson),
-    #[error("all outputs together have more than {} KiB", MOST / 1024)]
+    #[error("all outputs together have more than {} KiB", MAX_BYTES / 1024)]
     Size,
 }
 
-/// The outputs at the end of a run, encrypted too if there is a `seal`. Says in `log` what is missing.
+/// The outputs at the end of a run, also encrypted if there is a `seal`. Warnings in `log` name what is missing.
 pub async fn read(tofu: &Tofu, facts: &Facts, seal: Option<&Seal>, log: &mut Log) -> Outputs {
-    let said = &facts.outputs;
-    // No output at all may mean that the line with them was lost, as on a disk that was full for a moment.
-    let has_values = !said.is_empty() && said.values().all(|output| output.kind.is_some());
-    let has_sensitive = said.values().any(|output| output.sensitive);
+    let reported = &facts.outputs;
+    // No output at all may mean that the line with them was lost, for example because the disk was full for a moment.
+    let has_values = !reported.is_empty() && reported.values().all(|output| output.kind.is_some());
+    let has_sensitive = reported.values().any(|output| output.sensitive);
     let all = if has_values && !(has_sensitive && seal.is_some()) {
-        Some(said.clone())
+        Some(reported.clone())
     } else {
         let answer = tofu.ask(&["output", "-json", "-no-color"]).await;
         answer.and_then(|answer| serde_json::from_slice(&answer).ok())
@@ -52,8 +52,8 @@ pub async fn read(tofu: &Tofu, facts: &Facts, seal: Option<&Seal>, log: &mut Log
         return Outputs::default();
     };
     let (all, dropped) = kept(&all);
-    for (name, why) in dropped {
-        log.warn(&format!("the value of the output `{name}` is not in the result: {why}"));
+    for (name, reason) in dropped {
+        log.warn(&format!("the value of the output `{name}` is not in the result: {reason}"));
     }
     let encrypted = seal.and_then(|seal| {
         let file = encrypt(&all, seal);
@@ -69,36 +69,36 @@ pub async fn read(tofu: &Tofu, facts: &Facts, seal: Option<&Seal>, log: &mut Log
     Outputs { plain: all.into_iter().map(withhold).collect(), encrypted }
 }
 
-/// The outputs whose values can be kept, the smallest first; and the others, without values.
+/// The outputs whose values can be kept, smallest first; and the others, without values.
 fn kept(
-    said: &BTreeMap<String, OutputEvent>,
+    found: &BTreeMap<String, OutputEvent>,
 ) -> (BTreeMap<String, Output>, Vec<(&String, Dropped)>) {
     let size = |output: &OutputEvent| -> usize {
         [&output.value, &output.kind].into_iter().flatten().map(|text| text.get().len()).sum()
     };
-    let mut by_size: Vec<_> = said.iter().collect();
+    let mut by_size: Vec<_> = found.iter().collect();
     by_size.sort_by_key(|(_, output)| size(output));
     let (mut all, mut dropped, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
     for (name, output) in by_size {
         bytes += size(output);
         let value = match &output.value {
             None => Ok(None),
-            Some(_) if bytes > MOST => Err(Dropped::Size),
+            Some(_) if bytes > MAX_BYTES => Err(Dropped::Size),
             Some(value) => Json::parse(value.get()).map(Some).map_err(Dropped::from),
         };
-        let value = value.unwrap_or_else(|why| {
-            dropped.push((name, why));
+        let value = value.unwrap_or_else(|reason| {
+            dropped.push((name, reason));
             None
         });
-        // A type describes a value: what is too deep or too long for one is not missed.
-        let kind = output.kind.as_ref().filter(|_| bytes <= MOST);
+        // A type only describes a value, so a type that is nested too deep or too long is left out.
+        let kind = output.kind.as_ref().filter(|_| bytes <= MAX_BYTES);
         let kind = kind.and_then(|kind| Json::parse(kind.get()).ok());
         all.insert(name.clone(), Output { sensitive: output.sensitive, value, kind });
     }
     (all, dropped)
 }
 
-/// A JSON object: name to value.
+/// Encrypts a JSON object with the value of each output by name.
 fn encrypt(outputs: &BTreeMap<String, Output>, seal: &Seal) -> Option<String> {
     let values: BTreeMap<_, _> =
         outputs.iter().map(|(name, output)| (name, output.value.as_ref())).collect();
@@ -113,23 +113,24 @@ mod tests {
     #[test]
     fn an_output_that_cannot_be_kept_costs_no_other() {
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-        let large = "x".repeat(MOST - 5);
-        let said = format!(
+        let large = "x".repeat(MAX_BYTES - 5);
+        let found = format!(
             r#"{{"deep": {{"sensitive": false, "type": "string", "value": {deep}}},
                 "large": {{"sensitive": false, "type": "string", "value": "{large}"}},
                 "odd": {{"sensitive": false, "type": {deep}, "value": 1e400}},
                 "wide": {{"sensitive": false, "type": "{large}", "value": [1]}},
                 "word": {{"sensitive": false, "type": "string", "value": "one"}}}}"#
         );
-        let said = serde_json::from_str(&said).unwrap();
-        let (all, dropped) = kept(&said);
+        let found = serde_json::from_str(&found).unwrap();
+        let (all, dropped) = kept(&found);
         let value = |name: &str| all[name].value.as_ref().map(ToString::to_string);
         assert_eq!(value("word").as_deref(), Some("\"one\""));
         assert_eq!((value("odd").as_deref(), &all["odd"].kind), (Some("1e400"), &None));
         assert_eq!((value("deep"), value("large"), value("wide")), (None, None, None));
         assert_eq!((&all["large"].kind, &all["wide"].kind), (&None, &None), "a type counts too");
-        let told: Vec<_> = dropped.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-        insta::assert_snapshot!(told.join("\n"), @r"
+        let warnings: Vec<_> =
+            dropped.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+        insta::assert_snapshot!(warnings.join("\n"), @r"
         deep: nested more than 128 levels deep
         wide: all outputs together have more than 512 KiB
         large: all outputs together have more than 512 KiB

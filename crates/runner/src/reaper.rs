@@ -1,5 +1,5 @@
-//! PID 1 inherits every orphan of its container and must take their exit codes, or they stay as
-//! zombies until the table of processes is full.
+//! Reaps zombies. PID 1 becomes the parent of every orphaned process of its container and must wait for it;
+//! otherwise zombies fill the process table.
 
 use rustix::process::{Pid, WaitOptions, getpid, waitpid};
 use std::collections::BTreeSet;
@@ -7,22 +7,22 @@ use std::fs;
 use std::sync::{Mutex, PoisonError};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The children that somebody else waits for.
+/// The child processes that other code of the runner waits for.
 static OWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// Leaves the child `pid` to whoever started it, for as long as the guard lives.
+/// Excludes the child `pid` from reaping while this guard lives: the code that started it waits for it.
 #[derive(Debug)]
-pub struct Own(Option<u32>);
+pub struct OwnChild(Option<u32>);
 
-impl Own {
-    /// To be called right after the start, without waiting in between.
-    pub fn child(pid: Option<u32>) -> Self {
+impl OwnChild {
+    /// Call it right after the start, without an `await` in between.
+    pub fn new(pid: Option<u32>) -> Self {
         OWN.lock().unwrap_or_else(PoisonError::into_inner).extend(pid);
         Self(pid)
     }
 }
 
-impl Drop for Own {
+impl Drop for OwnChild {
     fn drop(&mut self) {
         if let Some(pid) = self.0 {
             OWN.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
@@ -30,7 +30,7 @@ impl Drop for Own {
     }
 }
 
-/// Reaps orphans from now on, if this process is PID 1.
+/// Starts to reap orphaned processes, if this process is PID 1.
 pub fn start_if_init() {
     if getpid() != Pid::INIT {
         return;
@@ -43,7 +43,7 @@ pub fn start_if_init() {
     });
 }
 
-/// Takes the exit codes of all children that nobody waits for.
+/// Reaps all children that no other code waits for.
 fn reap() {
     let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +52,7 @@ fn reap() {
         .filter_map(|pid| pid.parse::<u32>().ok())
         .filter(|pid| !own.contains(pid));
     for pid in orphans.filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
-        // Still running, or taken by somebody else: both are fine.
+        // The child still runs, or other code has reaped it: both are fine.
         let _ = waitpid(Some(pid), WaitOptions::NOHANG);
     }
 }

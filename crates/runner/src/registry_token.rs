@@ -1,18 +1,18 @@
-//! How OpenTofu is told the token for a host: by a variable that is called like the host.
+//! The variable that passes OpenTofu the token for a host.
 
 use url::{Host, Url};
 
-/// The variable with the token for the host of this address, if it has one that OpenTofu could call by name.
+/// The name of the variable with the token for the host of `address`; `None` if no variable can name that host.
 ///
-/// `TF_TOKEN_` and the host's name, in which underscores stand for periods, two of them for a hyphen, and Punycode for
-/// what is not ASCII (OpenTofu, "CLI Configuration: Environment Variable Credentials"). A port belongs to the host,
-/// unless it is that of https.
+/// The name is `TF_TOKEN_` and the host's name. In it an underscore stands for a period, two underscores stand for a
+/// hyphen, and names outside of ASCII are in Punycode (OpenTofu, "CLI Configuration: Environment Variable
+/// Credentials"). The port belongs to the name, unless it is that of https.
 pub fn variable(address: &str) -> Option<String> {
     let url = Url::parse(address).ok()?;
     let host = match url.host()? {
         Host::Domain(name) => name.to_owned(),
         Host::Ipv4(address) => address.to_string(),
-        // Colons separate its parts, and the port too.
+        // An IPv6 address has colons, and so has the port.
         Host::Ipv6(_) => return None,
     };
     let port = url.port_or_known_default().filter(|port| *port != 443);

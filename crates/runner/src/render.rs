@@ -3,8 +3,8 @@
 use crate::event::{Diagnostic, Event, OutputEvent};
 use std::fmt::Write as _;
 
-/// The text of a line; `None` for one that people need not see. With `applying`, the plan is not
-/// told a second time.
+/// The text of an event; `None` for an event that people need not see. With `applying`, the lines of the plan are left
+/// out, because the plan has printed them already.
 pub fn text(event: &Event, applying: bool) -> Option<String> {
     match event.kind.as_str() {
         "diagnostic" => {
@@ -13,19 +13,19 @@ pub fn text(event: &Event, applying: bool) -> Option<String> {
         "version" | "planned_change" | "resource_drift" if applying => None,
         "planned_change" => Some(planned_change(event)),
         "outputs" => outputs(event),
-        // The provisioner's own words follow on lines of their own.
+        // The provisioner's output follows on lines of its own.
         "provision_progress" | "log" => Some(event.message.trim().to_owned()),
-        // Advice for somebody at a terminal.
+        // Advice for a user at a terminal.
         _ if event.message.starts_with("You may now begin working with") => None,
         _ => Some(event.message.trim_end().to_owned()),
     }
 }
 
-/// OpenTofu 1.12 calls it `noop` when a resource is replaced whose old object is to be left behind.
+/// The text of a planned change. If a replacement leaves the old object behind, OpenTofu 1.12 calls the action `noop`.
 fn planned_change(event: &Event) -> String {
     match event.change.as_ref().filter(|change| change.action == "noop") {
         Some(change) => format!(
-            "{}: Plan to create it anew, and to leave the old one behind: it lives on, and no state lists it",
+            "{}: Plan to create it again, and to leave the old object behind: it continues to exist, and no state lists it",
             change.resource.addr
         ),
         None => event.message.trim_end().to_owned(),
@@ -34,7 +34,7 @@ fn planned_change(event: &Event) -> String {
 
 fn outputs(event: &Event) -> Option<String> {
     let outputs = event.outputs.as_ref()?;
-    // In a plan they have no values yet.
+    // In a plan the outputs have no values yet.
     if !outputs.values().any(|output| output.kind.is_some()) {
         return None;
     }
@@ -54,7 +54,7 @@ fn value(output: &OutputEvent) -> String {
     }
 }
 
-/// A diagnostic as OpenTofu shows it: what, where, the lines there, and why.
+/// A diagnostic in OpenTofu's layout: summary, address, position, source lines, detail.
 fn diagnostic(found: &Diagnostic) -> String {
     let kind = if found.severity == "error" { "Error" } else { "Warning" };
     let mut text = format!("{kind}: {}", found.summary);
@@ -78,8 +78,7 @@ fn diagnostic(found: &Diagnostic) -> String {
     text
 }
 
-/// A diagnostic as the message of a failure. Details may repeat values, so an encrypted run leaves
-/// them out.
+/// A diagnostic as the message of a failure. An encrypted run leaves out the detail, because it may repeat values.
 pub fn failure_message(found: &Diagnostic, with_detail: bool) -> String {
     let mut text = found.summary.clone();
     if with_detail && !found.detail.is_empty() {

@@ -1,9 +1,10 @@
-//! The run's result, and its delivery.
+//! The result of a run, and its delivery.
 
 use crate::facts::Facts;
 use crate::outputs::Outputs;
-use crate::session::Line;
-use crate::{backoff::Backoff, exit::Exit, log::Log, shipper::AFTERWARDS, stop::Stop, verdict};
+use crate::session::ApiConnection;
+use crate::shipper::DELIVERY_TIMEOUT;
+use crate::{backoff::Backoff, exit::Exit, log::Log, stop::Stop, verdict};
 use canyon_api::attempt::{
     DeploymentResultsUpdateBody, ReportBody, ResultStatus, TfResourceCounts,
 };
@@ -15,21 +16,23 @@ use tokio::time::{Instant, sleep};
 /// The longest message of a failure, in characters.
 const LONGEST_MESSAGE: usize = 1_000;
 /// How often something that is not Canyon must have found a result too large, or Canyon found it faulty.
-const SURE: u32 = 3;
+const MIN_REFUSALS: u32 = 3;
+/// How often a result must have had no answer of Canyon's while a small report had one, until its size is the reason.
+const SIZE_REFUSALS: u32 = 5;
 
 /// How a run ended.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
-    /// What it leaves.
+    /// The module's outputs.
     pub outputs: Outputs,
-    /// What it may have left behind.
+    /// Resources that may exist although the state does not list them.
     pub orphans: Vec<Orphan>,
     /// How many resources the plan would have deleted or replaced, when that ended the run.
     pub refused_deletions: Option<u32>,
-    /// Whether the failure is a stop. Canyon knows whether a caller cancelled, a deadline passed or
-    /// the platform wanted its node back, and judges it.
+    /// Whether the failure is a stop. Canyon knows the reason, such as a cancel, a deadline or a node that is drained,
+    /// and decides the failure's class.
     pub stopped: bool,
 }
 
@@ -40,8 +43,8 @@ impl From<Failure> for Outcome {
 }
 
 impl Outcome {
-    /// As it is logged and delivered: with the reason of a stop, and without secrets.
-    pub async fn told(mut self, stop: &Stop, log: &Log) -> Self {
+    /// The outcome for the log and the delivery: with the reason of a stop, and without secrets.
+    pub async fn for_delivery(mut self, stop: &Stop, log: &Log) -> Self {
         let Some(failure) = &mut self.failure else { return self };
         if failure.class == FailureClass::Cancelled {
             *failure = verdict::because(&stop.reason().await, failure);
@@ -51,7 +54,7 @@ impl Outcome {
         self
     }
 
-    /// The body to deliver; `facts` when OpenTofu has planned.
+    /// The body to deliver. `facts` is `None` if OpenTofu has not planned.
     pub fn into_body(self, facts: Option<&Facts>) -> DeploymentResultsUpdateBody {
         let stopped = self.stopped;
         let failure = self.failure.map(|failure| Failure {
@@ -80,52 +83,76 @@ impl Outcome {
             plain_outputs: self.outputs.plain,
             orphans: self.orphans,
             state: None,
+            unwritten: None,
             refused_deletions: self.refused_deletions,
             chunks: Vec::new(),
         }
     }
 }
 
-/// Takes the outputs out of a result, or else the last pieces of its log. Returns whether there was anything.
+/// Takes the outputs out of a result, or else the last pieces of its log, or else the addresses of its resources. Returns
+/// whether there was anything.
 fn leave_out(body: &mut DeploymentResultsUpdateBody) -> bool {
     if body.outputs.is_some() || !body.plain_outputs.is_empty() {
         body.outputs = None;
         body.plain_outputs.clear();
         return true;
     }
+    leave_out_log(body)
+        || body.state.as_mut().is_some_and(|state| !std::mem::take(&mut state.addresses).is_empty())
+}
+
+fn leave_out_log(body: &mut DeploymentResultsUpdateBody) -> bool {
     !std::mem::take(&mut body.chunks).is_empty()
 }
 
-/// Delivers `body`, and tries for [`AFTERWARDS`] until Canyon itself says that it has taken it. Between
+/// Takes out what makes the result large: the pieces of its log if these are more than its outputs. Returns whether
+/// there was anything.
+fn leave_out_largest(body: &mut DeploymentResultsUpdateBody) -> bool {
+    let log: usize = body.chunks.iter().map(|chunk| chunk.data.len()).sum();
+    let plain = serde_json::to_vec(&body.plain_outputs).map_or(0, |json| json.len());
+    let outputs = plain + body.outputs.as_ref().map_or(0, String::len);
+    if log > outputs { leave_out_log(body) } else { leave_out(body) }
+}
+
+/// Delivers `body`, and tries for [`DELIVERY_TIMEOUT`] until Canyon itself says that it has taken it. Between
 /// two tries it says that the run lives: an attempt that is silent for minutes is stopped.
 ///
 /// Where Canyon, or a proxy before it, finds it too large, what became of the run is delivered without its outputs, and at
-/// last without the end of its log.
-pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
+/// last without the end of its log. So it is where small reports pass and it does not, for whatever reason.
+pub async fn deliver(api: &ApiConnection, body: DeploymentResultsUpdateBody) -> Exit {
     let mut body = body;
-    let mut refusals = 0;
+    let (mut refusals, mut unanswered) = (0, 0);
     let delivered = match body.status {
         ResultStatus::Success => Exit::Succeeded,
         ResultStatus::Failure => Exit::Failed,
     };
-    let deadline = Instant::now() + AFTERWARDS;
+    let deadline = Instant::now() + DELIVERY_TIMEOUT;
     let mut backoff = Backoff::default();
     loop {
-        let error = match line.post_result(&body).await {
+        let error = match api.post_result(&body).await {
             Ok(()) => return delivered,
-            // An earlier try, whose answer was lost, may have ended the attempt.
-            Err(error) if line.is_over(&error) && backoff.is_failing() => return delivered,
-            Err(error) if line.is_over(&error) => return Exit::Over(error.to_string()),
+            // An earlier try may have ended the attempt although its answer was lost.
+            Err(error) if api.is_over(&error) && backoff.is_failing() => return delivered,
+            Err(error) if api.is_over(&error) => return Exit::Over(error.to_string()),
             Err(error) => error,
         };
-        // A body that is as it was may be refused as faulty where the network has changed it; or for its outputs.
-        let is_canyons = line.is_told_by_canyon(&error);
+        // Canyon may find a body invalid because the network has changed it, or because of its outputs.
+        let is_canyons = api.is_answer_of_canyon(&error);
         let is_faulty = error.status() == Some(400) && is_canyons;
         refusals += u32::from(error.is_too_large() || is_faulty);
-        // Canyon says once that it is too large; of a gateway it may have been a passing fault, or meant for another
-        // request.
-        let is_sure = error.is_too_large() && is_canyons || refusals >= SURE;
+        // One answer of Canyon that the body is too large suffices. The answer of a gateway may be a temporary fault, or
+        // may belong to another request.
+        let is_sure = error.is_too_large() && is_canyons || refusals >= MIN_REFUSALS;
         if (error.is_too_large() || is_faulty) && is_sure && leave_out(&mut body) {
+            continue;
+        }
+        // A Canyon of an earlier version does not know this field.
+        if is_faulty && is_sure && body.unwritten.take().is_some() {
+            continue;
+        }
+        if unanswered >= SIZE_REFUSALS && error.status().is_none() && leave_out_largest(&mut body) {
+            unanswered = SIZE_REFUSALS - 1;
             continue;
         }
         // Whatever else refuses it: the run is over, and only its result is left to save.
@@ -134,11 +161,13 @@ pub async fn deliver(line: &Line, body: DeploymentResultsUpdateBody) -> Exit {
             return Exit::undelivered(format!("could not deliver the result: {causes}"));
         }
         sleep(backoff.pause()).await;
-        // The phase of an attempt never goes back, so the first one says nothing about it. A refusal
-        // shows that an earlier try has ended the attempt.
+        // The phase of an attempt never goes back, so a report with the first phase changes nothing. If Canyon refuses the
+        // report, an earlier try has ended the attempt.
         let alive = ReportBody { phase: Phase::Fetch, forgets: false, chunks: Vec::new() };
-        if line.report(&alive).await.is_err_and(|error| line.is_over(&error)) {
-            return delivered;
+        match api.report(&alive).await {
+            Ok(_) => unanswered += u32::from(error.status().is_none()),
+            Err(error) if api.is_over(&error) => return delivered,
+            Err(_) => unanswered = 0,
         }
     }
 }

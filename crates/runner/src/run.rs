@@ -1,17 +1,20 @@
 //! The run: fetch, init, plan, apply, result.
 
+mod apply;
 mod locked;
 mod migration;
 mod state;
+mod unwritten;
 
 use crate::{
-    container_log::ContainerLog, environment, executable, exit::Exit, facts::Facts,
-    facts::StateSize, identity::Identity, identity::files::Files, log::Log, mask::Mask, oom,
-    orphans, outputs, result, result::Outcome, seal::Seal, secret_values, session::Line,
-    session::Session, settings::Settings, shipper::Progress, shipper::Shipper, source, stop::Stop,
-    stop::Wish, streams::Streams, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict,
-    verdict::Command, workspace, workspace::Workspace,
+    container_log::ContainerLog, environment, executable, exit::Exit, identity::Identity,
+    identity::files::Files, log::Log, mask::Mask, oom, outputs, result, result::Outcome,
+    seal::Seal, secret_values, session::ApiConnection, session::Session, settings::Settings,
+    shipper::Progress, shipper::Shipper, source, stop::Stop, stop::StopRequest, streams::Streams,
+    tofu::Ended, tofu::Tofu, transcript::Transcript, verdict, verdict::Command, workspace,
+    workspace::Workspace,
 };
+use apply::Applying;
 use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job::Job;
@@ -24,13 +27,13 @@ use std::io;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Exit code of `plan -detailed-exitcode` when there is something to change.
+/// The exit code of `plan -detailed-exitcode` if there are changes.
 const CHANGES: i32 = 2;
-/// Everything that one run needs.
+/// One run, with everything that it needs.
 struct Run {
     job: Job,
     settings: Settings,
-    /// What the module may read Canyon with.
+    /// The token with which the module may read from Canyon.
     read_token: Option<SecretString>,
     workspace: Workspace,
     stop: Stop,
@@ -41,46 +44,36 @@ struct Run {
     identity: Option<Identity>,
     state: StateKnown,
     applying: Applying,
-    /// Processes killed for want of memory before this run.
+    /// The processes that the kernel had killed because memory ran out, before this run.
     oom_kills: u64,
-}
-
-/// How far a run has come with its apply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Applying {
-    #[default]
-    No,
-    /// Canyon may know of it.
-    Announced,
-    /// OpenTofu was started.
-    Begun,
 }
 
 /// Serves a claimed attempt to its end.
 pub async fn serve(session: Session, settings: Settings, workspace: Workspace, stop: Stop) -> Exit {
-    let line = session.line.clone();
+    let api = session.api.clone();
     let (mut run, shipper) = match Run::begin(session, settings, workspace, stop.clone()) {
         Ok(begun) => begun,
         Err(failure) => {
-            return result::deliver(&line, Outcome::from(failure).into_body(None)).await;
+            return result::deliver(&api, Outcome::from(failure).into_body(None)).await;
         }
     };
     run.transcript.log.flush();
     let shipping = tokio::spawn(shipper.run());
-    let (outcome, tofu_ran) = run.execute(&line).await;
-    let outcome = outcome.told(&run.stop, &run.transcript.log).await;
+    let (outcome, tofu_ran) = run.execute(&api).await;
+    let outcome = outcome.for_delivery(&run.stop, &run.transcript.log).await;
     run.close(&outcome);
     run.progress.end();
     let chunks = shipping.await.unwrap_or_default();
-    let exit = if stop.wish() == Wish::Leave {
-        Exit::Over("the attempt is over; what ran was stopped".to_owned())
+    let exit = if stop.requested() == StopRequest::StopWithoutResult {
+        Exit::Over("the attempt is over; OpenTofu was stopped".to_owned())
     } else {
         let mut body = outcome.into_body(tofu_ran.then_some(&run.transcript.facts));
         body.chunks = chunks;
         body.state = run.state_report();
+        body.unwritten = run.state.unwritten.take();
         body.phase = Some(run.progress.phase());
         body.untouched = run.applying == Applying::Announced;
-        result::deliver(&line, body).await
+        result::deliver(&api, body).await
     };
     if let Some(container_log) = run.container_log {
         container_log.end();
@@ -95,7 +88,7 @@ impl Run {
         workspace: Workspace,
         stop: Stop,
     ) -> Result<(Self, Shipper), Failure> {
-        let Session { job, offsets, report_every, token, read_token, line } = session;
+        let Session { job, offsets, report_every, token, read_token, api } = session;
         let recipient = |field, text: &Option<String>| {
             text.as_ref().map(|text| Seal::new(field, text)).transpose()
         };
@@ -119,7 +112,7 @@ impl Run {
                 .transpose()?;
             let identity = job.identity.clone().map(|of| {
                 let files = Files::new(workspace.identity());
-                Identity::new(of, files, line.clone(), mask.clone())
+                Identity::new(of, files, api.clone(), mask.clone())
             });
             let log = workspace.append(workspace::LOG)?;
             let log = Log::new(log, mask.clone(), log_seal, job.bundle.log_level);
@@ -135,7 +128,7 @@ impl Run {
             let text = format!("`{name}` of the job's environment does not reach the module");
             transcript.log.warn(&text);
         }
-        let (shipper, progress) = Shipper::new(line, streams, stop.clone(), report_every);
+        let (shipper, progress) = Shipper::new(api, streams, stop.clone(), report_every);
         let oom_kills = oom::kills();
         let run = Self {
             job,
@@ -155,26 +148,26 @@ impl Run {
         Ok((run, shipper))
     }
 
-    /// The whole run, and whether OpenTofu has planned, so that there is something to count.
-    async fn execute(&mut self, line: &Line) -> (Outcome, bool) {
-        let mut tofu = match self.fetch(line).await {
+    /// Runs all phases. Also returns whether OpenTofu has planned, so that there is something to count.
+    async fn execute(&mut self, api: &ApiConnection) -> (Outcome, bool) {
+        let mut tofu = match self.fetch(api).await {
             Ok(tofu) => tofu,
             Err(failure) => return (failure.into(), false),
         };
-        let planned = match self.init_and_plan(&mut tofu, line).await {
+        let planned = match self.init_and_plan(&mut tofu, api).await {
             Ok(has_changes) => has_changes,
             Err(failure) => {
-                self.look_at_found_state(&tofu).await;
+                self.inspect_found_state(&tofu).await;
                 return (failure.into(), false);
             }
         };
         if planned && !self.job.plan_only {
             if let Err(outcome) = self.refuse_deletions() {
-                self.look_at_found_state(&tofu).await;
+                self.inspect_found_state(&tofu).await;
                 return (outcome, true);
             }
-            let applied = self.apply(&mut tofu, line).await;
-            self.look_at_state(&tofu, self.progress.phase() == Phase::Apply).await;
+            let applied = self.apply(&mut tofu, api).await;
+            self.inspect_state(&tofu, self.progress.phase() == Phase::Apply).await;
             if let Err(outcome) = applied {
                 return (outcome, true);
             }
@@ -183,22 +176,22 @@ impl Run {
                 self.transcript.log.step("no changes");
             }
             if self.job.plan_only {
-                self.look_at_found_state(&tofu).await;
+                self.inspect_found_state(&tofu).await;
             } else {
-                self.look_at_state(&tofu, false).await;
+                self.inspect_state(&tofu, false).await;
             }
         }
         (self.finish(&tofu, planned && self.job.plan_only).await, true)
     }
 
-    async fn fetch(&mut self, line: &Line) -> Result<Tofu, Failure> {
+    async fn fetch(&mut self, api: &ApiConnection) -> Result<Tofu, Failure> {
         let begun = Instant::now();
         let folder = self.workspace.source();
         let (module, log) = (&self.job.bundle.module, &mut self.transcript.log);
-        let fetching = source::fetch(module, &folder, line, &self.settings, log);
+        let fetching = source::fetch(module, &folder, api, &self.settings, log);
         let module = tokio::select! {
             fetched = fetching => fetched?,
-            () = self.stop.reached(Wish::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),
+            () = self.stop.reached(StopRequest::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),
         };
         let removed = workspace::write_module_files(
             &module,
@@ -206,19 +199,21 @@ impl Run {
             &self.job.bundle.module.inputs,
         )?;
         for name in removed {
-            let text =
-                format!("left out `{name}` of the source: state lies in the runner's storage");
+            let text = format!("ignored `{name}` of the source: state is in the runner's storage");
             self.transcript.log.warn(&text);
         }
         let program = executable::find(self.job.executable, &self.settings)?;
         let environment = self.environment(TokenPhase::Plan);
         let sealed = self.transcript.is_sealed();
-        // What is left of the time is for the state's last write, the result and the log.
-        let time = Duration::from_secs(self.job.stop_seconds.into());
-        let grace = time.saturating_sub((time / 4).min(Duration::from_secs(10)));
-        let tofu = Tofu::new(program, environment, module, &self.workspace, sealed, grace);
-        self.done("fetched", begun);
+        let tofu = Tofu::new(program, environment, module, &self.workspace, sealed, self.grace());
+        self.log_duration("fetched", begun);
         tofu.map_err(|error| unusable(&error))
+    }
+
+    /// How long after a wish to stop OpenTofu works. What is left of the time is for the result and the log.
+    fn grace(&self) -> Duration {
+        let time = Duration::from_secs(self.job.stop_seconds.into());
+        time.saturating_sub((time / 4).min(Duration::from_secs(10)))
     }
 
     fn environment(&self, phase: TokenPhase) -> Vec<(OsString, OsString)> {
@@ -226,86 +221,55 @@ impl Run {
         environment::of_tofu(&self.settings, &self.workspace, &self.job, read_token, phase)
     }
 
-    /// From here on the job is at the clouds who it is in `phase`.
+    /// Writes the tokens of `phase` and sets OpenTofu's environment for it.
     async fn identify(&mut self, tofu: &mut Tofu, phase: TokenPhase) -> Result<(), Failure> {
         let Some(identity) = &mut self.identity else { return Ok(()) };
         let log = &mut self.transcript.log;
         if let Err(failure) = identity.enter(phase, &self.stop, log).await {
-            let stopped = self.stop.wish() != Wish::Run;
+            let stopped = self.stop.is_requested();
             return Err(if stopped { verdict::cancelled(Phase::Plan, false) } else { failure });
         }
         tofu.set_environment(self.environment(phase));
         Ok(())
     }
 
-    async fn init(&mut self, tofu: &mut Tofu, line: &Line) -> Result<(), Failure> {
+    async fn init(&mut self, tofu: &mut Tofu, api: &ApiConnection) -> Result<(), Failure> {
         const INIT: [&str; 5] = ["init", "-input=false", "-no-color", "-reconfigure", "-json"];
-        let mut ended = self.step_past_locks(tofu, line, Phase::Init, &INIT).await?;
+        let mut ended = self.step_past_locks(tofu, api, Phase::Init, &INIT).await?;
         if ended == Ended::Exited(1) && self.transcript.refused_an_option() {
-            // Before OpenTofu 1.8 and Terraform 1.9, `init` spoke to people alone.
+            // Before OpenTofu 1.8 and Terraform 1.9, `init` had no option `-json`.
             ended = self.step(tofu, Phase::Init, &INIT[..4]).await?;
         }
         self.expect(tofu, Phase::Init, ended, &[0])
     }
 
     /// Returns whether there is something to change.
-    async fn init_and_plan(&mut self, tofu: &mut Tofu, line: &Line) -> Result<bool, Failure> {
+    async fn init_and_plan(
+        &mut self,
+        tofu: &mut Tofu,
+        api: &ApiConnection,
+    ) -> Result<bool, Failure> {
         self.identify(tofu, TokenPhase::Plan).await?;
         if self.job.state.move_from.is_some() {
-            self.move_state(tofu, line).await?;
+            self.move_state(tofu, api).await?;
         } else {
-            self.init(tofu, line).await?;
+            self.init(tofu, api).await?;
             self.check_state(tofu).await?;
         }
         let plan_file = self.workspace.path(workspace::PLAN);
         let out = format!("-out={}", plan_file.display());
         let inputs = format!("-var-file={}", workspace::INPUTS);
         let mut plan = vec!["plan", "-json", "-detailed-exitcode", "-input=false", LOCK_TIMEOUT];
-        // The file is read in any case; named here, it wins over what the module brings.
+        // OpenTofu reads the file in any case; as an argument it takes precedence over the module's own files.
         plan.extend([inputs.as_str(), out.as_str()]);
         if self.job.mode == Mode::Destroy {
             plan.push("-destroy");
         }
-        let ended = self.step_past_locks(tofu, line, Phase::Plan, &plan).await?;
+        let ended = self.step_past_locks(tofu, api, Phase::Plan, &plan).await?;
         self.expect(tofu, Phase::Plan, ended, &[0, CHANGES])?;
         let has_changes = ended == Ended::Exited(CHANGES);
         self.check_plan(tofu, has_changes)?;
         Ok(has_changes)
-    }
-
-    async fn apply(&mut self, tofu: &mut Tofu, line: &Line) -> Result<(), Outcome> {
-        // From here on the world may change, so Canyon must know before.
-        self.applying = Applying::Announced;
-        let forgets = self.transcript.facts.planned.is_some_and(|planned| planned.forget > 0);
-        if !self.progress.ask_to_apply(forgets, &self.stop).await {
-            self.progress.enter(Phase::Plan);
-            return Err(verdict::cancelled(Phase::Plan, false).into());
-        }
-        self.identify(tofu, TokenPhase::Apply).await?;
-        let plan_file = self.workspace.path(workspace::PLAN).display().to_string();
-        let arguments = ["apply", "-json", "-input=false", LOCK_TIMEOUT, &plan_file];
-        let ended = self.step_past_locks(tofu, line, Phase::Apply, &arguments).await?;
-        if ended != Ended::NotStarted {
-            self.applying = Applying::Begun;
-        }
-        let pushed = orphans::push_errored_state(tofu, &mut self.transcript).await;
-        let Facts { cut_off, state_unwritten, .. } = self.transcript.facts;
-        let is_lost = pushed.as_ref().map_or(state_unwritten, |pushed| !pushed.is_there);
-        let in_doubt = is_lost || cut_off || ended.is_crash();
-        self.state.incomplete = if self.job.mode == Mode::Destroy {
-            // It creates nothing; what it is told to leave behind (`lifecycle.destroy`), it forgets.
-            forgets
-        } else {
-            in_doubt
-        };
-        let Err(mut failure) = self.expect(tofu, Phase::Apply, ended, &[0]) else { return Ok(()) };
-        self.transcript.facts.state = StateSize::read(tofu).await;
-        if let Some(pushed) = pushed {
-            failure.message = format!("{}; {}", failure.message, pushed.said);
-        }
-        let orphans =
-            if in_doubt { orphans::find(tofu, &self.transcript.facts).await } else { Vec::new() };
-        Err(Outcome { orphans, ..failure.into() })
     }
 
     /// One process of OpenTofu.
@@ -328,23 +292,23 @@ impl Run {
                     format!("cannot start `{}`: {error}", tofu.name()),
                 )
             })?;
-        if let Some(trouble) = self.identity.as_ref().and_then(Identity::trouble) {
-            self.transcript.log.warn(&format!("{trouble}; the last one may have ended"));
+        if let Some(error) = self.identity.as_ref().and_then(Identity::take_renewal_error) {
+            self.transcript.log.warn(&format!("{error}; the previous token may have expired"));
         }
         if let Some(outage) = self.progress.outage() {
             self.transcript.log.warn(&outage);
         }
-        self.done(&format!("{command} ended"), begun);
+        self.log_duration(&format!("{command} ended"), begun);
         Ok(ended)
     }
 
-    /// Turns any end but the codes `good` into the failure that it means.
+    /// Turns any end except the exit codes `good` into a failure.
     fn expect(&self, tofu: &Tofu, phase: Phase, ended: Ended, good: &[i32]) -> Result<(), Failure> {
         let command = Command { program: tofu.name(), phase };
         match ended {
             Ended::Exited(code) if good.contains(&code) => Ok(()),
             Ended::NotStarted => Err(verdict::cancelled(phase, false)),
-            Ended::Exited(_) | Ended::Killed(_) if self.stop.wish() != Wish::Run => {
+            Ended::Exited(_) | Ended::Killed(_) if self.stop.is_requested() => {
                 Err(verdict::cancelled(phase, ended.is_crash() || self.transcript.facts.cut_off))
             }
             Ended::Exited(code) => Err(verdict::refused(&command, code, &self.transcript)),
@@ -355,9 +319,9 @@ impl Run {
         }
     }
 
-    /// The end of a run that went well.
+    /// The outcome of a successful run.
     async fn finish(&mut self, tofu: &Tofu, only_planned: bool) -> Outcome {
-        // A plan's outputs are of a future that did not come.
+        // The outputs of a plan do not exist yet.
         if only_planned {
             return Outcome::default();
         }
@@ -366,24 +330,24 @@ impl Run {
         Outcome { outputs, ..Outcome::default() }
     }
 
-    /// The log's last lines.
+    /// Writes the log's last lines.
     fn close(&mut self, outcome: &Outcome) {
         let log = &mut self.transcript.log;
         for orphan in &outcome.orphans {
-            log.warn(&format!("{} may exist without the state knowing", orphan.address));
+            log.warn(&format!("{} may exist although the state does not list it", orphan.address));
         }
         match &outcome.failure {
             None => log.step("done"),
             Some(failure) => log.error(&format!("{}: {}", failure.class, failure.message)),
         }
         if let Some(error) = log.broken() {
-            let text = format!("this log is not whole: {error}");
+            let text = format!("this log is incomplete: {error}");
             log.error(&text);
         }
         log.flush();
     }
 
-    fn done(&mut self, what: &str, begun: Instant) {
+    fn log_duration(&mut self, what: &str, begun: Instant) {
         let text = format!("{what} after {:.1} s", begun.elapsed().as_secs_f64());
         self.transcript.log.step(&text);
     }
@@ -392,6 +356,6 @@ impl Run {
 fn unusable(error: &io::Error) -> Failure {
     Failure::new(
         FailureClass::Config,
-        format!("the job's folder cannot be used: {error}; has its disk room?"),
+        format!("the job's folder cannot be used: {error}; check that its disk is not full"),
     )
 }

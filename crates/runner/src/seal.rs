@@ -1,4 +1,4 @@
-//! Encryption to a recipient that the request named.
+//! Encryption to a recipient that the caller named in the request.
 
 use age::x25519::Recipient;
 use canyon_api::sealed_log::encode_frame;
@@ -10,11 +10,11 @@ use std::io;
 pub struct Seal(Recipient);
 
 impl Seal {
-    /// A seal for `recipient`, which `field` of the deployment named.
+    /// A seal for `recipient`, the value of the deployment's `field`.
     ///
     /// # Errors
     ///
-    /// A [`Failure`] of class `user` when it is no `age` public key.
+    /// A [`Failure`] of class `user` if it is not an `age` public key.
     pub fn new(field: &str, recipient: &str) -> Result<Self, Failure> {
         recipient.parse().map(Self).map_err(|reason| {
             Failure::new(
@@ -26,7 +26,7 @@ impl Seal {
         })
     }
 
-    /// One `age` file.
+    /// Encrypts `content` as one `age` file.
     ///
     /// # Errors
     ///
@@ -35,11 +35,11 @@ impl Seal {
         age::encrypt(&self.0, content).map_err(io::Error::other)
     }
 
-    /// One frame of an encrypted log.
+    /// Encrypts `content` as one frame of a log.
     ///
     /// # Errors
     ///
-    /// As [`Seal::file`].
+    /// When the machine has no randomness.
     pub fn frame(&self, content: &[u8]) -> io::Result<Vec<u8>> {
         self.file(content).map(|file| encode_frame(&file))
     }

@@ -1,4 +1,4 @@
-//! Which values of a job are secrets, to be masked in all that leaves it.
+//! Decides which values of a job are secrets, so that the runner masks them in everything that leaves the job.
 
 use crate::mask::is_secret_name;
 use canyon_domain::secret_variables::SecretVariables;
@@ -7,15 +7,15 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// Set by container runtimes and by Kubernetes for every container. Where a whole Secret is taken over,
-/// the names of its keys are not known, and these are not among them.
+/// Variables that container runtimes and Kubernetes set for every container. If the job takes over a whole Secret, the
+/// names of its keys are not known, but they are not these.
 const OF_THE_PLATFORM: [&str; 9] =
     ["PATH", "HOME", "HOSTNAME", "LANG", "PWD", "SHLVL", "TERM", "SSL_CERT_DIR", "SSL_CERT_FILE"];
 const OF_KUBERNETES: &str = "KUBERNETES_";
 
-/// The values in the environment `variables` that the runner's definition takes from a store of secrets, or
-/// whose names look secret. Of a value that is a JSON object, as stores of secrets often keep it, also its
-/// members whose names look secret.
+/// The values in `variables` that the runner's definition takes from a secret store, or whose names suggest a secret.
+/// If such a stored value is a JSON object, as is common in secret stores, also its members whose names suggest a
+/// secret.
 pub fn of(variables: &[(OsString, OsString)], secret: &SecretVariables) -> Vec<String> {
     let mut values = Vec::new();
     for (name, value) in variables {
@@ -25,7 +25,7 @@ pub fn of(variables: &[(OsString, OsString)], secret: &SecretVariables) -> Vec<S
         if is_stored || is_secret_name(name) {
             values.push(value.to_owned());
         }
-        // The first parse refuses what is nested too deep for the second.
+        // The first parse refuses values that are nested too deep for the second.
         if is_stored
             && let Ok(Value::Object(_)) = serde_json::from_str(value)
             && let Ok(document) = serde_json::from_str(value)
@@ -36,8 +36,8 @@ pub fn of(variables: &[(OsString, OsString)], secret: &SecretVariables) -> Vec<S
     values
 }
 
-/// The texts and the digits of numbers in `value` that stand under a name which looks secret. The digits are those of
-/// the text: `Value` would keep fewer of a long number.
+/// The strings and the digits of numbers in `value` under a name that suggests a secret. The digits are those of the
+/// text: `Value` would keep fewer digits of a long number.
 fn members(value: &RawValue, is_secret: bool, found: &mut Vec<String>) {
     let text = value.get();
     match text.as_bytes().first() {

@@ -1,6 +1,6 @@
-//! The claim: of all runners that were started for an attempt, one goes on.
+//! The claim: of all runners that were started for an attempt, only one may run it.
 
-use crate::{backoff::Backoff, exit::Exit, settings::Settings, stop::Stop, stop::Wish};
+use crate::{backoff::Backoff, exit::Exit, settings::Settings, stop::Stop, stop::StopRequest};
 use canyon_api::attempt::{
     ClaimBody, DeploymentResultsUpdateBody, JudgeLockAnswer, JudgeLockBody, Offsets, ReportAnswer,
     ReportBody, result_of,
@@ -13,50 +13,50 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// How long a claim is repeated. The launcher looks for the attempt's job after a minute of silence
-/// and starts no second one while this one lives.
+/// How long the runner retries a claim. After a minute of silence the launcher looks for the attempt's job, and starts
+/// no second job while this one lives.
 const CLAIM_TIME: Duration = Duration::from_mins(2);
 
-/// A claimed attempt: what to do, and the line to the control plane.
+/// A claimed attempt: the job, and the connection to the API.
 #[derive(Debug)]
 pub struct Session {
-    /// What to do.
+    /// The job.
     pub job: Job,
-    /// Where each stream goes on.
+    /// The offset at which each stream continues.
     pub offsets: Offsets,
     /// The longest time between two reports.
     pub report_every: Duration,
-    /// The token, to be masked.
+    /// The attempt's token, so that it is masked.
     pub token: SecretString,
-    /// What the module may read Canyon with.
+    /// The token with which the module may read from Canyon.
     pub read_token: Option<SecretString>,
-    /// The line.
-    pub line: Line,
+    /// The connection to the API.
+    pub api: ApiConnection,
 }
 
-/// The line to the control plane, for one attempt.
+/// The connection to the API, for one attempt.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct ApiConnection {
     client: Client,
     deployment: String,
     attempt: u32,
 }
 
-impl Line {
-    /// Whether Canyon itself says that this attempt is over, or was never this runner's. A gateway that
-    /// answers with the same status says nothing about the attempt, nor does Canyon's answer to another one.
+impl ApiConnection {
+    /// Whether Canyon itself answers that this attempt is over, or never belonged to this runner. A gateway's answer with
+    /// the same status does not count, nor does Canyon's answer to another attempt.
     pub fn is_over(&self, error: &ClientError) -> bool {
         matches!(error.status(), Some(401 | 403 | 404 | 409))
             && !error.is_retryable()
-            && self.is_told_by_canyon(error)
+            && self.is_answer_of_canyon(error)
     }
 
-    /// Whether it is Canyon's own answer to this attempt's runner.
-    pub fn is_told_by_canyon(&self, error: &ClientError) -> bool {
+    /// Whether the error is Canyon's own answer to this attempt's runner.
+    pub fn is_answer_of_canyon(&self, error: &ClientError) -> bool {
         error.of() == Some(&result_of(&self.deployment, self.attempt))
     }
 
-    /// Says that the run lives, with what was written.
+    /// Reports that the run lives, with the next pieces of the log and the events.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl Line {
         self.client.report(&self.deployment, self.attempt, body).await
     }
 
-    /// Asks what is to be done about a lock that is in the way.
+    /// Asks Canyon what to do about a lock that another process holds.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Line {
         self.client.judge_lock(&self.deployment, self.attempt, lock).await
     }
 
-    /// Gets a token of the job.
+    /// Gets one of the job's tokens for a cloud.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Line {
         self.client.issue_token(&self.deployment, self.attempt, body).await
     }
 
-    /// Says how the run ended.
+    /// Delivers the result of the run.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Line {
         self.client.post_result(&self.deployment, self.attempt, body).await
     }
 
-    /// The module, as a gzipped tar. It is asked for once, and not verified.
+    /// The module as a gzipped tar. One request without a retry; the digest is not verified.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Line {
     }
 }
 
-/// What the machine calls itself: in a pod or a task, the name of that.
+/// The machine's host name: in a pod or a task, the name of that.
 fn host() -> Option<String> {
     let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
@@ -113,19 +113,19 @@ fn host() -> Option<String> {
 ///
 /// # Errors
 ///
-/// [`Exit::Over`] when it is not ours to do; nothing has been read or written then.
-/// [`Exit::Undelivered`] when Canyon cannot be reached.
+/// [`Exit::Over`] when another runner has the attempt or the runner was stopped; nothing was read or written then.
+/// [`Exit::Undelivered`] when Canyon does not answer within `CLAIM_TIME`.
 pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
     let deployment = settings.deployment.to_string();
     let client = Client::new(&settings.api_url, &settings.org, settings.claim_code.clone())
         .map_err(|error| Exit::undelivered(error.to_string()))?;
-    // Drawn once: so a claim whose answer was lost may be repeated, by this process alone.
+    // Generated once, so that only this process may repeat its claim after a lost answer.
     let claimant = Uuid::new_v4().simple().to_string();
     let body = ClaimBody { claimant, host: host(), job_format: Some(FORMAT) };
     let deadline = Instant::now() + CLAIM_TIME;
     let mut backoff = Backoff::default();
     loop {
-        if stop.wish() != Wish::Run {
+        if stop.is_requested() {
             return Err(Exit::Over("stopped before it had claimed its attempt".to_owned()));
         }
         let error = match client.claim(&deployment, settings.attempt, &body).await {
@@ -138,7 +138,7 @@ pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
                     report_every: Duration::from_secs(claimed.report_seconds.clamp(1, 30).into()),
                     token,
                     read_token: claimed.read_token.map(SecretString::from),
-                    line: Line { client, deployment, attempt: settings.attempt },
+                    api: ApiConnection { client, deployment, attempt: settings.attempt },
                 });
             }
             Err(error) => error,
@@ -151,7 +151,7 @@ pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
         }
         tokio::select! {
             () = tokio::time::sleep(backoff.pause()) => {}
-            () = stop.reached(Wish::Stop) => {}
+            () = stop.reached(StopRequest::Stop) => {}
         }
     }
 }

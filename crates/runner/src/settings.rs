@@ -1,4 +1,4 @@
-//! What the job was started with.
+//! The settings with which the platform starts a job.
 
 use crate::environment;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -7,44 +7,44 @@ use std::path::PathBuf;
 use url::Url;
 use uuid::Uuid;
 
-/// Where Canyon is.
+/// The address of Canyon's API.
 const API_URL: &str = "CANYON_API_URL";
-/// Whose deployment it is.
+/// The deployment's organization.
 const ORG: &str = "CANYON_ORG";
-/// Which deployment.
+/// The deployment's id.
 const DEPLOYMENT_ID: &str = "CANYON_DEPLOYMENT_ID";
-/// Which attempt of it, from 1.
+/// The number of the attempt, from 1.
 const ATTEMPT: &str = "CANYON_ATTEMPT";
-/// `1` in a container: what the run says goes to standard output too.
+/// `1` in a container: the runner also writes the log and the events to standard output.
 const LOG_TO_STDOUT: &str = "CANYON_LOG_TO_STDOUT";
-/// The code that is good for one claim.
+/// The claim code, which is good for one claim.
 pub(crate) const CLAIM_CODE: &str = "CANYON_CLAIM_CODE";
 
 /// The settings, checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where Canyon is.
+    /// The address of Canyon's API.
     pub api_url: String,
-    /// Whose deployment it is.
+    /// The deployment's organization.
     pub org: String,
-    /// Which deployment.
+    /// The deployment's id.
     pub deployment: Uuid,
-    /// Which attempt of it.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// The code that is good for one claim.
+    /// The claim code, which is good for one claim.
     pub claim_code: SecretString,
-    /// Whether what the run says goes to standard output too; see [`crate::container_log`].
+    /// Whether the runner also writes the log and the events to standard output; see [`crate::container_log`].
     pub log_to_stdout: bool,
-    /// Where `tofu`, `terraform` and `git` are looked for.
+    /// The `PATH` on which `tofu`, `terraform` and `git` are searched.
     pub search_path: OsString,
-    /// What the platform and the runner's definition set for the job, without what is Canyon's own;
+    /// The variables that the platform and the runner's definition set for the job, without Canyon's own;
     /// see [`crate::environment`].
     pub inherited: Vec<(OsString, OsString)>,
-    /// The names of variables that were set for the job and do not reach the module.
+    /// The names of variables that were set for the job and that the module does not get.
     pub left_out: Vec<String>,
 }
 
-/// A setting that is missing or wrong. Its value is not repeated.
+/// A setting that is missing or wrong. The message does not repeat its value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} {reason}")]
 pub struct InvalidSetting {
@@ -53,7 +53,7 @@ pub struct InvalidSetting {
 }
 
 impl Settings {
-    /// Reads the process environment, and the claim code that [`crate::protection`] has taken out of it.
+    /// Reads the process environment, and the claim code that [`crate::protection`] has removed from it.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// As [`Settings::from_environment`].
+    /// [`InvalidSetting`] names the first variable that is missing or wrong.
     pub fn read(variables: &[(OsString, OsString)]) -> Result<Self, InvalidSetting> {
         let text = |name: &'static str| {
             variables
@@ -108,7 +108,7 @@ impl Settings {
         })
     }
 
-    /// The program `name` on the search path.
+    /// The path of the executable program `name` on the search path.
     pub fn find_program(&self, name: &str) -> Option<PathBuf> {
         std::env::split_paths(&self.search_path)
             .filter(|folder| folder.is_absolute())
@@ -119,7 +119,7 @@ impl Settings {
     }
 }
 
-/// Whether the platform keeps nothing of this process but its output.
+/// Whether the job runs in a container, of which the platform keeps only the output.
 pub fn is_in_container() -> bool {
     std::env::var_os(LOG_TO_STDOUT).is_some_and(|value| value == "1")
 }

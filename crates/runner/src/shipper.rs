@@ -1,30 +1,36 @@
-//! Ships what is written, and hears whether the run shall stop.
+//! Ships the log and the events to Canyon, and learns from the answers whether the run is to stop.
 //!
-//! It runs beside OpenTofu and never holds it up. When Canyon does not answer, or something else does
-//! in its place, it tries again for as long as the run lasts, and [`AFTERWARDS`] longer. Only Canyon's
-//! own refusal stops the run.
+//! It runs beside OpenTofu and never blocks it. If Canyon does not answer, or something else answers in its
+//! place, it retries as long as the run lasts, and [`DELIVERY_TIMEOUT`] longer. Only Canyon's own refusal stops
+//! the run.
 
 use crate::outage::{Outage, Outages};
-use crate::{backoff::Backoff, session::Line, stop::Stop, stop::Wish, streams::Streams};
-use canyon_api::attempt::{Chunk, ReportBody};
+use crate::{
+    backoff::Backoff, session::ApiConnection, stop::Stop, stop::StopRequest, streams::Streams,
+};
+use canyon_api::attempt::{Chunk, ReportAnswer, ReportBody, Stream};
 use canyon_domain::failure::Phase;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 /// How long delivery is tried after the run's end. The token would be dead afterwards.
-pub const AFTERWARDS: Duration = Duration::from_mins(10);
+pub const DELIVERY_TIMEOUT: Duration = Duration::from_mins(10);
+/// The same for the streams of a run that was to stop, before its result: its job is killed soon.
+const AFTER_STOP: Duration = Duration::from_secs(3);
+/// How long a result waits for streams that do not come on, although Canyon answers.
+const STUCK: Duration = Duration::from_secs(15);
 /// The pause between two reports while there is something to ship.
-const BATCH: Duration = Duration::from_millis(300);
+const REPORT_PAUSE: Duration = Duration::from_millis(300);
 
-/// How far a run has come. A later phase is more, and of an apply to know that it leaves something behind.
+/// How far a run has come. A later phase is more. For an apply, to know that it leaves resources behind is more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
     phase: Phase,
     forgets: bool,
 }
 
-/// How far the run has come, and how far Canyon knows.
+/// How far the run has come, and how far Canyon has acknowledged it.
 #[derive(Debug)]
 pub struct Progress {
     step: watch::Sender<Step>,
@@ -34,43 +40,96 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The run is in `phase` now.
+    /// Records that the run is in `phase` now.
     pub fn enter(&self, phase: Phase) {
         self.step.send_replace(Step { phase, forgets: false });
     }
 
-    /// The run wants to apply, by a plan that leaves resources behind if it `forgets`. Returns once Canyon has accepted
-    /// that, or the run is to stop.
+    /// Announces the apply, by a plan that leaves resources behind if it `forgets`. Returns `true` once Canyon has accepted
+    /// it, and `false` if the run is to stop.
     pub async fn ask_to_apply(&self, forgets: bool, stop: &Stop) -> bool {
         let wanted = Step { phase: Phase::Apply, forgets };
         self.step.send_replace(wanted);
         let mut accepted = self.accepted.clone();
         tokio::select! {
-            known = accepted.wait_for(|known| *known >= Some(wanted)) => known.is_ok() && stop.wish() == Wish::Run,
-            () = stop.reached(Wish::Stop) => false,
+            known = accepted.wait_for(|known| *known >= Some(wanted)) => {
+                known.is_ok() && !stop.is_requested()
+            }
+            () = stop.reached(StopRequest::Stop) => false,
         }
     }
 
-    /// Nobody writes any more.
+    /// Records that nothing more is written.
     pub fn end(&self) {
         self.ended.send_replace(true);
     }
 
-    /// For how long reports did not arrive, said once.
+    /// The text about the last outage of the reports, and forgets it.
     pub fn outage(&self) -> Option<String> {
         self.outages.take()
     }
 
-    /// The phase that was entered last.
+    /// The phase of the last [`Progress::enter`] or [`Progress::ask_to_apply`].
     pub fn phase(&self) -> Phase {
         self.step.borrow().phase
     }
 }
 
+/// What is left to ship after the run's end. Its result waits for that.
+#[derive(Debug, Default)]
+struct Backlog {
+    begun: Option<Instant>,
+    /// Since when reports arrive, and none has brought the streams on.
+    stuck: Option<Instant>,
+    /// The last report with chunks did not arrive, and one without did.
+    is_refused: bool,
+}
+
+impl Backlog {
+    /// A report has arrived; `is_more` of the streams with it.
+    fn answered(&mut self, is_more: bool, ended: bool) {
+        if is_more {
+            self.stuck = None;
+        } else if ended {
+            self.stuck.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Whether the result waits no longer. A job that is to stop has little time left.
+    fn is_given_up(&mut self, wish: StopRequest) -> bool {
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        let most = if wish == StopRequest::Continue { DELIVERY_TIMEOUT } else { AFTER_STOP };
+        begun.elapsed() >= most || self.stuck.is_some_and(|since| since.elapsed() >= STUCK)
+    }
+}
+
+/// How the shipping goes.
+#[derive(Debug, Default)]
+struct Course {
+    backoff: Backoff,
+    /// When Canyon took a report last.
+    reported: Option<Instant>,
+    outage: Outage,
+    backlog: Backlog,
+    /// A report with chunks did not arrive, and none has since.
+    chunks_failed: bool,
+}
+
+/// A report on its way.
+struct Sent {
+    step: Step,
+    /// Where the switch stood.
+    wish: StopRequest,
+    /// The streams of which it has chunks.
+    streams: Vec<Stream>,
+    /// The run had ended.
+    ended: bool,
+}
+
 /// Ships the streams of one run.
 #[derive(Debug)]
 pub struct Shipper {
-    line: Line,
+    api: ApiConnection,
     streams: Streams,
     stop: Stop,
     report_every: Duration,
@@ -81,9 +140,9 @@ pub struct Shipper {
 }
 
 impl Shipper {
-    /// A shipper, and what the run tells it.
+    /// A shipper, and the handle with which the run informs it.
     pub fn new(
-        line: Line,
+        api: ApiConnection,
         streams: Streams,
         stop: Stop,
         report_every: Duration,
@@ -99,69 +158,104 @@ impl Shipper {
             outages: outages.clone(),
         };
         (
-            Self { line, streams, stop, report_every, step: reached, accepted, ended, outages },
+            Self { api, streams, stop, report_every, step: reached, accepted, ended, outages },
             progress,
         )
     }
 
     /// Ships until the run has ended and what is left fits into its result. Returns that.
+    ///
+    /// The sign of life, the phase and the reason of a stop do not depend on the log: if a report with chunks fails, the
+    /// next ones have none until one arrives, and chunks become smaller.
     pub async fn run(mut self) -> Vec<Chunk> {
-        let mut backoff = Backoff::default();
-        let mut reported: Option<Instant> = None;
-        let mut give_up: Option<Instant> = None;
-        let mut outage = Outage::default();
+        let mut course = Course::default();
         loop {
             let ended = *self.ended.borrow_and_update();
             let step = *self.step.borrow_and_update();
             // A file that cannot be read now is tried again; the result tells of a broken log.
-            let chunks = self.streams.next(ended).unwrap_or_default();
+            let mut chunks = self.streams.next(ended).unwrap_or_default();
             if ended {
-                let deadline = *give_up.get_or_insert_with(|| Instant::now() + AFTERWARDS);
-                if self.streams.are_nearly_shipped().unwrap_or(true) || Instant::now() >= deadline {
+                let fits = self.streams.are_nearly_shipped().unwrap_or(true);
+                let is_refused = course.backlog.is_refused;
+                // What is refused in a report would be refused in the result too.
+                if chunks.is_empty() || (fits && !course.chunks_failed && !is_refused) {
                     return chunks;
                 }
-            }
-            let silent = reported.is_none_or(|at| at.elapsed() >= self.report_every);
-            // Only the begin of an apply is waited for.
-            let awaited = step.phase == Phase::Apply && *self.accepted.borrow() < Some(step);
-            let wish = self.stop.wish();
-            if !chunks.is_empty() || silent || awaited || self.stop.needs_reason() {
-                let sent: Vec<_> = chunks.iter().map(|chunk| chunk.stream).collect();
-                let body = ReportBody { phase: step.phase, forgets: step.forgets, chunks };
-                match self.line.report(&body).await {
-                    Ok(answer) if answer.phase < step.phase => {
-                        // To an earlier report: the network brings it now, and says nothing of this one.
-                        self.stop.answered(wish, answer.stop, answer.stop_reason);
-                        sleep(backoff.pause()).await;
-                        continue;
-                    }
-                    Ok(answer) => {
-                        backoff.reset();
-                        outage.ends(&self.outages);
-                        reported = Some(Instant::now());
-                        // What is told to stop has not been accepted.
-                        self.stop.answered(wish, answer.stop, answer.stop_reason);
-                        self.accepted.send_replace(Some(step));
-                        if self.streams.confirm(answer.offsets, &sent) && ended {
-                            continue;
-                        }
-                    }
-                    Err(error) if self.line.is_over(&error) => {
-                        self.stop.turn(Wish::Leave);
-                        return Vec::new();
-                    }
-                    Err(error) => {
-                        if error.is_too_large() {
-                            self.streams.shrink();
-                        }
-                        outage.lasts(&error);
-                        sleep(backoff.pause()).await;
-                        continue;
-                    }
+                if course.backlog.is_given_up(self.stop.requested()) {
+                    return if is_refused { Vec::new() } else { chunks };
                 }
             }
-            self.pause(ended).await;
+            let silent = course.reported.is_none_or(|at| at.elapsed() >= self.report_every);
+            // Only the begin of an apply is waited for.
+            let awaited = step.phase == Phase::Apply && *self.accepted.borrow() < Some(step);
+            let needs_reason = self.stop.needs_reason();
+            if chunks.is_empty() && !silent && !awaited && !needs_reason {
+                self.pause(ended).await;
+                continue;
+            }
+            if course.chunks_failed || awaited || needs_reason {
+                chunks.clear();
+            }
+            let streams: Vec<_> = chunks.iter().map(|chunk| chunk.stream).collect();
+            let sent = Sent { step, wish: self.stop.requested(), streams, ended };
+            let body = ReportBody { phase: step.phase, forgets: step.forgets, chunks };
+            let answer = tokio::select! {
+                answer = self.api.report(&body) => answer,
+                () = self.must_end(), if !sent.streams.is_empty() => return Vec::new(),
+            };
+            match answer {
+                Ok(answer) if answer.phase < step.phase => {
+                    // To an earlier report: the network brings it now, and says nothing of this one.
+                    self.stop.record_answer(sent.wish, answer.stop, answer.stop_reason);
+                    sleep(course.backoff.pause()).await;
+                }
+                Ok(answer) => {
+                    if !(self.took(&mut course, &sent, answer) && ended) {
+                        self.pause(ended).await;
+                    }
+                }
+                Err(error) if self.api.is_over(&error) => {
+                    self.stop.request(StopRequest::StopWithoutResult);
+                    return Vec::new();
+                }
+                Err(error) => {
+                    if !sent.streams.is_empty() {
+                        self.streams.shrink();
+                        course.chunks_failed = true;
+                    }
+                    course.outage.lasts(&error);
+                    sleep(course.backoff.pause()).await;
+                }
+            }
         }
+    }
+
+    /// Canyon has taken a report. Returns whether that brought the streams on.
+    fn took(&mut self, course: &mut Course, sent: &Sent, answer: ReportAnswer) -> bool {
+        course.backoff.reset();
+        course.outage.ends(&self.outages);
+        course.reported = Some(Instant::now());
+        // What is told to stop has not been accepted.
+        self.stop.record_answer(sent.wish, answer.stop, answer.stop_reason);
+        self.accepted.send_replace(Some(sent.step));
+        if !sent.streams.is_empty() {
+            self.streams.passed();
+            course.backlog.is_refused = false;
+        } else if course.chunks_failed {
+            course.backlog.is_refused = true;
+        }
+        course.chunks_failed = false;
+        let is_more = self.streams.confirm(answer.offsets, &sent.streams);
+        course.backlog.answered(is_more, sent.ended);
+        is_more
+    }
+
+    /// Returns when a run that was to stop has ended, and its result waits no longer for the streams.
+    async fn must_end(&self) {
+        // Without its sender the run has ended, too.
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
+        self.stop.reached(StopRequest::Stop).await;
+        sleep(AFTER_STOP).await;
     }
 
     /// Until there may be something to ship. An end that came after `ended` was read, as during a
@@ -171,7 +265,7 @@ impl Shipper {
         let awaited = |step: &Step| step.phase == Phase::Apply && accepted < Some(*step);
         let begins_apply = self.step.wait_for(awaited);
         tokio::select! {
-            () = sleep(BATCH) => {}
+            () = sleep(REPORT_PAUSE) => {}
             _ = begins_apply => {}
             _ = self.ended.changed(), if !ended => {}
         }

@@ -1,7 +1,7 @@
-//! Brings the module into the job's folder.
+//! Fetches the module's source into the job's folder.
 //!
-//! What comes from outside is hostile here: nothing in it may run, and nothing of it may land or
-//! point outside the source's folder.
+//! A source may be hostile: nothing in it may run, and nothing of it may be written, or point, outside of the
+//! source's folder.
 
 pub mod archive;
 pub mod bundle;
@@ -10,37 +10,37 @@ mod git_failure;
 pub mod inline;
 pub mod links;
 
-use crate::{log::Log, session::Line, settings::Settings};
+use crate::{log::Log, session::ApiConnection, settings::Settings};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::Module;
 use canyon_domain::module_source::ModuleSource;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why there is no source.
+/// Why the source could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// Whoever wrote the module must act.
+    /// The module's author must act.
     #[error("{0}")]
     Refused(String),
-    /// Whoever runs the runner must act.
+    /// An administrator must act: the runner, its image or its machine is at fault.
     #[error("{0}")]
     Unusable(String),
-    /// What stands between the job and its source must act, or time: another attempt may succeed.
+    /// A service or the network did not answer: another attempt may succeed.
     #[error("{0}")]
     Unreachable(String),
-    /// The file system said no.
-    #[error("cannot {what}: {source}; has the job's disk room?")]
+    /// The file system returned an error.
+    #[error("cannot {what}: {source}; check that the job's disk is not full")]
     Disk {
         /// What was tried.
         what: &'static str,
-        /// What it said.
+        /// The error of the file system.
         source: io::Error,
     },
 }
 
 impl SourceError {
-    /// For `map_err`.
+    /// Makes the closure for `map_err` that turns an error of the file system into [`SourceError::Disk`].
     pub(crate) fn disk(what: &'static str) -> impl Fn(io::Error) -> Self + Copy {
         move |source| Self::Disk { what, source }
     }
@@ -61,11 +61,11 @@ impl From<SourceError> for Failure {
 ///
 /// # Errors
 ///
-/// [`SourceError`], for the log and the result.
+/// [`SourceError`]: the source cannot be fetched, breaks a rule, or has no such subdirectory.
 pub async fn fetch(
     module: &Module,
     folder: &Path,
-    line: &Line,
+    api: &ApiConnection,
     settings: &Settings,
     log: &mut Log,
 ) -> Result<PathBuf, SourceError> {
@@ -75,11 +75,11 @@ pub async fn fetch(
             None
         }
         (ModuleSource::Inline, None) => {
-            unpack(line, folder, None, log).await?;
+            unpack(api, folder, None, log).await?;
             None
         }
         (ModuleSource::Archive { digest, subdirectory }, _) => {
-            unpack(line, folder, Some(digest.as_str()), log).await?;
+            unpack(api, folder, Some(digest.as_str()), log).await?;
             subdirectory.as_deref()
         }
         (ModuleSource::Git(source), _) => {
@@ -92,14 +92,14 @@ pub async fn fetch(
 }
 
 async fn unpack(
-    line: &Line,
+    api: &ApiConnection,
     folder: &Path,
     digest: Option<&str>,
     log: &mut Log,
 ) -> Result<(), SourceError> {
-    let bytes = bundle::fetch(async || line.bundle().await, digest, log).await?;
+    let bytes = bundle::fetch(async || api.bundle().await, digest, log).await?;
     let folder = folder.to_owned();
-    // On a thread of its own: reports must go on meanwhile.
+    // On a thread of its own, because reports must continue in the meantime.
     let unpacking = tokio::task::spawn_blocking(move || {
         archive::unpack(bytes.as_ref(), &folder, archive::Limits::default())
     });
@@ -108,7 +108,7 @@ async fn unpack(
         .unwrap_or_else(|_| Err(SourceError::Unusable("the unpacking was interrupted".to_owned())))
 }
 
-/// The module's folder, which must be one, and inside.
+/// The module's folder: it must exist, and be inside of the source.
 fn enter(folder: &Path, subdirectory: Option<&str>) -> Result<PathBuf, SourceError> {
     let Some(subdirectory) = subdirectory else { return Ok(folder.to_owned()) };
     let path = folder.join(subdirectory);

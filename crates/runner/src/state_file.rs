@@ -1,7 +1,7 @@
 //! OpenTofu's state, as `state pull` prints it.
 //!
-//! Only what identifies a version of it and what it manages is read; attributes, which may be secret,
-//! are skipped. The format is that of `internal/states/statefile/version4.go` of OpenTofu 1.12, the same
+//! Only what identifies a version of the state, and the addresses of its resources, are read. Attributes, which may be
+//! secret, are skipped. The format is that of `internal/states/statefile/version4.go` of OpenTofu 1.12, the same
 //! in Terraform.
 
 use canyon_api::attempt::MAX_ADDRESSES;
@@ -13,23 +13,23 @@ use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 
-/// The output that marks a state as moved. Its value is where to.
+/// The name of the output that marks a state as moved. Its value is the new location.
 pub const MOVED_TO: &str = "canyon_state_moved_to";
-/// The most bytes of all addresses together that are reported.
+/// The most bytes of all reported addresses together.
 const MAX_ADDRESS_BYTES: usize = 64 * 1024;
 
-/// What a state says of itself.
+/// The facts about a state that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateSeen {
-    /// What identifies this version of it.
+    /// What identifies this version of the state.
     pub facts: StateFacts,
-    /// Where it was moved to: what lies here is only kept.
+    /// The location that the state was moved to; the copy here is only kept.
     pub moved_to: Option<String>,
-    /// The resources, as many of them as a report takes.
+    /// The addresses of the resources, as many as fit into a report.
     pub addresses: Vec<String>,
 }
 
-/// The members of an object, each to the letter.
+/// The members of an object, each as its exact text.
 type Members = BTreeMap<String, Box<RawValue>>;
 
 #[derive(Deserialize)]
@@ -56,13 +56,13 @@ struct Resource {
 #[derive(Deserialize)]
 struct Instance {
     index_key: Option<Box<RawValue>>,
-    /// A former object of the same address, which is still to be destroyed.
+    /// The key of an old object of the same address that is still to be destroyed.
     deposed: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Output {
-    /// Unread: OpenTofu writes numbers that are larger than those of others.
+    /// Not parsed: OpenTofu writes numbers that are larger than other parsers accept.
     value: Option<Box<RawValue>>,
 }
 
@@ -79,12 +79,12 @@ impl Resource {
     }
 }
 
-/// Reads a state; `None` if there is none. OpenTofu then prints nothing, or, where a backend has begun an
-/// empty state that was never written, one without a lineage.
+/// Reads a state; `None` if there is none. In that case OpenTofu prints nothing; or a state without a lineage, if a
+/// backend has created an empty state that was never written.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// When the bytes are not a state of version 4.
 pub fn read(bytes: &[u8]) -> Result<Option<StateSeen>, serde_json::Error> {
     if bytes.trim_ascii().is_empty() {
         return Ok(None);
@@ -93,6 +93,19 @@ pub fn read(bytes: &[u8]) -> Result<Option<StateSeen>, serde_json::Error> {
     if file.lineage.is_empty() {
         return Ok(None);
     }
+    Ok(Some(seen(file)))
+}
+
+/// Reads a state that OpenTofu could not write. A first one has no lineage yet: that is drawn when it is written.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn read_unwritten(bytes: &[u8]) -> Result<StateFacts, serde_json::Error> {
+    serde_json::from_slice(bytes).map(|file| seen(file).facts)
+}
+
+fn seen(file: StateFile) -> StateSeen {
     let managed = file.resources.iter().filter(|resource| resource.mode == "managed");
     let mut all: Vec<_> = managed.flat_map(Resource::addresses).collect();
     let resources = all.len();
@@ -109,7 +122,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<StateSeen>, serde_json::Error> {
     });
     let mark = file.outputs.get(MOVED_TO).and_then(|output| output.value.as_ref());
     let moved_to = mark.and_then(|place| serde_json::from_str(place.get()).ok());
-    Ok(Some(StateSeen {
+    StateSeen {
         facts: StateFacts {
             lineage: file.lineage,
             serial: file.serial,
@@ -118,7 +131,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<StateSeen>, serde_json::Error> {
         },
         moved_to,
         addresses: addresses.collect(),
-    }))
+    }
 }
 
 /// A state without resources, marked as moved to `place`.
@@ -130,19 +143,19 @@ pub fn empty_and_moved(lineage: &str, place: &str) -> Vec<u8> {
     state.to_string().into_bytes()
 }
 
-/// Whether both hold the same resources and outputs, whatever their versions and marks are.
+/// Whether both states have the same resources and outputs. Versions and marks are not compared.
 ///
-/// OpenTofu 1.12 writes instances, and the results of checks, in an order that differs each time. The results are of
-/// the last plan alone.
+/// OpenTofu 1.12 writes instances and the results of checks in a different order each time. The results of checks
+/// belong to the last plan only.
 ///
 /// # Errors
 ///
-/// What is wrong with one of them.
+/// When one of them is not JSON.
 pub fn same_content(one: &[u8], other: &[u8]) -> Result<bool, serde_json::Error> {
     let content = |bytes: &[u8]| -> Result<_, serde_json::Error> {
         let mut file: Members = serde_json::from_slice(bytes)?;
-        for passing in ["serial", "lineage", "terraform_version", "check_results"] {
-            file.remove(passing);
+        for varying in ["serial", "lineage", "terraform_version", "check_results"] {
+            file.remove(varying);
         }
         let mut content = BTreeMap::new();
         for (name, value) in file {
@@ -162,7 +175,7 @@ pub fn same_content(one: &[u8], other: &[u8]) -> Result<bool, serde_json::Error>
     Ok(content(one)? == content(other)?)
 }
 
-/// Puts resources, and the instances of each, in the order of their texts.
+/// Sorts resources, and the instances of each, by their JSON text.
 fn sort_resources(resources: &mut Json) -> Result<(), serde_json::Error> {
     let Json::Array(resources) = resources else { return Ok(()) };
     for resource in &mut *resources {
@@ -183,17 +196,17 @@ fn sort_by_text(values: &mut Vec<Json>) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-/// The same state with `serial`, marked as moved to a place if one is given, else without a mark.
+/// The same state with `serial`, and with a mark for the location `moved_to`, or without a mark if that is `None`.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// When the bytes are not a JSON object.
 pub fn rewritten(
     bytes: &[u8],
     serial: u64,
     moved_to: Option<&str>,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    // Attributes are kept to the letter: a number that is read and written again may lose digits.
+    // Attributes are copied as text: a number that is parsed and written again may lose digits.
     let mut file: Members = serde_json::from_slice(bytes)?;
     let outputs = file.get("outputs").map(|outputs| serde_json::from_str(outputs.get()));
     let mut outputs: Members = outputs.transpose()?.unwrap_or_default();
@@ -232,24 +245,24 @@ mod tests {
     }
 
     #[test]
-    fn a_state_tells_its_version_and_what_it_manages() {
+    fn a_state_shows_its_version_and_its_managed_resources() {
         assert_eq!(read(b"\n").unwrap(), None);
         let never_written = br#"{"version":4,"serial":0,"lineage":"","outputs":{},"resources":[]}"#;
         assert_eq!(
             read(never_written).unwrap(),
             None,
-            "as the s3 backend of OpenTofu 1.12 prints it"
+            "the output of the s3 backend of OpenTofu 1.12"
         );
         let seen = read(&state()).unwrap().unwrap();
         assert_eq!(
             (seen.facts.lineage.as_str(), seen.facts.serial, seen.facts.resources),
             ("a-b", 7, 4)
         );
-        let mut turned: Value = serde_json::from_slice(&state()).unwrap();
-        turned["resources"].as_array_mut().unwrap().reverse();
+        let mut reversed: Value = serde_json::from_slice(&state()).unwrap();
+        reversed["resources"].as_array_mut().unwrap().reverse();
         let digest_of = |state: &str| read(state.as_bytes()).unwrap().unwrap().facts.digest;
-        assert_eq!(digest_of(&turned.to_string()), seen.facts.digest);
-        let renamed = turned.to_string().replace("\"one\"", "\"two\"");
+        assert_eq!(digest_of(&reversed.to_string()), seen.facts.digest);
+        let renamed = reversed.to_string().replace("\"one\"", "\"two\"");
         assert_ne!(digest_of(&renamed), seen.facts.digest);
         assert_eq!(seen.moved_to, None);
         insta::assert_snapshot!(seen.addresses.join("\n"), @r#"
@@ -262,11 +275,11 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_says_where_a_state_was_moved_to_and_goes_when_it_moves_back() {
+    fn a_mark_names_the_new_location_and_is_removed_when_the_state_moves_back() {
         let marked = rewritten(&state(), 8, Some("s3://b/k")).unwrap();
         let seen = read(&marked).unwrap().unwrap();
         assert_eq!((seen.facts.serial, seen.moved_to.as_deref()), (8, Some("s3://b/k")));
-        assert_eq!(seen.facts.resources, 4, "it is kept whole");
+        assert_eq!(seen.facts.resources, 4, "all resources are kept");
         let back = rewritten(&marked, 9, None).unwrap();
         let (back, whole): (Value, Value) =
             (serde_json::from_slice(&back).unwrap(), serde_json::from_slice(&state()).unwrap());
@@ -275,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_known_by_its_resources_and_outputs() {
+    fn a_copy_is_recognized_by_its_resources_and_outputs() {
         let copy = rewritten(&state(), 90, Some("s3://b/k")).unwrap();
         let copy = String::from_utf8(copy).unwrap().replace("a-b", "c-d");
         assert!(same_content(&state(), copy.as_bytes()).unwrap());

@@ -1,58 +1,70 @@
-//! Whether the run shall go on, and if not, why. Many may ask to stop; it is asked once.
+//! Whether the run is to stop, and why. A run may receive several requests to stop, and stops once.
 
 use canyon_domain::failure::{Failure, FailureClass};
 use std::io;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-/// How long the run waits for Canyon to say why it was signalled. The platform kills it before long.
-const REASON_TIME: Duration = Duration::from_secs(3);
+/// How long the run waits for Canyon's reason after a signal. The platform kills the job soon after the signal.
+const REASON_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Whether the run shall go on. Later is stronger.
+/// Whether the run is to stop. A later variant is stronger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wish {
-    /// Go on.
+pub enum StopRequest {
+    /// The run goes on.
     #[default]
-    Run,
+    Continue,
     /// Save the state, free the lock, deliver a result.
     Stop,
-    /// The attempt is over: stop, and deliver nothing.
-    Leave,
+    /// The attempt is over: stop, and deliver no result.
+    StopWithoutResult,
 }
 
-/// Where the switch stands.
+/// What was requested so far, and by whom.
 #[derive(Clone, Debug, Default)]
-struct Position {
-    wish: Wish,
-    /// The signal that asked to stop, if one did.
+struct Requests {
+    strongest: StopRequest,
+    /// When the run was first asked to stop.
+    since: Option<Instant>,
+    /// The first signal that asked to stop.
     signal: Option<&'static str>,
     /// Canyon's reason.
     reason: Option<Failure>,
-    /// Canyon has answered a report that was sent after the signal, and does not stop the run.
+    /// Whether Canyon has answered a report that was sent after the signal, without a request to stop.
     denied: bool,
 }
 
-impl Position {
-    /// Canyon stops jobs through their platforms too, so a signal alone does not tell who asks.
+impl Requests {
+    fn add(&mut self, request: StopRequest) {
+        self.strongest = self.strongest.max(request);
+        if self.strongest != StopRequest::Continue {
+            self.since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Whether the reason is known. Canyon also stops jobs through their platforms, so a signal alone is no reason.
     fn is_explained(&self) -> bool {
-        self.wish == Wish::Run || self.signal.is_none() || self.reason.is_some() || self.denied
+        self.strongest == StopRequest::Continue
+            || self.signal.is_none()
+            || self.reason.is_some()
+            || self.denied
     }
 }
 
-/// A switch that is only ever turned further.
+/// The request to stop, shared by all parts of a run. It only becomes stronger.
 #[derive(Clone, Debug)]
-pub struct Stop(watch::Sender<Position>);
+pub struct Stop(watch::Sender<Requests>);
 
 impl Default for Stop {
     fn default() -> Self {
-        Self(watch::Sender::new(Position::default()))
+        Self(watch::Sender::new(Requests::default()))
     }
 }
 
 impl Stop {
-    /// A switch that SIGTERM and SIGINT turn to [`Wish::Stop`].
+    /// A value that SIGTERM and SIGINT set to [`StopRequest::Stop`].
     ///
     /// # Errors
     ///
@@ -61,12 +73,12 @@ impl Stop {
         let stop = Self::default();
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let switch = stop.clone();
+        let shared = stop.clone();
         tokio::spawn(async move {
             loop {
                 tokio::select! {
-                    Some(()) = terminate.recv() => switch.signalled("SIGTERM"),
-                    Some(()) = interrupt.recv() => switch.signalled("SIGINT"),
+                    Some(()) = terminate.recv() => shared.signalled("SIGTERM"),
+                    Some(()) = interrupt.recv() => shared.signalled("SIGINT"),
                     else => return,
                 }
             }
@@ -75,54 +87,64 @@ impl Stop {
     }
 
     fn signalled(&self, name: &'static str) {
-        self.0.send_modify(|position| {
-            position.wish = position.wish.max(Wish::Stop);
-            position.signal.get_or_insert(name);
+        self.0.send_modify(|requests| {
+            requests.add(StopRequest::Stop);
+            requests.signal.get_or_insert(name);
         });
     }
 
-    /// Turns it to `wish`, or leaves it where it is further.
-    pub fn turn(&self, wish: Wish) {
-        self.0.send_if_modified(|position| {
-            let further = wish > position.wish;
-            position.wish = position.wish.max(wish);
-            further
+    /// Records `request`, unless a stronger one is recorded already.
+    pub fn request(&self, request: StopRequest) {
+        self.0.send_if_modified(|requests| {
+            let is_stronger = request > requests.strongest;
+            requests.add(request);
+            is_stronger
         });
     }
 
-    /// Canyon has answered a report that was sent when the switch stood at `then`: whether the run
-    /// shall stop, and why.
-    pub fn answered(&self, then: Wish, stop: bool, reason: Option<Failure>) {
-        self.0.send_modify(|position| {
+    /// Records Canyon's answer to a report: whether the run is to stop, and why. `before` is what was requested when
+    /// the report was sent.
+    pub fn record_answer(&self, before: StopRequest, stop: bool, reason: Option<Failure>) {
+        self.0.send_modify(|requests| {
             if stop {
-                position.wish = position.wish.max(Wish::Stop);
-                position.reason = reason.or_else(|| position.reason.take()).or_else(|| {
+                requests.add(StopRequest::Stop);
+                requests.reason = reason.or_else(|| requests.reason.take()).or_else(|| {
                     Some(Failure::new(FailureClass::Cancelled, "Canyon asked the run to stop"))
                 });
-            } else if then >= Wish::Stop {
-                position.denied = true;
+            } else if before >= StopRequest::Stop {
+                requests.denied = true;
             }
         });
     }
 
-    /// Where it stands.
-    pub fn wish(&self) -> Wish {
-        self.0.borrow().wish
+    /// The strongest request so far.
+    pub fn requested(&self) -> StopRequest {
+        self.0.borrow().strongest
     }
 
-    /// Whether Canyon is still to be asked why the run was signalled.
+    /// Whether the run is to stop.
+    pub fn is_requested(&self) -> bool {
+        self.requested() != StopRequest::Continue
+    }
+
+    /// When the run was first asked to stop.
+    pub fn since(&self) -> Option<Instant> {
+        self.0.borrow().since
+    }
+
+    /// Whether Canyon must still be asked for the reason of a signal.
     pub fn needs_reason(&self) -> bool {
         !self.0.borrow().is_explained()
     }
 
-    /// Why the run stops. After a signal it waits for an answer of Canyon, but not for long.
+    /// Why the run stops. After a signal it waits up to `REASON_TIMEOUT` for Canyon's answer.
     pub async fn reason(&self) -> Failure {
-        let mut switch = self.0.subscribe();
-        let explained = switch.wait_for(Position::is_explained);
-        // Without an answer the signal is all that is known.
-        let _ = timeout(REASON_TIME, explained).await;
-        let Position { wish, signal, reason, denied } = self.0.borrow().clone();
-        if wish == Wish::Leave {
+        let mut receiver = self.0.subscribe();
+        let explained = receiver.wait_for(Requests::is_explained);
+        // Without an answer only the signal is known.
+        let _ = timeout(REASON_TIMEOUT, explained).await;
+        let Requests { strongest, signal, reason, denied, .. } = self.0.borrow().clone();
+        if strongest == StopRequest::StopWithoutResult {
             return Failure::new(FailureClass::Lost, "Canyon has ended this attempt");
         }
         reason.unwrap_or_else(|| {
@@ -140,10 +162,10 @@ impl Stop {
         })
     }
 
-    /// Returns once it stands at `wish` or further.
-    pub async fn reached(&self, wish: Wish) {
-        let mut switch = self.0.subscribe();
+    /// Returns once `request` or a stronger one is recorded.
+    pub async fn reached(&self, request: StopRequest) {
+        let mut receiver = self.0.subscribe();
         // The sender lives as long as `self`, so waiting cannot fail.
-        let _ = switch.wait_for(|current| current.wish >= wish).await;
+        let _ = receiver.wait_for(|current| current.strongest >= request).await;
     }
 }

@@ -1,6 +1,6 @@
-//! The two streams of a run, as far as they are on disk and not yet shipped.
+//! The two streams of a run: what of them is on disk and not yet shipped.
 //!
-//! Both are files, so a control plane that is away for an hour costs disk and no memory.
+//! Both are files, so an outage of the control plane of an hour costs disk and no memory.
 
 use crate::{mask::Mask, workspace};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -9,41 +9,45 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The most bytes in one chunk; the API takes no more.
+/// The most bytes in one chunk. The API accepts no more.
 pub const CHUNK: u64 = 128 * 1024;
-/// The fewest: a proxy that takes no more than this takes no reports.
-const LEAST_CHUNK: u64 = 8 * 1024;
+/// The fewest: with one of each stream, a report is smaller than the 8 KiB that some gateways take.
+const LEAST_CHUNK: u64 = 2 * 1024;
+/// After so many reports with chunks that arrived, they become larger again.
+const STEADY: u32 = 16;
 /// The most chunks of each stream in one report.
 const CHUNKS: usize = 2;
 
-/// Both streams.
+/// Both streams of a run.
 #[derive(Debug)]
 pub struct Streams {
     log: StreamFile,
     events: StreamFile,
-    /// The most bytes in one chunk now, and the most chunks.
+    /// The present limits: bytes in one chunk, and chunks of each stream.
     limit: (u64, usize),
+    /// Reports with chunks that have arrived since the limit has changed.
+    passed: u32,
 }
 
-/// A file that is shipped while it grows.
+/// A file that is shipped while the run appends to it.
 #[derive(Debug)]
 struct StreamFile {
     stream: Stream,
     file: File,
-    /// Offset of the file's first byte in the shipped stream.
+    /// The offset of the file's first byte in the shipped stream.
     base: u64,
-    /// The position in the file up to which the server has it.
+    /// The position in the file up to which Canyon has it.
     shipped: u64,
     mask: Mask,
 }
 
 impl Streams {
-    /// The files in the job's folder, which begin at `base` in the shipped streams. The log is
-    /// masked when it is written; the events are written by OpenTofu, and masked here.
+    /// Opens the files in the job's folder, which begin at `base` in the shipped streams. The log is masked when it is
+    /// written. OpenTofu writes the events, so they are masked here.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// When a file cannot be opened.
     pub fn open(workspace: &workspace::Workspace, base: Offsets, mask: Mask) -> io::Result<Self> {
         let open = |stream, name, base, mask| {
             workspace.append(name)?;
@@ -54,14 +58,15 @@ impl Streams {
             log: open(Stream::Log, workspace::LOG, base.log, Mask::default())?,
             events: open(Stream::Events, workspace::EVENTS, base.events, mask)?,
             limit: (CHUNK, CHUNKS),
+            passed: 0,
         })
     }
 
-    /// What to ship next. With `ended`, nobody writes any more, and the last line need not be whole.
+    /// The next chunks to ship. With `ended`, nothing more is written, and the last line may be incomplete.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// When a file cannot be read.
     pub fn next(&self, ended: bool) -> io::Result<Vec<Chunk>> {
         let mut chunks = Vec::new();
         for file in [&self.log, &self.events] {
@@ -80,25 +85,36 @@ impl Streams {
         Ok(chunks)
     }
 
-    /// Whether one more report, or the result, can carry all that is left.
+    /// Whether one more report, or the result, can carry the rest.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// When the size of a file cannot be read.
     pub fn are_nearly_shipped(&self) -> io::Result<bool> {
         let (chunk, chunks) = self.limit;
         let most = chunk * chunks as u64;
         Ok(self.log.left()? <= most && self.events.left()? <= most)
     }
 
-    /// From here on a report is half as large: something on the way takes less than Canyon.
+    /// From here on a report is half as large: something on the way takes less than Canyon, or is slow.
     pub fn shrink(&mut self) {
         let (chunk, _) = self.limit;
         self.limit = ((chunk / 2).max(LEAST_CHUNK), 1);
+        self.passed = 0;
     }
 
-    /// The server has everything before `offsets`, of the streams of which it was sent a piece: of others it says
-    /// nothing. Returns whether that is more than before.
+    /// A report with chunks has arrived. After some of them the next ones are twice as large.
+    pub fn passed(&mut self) {
+        self.passed += 1;
+        if self.passed >= STEADY {
+            let (chunk, _) = self.limit;
+            self.limit = ((chunk * 2).min(CHUNK), if chunk < CHUNK { 1 } else { CHUNKS });
+            self.passed = 0;
+        }
+    }
+
+    /// Records that Canyon has everything before `offsets`. That holds only for the streams in `sent`; an answer says
+    /// nothing about other streams. Returns whether Canyon has more than before.
     pub fn confirm(&mut self, offsets: Offsets, sent: &[Stream]) -> bool {
         let log = sent.contains(&Stream::Log) && self.log.confirm(offsets.log);
         let events = sent.contains(&Stream::Events) && self.events.confirm(offsets.events);
@@ -114,13 +130,13 @@ impl StreamFile {
     fn confirm(&mut self, offset: u64) -> bool {
         let before = self.shipped;
         let length = self.file.metadata().map_or(before, |found| found.len());
-        // An answer that comes late may say less than an earlier one; what Canyon has, it keeps.
+        // A late answer may have a smaller offset than an earlier one; Canyon keeps what it has.
         self.shipped = offset.saturating_sub(self.base).min(length).max(before);
         self.shipped > before
     }
 
-    /// Up to one chunk from `position`, masked. To find a secret that the cut goes through, it reads
-    /// a little more on both sides; at the growing end it stops behind a whole line.
+    /// Up to one chunk from `position`, masked. It reads a little more on both sides, to find a secret that the cut
+    /// divides. At the end of a growing file it stops after a complete line.
     fn read(&self, position: u64, chunk: u64, ended: bool) -> io::Result<Vec<u8>> {
         let length = self.file.metadata()?.len();
         let end = length.min(position + chunk);
@@ -178,6 +194,31 @@ mod tests {
             let second = text(&streams.next(false).unwrap(), Stream::Events);
             assert!(expected.ends_with(&second) && !second.contains("secret"), "{second}");
         }
+    }
+
+    #[test]
+    fn chunks_become_smaller_than_any_gateway_takes_and_large_again_when_they_pass() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(folder.path().to_owned());
+        let log = "x".repeat(3 * usize::try_from(CHUNK).unwrap());
+        workspace.append(LOG).unwrap().write_all(log.as_bytes()).unwrap();
+        let mut streams = Streams::open(&workspace, Offsets::default(), Mask::default()).unwrap();
+        let size = |streams: &Streams| -> usize {
+            streams.next(true).unwrap().iter().map(|chunk| chunk.data.len()).sum()
+        };
+        let largest = size(&streams);
+        for _ in 0..7 {
+            streams.shrink();
+        }
+        assert!(size(&streams) < 3_000, "{}", size(&streams));
+        for _ in 0..STEADY - 1 {
+            streams.passed();
+        }
+        assert!(size(&streams) < 3_000, "one success says little");
+        for _ in 0..8 * STEADY {
+            streams.passed();
+        }
+        assert_eq!(size(&streams), largest);
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-/// A longer line is thrown away: OpenTofu writes none, but what a module's program prints on
-/// OpenTofu's own standard output is not ours to trust.
+/// A longer line is dropped: OpenTofu writes none, but a program of the module can print on OpenTofu's own standard
+/// output.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
-/// A place in a growing file.
+/// A growing file, read up to a position.
 #[derive(Debug)]
 pub struct Tail {
     file: File,
@@ -15,16 +15,16 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Reads `file` from where it stands.
+    /// Reads `file` from its present position.
     pub fn new(file: File) -> Self {
         Self { file, partial: Vec::new() }
     }
 
-    /// Hands on every line that has been completed since the last call.
+    /// Calls `each` for every line that was completed since the last call.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// When the file cannot be read.
     pub fn lines(&mut self, mut each: impl FnMut(&str)) -> io::Result<()> {
         let mut buffer = [0; 16 * 1024];
         loop {
@@ -46,7 +46,7 @@ impl Tail {
         }
     }
 
-    /// Hands on what was written after the last line's end; the writer has gone.
+    /// Calls `each` with the text after the last complete line, once the writer has ended.
     pub fn rest(&mut self, each: impl FnOnce(&str)) {
         let rest = std::mem::take(&mut self.partial);
         if !rest.is_empty() {
@@ -61,7 +61,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn lines_come_whole_however_they_were_written() {
+    fn lines_are_complete_in_whatever_pieces_they_were_written() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut writer = file.reopen().unwrap();
         let mut tail = Tail::new(file.reopen().unwrap());

@@ -1,11 +1,11 @@
-//! One process of OpenTofu (or Terraform) at a time.
+//! Runs OpenTofu (or Terraform), one process at a time.
 //!
 //! Its output goes into files and not into pipes: if the runner dies, OpenTofu must not die of a
-//! broken pipe in the middle of an apply. Its standard input is the runner's, which for a local job
-//! is the lock by which the launcher sees that somebody of the job still lives.
+//! broken pipe in the middle of an apply. Its standard input is the runner's. For a local job that is
+//! the lock by which the launcher sees that a process of the job still lives.
 
-use crate::reaper::Own;
-use crate::stop::{Stop, Wish};
+use crate::reaper::OwnChild;
+use crate::stop::{Stop, StopRequest};
 use crate::{tail::Tail, transcript::Transcript, workspace, workspace::Workspace};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -18,27 +18,27 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-/// How often the output is looked at.
-const TICK: Duration = Duration::from_millis(50);
-/// A platform that signals every process of a job has reached OpenTofu by itself. A second signal
-/// would make it exit at once and lose the state, so its answer to the first is waited for.
-const HEARS_ITSELF: Duration = Duration::from_millis(150);
-/// How long a short look at the state may take.
-const QUESTION: Duration = Duration::from_secs(20);
+/// How often the output is read.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long the runner waits, before it signals OpenTofu, whether OpenTofu has received the platform's signal itself: some
+/// platforms signal every process of a job. A second signal would make OpenTofu exit at once and lose the state.
+const OWN_SIGNAL_WAIT: Duration = Duration::from_millis(150);
+/// How long a short command that reads the state may take.
+const ASK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// With this code.
+    /// It exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// This signal ended it.
     Killed(i32),
-    /// It was never started: the run is to stop.
+    /// It was not started, because the run is to stop.
     NotStarted,
 }
 
 impl Ended {
-    /// Whether it may have ended before it wrote its state: killed, or by a panic, after which it exits with 11
+    /// Whether OpenTofu may have ended before it wrote its state: it was killed, or it panicked, after which it exits with 11
     /// (`internal/logging/panic.go`). An apply that fails exits with 1.
     pub fn is_crash(self) -> bool {
         match self {
@@ -58,7 +58,7 @@ impl From<ExitStatus> for Ended {
     }
 }
 
-/// The program in its folder.
+/// OpenTofu or Terraform, with its folder and its environment.
 #[derive(Debug)]
 pub struct Tofu {
     program: PathBuf,
@@ -68,16 +68,16 @@ pub struct Tofu {
     output_name: &'static str,
     output: Tail,
     errors: Tail,
-    /// How long after a wish to stop it is killed.
+    /// The time between a request to stop and the kill.
     grace: Duration,
 }
 
 impl Tofu {
-    /// `program`, to run in the folder `module`. With `sealed`, its output is not the shipped stream.
+    /// `program`, to run in the folder `module`. With `sealed`, its output does not go to the shipped stream.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// When a file of the job's folder cannot be opened.
     pub fn new(
         program: PathBuf,
         environment: Vec<(OsString, OsString)>,
@@ -101,7 +101,7 @@ impl Tofu {
         self.program.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// From here on it runs in `environment`.
+    /// Uses `environment` for the next processes.
     pub fn set_environment(&mut self, environment: Vec<(OsString, OsString)>) {
         self.environment = environment;
     }
@@ -117,7 +117,7 @@ impl Tofu {
         command
     }
 
-    /// Runs it to its end. When the run is to stop it gets one SIGTERM, and SIGKILL after the grace.
+    /// Runs it to its end. If the run is to stop, it sends one SIGTERM, and SIGKILL after the grace time.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Tofu {
         transcript: &mut Transcript,
         stop: &Stop,
     ) -> io::Result<Ended> {
-        if stop.wish() != Wish::Run {
+        if stop.is_requested() {
             return Ok(Ended::NotStarted);
         }
         let mut child = self
@@ -136,70 +136,70 @@ impl Tofu {
             .stdout(self.workspace.append(self.output_name)?)
             .stderr(self.workspace.append(workspace::ERRORS)?)
             .spawn()?;
-        let _own = Own::child(child.id());
+        let _own = OwnChild::new(child.id());
         let mut asked: Option<Instant> = None;
         let status = loop {
             tokio::select! {
                 status = child.wait() => break status?,
-                () = sleep(TICK) => {}
-                () = stop.reached(Wish::Stop), if asked.is_none() => {
+                () = sleep(POLL_INTERVAL) => {}
+                () = stop.reached(StopRequest::Stop), if asked.is_none() => {
                     asked = Some(Instant::now());
                     self.ask_to_stop(&mut child, transcript).await;
                 }
             }
-            self.listen(transcript);
+            self.read_output(transcript);
             transcript.log.flush();
             if asked.is_some_and(|at| at.elapsed() >= self.grace) {
-                transcript.log.warn("it did not stop in time and is killed");
-                // If it has just ended by itself, there is nothing to kill.
+                transcript.log.warn(&format!("{} did not stop in time and is killed", self.name()));
+                // If it has just ended, there is nothing to kill.
                 let _ = child.start_kill();
                 asked = Some(Instant::now());
             }
         };
-        self.listen(transcript);
-        self.output.rest(|line| transcript.heard(line));
-        self.errors.rest(|line| transcript.heard_error(line));
+        self.read_output(transcript);
+        self.output.rest(|line| transcript.stdout_line(line));
+        self.errors.rest(|line| transcript.stderr_line(line));
         transcript.log.flush();
         Ok(status.into())
     }
 
     async fn ask_to_stop(&mut self, child: &mut Child, transcript: &mut Transcript) {
-        sleep(HEARS_ITSELF).await;
-        self.listen(transcript);
+        sleep(OWN_SIGNAL_WAIT).await;
+        self.read_output(transcript);
         let pid = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         if let Some(pid) = pid.filter(|_| !transcript.facts.interrupted) {
             transcript.log.step(&format!("asking {} to stop", self.name()));
-            // The child is ours and not yet waited for, so the number is still its own.
+            // The child was not yet waited for, so the kernel has not reused its pid.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 
-    /// Takes in what was written meanwhile. A file that cannot be read is tried again.
-    fn listen(&mut self, transcript: &mut Transcript) {
-        let _ = self.output.lines(|line| transcript.heard(line));
-        let _ = self.errors.lines(|line| transcript.heard_error(line));
+    /// Adds the new output to the transcript. If a file cannot be read, the next call tries again.
+    fn read_output(&mut self, transcript: &mut Transcript) {
+        let _ = self.output.lines(|line| transcript.stdout_line(line));
+        let _ = self.errors.lines(|line| transcript.stderr_line(line));
     }
 
-    /// Runs a short command whose answer is its standard output; `None` when it fails.
+    /// Runs a short command and returns its standard output; `None` if it fails or takes longer than `ASK_TIMEOUT`.
     pub async fn ask(&self, arguments: &[&str]) -> Option<Vec<u8>> {
         let mut command = self.command(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let child = command.spawn().ok()?;
-        let _own = Own::child(child.id());
-        let output = timeout(QUESTION, child.wait_with_output()).await.ok()?.ok()?;
+        let _own = OwnChild::new(child.id());
+        let output = timeout(ASK_TIMEOUT, child.wait_with_output()).await.ok()?.ok()?;
         output.status.success().then_some(output.stdout)
     }
 
-    /// Runs a command whose answer is its standard output, and kills it unless it ends in time.
+    /// Runs a command and returns its standard output. Kills it if it does not end `within` the time.
     ///
     /// # Errors
     ///
-    /// What it wrote to standard error, without the frame that OpenTofu draws around it.
+    /// Its standard error, without the frame that OpenTofu draws around it.
     pub async fn answer(&self, arguments: &[&str], within: Duration) -> Result<Vec<u8>, String> {
         let mut command = self.command(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let child = command.spawn().map_err(|error| error.to_string())?;
-        let _own = Own::child(child.id());
+        let _own = OwnChild::new(child.id());
         let output = timeout(within, child.wait_with_output()).await;
         let output =
             output.map_err(|_| format!("i/o timeout: no end within {} s", within.as_secs()))?;
@@ -218,9 +218,9 @@ impl Tofu {
     }
 }
 
-/// OpenTofu's words to people, without the box that it draws beside them.
-fn unframed(words: &[u8]) -> String {
-    let words = String::from_utf8_lossy(words);
-    let lines = words.lines().map(|line| line.trim_start_matches(['│', '╷', '╵']).trim());
+/// OpenTofu's error output, without the frame that it draws beside the text.
+fn unframed(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let lines = text.lines().map(|line| line.trim_start_matches(['│', '╷', '╵']).trim());
     lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! What OpenTofu says, heard once: for the log, for the facts, and for the stream of events.
+//! Distributes each line of OpenTofu's output: to the log, to the facts, and to the stream of events.
 
 use crate::event::{Event, reduced};
 use crate::{facts::Facts, log::Log, render};
@@ -6,46 +6,46 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
 
-/// How many lines of standard error are kept for a failure's message.
-const LAST_WORDS: usize = 10;
+/// How many lines of standard error are kept for the message of a failure.
+const STDERR_LINES: usize = 10;
 
-/// What OpenTofu says.
+/// The output of OpenTofu.
 #[derive(Debug)]
 pub struct Transcript {
-    /// The sum of it.
+    /// The summary of the lines.
     pub facts: Facts,
     /// The log that people read.
     pub log: Log,
-    /// With an encrypted log: the stream of events, which OpenTofu does not write itself then.
+    /// With an encrypted log: the file of the stream of events, which OpenTofu then does not write itself.
     reduced: Option<File>,
-    /// The end of standard error.
-    last_words: VecDeque<String>,
+    /// The last lines of standard error, masked.
+    stderr_end: VecDeque<String>,
     applying: bool,
 }
 
 impl Transcript {
-    /// Writes to `log`, and to `reduced` if events must not leave as they are.
+    /// Writes to `log`. With an encrypted log, also writes the reduced events to `reduced`.
     pub fn new(log: Log, reduced: Option<File>) -> Self {
         let facts = Facts::default();
-        Self { facts, log, reduced, last_words: VecDeque::new(), applying: false }
+        Self { facts, log, reduced, stderr_end: VecDeque::new(), applying: false }
     }
 
-    /// Whether nothing in clear may leave.
+    /// Whether the log is encrypted, so that nothing may leave the job in clear.
     pub fn is_sealed(&self) -> bool {
         self.reduced.is_some()
     }
 
-    /// A process begins.
+    /// Prepares for the next process.
     pub fn begin(&mut self, applying: bool) {
         self.facts.begin();
-        self.last_words.clear();
+        self.stderr_end.clear();
         self.applying = applying;
     }
 
-    /// A line of standard output.
-    pub fn heard(&mut self, line: &str) {
+    /// Adds a line of standard output.
+    pub fn stdout_line(&mut self, line: &str) {
         let Ok(event) = serde_json::from_str::<Event>(line) else {
-            // Before it knows of `-json`, OpenTofu speaks plainly.
+            // Before OpenTofu has parsed the option `-json`, it prints plain text.
             if !line.trim().is_empty() {
                 self.log.line(line);
             }
@@ -56,32 +56,32 @@ impl Transcript {
             self.log.line(&text);
         }
         if let (Some(file), Some(value)) = (&mut self.reduced, reduced(&event)) {
-            // A full disk shows in the log, which cannot be written then either.
+            // A full disk shows in the log, which cannot be written either.
             let _ = writeln!(file, "{value}");
         }
     }
 
-    /// A line of standard error.
-    pub fn heard_error(&mut self, line: &str) {
+    /// Adds a line of standard error.
+    pub fn stderr_line(&mut self, line: &str) {
         if line.trim().is_empty() {
             return;
         }
         self.log.line(line);
-        if self.last_words.len() == LAST_WORDS {
-            self.last_words.pop_front();
+        if self.stderr_end.len() == STDERR_LINES {
+            self.stderr_end.pop_front();
         }
-        // A cut through a secret would leave a part of it that no mask knows.
-        self.last_words.push_back(self.log.masked(line).chars().take(300).collect());
+        // Masked before it is cut: a mask does not recognize a part of a secret.
+        self.stderr_end.push_back(self.log.masked(line).chars().take(300).collect());
     }
 
-    /// Whether OpenTofu does not know one of our options.
+    /// Whether OpenTofu does not have one of the runner's options.
     pub fn refused_an_option(&self) -> bool {
-        self.last_words.iter().any(|line| line.contains("flag provided but not defined"))
+        self.stderr_end.iter().any(|line| line.contains("flag provided but not defined"))
     }
 
-    /// The first line that names an error, of what is left of standard error.
-    pub fn last_words(&self) -> Option<&str> {
-        let error = self.last_words.iter().find(|line| line.contains("rror"));
-        error.or(self.last_words.back()).map(String::as_str)
+    /// The first line of the end of standard error that contains an error, else its last line.
+    pub fn stderr_error(&self) -> Option<&str> {
+        let error = self.stderr_end.iter().find(|line| line.contains("rror"));
+        error.or(self.stderr_end.back()).map(String::as_str)
     }
 }

@@ -1,12 +1,12 @@
-//! Whether an error of another program tells of a service that does not answer.
+//! Recognizes errors of other programs which mean that a service does not answer.
 //!
-//! Such an error passes by itself, so the attempt is tried again; an error of the module does not.
-//! The words are those of OpenTofu 1.12 and Terraform 1.11 (Go's `net` and `net/http`, go-getter,
+//! Such an error is temporary, so Canyon repeats the attempt; an error of the module is not.
+//! The texts are those of OpenTofu 1.12 and Terraform 1.11 (Go's `net` and `net/http`, go-getter,
 //! go-retryablehttp, the SDK for S3), of git 2.39 and curl, and of OpenSSH 9.
 
-/// In lower case.
-const WORDS: [&str; 35] = [
-    // Names.
+/// The texts, in lower case.
+const TEXTS: [&str; 35] = [
+    // Name resolution.
     "no such host",
     "server misbehaving",
     "could not resolve host",
@@ -35,7 +35,7 @@ const WORDS: [&str; 35] = [
     "recv failure",
     "send failure",
     "use of closed network connection",
-    // Answers. OpenTofu's client of registries repeats exactly what a server answers with 429 or 5xx.
+    // Answers. For an answer with 429 or 5xx, OpenTofu's registry client prints the status text of the server.
     "request failed after",
     "429 too many requests",
     "500 internal server error",
@@ -46,7 +46,7 @@ const WORDS: [&str; 35] = [
     "slowdown",
 ];
 
-/// What stands before a status in an answer.
+/// The texts before a status code.
 const BEFORE_STATUS: [&str; 4] = [
     "bad response code: ",
     "the requested url returned error: ",
@@ -54,10 +54,10 @@ const BEFORE_STATUS: [&str; 4] = [
     "unexpected http response code: ",
 ];
 
-/// Whether `text` says that a service did not answer, or answered that it cannot now.
-pub fn is_told_in(text: &str) -> bool {
+/// Whether `text` reports that a service did not answer, or answered that it is not available now.
+pub fn is_reported_in(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    WORDS.iter().any(|words| text.contains(words))
+    TEXTS.iter().any(|part| text.contains(part))
         || BEFORE_STATUS.iter().any(|before| {
             text.match_indices(before).any(|(at, _)| {
                 let status = text.get(at + before.len()..at + before.len() + 3);
@@ -74,9 +74,9 @@ fn is_server_error(status: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Each was said by the real program.
+    /// The real programs have printed each of these errors.
     #[test]
-    fn an_outage_is_told_from_a_fault_of_the_module() {
+    fn an_outage_is_distinguished_from_a_fault_of_the_module() {
         for outage in [
             "failed to request discovery document: Get \"https://registry.invalid/.well-known/terraform.json\": dial tcp: lookup registry.invalid on 10.0.0.1:53: no such host.",
             "dial tcp 127.0.0.1:1: connect: connection refused",
@@ -94,7 +94,7 @@ mod tests {
             "ssh: connect to host 127.0.0.1 port 1: Connection refused",
             "kex_exchange_identification: Connection closed by remote host",
         ] {
-            assert!(is_told_in(outage), "{outage}");
+            assert!(is_reported_in(outage), "{outage}");
         }
         for fault in [
             "provider registry reg.test does not have a provider named reg.test/a/b",
@@ -112,7 +112,7 @@ mod tests {
             "tls: first record does not look like a TLS handshake",
             "no available releases match the given constraints 500.1.0",
         ] {
-            assert!(!is_told_in(fault), "{fault}");
+            assert!(!is_reported_in(fault), "{fault}");
         }
     }
 }

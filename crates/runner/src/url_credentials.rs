@@ -1,15 +1,15 @@
-//! User names and passwords in addresses (`https://user:password@host/`), which other programs repeat
-//! in their errors: OpenTofu 1.12 prints the `source` of a module as it is written.
+//! Masks user names and passwords in addresses (`https://user:password@host/`), because other programs repeat
+//! them in their errors: OpenTofu 1.12 prints the `source` of a module unchanged.
 
-/// The longest user information that is looked for, in bytes.
+/// The longest user information that is recognized, in bytes.
 const LONGEST: usize = 512;
-/// As far as a cut through an address reaches, in bytes: the scheme belongs to it.
+/// How many bytes of an address a cut may affect: the scheme counts too.
 pub const REACH: usize = LONGEST + "https://".len();
 
 /// Overwrites the credentials of each address in `bytes` with `*`. The length stays.
 ///
-/// A user name alone stays unless the address is one of HTTP, where it may be a token: in
-/// `ssh://git@host` it is no secret.
+/// A user name without a password is overwritten only in an address of HTTP, where it may be a token: in
+/// `ssh://git@host` it is not a secret.
 pub fn hide(bytes: &mut [u8]) {
     let mut from = 0;
     while let Some(at) = bytes[from..].windows(3).position(|window| window == b"://") {
@@ -31,11 +31,11 @@ pub fn hide(bytes: &mut [u8]) {
 pub fn hidden(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     hide(&mut bytes);
-    // Whole characters were overwritten: what ends a user information is one byte of ASCII.
+    // Whole characters were overwritten, because the byte that ends the user information is ASCII.
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The length of what stands before the last `@` of the authority that `bytes` begins with.
+/// The length of the part before the last `@` of the authority at the beginning of `bytes`.
 fn user_information(bytes: &[u8]) -> Option<usize> {
     let bytes = &bytes[..bytes.len().min(LONGEST)];
     let ends = |at: usize| match bytes[at] {

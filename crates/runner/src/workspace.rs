@@ -1,4 +1,4 @@
-//! The job's folder, and what lies in it.
+//! The job's folder, and the files in it.
 //!
 //! ```text
 //! module/                 the source; OpenTofu runs in it, or in its subdirectory
@@ -7,9 +7,9 @@
 //! data/                   TF_DATA_DIR
 //! tmp/                    TMPDIR
 //! log.txt                 the log that people read, byte for byte as it is shipped
-//! events.jsonl            OpenTofu's `-json` lines, as they are shipped but for masked secrets
-//! offsets.json            where in the shipped streams the two files begin
-//! output.jsonl            only when the log is encrypted: what OpenTofu really said
+//! events.jsonl            OpenTofu's `-json` lines, as they are shipped, except for the masked secrets
+//! offsets.json            the offsets in the shipped streams at which the two files begin
+//! output.jsonl            only if the log is encrypted: the complete output of OpenTofu
 //! stderr.txt              OpenTofu's standard error
 //! plan.bin                the plan
 //! identity/               the job's tokens for clouds
@@ -25,13 +25,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The log that people read. The launcher ships the rest of it when the runner could not.
+/// The log that people read. If the runner dies, the launcher ships the rest of it.
 pub const LOG: &str = "log.txt";
-/// OpenTofu's `-json` lines. The launcher ships the rest of them too, and finds orphans in them.
+/// OpenTofu's `-json` lines. If the runner dies, the launcher ships the rest of them, and finds orphans in them.
 pub const EVENTS: &str = "events.jsonl";
-/// [`Offsets`] as JSON: byte 0 of [`LOG`] and [`EVENTS`] has this offset in the shipped stream.
+/// [`Offsets`] as JSON: the offsets of byte 0 of [`LOG`] and [`EVENTS`] in the shipped streams.
 pub const OFFSETS: &str = "offsets.json";
-/// What OpenTofu really said, when [`EVENTS`] must not hold it.
+/// The complete output of OpenTofu, if [`EVENTS`] must not have it.
 pub const OUTPUT: &str = "output.jsonl";
 /// OpenTofu's standard error.
 pub const ERRORS: &str = "stderr.txt";
@@ -46,8 +46,8 @@ pub const INPUTS: &str = "canyon.auto.tfvars.json";
 /// 1.11). Override files are merged in the order of their names, so this one must be the last.
 pub const BACKEND: &str = "zz_canyon_backend_override.tf.json";
 
-/// What a module must not bring: the state belongs to the runner's storage. OpenTofu would offer to
-/// move `terraform.tfstate` there, and Canyon would push `errored.tfstate`.
+/// Files that a module must not bring, because the state belongs in the runner's storage. OpenTofu would offer to
+/// migrate `terraform.tfstate` there, and Canyon would push `errored.tfstate`.
 const STALE: [&str; 6] = [
     ".terraform",
     "terraform.tfstate",
@@ -64,27 +64,27 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// The job's folder is `root`.
+    /// Uses the folder `root`.
     pub fn new(root: PathBuf) -> Self {
         Self { root }
     }
 
-    /// The file or folder `name` in it.
+    /// The path of the file or folder `name`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// Where the source goes.
+    /// The folder of the source.
     pub fn source(&self) -> PathBuf {
         self.path("module")
     }
 
-    /// `TF_DATA_DIR`: beside the module, so that it cannot bring its own.
+    /// `TF_DATA_DIR`: outside of the module's folder, so that the module cannot bring its own.
     pub fn data(&self) -> PathBuf {
         self.path("data")
     }
 
-    /// The job's tokens for clouds.
+    /// The folder of the job's tokens for clouds.
     pub fn identity(&self) -> PathBuf {
         self.path("identity")
     }
@@ -94,11 +94,11 @@ impl Workspace {
         self.path("tmp")
     }
 
-    /// Makes the folders, and says where the streams begin.
+    /// Makes the folders, and writes the offsets of the streams.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// When a folder or the file cannot be written.
     pub fn prepare(&self, offsets: Offsets) -> io::Result<()> {
         for folder in [self.source(), self.temporary()] {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -106,18 +106,18 @@ impl Workspace {
         write_new(&self.path(OFFSETS), &serde_json::to_vec(&offsets)?)
     }
 
-    /// Opens `name` to append to it. A module may have put something else in its place: a link, through
-    /// which OpenTofu would get a file of this process's own, such as its output, or a pipe without a reader.
+    /// Opens `name` to append to it. A module may have put something else in its place: a link, which would give OpenTofu
+    /// a file of this process such as its output; or a pipe without a reader. Both are refused.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// When the file cannot be opened, or is a link or a pipe.
     pub fn append(&self, name: &str) -> io::Result<File> {
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut options = OpenOptions::new();
         options.append(true).create(true).mode(0o600).custom_flags(flags);
         let file = options.open(self.path(name))?;
-        // The flag is for the opening alone, and not for OpenTofu, which gets the file as its output.
+        // The flag `NONBLOCK` is only for the open call. OpenTofu gets the file as its output, without the flag.
         fcntl_setfl(&file, OFlags::APPEND)?;
         Ok(file)
     }
@@ -134,15 +134,17 @@ pub fn write_backend(module: &Path, backend: &Value) -> Result<(), Failure> {
 }
 
 fn unusable(error: &io::Error) -> Failure {
-    let message = format!("cannot write into the job's folder: {error}; has its disk room?");
+    let message =
+        format!("cannot write into the job's folder: {error}; check that its disk is not full");
     Failure::new(FailureClass::Config, message)
 }
 
-/// Writes backend and inputs into the module's folder. Returns what was removed from there.
+/// Writes backend and inputs into the module's folder. Returns the names of the files that were removed from it.
 ///
 /// # Errors
 ///
-/// A [`Failure`] of class `user` when the module is none, or would override the backend.
+/// A [`Failure`] of class `user` if the folder has no module, or a file of the module would override the backend; of
+/// class `config` if a file cannot be written.
 pub fn write_module_files(
     module: &Path,
     backend: &Value,
@@ -194,14 +196,14 @@ fn check_names(names: &[String]) -> Result<(), Failure> {
         Some(name) => Err(Failure::new(
             FailureClass::User,
             format!(
-                "rename `{name}`: an override file must not sort after {BACKEND}, which holds the runner's state storage"
+                "rename `{name}`: an override file must not sort after {BACKEND}, which has the runner's state storage"
             ),
         )),
         None => Ok(()),
     }
 }
 
-/// Writes a file that only its owner may read, and never through a link that lies there.
+/// Writes a file that only its owner may read. An existing file or link at `path` is removed first.
 pub(crate) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn no_override_file_of_the_module_comes_after_the_backend() {
+    fn an_override_file_of_the_module_cannot_come_after_the_backend() {
         let late = [
             "zz_canyon_backend_override.tf.json",
             "zz_canyon_backend_override.tofu.json",
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_appended_through_what_a_module_puts_in_a_files_place() {
+    fn a_link_or_a_pipe_in_place_of_a_file_is_not_appended_to() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::new(folder.path().to_owned());
         workspace.append(EVENTS).unwrap().write_all(b"1").unwrap();

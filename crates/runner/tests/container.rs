@@ -1,9 +1,9 @@
-//! The runner as in a container: what is left of it is what it wrote on its standard output.
+//! The runner in a container that is killed: only its standard output remains.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "what tests stand on may panic as they do"
+    reason = "a test may panic when its own setup fails"
 )]
 
 #[allow(dead_code, reason = "each test program uses its part")]
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-/// Says things that look like the form's own lines, and a secret, and then hangs.
+/// Prints lines that look like those of the container log's format, and a secret, and then hangs.
 const HOSTILE: &str = r#"
 resource "terraform_data" "done" {}
 resource "terraform_data" "begun" {
@@ -31,7 +31,7 @@ resource "terraform_data" "begun" {
 }
 "#;
 
-/// A runner with the two outputs of a container, which are one.
+/// A runner whose standard output and standard error go to one pipe, as in a container.
 struct Container {
     runner: Child,
     output: Arc<Mutex<Vec<u8>>>,
@@ -59,7 +59,7 @@ impl Container {
         String::from_utf8(Tail::read(&self.output.lock().unwrap(), stream, 0)).unwrap()
     }
 
-    /// `kill -9` of the whole container, and what was on its way is read.
+    /// Kills the whole container with SIGKILL, and reads the rest of its output.
     fn kill(&mut self) {
         let group = Pid::from_raw(i32::try_from(self.runner.id()).unwrap()).unwrap();
         kill_process_group(group, Signal::KILL).unwrap();
@@ -77,13 +77,13 @@ impl Container {
 }
 
 #[test]
-fn the_output_of_a_killed_runner_has_its_log_and_names_what_it_had_begun() {
+fn the_output_of_a_killed_runner_has_its_log_and_names_the_creations_that_began() {
     let home = Home::new();
     let environment = json!({"environment": {"DB_PASSWORD": "pass-word-77"}});
     let mut server = Server::start(home.job(HOSTILE, &environment));
     let mut container = Container::start(&home, &server);
     server.wait_until("the apply begins", |plane| plane.log().contains("tofu apply"));
-    // From here on, what the run says can only be in the output.
+    // From here on, only the output can have the log.
     server.die();
     container.wait_until("the last line", |log| log.contains("(local-exec): began\n"));
     container.kill();
@@ -94,7 +94,7 @@ fn the_output_of_a_killed_runner_has_its_log_and_names_what_it_had_begun() {
     for number in 1..=400 {
         assert_eq!(log.matches(&format!("(local-exec): line {number}\n")).count(), 1, "{log}");
     }
-    assert!(log.contains("~canyon event {\"type\":\"apply_start\"}"), "the log's own words: {log}");
+    assert!(log.contains("~canyon event {\"type\":\"apply_start\"}"), "part of the log: {log}");
     let events = container.read(Stream::Events);
     let events: Vec<Value> =
         events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -109,7 +109,7 @@ fn the_output_of_a_killed_runner_has_its_log_and_names_what_it_had_begun() {
 }
 
 #[test]
-fn the_output_of_a_run_is_its_log_and_nobody_must_take_it() {
+fn the_output_of_a_run_is_its_log_and_a_full_pipe_does_not_stop_the_run() {
     let home = Home::new();
     let server = Server::start(home.job("resource \"terraform_data\" \"a\" {}", &json!({})));
     let mut container = Container::start(&home, &server);
@@ -119,7 +119,7 @@ fn the_output_of_a_run_is_its_log_and_nobody_must_take_it() {
     let output = String::from_utf8(container.output.lock().unwrap().clone()).unwrap();
     assert!(output.starts_with("~canyon note canyon-runner: deployment 0192aaaa-"), "{output}");
 
-    // A full pipe that nobody reads.
+    // A full pipe without a reader.
     let server = Server::start(home.job("resource \"terraform_data\" \"a\" {}", &json!({})));
     let (_reader, mut writer) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&writer, true).unwrap();
@@ -138,7 +138,7 @@ fn the_output_of_a_run_is_its_log_and_nobody_must_take_it() {
 }
 
 #[test]
-fn an_encrypted_run_says_nothing_in_clear_on_its_output_either() {
+fn an_encrypted_run_writes_nothing_in_clear_to_its_output_either() {
     let home = Home::new();
     let recipient = age::x25519::Identity::generate().to_public().to_string();
     let bundle = json!({"bundle": {"encrypted_logs_recipient": recipient}});
@@ -156,6 +156,6 @@ fn an_encrypted_run_says_nothing_in_clear_on_its_output_either() {
     // Either may be ahead of the other by a moment.
     let shipped = server.plane().streams["log"].clone();
     assert!(!log.is_empty() && (log.starts_with(&shipped) || shipped.starts_with(&log)));
-    let said = String::from_utf8(output).unwrap();
-    assert!(!said.contains("fetches") && !said.contains("local-exec"), "{said}");
+    let output = String::from_utf8(output).unwrap();
+    assert!(!output.contains("fetches") && !output.contains("local-exec"), "{output}");
 }

@@ -1,6 +1,6 @@
-//! Fetching from real repositories, friendly and hostile.
+//! Fetching from real repositories, harmless and hostile.
 
-#![expect(clippy::unwrap_used, reason = "what tests stand on may panic as they do")]
+#![expect(clippy::unwrap_used, reason = "a test may panic when its own setup fails")]
 
 use canyon_domain::module_source::{GitSource, ModuleSource};
 use canyon_runner::settings::Settings;
@@ -11,7 +11,7 @@ use std::process::Command;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A work tree and the bare repository that is fetched from.
+/// A work tree, and the bare repository from which the test fetches.
 struct Repository {
     folder: tempfile::TempDir,
 }
@@ -121,7 +121,7 @@ async fn nothing_of_a_hostile_repository_runs() {
     let canary = folder.join("canary");
     let touch = format!("touch {}", canary.display());
     let script = format!("#!/bin/sh\n{touch}\n");
-    // A submodule, by an address that is a program; a filter; links; a file like a hook.
+    // A submodule whose address is a program; a filter; links; a file that looks like a hook.
     let submodule = format!(
         "[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c \"{touch}\"\n\tupdate = !{touch}\n"
     );
@@ -149,7 +149,7 @@ async fn nothing_of_a_hostile_repository_runs() {
     assert!(!into.join("x/.git").exists(), "a submodule was fetched");
     assert!(!canary.exists());
 
-    // Past the check of the address, as if that had a hole: git itself must hold.
+    // Without the check of the address, as if it had a gap: git's own settings must refuse these.
     let ext = format!("ext::sh -c {}", touch.replace(' ', "% "));
     let upload_pack = format!("--upload-pack={touch}");
     for (address, reference) in [
@@ -179,9 +179,9 @@ async fn links_that_leave_a_repository_are_refused() {
     }
 }
 
-/// An `ssh` that says what OpenSSH 9 does, and the real one at a port where nothing listens.
+/// A fake `ssh` with the output of OpenSSH 9, and the real one at a port where nothing listens.
 #[tokio::test]
-async fn the_cause_of_a_failed_ssh_fetch_is_told() {
+async fn the_cause_of_a_failed_ssh_fetch_is_in_the_error() {
     let folder = tempfile::tempdir().unwrap();
     let ssh = folder.path().join("ssh");
     let path = format!("{}:{}", folder.path().display(), env!("PATH"));
@@ -193,10 +193,10 @@ async fn the_cause_of_a_failed_ssh_fetch_is_told() {
     };
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = fetched(&format!("ssh://git@{address}/x.git")).await;
-    let said = error.to_string();
+    let message = error.to_string();
     assert!(
-        matches!(error, SourceError::Unreachable(_)) && said.contains("Connection refused"),
-        "{said}"
+        matches!(error, SourceError::Unreachable(_)) && message.contains("Connection refused"),
+        "{message}"
     );
     for (words, hint) in [
         ("git@127.0.0.1: Permission denied (publickey).", "give the job an ssh key"),
@@ -205,15 +205,15 @@ async fn the_cause_of_a_failed_ssh_fetch_is_told() {
         fs::write(&ssh, format!("#!/bin/sh\necho '{words}' >&2\nexit 255\n")).unwrap();
         Command::new("chmod").arg("+x").arg(&ssh).status().unwrap();
         let error = fetched("ssh://git@127.0.0.1/x.git").await;
-        let said = error.to_string();
-        assert!(matches!(error, SourceError::Refused(_)), "{said}");
-        assert!(said.contains(words) && said.contains(hint), "{said}");
+        let message = error.to_string();
+        assert!(matches!(error, SourceError::Refused(_)), "{message}");
+        assert!(message.contains(words) && message.contains(hint), "{message}");
     }
 }
 
-/// A server that anyone may name sends the job to another, such as one that only the job's network reaches.
+/// A server that any caller may name could redirect the job to another server, which only the job's network reaches.
 #[tokio::test]
-async fn a_redirect_leads_nowhere() {
+async fn a_redirect_is_not_followed() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let location = format!("http://{}/x.git/info/refs", elsewhere.local_addr().unwrap());
     let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -232,7 +232,7 @@ async fn a_redirect_leads_nowhere() {
     let into = folder.path().join("into");
     let error = tokio::select! {
         fetched = fetch(&url, None, &into) => fetched.unwrap_err(),
-        _ = elsewhere.accept() => panic!("git went where the server sent it"),
+        _ = elsewhere.accept() => panic!("git followed the redirect"),
     };
     asked.await.unwrap();
     assert!(error.to_string().contains("git"), "{error}");

@@ -1,9 +1,9 @@
-//! Whom a job is at the clouds, as the module's own programs see it.
+//! The job's identity at the clouds, as the module's own programs see it.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "what tests stand on may panic as they do"
+    reason = "a test may panic when its own setup fails"
 )]
 
 #[allow(dead_code, reason = "each test program uses its part")]
@@ -19,7 +19,7 @@ use std::time::Duration;
 const GCP: &str =
     "https://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/a/providers/b";
 
-/// A program that OpenTofu runs whenever it reads state or plans: it says what it finds, and a key.
+/// A program that OpenTofu runs whenever it reads state or plans: it prints what it finds, and a key.
 const PROBE: &str = r#"#!/bin/bash
 printf '{"magic":"OpenTofu-External-Key-Provider","version":1}\n'
 cat > /dev/null
@@ -49,7 +49,7 @@ impl World {
         Self { home, seen }
     }
 
-    /// A module whose probe runs from the first look at the state on.
+    /// A module whose probe runs from the first read of the state on.
     fn module(&self, rest: &str) -> String {
         let probe = self.home.folder.path().join("probe");
         format!(
@@ -102,11 +102,11 @@ fn identity() -> Value {
 const ONE: &str = "resource \"terraform_data\" \"a\" {}";
 
 #[test]
-fn a_plan_is_who_may_plan_and_an_apply_who_may_apply() {
+fn a_plan_has_the_identity_for_plans_and_an_apply_the_one_for_applies() {
     let world = World::new();
     let server = world.server(ONE, &json!({}));
     let mut command = world.home.command(&server);
-    // What a platform may set, and what would win over the job's own identity.
+    // Variables that a platform may set, and that would take precedence over the job's own identity.
     let runner = command
         .env("AWS_ACCESS_KEY_ID", "AKIAPLATFORM")
         .env("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials")
@@ -117,13 +117,13 @@ fn a_plan_is_who_may_plan_and_an_apply_who_may_apply() {
         .unwrap();
     assert_eq!(code(runner), 0, "{}", server.plane().log());
     let seen = world.seen();
-    let looks: Vec<&str> = seen.split("== header.").skip(1).collect();
+    let outputs: Vec<&str> = seen.split("== header.").skip(1).collect();
     let (plan, apply): (Vec<&str>, Vec<&str>) =
-        looks.iter().partition(|look| look.starts_with("plan-"));
-    assert!(!plan.is_empty() && !apply.is_empty() && plan.len() + apply.len() == looks.len());
-    assert!(looks.is_sorted_by_key(|look| look.starts_with("apply-")), "{seen}");
-    for (looks, phase, client) in [(plan, "plan", "c"), (apply, "apply", "b")] {
-        for look in looks {
+        outputs.iter().partition(|output| output.starts_with("plan-"));
+    assert!(!plan.is_empty() && !apply.is_empty() && plan.len() + apply.len() == outputs.len());
+    assert!(outputs.is_sorted_by_key(|output| output.starts_with("apply-")), "{seen}");
+    for (outputs, phase, client) in [(plan, "plan", "c"), (apply, "apply", "b")] {
+        for output in outputs {
             for line in [
                 &format!("AWS_ROLE_ARN=arn:aws:iam::123456789012:role/{phase}"),
                 "AWS_ROLE_SESSION_NAME=0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000",
@@ -137,13 +137,14 @@ fn a_plan_is_who_may_plan_and_an_apply_who_may_apply() {
                 "ARM_TENANT_ID=00000000-0000-7000-8000-00000000000a",
                 "ARM_SUBSCRIPTION_ID=00000000-0000-7000-8000-00000000000d",
             ] {
-                assert!(look.lines().any(|found| found == line), "{line}: {look}");
+                assert!(output.lines().any(|found| found == line), "{line}: {output}");
             }
             let account = format!("/serviceAccounts/{phase}@p.iam.gserviceaccount.com:generate");
-            assert!(look.contains(&account) && look.contains("\"//iam.googleapis.com/"), "{look}");
-            assert_eq!(look.matches("\n600 ").count(), 5, "{look}");
-            for against in ["AKIAPLATFORM", "platform-secret", "GOOGLE_CREDENTIALS"] {
-                assert!(!look.contains(against), "{against}");
+            let has_provider = output.contains("\"//iam.googleapis.com/");
+            assert!(output.contains(&account) && has_provider, "{output}");
+            assert_eq!(output.matches("\n600 ").count(), 5, "{output}");
+            for overriding in ["AKIAPLATFORM", "platform-secret", "GOOGLE_CREDENTIALS"] {
+                assert!(!output.contains(overriding), "{overriding}");
             }
         }
     }
@@ -153,12 +154,12 @@ fn a_plan_is_who_may_plan_and_an_apply_who_may_apply() {
 }
 
 #[test]
-fn a_hostile_module_finds_nothing_in_its_plan_that_opens_more() {
+fn a_hostile_module_finds_no_secret_during_its_plan_except_the_tokens_of_plans() {
     let world = World::new();
     let server = world.server(ONE, &json!({"plan_only": true}));
     assert_eq!(code(world.home.start(&server)), 0, "{}", server.plane().log());
     let seen = world.seen();
-    assert!(seen.contains("== header.plan-"), "it did look: {seen}");
+    assert!(seen.contains("== header.plan-"), "the probe ran: {seen}");
     for hidden in [TOKEN, CODE, "FOUND", "CANYON_CLAIM", "CANYON_API", "apply-"] {
         assert!(!seen.contains(hidden), "{hidden}: {seen}");
     }
@@ -166,7 +167,7 @@ fn a_hostile_module_finds_nothing_in_its_plan_that_opens_more() {
 }
 
 #[test]
-fn tokens_stay_fresh_through_an_outage_and_none_is_in_the_log() {
+fn tokens_are_renewed_through_an_outage_and_none_is_in_the_log() {
     let world = World::new();
     let rest = r#"resource "terraform_data" "slow" {
       provisioner "local-exec" {
@@ -195,7 +196,7 @@ fn tokens_stay_fresh_through_an_outage_and_none_is_in_the_log() {
 }
 
 #[test]
-fn a_token_that_canyon_does_not_give_ends_the_run_by_name() {
+fn a_token_that_canyon_refuses_ends_the_run_with_the_tokens_name() {
     for (status, class) in [(403, FailureClass::Config), (409, FailureClass::Config)] {
         let world = World::new();
         let server = world.server(ONE, &json!({}));
@@ -210,7 +211,7 @@ fn a_token_that_canyon_does_not_give_ends_the_run_by_name() {
 }
 
 #[test]
-fn a_run_that_announced_its_apply_and_never_began_it_says_so() {
+fn a_run_that_announced_its_apply_and_did_not_begin_it_reports_so() {
     let world = World::new();
     let server = world.server(ONE, &json!({}));
     server.plane().no_apply_tokens = Some(403);

@@ -3,7 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "what tests stand on may panic as they do"
+    reason = "a test may panic when its own setup fails"
 )]
 
 #[allow(dead_code, reason = "each test program uses its part")]
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// A grandchild outlives its parents, says whose child it became, and ends.
+/// A grandchild outlives its parents, prints the pid of its new parent, and ends.
 const ORPHANS: &str = r#"
 resource "terraform_data" "leaves_orphans" {
   provisioner "local-exec" {
@@ -43,8 +43,8 @@ resource "terraform_data" "slow" {
 }
 "#;
 
-/// What `scripts/cluster` wrote.
-fn bed() -> BTreeMap<String, String> {
+/// The settings that `scripts/cluster` wrote.
+fn cluster() -> BTreeMap<String, String> {
     let folder = std::env::var_os("CANYON_TEST_CLUSTER").map(PathBuf::from);
     let path = folder.expect("set CANYON_TEST_CLUSTER; scripts/test does").join("env");
     let text = fs::read_to_string(&path)
@@ -57,19 +57,19 @@ fn docker(arguments: &[&str]) -> Output {
     let output = Command::new("timeout")
         .args(["60", "docker"])
         .args(arguments)
-        .env("DOCKER_HOST", &bed()["DOCKER_HOST"])
+        .env("DOCKER_HOST", &cluster()["DOCKER_HOST"])
         .output()
         .unwrap();
     assert!(output.status.success(), "docker {arguments:?}: {output:?}");
     output
 }
 
-/// One container, as confined as a platform can have it, which goes with this value.
+/// One container, as restricted as a platform can make it. It is removed when this value is dropped.
 struct Container(String);
 
 impl Container {
     fn start(home: &Home, server: &Server) -> Self {
-        // The state's folder must be open to the image's user, who is nobody on this machine.
+        // The image's user has no account on this machine, so the state's folder must be open to every user.
         let folder = home.folder.path();
         fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
         let mount = format!("{0}:{0}", folder.display());
@@ -80,17 +80,17 @@ impl Container {
             "CANYON_ATTEMPT=1".to_owned(),
             format!("CANYON_CLAIM_CODE={CODE}"),
         ];
-        let bed = bed();
+        let cluster = cluster();
         let mut arguments = vec!["run", "--detach", "--network", "host", "--read-only"];
         arguments.extend(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
         arguments.extend(["--tmpfs", "/work:mode=1777", "--volume", &mount]);
         arguments.extend(variables.iter().flat_map(|variable| ["--env", variable]));
-        arguments.push(&bed["RUNNER_IMAGE"]);
+        arguments.push(&cluster["RUNNER_IMAGE"]);
         let started = docker(&arguments);
         Self(String::from_utf8(started.stdout).unwrap().trim().to_owned())
     }
 
-    /// Its exit code.
+    /// The container's exit code, once it has ended.
     fn wait(&self) -> i32 {
         let code = docker(&["wait", &self.0]).stdout;
         String::from_utf8(code).unwrap().trim().parse().unwrap()
@@ -116,7 +116,7 @@ fn processes_that_modules_leave_behind_are_reaped() {
     let (exit, server) = run(ORPHANS, &json!({}));
     let log = server.plane().log();
     assert_eq!(exit, 0, "{log}");
-    assert!(log.contains("parents 1, zombies 0"), "they came to the runner and went: {log}");
+    assert!(log.contains("parents 1, zombies 0"), "the runner adopted and reaped them: {log}");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_stop_of_the_container_reaches_opentofu_and_waits_for_it() {
     let home = Home::new();
     let server = Server::start(home.job(SLOW, &json!({})));
     let container = Container::start(&home, &server);
-    server.wait_until("the apply is in its middle", |plane| plane.log().contains("began"));
+    server.wait_until("the apply runs", |plane| plane.log().contains("began"));
     let asked = Instant::now();
     docker(&["stop", "--time", "40", &container.0]);
     let took = asked.elapsed();
@@ -145,7 +145,7 @@ fn the_exit_code_of_the_container_is_the_runners() {
 }
 
 #[test]
-fn what_git_says_in_the_container_comes_back() {
+fn the_error_of_git_in_the_container_is_in_the_result() {
     let module = json!({"source": "git::https://127.0.0.1:9/x.git", "source_code": null});
     let (exit, server) = run("", &json!({"bundle": {"module": module}}));
     let plane = server.plane();

@@ -1,16 +1,16 @@
-//! `canyon-runner metadata-services`, at services that answer as those of clouds do.
+//! `canyon-runner metadata-services` with services that answer like those of clouds.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test may panic when its own setup fails")]
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Command;
 use std::thread;
 
-/// What a service answers to a request.
+/// The status line of a service's answer to a request; `None` for no answer.
 type Answer = fn(&str) -> Option<&'static str>;
 
-/// A service on this machine that answers the first line of each request so; with nothing, it stays silent.
+/// A service on this machine that answers each request as `answer` says; without an answer it stays silent.
 fn service(answer: Answer) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -33,8 +33,8 @@ fn service(answer: Answer) -> String {
     address
 }
 
-/// How the program ends, and what it says.
-fn tried(addresses: &[&str]) -> (Option<i32>, String) {
+/// The exit code and the output of the program.
+fn run(addresses: &[&str]) -> (Option<i32>, String) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_canyon-runner"));
     let output = program.env_clear().arg("metadata-services").args(addresses).output().unwrap();
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
@@ -45,37 +45,37 @@ fn of_token(request: &str) -> bool {
 }
 
 #[test]
-fn a_service_counts_as_reachable_if_it_answers_more_than_that_a_token_is_needed() {
+fn a_service_is_reachable_if_it_answers_more_than_that_a_token_is_required() {
     let cases: [(&str, Answer, bool); 5] = [
         ("EC2 without tokens", |_| Some("200 OK"), true),
         ("Azure, which wants another path", |_| Some("404 Not Found"), true),
         (
-            "EC2 with tokens, and a hop limit that lets containers have them",
+            "EC2 with tokens, and a hop limit that lets containers get them",
             |request| Some(if of_token(request) { "200 OK" } else { "401 Unauthorized" }),
             true,
         ),
         (
-            "EC2 with tokens, and a hop limit of 1: the token's answer is lost on the way",
+            "EC2 with tokens, and a hop limit of 1: the answer with the token is lost",
             |request| (!of_token(request)).then_some("401 Unauthorized"),
             false,
         ),
-        ("what takes connections and says nothing", |_| None, false),
+        ("a server that accepts connections and never answers", |_| None, false),
     ];
     for (what, answer, is_reachable) in cases {
         let address = service(answer);
-        let (code, said) = tried(&[&address]);
-        assert_eq!(code, Some(if is_reachable { 10 } else { 0 }), "{what}: {said}");
-        assert_eq!(said.contains(&address), is_reachable, "{what}: {said}");
+        let (code, output) = run(&[&address]);
+        assert_eq!(code, Some(if is_reachable { 10 } else { 0 }), "{what}: {output}");
+        assert_eq!(output.contains(&address), is_reachable, "{what}: {output}");
     }
 }
 
 #[test]
-fn one_service_of_several_that_answers_is_named_alone() {
+fn only_the_service_that_answers_is_named() {
     let open = service(|_| Some("200 OK"));
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
     let nothing = closed.local_addr().unwrap().to_string();
     drop(closed);
-    let (code, said) = tried(&[&nothing, &open]);
-    assert_eq!((code, said), (Some(10), format!("{open}\n")));
-    assert_eq!(tried(&[&nothing]), (Some(0), String::new()));
+    let (code, output) = run(&[&nothing, &open]);
+    assert_eq!((code, output), (Some(10), format!("{open}\n")));
+    assert_eq!(run(&[&nothing]), (Some(0), String::new()));
 }

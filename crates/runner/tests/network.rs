@@ -1,14 +1,15 @@
-//! A network that answers in the control plane's place.
+//! A proxy or gateway that answers in the control plane's place.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "what tests stand on may panic as they do"
+    reason = "a test may panic when its own setup fails"
 )]
 
 #[allow(dead_code, reason = "each test program uses its part")]
 mod server;
 
+use axum::http::StatusCode;
 use canyon_api::attempt::ResultStatus;
 use canyon_domain::failure::Phase;
 use flate2::{Compression, write::GzEncoder};
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 const HTML: &str = "<html><h1>Blocked by your network</h1></html>";
 
-/// Applies for long enough that something is reported meanwhile.
+/// Applies for so long that the runner sends reports in the meantime.
 const MODULE: &str = r#"
 resource "terraform_data" "slow" {
   provisioner "local-exec" {
@@ -41,14 +42,14 @@ fn archive() -> (Vec<u8>, String) {
     (bytes, digest)
 }
 
-/// The answer `status` with `body`, before and after the control plane has seen the request.
+/// The answer `status` with `body`, in place of a request that does not reach the control plane, and of one that does.
 fn foreign(step: &'static str, status: u16, body: &'static str) -> [Foreign; 2] {
     [false, true].map(|arrived| Foreign { step, arrived, status, body })
 }
 
-/// Runs the module through a network that answers each kind of request so, twice; and the reports of
-/// the running apply too.
-fn runs_whole(status: u16, body: &'static str) {
+/// Runs the module through a proxy that gives this answer to each kind of request, twice; and to the reports of the
+/// running apply too.
+fn completes_the_run(status: u16, body: &'static str) {
     let home = Home::new();
     let (bytes, digest) = archive();
     let module = json!({"source": format!("sha256:{digest}"), "source_code": null});
@@ -61,12 +62,12 @@ fn runs_whole(status: u16, body: &'static str) {
         }
     }
     let runner = home.start(&server);
-    server.wait_until("it applies", |plane| plane.log().contains("line 1 of the log"));
+    server.wait_until("the apply runs", |plane| plane.log().contains("line 1 of the log"));
     server.plane().foreign.extend(foreign("/report", status, body));
     let exit = code(runner);
     let plane = server.plane();
     assert_eq!(exit, 0, "{status}: {}", plane.log());
-    assert!(plane.foreign.is_empty(), "{status}: not met: {:?}", plane.foreign);
+    assert!(plane.foreign.is_empty(), "{status}: unused: {:?}", plane.foreign);
     let result = plane.result();
     assert_eq!(result.status, ResultStatus::Success, "{status}: {}", plane.log());
     assert_eq!(result.tf_resource_counts.unwrap().num_resources_added, 1, "{status}");
@@ -78,14 +79,16 @@ fn runs_whole(status: u16, body: &'static str) {
         assert_eq!(plane.log().matches(&line).count(), 1, "{status}: {line}: {}", plane.log());
     }
     assert!(plane.log().ends_with("==> done\n"), "{status}: {}", plane.log());
-    let told = plane.log().contains("cannot fetch the module: ");
-    assert!(told || status == 307, "{status}: the log says why it waits: {}", plane.log());
+    let has_reason = plane.log().contains("cannot fetch the module: ");
+    assert!(has_reason || status == 307, "{status}: the log has no reason: {}", plane.log());
 }
 
-fn all_run_whole(statuses: &[u16], body: &'static str) {
+fn each_completes_the_run(statuses: &[u16], body: &'static str) {
     std::thread::scope(|scope| {
-        let runs: Vec<_> =
-            statuses.iter().map(|status| scope.spawn(|| runs_whole(*status, body))).collect();
+        let runs: Vec<_> = statuses
+            .iter()
+            .map(|status| scope.spawn(|| completes_the_run(*status, body)))
+            .collect();
         for run in runs {
             run.join().unwrap();
         }
@@ -93,47 +96,47 @@ fn all_run_whole(statuses: &[u16], body: &'static str) {
 }
 
 #[test]
-fn a_page_that_refuses_in_the_control_planes_place_ends_no_run_and_loses_no_result() {
-    all_run_whole(&[401, 403, 404, 409], HTML);
+fn a_gateways_refusal_in_the_control_planes_place_ends_no_run_and_loses_no_result() {
+    each_completes_the_run(&[401, 403, 404, 409], HTML);
 }
 
 #[test]
-fn a_page_that_succeeds_or_leads_away_is_no_acknowledgement() {
-    all_run_whole(&[200, 204, 302, 307], HTML);
+fn a_gateways_success_or_redirect_is_no_acknowledgement() {
+    each_completes_the_run(&[200, 204, 302, 307], HTML);
 }
 
 #[test]
-fn a_gateway_that_fails_is_asked_again() {
-    all_run_whole(&[408, 413, 500, 503], HTML);
+fn a_request_that_a_gateway_failed_is_retried() {
+    each_completes_the_run(&[408, 413, 500, 503], HTML);
 }
 
 #[test]
-fn a_gateways_own_json_is_no_word_of_the_control_planes() {
-    all_run_whole(&[401, 404, 413], r#"{"message": "Not Found"}"#);
-    all_run_whole(&[409], r#"{"error": "Conflict", "message": "no"}"#);
+fn a_gateways_own_json_is_not_taken_for_an_answer_of_the_control_plane() {
+    each_completes_the_run(&[401, 404, 413], r#"{"message": "Not Found"}"#);
+    each_completes_the_run(&[409], r#"{"error": "Conflict", "message": "no"}"#);
 }
 
 #[test]
-fn what_did_not_come_to_canyon_as_it_was_sent_is_sent_again() {
+fn a_request_that_reached_canyon_damaged_is_sent_again() {
     let code = |status: u16, code: &str| {
-        let words = json!({
+        let body = json!({
             "error": format!("API-{status}"), "message": "no", "details": { "code": code },
         });
-        &*String::leak(words.to_string())
+        &*String::leak(body.to_string())
     };
-    // A body that was cut, one that came too slowly, and a header that was taken out.
-    all_run_whole(&[400], code(400, "incomplete"));
-    all_run_whole(&[408], code(408, "incomplete"));
-    all_run_whole(&[401], code(401, "no_token"));
-    // Canyon's refusal of another run's request, which the network brings to this one; and of a request that lost
-    // its way, or its form.
-    all_run_whole(&[409], r#"{"error": "API-409", "message": "the attempt is over"}"#);
-    all_run_whole(&[404], r#"{"error": "API-404", "message": "there is no such path"}"#);
-    all_run_whole(&[415], r#"{"error": "API-415", "message": "send JSON"}"#);
+    // A body that was cut, one that came too slowly, and a header that was removed.
+    each_completes_the_run(&[400], code(400, "incomplete"));
+    each_completes_the_run(&[408], code(408, "incomplete"));
+    each_completes_the_run(&[401], code(401, "no_token"));
+    // Canyon's refusal of another run's request, which a proxy returns to this one; and of a request whose path or
+    // content type a proxy has changed.
+    each_completes_the_run(&[409], r#"{"error": "API-409", "message": "the attempt is over"}"#);
+    each_completes_the_run(&[404], r#"{"error": "API-404", "message": "there is no such path"}"#);
+    each_completes_the_run(&[415], r#"{"error": "API-415", "message": "send JSON"}"#);
 }
 
 #[test]
-fn a_result_that_canyon_finds_faulty_is_sent_again_and_at_last_without_its_outputs() {
+fn a_result_that_canyon_finds_invalid_is_sent_again_and_finally_without_its_outputs() {
     let home = Home::new();
     let module = "resource \"terraform_data\" \"a\" {}\noutput \"word\" { value = \"whole\" }\n";
     let server = Server::start(home.job(module, &json!({})));
@@ -145,7 +148,7 @@ fn a_result_that_canyon_finds_faulty_is_sent_again_and_at_last_without_its_outpu
 }
 
 #[test]
-fn a_result_keeps_its_outputs_whatever_canyon_says_of_another_request() {
+fn a_result_keeps_its_outputs_whatever_canyon_answers_to_another_request() {
     let home = Home::new();
     let module = "resource \"terraform_data\" \"a\" {}\noutput \"word\" { value = \"whole\" }\n";
     let server = Server::start(home.job(module, &json!({})));
@@ -158,7 +161,7 @@ fn a_result_keeps_its_outputs_whatever_canyon_says_of_another_request() {
 }
 
 #[test]
-fn a_silent_run_sends_nothing_twice_and_loses_no_end_of_its_log() {
+fn a_silent_run_sends_no_bytes_twice_and_loses_no_end_of_its_log() {
     let home = Home::new();
     let module = r#"
 resource "terraform_data" "slow" {
@@ -171,11 +174,11 @@ resource "terraform_data" "slow" {
     assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
     let plane = server.plane();
     assert!(plane.log().contains("the last line") && plane.log().ends_with("==> done\n"));
-    assert_eq!((plane.repeated, plane.wrong_offsets), (0, 0), "bytes that came twice");
+    assert_eq!((plane.repeated, plane.wrong_offsets), (0, 0), "repeated bytes");
 }
 
 #[test]
-fn nothing_is_applied_before_canyon_knows_of_the_apply() {
+fn nothing_is_applied_before_canyon_has_recorded_the_apply() {
     let (home, folder) = (Home::new(), tempfile::tempdir().unwrap());
     let applied = folder.path().join("applied");
     let module = format!(
@@ -185,9 +188,9 @@ fn nothing_is_applied_before_canyon_knows_of_the_apply() {
     let server = Server::start(home.job(&module, &json!({})));
     server.plane().stale = 3;
     let runner = home.start(&server);
-    server.wait_until("an answer of before", |plane| plane.stale < 3);
+    server.wait_until("a late answer", |plane| plane.stale < 3);
     std::thread::sleep(Duration::from_millis(300));
-    assert!(server.plane().stale > 0 && !applied.exists(), "it applies");
+    assert!(server.plane().stale > 0 && !applied.exists(), "the apply has begun");
     assert_eq!(code(runner), 0, "{}", server.plane().log());
     let plane = server.plane();
     assert_eq!(plane.result().status, ResultStatus::Success);
@@ -201,7 +204,7 @@ fn a_report_that_only_lost_a_race_does_not_stop_the_run() {
     let home = Home::new();
     let server = Server::start(home.job(MODULE, &json!({})));
     let runner = home.start(&server);
-    server.wait_until("it applies", |plane| plane.log().contains("line 1 of the log"));
+    server.wait_until("the apply runs", |plane| plane.log().contains("line 1 of the log"));
     for step in ["/report", "/results"] {
         server.plane().foreign.extend(foreign(step, 409, contended));
     }
@@ -232,7 +235,7 @@ fn reports_that_are_too_large_for_a_proxy_become_smaller_and_lose_nothing() {
                   do echo line $i of the log, which is longer than most lines are and says no more than others do; done\"\n  \
                   }\n}\n";
     let server = Server::start(home.job(module, &json!({})));
-    server.plane().largest_report = Some(60_000);
+    server.plane().largest_report = Some((60_000, StatusCode::PAYLOAD_TOO_LARGE));
     assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
     let plane = server.plane();
     assert_eq!(plane.result().status, ResultStatus::Success);
@@ -242,12 +245,48 @@ fn reports_that_are_too_large_for_a_proxy_become_smaller_and_lose_nothing() {
 }
 
 #[test]
+fn what_a_gateway_refuses_for_its_size_with_403_arrives_in_smaller_requests_or_without_what_is_large()
+ {
+    let home = Home::new();
+    let module = "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    command = \"for i in $(seq 300); \
+                  do echo line $i of the log, which is longer than most lines are and says no more; done; sleep 2\"\n  }\n}\n\
+                  output \"large\" { value = join(\"and so on, \", [for i in range(1000, 2000) : \"$${i} \"]) }\n";
+    let server = Server::start(home.job(&module.replace("$${i}", "${i}"), &json!({})));
+    server.plane().largest_request = Some(8 * 1024);
+    assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
+    let plane = server.plane();
+    let result = plane.result();
+    assert_eq!(result.status, ResultStatus::Success);
+    assert_eq!(result.tf_resource_counts.unwrap().num_resources_added, 1);
+    assert!(result.plain_outputs.is_empty() && result.state.is_some(), "{result:?}");
+    assert!(plane.log().contains("line 300 of the log"), "{}", plane.log());
+    assert_eq!(plane.wrong_offsets, 0);
+}
+
+#[test]
+fn a_run_lives_and_applies_although_no_piece_of_its_log_ever_arrives() {
+    let home = Home::new();
+    let module = "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    command = \"for i in $(seq 50); \
+                  do echo line $i; sleep 0.1; done\"\n  }\n}\n";
+    let server = Server::start(home.job(module, &json!({})));
+    server.plane().largest_report = Some((0, StatusCode::FORBIDDEN));
+    let runner = home.start(&server);
+    server.wait_until("it applies", |plane| plane.phases.contains(&Phase::Apply));
+    let before = server.plane().phases.len();
+    server.wait_until("it lives", |plane| plane.phases.len() >= before + 3);
+    assert_eq!(server.plane().results.len(), 0, "it applies still");
+    assert_eq!(code(runner), 0);
+    assert_eq!(server.plane().result().status, ResultStatus::Success);
+    assert_eq!(home.resources(), ["a"]);
+}
+
+#[test]
 fn an_answer_that_is_longer_than_any_of_canyons_is_not_read_to_its_end() {
     let home = Home::new();
     let server = Server::start(home.job(MODULE, &json!({})));
     let runner = home.start(&server);
-    server.wait_until("it applies", |plane| plane.log().contains("line 1 of the log"));
-    // As Canyon says it, but for its length: to stop would be to believe it.
+    server.wait_until("the apply runs", |plane| plane.log().contains("line 1 of the log"));
+    // Canyon's format, except for the length. If the runner stopped, it would have accepted the answer.
     let stop = String::leak(format!(
         r#"{{"stop": true, "offsets": {{"log": 0, "events": 0}}{}}}"#,
         " ".repeat(17 << 20)
@@ -256,6 +295,6 @@ fn an_answer_that_is_longer_than_any_of_canyons_is_not_read_to_its_end() {
     server.plane().foreign.push(answer);
     assert_eq!(code(runner), 0, "{}", server.plane().log());
     let plane = server.plane();
-    assert!(plane.foreign.is_empty(), "not met");
+    assert!(plane.foreign.is_empty(), "unused");
     assert_eq!(plane.result().status, ResultStatus::Success, "{}", plane.log());
 }

@@ -1,10 +1,10 @@
-//! What a run that failed or stopped says: the real runner with the real OpenTofu and git, against a
+//! The reports of runs that failed or stopped: the real runner with the real OpenTofu and git, against a
 //! small control plane.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "what tests stand on may panic as they do"
+    reason = "a test may panic when its own setup fails"
 )]
 
 #[allow(dead_code, reason = "each test program uses its part")]
@@ -44,7 +44,7 @@ fn module_from(source: &str) -> String {
     format!("module \"x\" {{ source = \"{source}\" }}\n")
 }
 
-/// A port of this machine at which each request is answered with `status`.
+/// A port of this machine whose server answers each request with `status`.
 fn answering(status: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -81,7 +81,7 @@ fn run_with_registry(home: &Home, source: &str, address: SocketAddr) -> Server {
 }
 
 #[test]
-fn a_service_that_does_not_answer_is_another_class_than_a_fault_of_the_module() {
+fn an_unreachable_service_is_another_failure_class_than_a_fault_of_the_module() {
     let home = Home::new();
     let (away, busy, none) = (closed(), answering("503 Busy"), answering("404 Not Found"));
     let is = |server: &Server, class: FailureClass, words: &str| {
@@ -123,7 +123,7 @@ fn a_service_that_does_not_answer_is_another_class_than_a_fault_of_the_module() 
 }
 
 #[test]
-fn a_state_storage_that_does_not_answer_is_not_a_wrong_one() {
+fn an_unreachable_state_storage_is_another_failure_class_than_a_wrong_one() {
     let home = Home::new();
     let storage = |address: SocketAddr| {
         let url = format!("http://user:hunter2@{address}/state");
@@ -153,8 +153,8 @@ fn credentials_in_an_address_are_shown_nowhere() {
         failure.message.contains("Couldn't connect to server"),
         "the cause is kept: {failure:?}"
     );
-    for told in [failure.message, plane.log(), plane.events()] {
-        assert!(told.contains("x.git") && !told.contains("hunter2"), "{told}");
+    for text in [failure.message, plane.log(), plane.events()] {
+        assert!(text.contains("x.git") && !text.contains("hunter2"), "{text}");
     }
 }
 
@@ -199,7 +199,7 @@ fn a_result_names_the_phase_in_which_the_run_ended() {
 }
 
 #[test]
-fn a_failed_apply_counts_what_the_state_has_with_what_was_created_in_part() {
+fn a_failed_apply_counts_the_resources_in_the_state_including_those_created_in_part() {
     let home = Home::new();
     let source = r#"
 resource "terraform_data" "good" { count = 2 }
@@ -215,12 +215,12 @@ resource "terraform_data" "bad" {
     assert_eq!((counts.num_resources, in_state), (Some(3), 3), "{}", plane.log());
 }
 
-/// The message of a run that was stopped in the middle of its apply, and its log.
+/// The failure of a run that was stopped during its apply, and its log.
 fn stopped(signal: Option<Signal>, reason: Option<Value>) -> (Failure, String) {
     let home = Home::new();
     let server = Server::start(home.job(SLOW, &json!({})));
     let runner = home.start(&server);
-    server.wait_until("the slow one begins", |plane| plane.log().contains("began"));
+    server.wait_until("the slow resource begins", |plane| plane.log().contains("began"));
     if let Some(reason) = reason {
         let mut plane = server.plane();
         plane.stop = true;
@@ -235,7 +235,7 @@ fn stopped(signal: Option<Signal>, reason: Option<Value>) -> (Failure, String) {
 }
 
 #[test]
-fn a_stopped_run_says_who_stopped_it_and_why() {
+fn a_stopped_run_reports_who_stopped_it_and_why() {
     let deadline = "the run took longer than `timeouts.run_seconds` (5) and was stopped";
     let deadline = || Some(json!({"class": "timeout", "message": deadline}));
     let cancel = || {
@@ -250,7 +250,7 @@ fn a_stopped_run_says_who_stopped_it_and_why() {
         ),
         (None, cancel(), "cancelled: the deployment was cancelled on request"),
         (None, Some(Value::Null), "cancelled: Canyon asked the run to stop"),
-        // Canyon stops jobs through their platforms too: then the deadline is the reason.
+        // Canyon also stops jobs through their platforms: then the deadline is the reason.
         (
             Some(Signal::TERM),
             deadline(),
@@ -264,7 +264,7 @@ fn a_stopped_run_says_who_stopped_it_and_why() {
         ),
     ] {
         let (failure, log) = stopped(signal, reason);
-        assert_eq!(failure.class, FailureClass::Cancelled, "Canyon judges it: {log}");
+        assert_eq!(failure.class, FailureClass::Cancelled, "Canyon decides the class: {log}");
         let last = log.lines().last().unwrap();
         assert!(last.starts_with(&format!("==> error: {expected}")), "{log}");
         assert!(last.ends_with(so_far) && failure.message.ends_with(so_far), "{log}");
@@ -272,15 +272,15 @@ fn a_stopped_run_says_who_stopped_it_and_why() {
 }
 
 #[test]
-fn outputs_are_delivered_although_the_line_that_names_them_was_lost() {
+fn outputs_are_delivered_although_the_line_with_them_was_lost() {
     let home = Home::new();
     let bin = home.folder.path().join("losing");
     std::fs::create_dir(&bin).unwrap();
-    let (tofu, said) = (std::env::var("CANYON_TEST_TOFU").unwrap(), bin.join("said"));
-    let said = said.display();
-    // As on a disk that is full for a moment.
+    let (tofu, output) = (std::env::var("CANYON_TEST_TOFU").unwrap(), bin.join("output"));
+    let output = output.display();
+    // As if the disk were full for a moment.
     let script = format!(
-        "#!/bin/sh\n'{tofu}' \"$@\" > '{said}'; code=$?\ngrep -v '\"type\":\"outputs\"' '{said}'\nexit $code\n"
+        "#!/bin/sh\n'{tofu}' \"$@\" > '{output}'; code=$?\ngrep -v '\"type\":\"outputs\"' '{output}'\nexit $code\n"
     );
     std::fs::write(bin.join("tofu"), script).unwrap();
     std::fs::set_permissions(bin.join("tofu"), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -297,7 +297,7 @@ fn outputs_are_delivered_although_the_line_that_names_them_was_lost() {
 }
 
 #[test]
-fn outputs_keep_every_digit_and_one_that_cannot_be_kept_costs_no_other() {
+fn outputs_keep_every_digit_and_one_that_cannot_be_kept_does_not_affect_the_others() {
     let home = Home::new();
     let deep = format!("{}1{}", "[".repeat(150), "]".repeat(150));
     let source = format!(
@@ -337,29 +337,30 @@ output "word" {{ value = "one" }}
             assert_eq!(value(name), expected, "{name}, unchanged: {unchanged}");
         }
         assert!(outputs["deep"].value.is_none());
-        let told = "==> warning: the value of the output `deep` is not in the result: nested more";
-        assert!(plane.log().contains(told), "{}", plane.log());
+        let warning =
+            "==> warning: the value of the output `deep` is not in the result: nested more";
+        assert!(plane.log().contains(warning), "{}", plane.log());
     }
 }
 
 #[test]
-fn what_a_killed_wait_for_a_reason_costs_is_bounded() {
+fn the_wait_for_the_reason_of_a_signal_is_bounded() {
     let home = Home::new();
     let mut server = Server::start(home.job(SLOW, &json!({})));
     let runner = home.start(&server);
-    server.wait_until("the slow one begins", |plane| plane.log().contains("began"));
+    server.wait_until("the slow resource begins", |plane| plane.log().contains("began"));
     server.die();
     kill_process(Pid::from_raw(i32::try_from(runner.id()).unwrap()).unwrap(), Signal::TERM)
         .unwrap();
-    // OpenTofu stops, and the reason is not waited for beyond its time.
+    // OpenTofu stops, and the runner waits for the reason only up to its limit.
     let log = |home: &Home| {
         let files = std::fs::read_dir(home.folder.path()).unwrap();
         let logs = files.map(|file| file.unwrap().path().join("log.txt"));
         logs.filter_map(|log| std::fs::read_to_string(log).ok()).collect::<String>()
     };
-    let told = "evicted: the platform asked the job to stop (SIGTERM)";
+    let message = "evicted: the platform asked the job to stop (SIGTERM)";
     let begun = std::time::Instant::now();
-    while !log(&home).contains(told) {
+    while !log(&home).contains(message) {
         assert!(begun.elapsed() < Duration::from_secs(30), "{}", log(&home));
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -1,10 +1,10 @@
-//! What a module gets of the environment of its job, what of it is in what leaves the job, and what it finds of the
+//! Which of the job's variables a module gets, which of their values leave the job, and what the module can read of the
 //! runner itself.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "what tests stand on may panic as they do"
+    reason = "a test may panic when its own setup fails"
 )]
 
 #[allow(dead_code, reason = "each test program uses its part")]
@@ -16,11 +16,11 @@ use std::fs::File;
 use std::process::Command;
 
 const PLAIN: &str = "eu-central-1";
-/// As a store of secrets keeps it, with what Go writes otherwise into JSON.
+/// A JSON object as in a secret store, with characters that Go escapes in JSON.
 const STORED: &str = r#"{"host":"db.example.com","password":"p<ss&w0rd-99"}"#;
 const LINES: &str = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----\n";
 
-/// Repeats its variables aloud, as JSON and in base64, and fails with a part of one of them in the error.
+/// Prints its variables, plainly, as JSON and in base64, and fails with a part of one of them in the error.
 const REPEATS: &str = r#"
 resource "terraform_data" "says" {
   provisioner "local-exec" {
@@ -72,7 +72,7 @@ fn every_variable_of_the_job_reaches_the_module_and_no_secret_leaves_it_in_any_f
     }
 }
 
-/// Fails with a message that is too long to keep, of nothing but a secret: it is cut somewhere in one.
+/// Fails with a message that is too long to keep and repeats a secret, so that the cut divides the secret.
 const TOO_LONG: &str = r#"
 variable "password" { default = "p<ss&w0rd-99" }
 resource "terraform_data" "fails" {
@@ -101,7 +101,7 @@ fn a_message_is_masked_before_it_is_cut() {
     }
 }
 
-/// Says what its runner was started with, and what it has open there.
+/// Prints the arguments, the environment and the descriptors of its runner.
 const LOOKS: &str = r#"
 resource "terraform_data" "looks" {
   provisioner "local-exec" {
@@ -110,9 +110,9 @@ resource "terraform_data" "looks" {
 }
 "#;
 
-/// Root may look into what is protected from others: so this says what there is to be seen.
+/// Root can read what is protected from other users: so the module's output shows what can be read at all.
 #[test]
-fn the_claim_code_is_in_no_environment_and_standard_input_stays_what_it_was() {
+fn the_claim_code_is_in_no_environment_and_standard_input_stays_the_same() {
     let home = Home::new();
     let server = Server::start(home.job(LOOKS, &json!({})));
     let lock = home.folder.path().join("lock");
@@ -122,8 +122,8 @@ fn the_claim_code_is_in_no_environment_and_standard_input_stays_what_it_was() {
     assert_eq!(command.status().unwrap().code(), Some(0), "{}", server.plane().log());
     let log = server.plane().log();
     assert!(!log.contains("CANYON_CLAIM_CODE"), "{log}");
-    assert!(log.contains("canyon-runner of-this-job\n"), "it keeps its arguments: {log}");
-    assert!(log.contains("runs as canyon-runner\n"), "and its name: {log}");
+    assert!(log.contains("canyon-runner of-this-job\n"), "the runner keeps its arguments: {log}");
+    assert!(log.contains("runs as canyon-runner\n"), "the runner keeps its name: {log}");
     let input = format!("(local-exec): own input {}\n", lock.display());
     assert!(log.contains(&input), "OpenTofu holds the lock of its job: {log}");
     if Command::new("id").arg("-u").output().unwrap().stdout == b"0\n" {

@@ -1,10 +1,10 @@
 //! Jobs that agents launch: one item for each attempt, in the partition of its runner.
 //!
-//! What an agent has something to do for is in the index `gsi2` too, so that to ask for work costs
-//! nothing where there is none: what nobody has taken in a partition of the runner, what an agent has
-//! taken in one of its own. The index is behind the table by a moment: it finds, and the item decides.
+//! A job that needs an action of an agent is in the index `gsi2` too: an unclaimed job in a
+//! partition of its runner, a claimed job in a partition of its agent. So a poll without work reads
+//! nothing. The index lags behind the table: read the item before a decision.
 
-use crate::conditional::{Item, settle};
+use crate::conditional::{Item, condition_outcome};
 use crate::items::{Condition, from_item, key_item, number, text, to_item};
 use crate::keys::Key;
 use crate::outcome::{Created, Saved};
@@ -16,11 +16,11 @@ use canyon_domain::agent_job::AgentJob;
 use canyon_domain::ids::{AgentId, DeploymentId, OrgUuid, RunnerUuid};
 use jiff::{SignedDuration, Timestamp};
 
-/// How long an item may stay that nobody clears away: its agent never came back.
-const LIFE: SignedDuration = SignedDuration::from_hours(24 * 30);
-/// The most of them in one page of work: as many as one request reads by their keys.
+/// How long the item of a job stays if its agent never returns and never removes it.
+const ITEM_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 30);
+/// Most jobs in one page of work: `BatchGetItem` reads at most 100 items.
 pub const MAX_WORK: i32 = 100;
-/// The most jobs of a runner that a new session looks through.
+/// Most jobs of a runner that are read when an agent opens a session.
 const MAX_JOBS: usize = 10_000;
 
 impl Table {
@@ -28,7 +28,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn agent_job(
         &self,
         org: OrgUuid,
@@ -39,11 +40,12 @@ impl Table {
         self.read("read agent's job", &keys::agent_job(org, runner, deployment, attempt)).await
     }
 
-    /// Stores a new job, unless it is there. 2 write units and one in the index.
+    /// Stores a new job, on condition that it does not exist. 2 write units and one in the index.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_agent_job(
         &self,
         org: OrgUuid,
@@ -54,12 +56,13 @@ impl Table {
         Ok(if written { Created::Yes } else { Created::Exists })
     }
 
-    /// Stores what has become of a job; `job` has the next version. On condition that it is as it
-    /// was read. 2 write units and up to two in the index.
+    /// Stores a changed job; `job` has the next version. On condition that the stored version is
+    /// the one before. 2 write units and up to two in the index.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_agent_job(
         &self,
         org: OrgUuid,
@@ -70,7 +73,8 @@ impl Table {
         if self.put_agent_job(org, job, now, condition).await? {
             return Ok(Saved::Yes);
         }
-        // The SDK repeats a write whose answer was lost: then it stands in its own way.
+        // The SDK retries a write whose answer was lost. The retry can fail on its own first
+        // result.
         let found = self.agent_job(org, job.runner, job.deployment, job.attempt).await?;
         Ok(if found.as_ref() == Some(job) { Saved::Yes } else { Saved::Lost })
     }
@@ -92,15 +96,16 @@ impl Table {
         if !condition.values.is_empty() {
             put = put.set_expression_attribute_values(Some(condition.values));
         }
-        Ok(settle(OPERATION, job.deployment.to_string(), put.send().await)?.is_ok())
+        Ok(condition_outcome(OPERATION, job.deployment.to_string(), put.send().await)?.is_ok())
     }
 
-    /// Removes a job, whose agent has cleared it away or never took it; on condition that it is as it
-    /// was read. 2 write units.
+    /// Deletes a job that its agent has cleaned up or never took, on condition that the stored
+    /// version is that of `job`. 2 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_agent_job(
         &self,
         org: OrgUuid,
@@ -115,16 +120,17 @@ impl Table {
             .set_key(Some(key_item(&key)))
             .condition_expression(format!("attribute_not_exists({PK}) OR version = :v"))
             .expression_attribute_values(":v", number(job.version));
-        let done = settle(OPERATION, &key.sk, delete.send().await)?;
+        let done = condition_outcome(OPERATION, &key.sk, delete.send().await)?;
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Up to [`MAX_WORK`] jobs of a runner that no agent has taken yet, after `after`, in the order in
-    /// which they go. Half a read unit when there is none.
+    /// Up to [`MAX_WORK`] jobs of a runner that no agent has taken yet, after `after`, by priority
+    /// and age. Half a read unit if there are none.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn agent_work(
         &self,
         org: OrgUuid,
@@ -136,11 +142,13 @@ impl Table {
         Ok(page)
     }
 
-    /// As [`Table::agent_work`], of the jobs of all runners that `agent` has taken and has something to do for.
+    /// Like [`Table::agent_work`], for jobs of any runner that `agent` has taken and that need an
+    /// action of it.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn agent_work_of(
         &self,
         org: OrgUuid,
@@ -184,7 +192,7 @@ impl Table {
         Ok(Page { items: self.agent_jobs_at(OPERATION, &keys).await?, next })
     }
 
-    /// The jobs at `keys`, in that order.
+    /// The jobs at `keys`, in the order of `keys`.
     async fn agent_jobs_at(
         &self,
         operation: &'static str,
@@ -203,7 +211,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn agent_jobs(
         &self,
         org: OrgUuid,
@@ -236,7 +245,7 @@ fn item(
 ) -> Result<Item, StoreError> {
     let key = keys::agent_job(org, job.runner, job.deployment, job.attempt);
     let mut item = to_item(operation, &key, job)?;
-    let expires: Timestamp = now + LIFE;
+    let expires: Timestamp = now + ITEM_LIFETIME;
     item.insert(TTL.to_owned(), number(expires.as_second()));
     if job.wants_attention() {
         let order = keys::agent_work_order(job.priority, job.deployment, job.attempt, job.runner);

@@ -1,6 +1,6 @@
-//! Agents: one item each, with the newest session in it.
+//! Agents: one item each, which holds its newest session.
 
-use crate::conditional::settle;
+use crate::conditional::condition_outcome;
 use crate::items::{Condition, delete, put, to_item};
 use crate::outcome::{Created, Deleted, Saved};
 use crate::page::{Page, PageRequest, Partition};
@@ -14,17 +14,19 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn agent(&self, org: OrgUuid, id: &AgentId) -> Result<Option<Agent>, StoreError> {
         self.read("read agent", &keys::agent(org, id)).await
     }
 
-    /// Makes an agent that was not known. Keys: it, audit if there is a record; on condition that it is not there. 4
-    /// write units.
+    /// Creates an agent. Keys: the agent, audit if `record` is given; on condition that the agent
+    /// does not exist. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_agent(
         &self,
         org: OrgUuid,
@@ -39,12 +41,13 @@ impl Table {
         Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
     }
 
-    /// Changes an agent on somebody's word; `agent` has the next version. Keys: it, audit; on
-    /// condition that it is as it was read. 4 write units.
+    /// Writes a change that a user asked for; `agent` has the next version. Keys: the agent, audit;
+    /// on condition that the stored version is the one before. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn change_agent(
         &self,
         org: OrgUuid,
@@ -59,12 +62,13 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Stores what an agent says of itself; `agent` has the next version. On condition that it is as
-    /// it was read. One write unit for each KB.
+    /// Stores what an agent reports of itself; `agent` has the next version. On condition that the
+    /// stored version is the one before. One write unit for each KB.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_agent(&self, org: OrgUuid, agent: &Agent) -> Result<Saved, StoreError> {
         const OPERATION: &str = "save agent";
         let condition = Condition::version(agent.version - 1);
@@ -75,19 +79,21 @@ impl Table {
             .set_item(Some(to_item(OPERATION, &keys::agent(org, &agent.id), agent)?))
             .condition_expression(condition.expression)
             .set_expression_attribute_values(Some(condition.values));
-        if settle(OPERATION, agent.id.as_str(), put.send().await)?.is_ok() {
+        if condition_outcome(OPERATION, agent.id.as_str(), put.send().await)?.is_ok() {
             return Ok(Saved::Yes);
         }
-        // The SDK repeats a write whose answer was lost: then it stands in its own way.
+        // The SDK retries a write whose answer was lost. The retry can fail on its own first
+        // result.
         let found = self.agent(org, &agent.id).await?;
         Ok(if found.as_ref() == Some(agent) { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Forgets an agent. Keys: it, audit; on condition that it is there. 4 write units.
+    /// Deletes an agent. Keys: the agent, audit; on condition that the agent exists. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_agent(
         &self,
         org: OrgUuid,
@@ -97,12 +103,14 @@ impl Table {
         self.remove_agent(org, id, Condition::present(), Some(record)).await
     }
 
-    /// Forgets an agent on nobody's word: one that was adopted since it was read stays. Keys: it, audit; on condition
-    /// that it is as it was read. 4 write units.
+    /// Deletes an agent without a user's request. An agent that was adopted since it was read
+    /// stays. Keys: the agent, audit; on condition that the stored version is that of `agent`. 4
+    /// write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_agent_as_read(
         &self,
         org: OrgUuid,
@@ -126,11 +134,12 @@ impl Table {
         Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
     }
 
-    /// A page of an organization's agents, by their names. One read unit for each 4 KB.
+    /// A page of an organization's agents, by name. One read unit for each 4 KB.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn agents(
         &self,
         org: OrgUuid,
@@ -141,7 +150,7 @@ impl Table {
     }
 }
 
-/// The most agents of an organization that are looked through for one job.
+/// Most agents of an organization that are considered for one job.
 const MAX_AGENTS: usize = 10_000;
 
 impl Table {
@@ -149,7 +158,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn all_agents(&self, org: OrgUuid) -> Result<Vec<Agent>, StoreError> {
         self.all(partition(org), MAX_AGENTS).await
     }

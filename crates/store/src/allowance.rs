@@ -1,9 +1,10 @@
-//! How often something may happen that anyone on the network can cause, such as a new agent that asks to be adopted.
+//! Rate limits of the API, such as for the registration of new agents.
 //!
-//! A token bucket as in [`crate::pace`], with one difference: what is refused changes nothing. So a flood does not
-//! use up what comes after it, and the time after which a caller may ask again is never longer than one interval.
+//! Each is a token bucket as in [`crate::pace`], with one difference: a refused request changes
+//! nothing. So a flood does not consume later capacity, and a caller never has to wait longer than
+//! one interval for one unit.
 
-use crate::conditional::settle;
+use crate::conditional::condition_outcome;
 use crate::items::{from_item, key_item, number};
 use crate::table::TTL;
 use crate::{StoreError, Table, keys};
@@ -13,35 +14,35 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use std::time::Duration;
 
-const OPERATION: &str = "use the allowance of";
-/// How often one call looks again because others were faster.
+const OPERATION: &str = "use rate limit";
+/// How often one call retries when concurrent callers change the item.
 const MAX_TRIES: u32 = 8;
 
-/// So much at once, and one more after each interval.
+/// A token bucket: `burst` at once, and one more after each interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// How often at once, at least 1.
+    /// Most uses at once; at least 1.
     pub burst: u32,
-    /// After how long one more is allowed.
+    /// Time after which one more use is allowed.
     pub interval: Duration,
 }
 
-/// Whether it may happen.
+/// Whether a use is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
-    /// It may. So many were passed over since the last one, where these are counted.
+    /// Allowed. `passed_over` counts the refusals since the last allowed use.
     Yes {
-        /// See [`Table::allow_or_count`].
+        /// Counted by [`Table::allow_or_count`] only; otherwise 0.
         passed_over: u64,
     },
-    /// Not now, but after this time at the earliest.
+    /// Refused. Retry after this time at the earliest.
     After(Duration),
 }
 
-/// What is stored of one.
+/// The stored item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 struct Used {
-    /// When all of the burst is allowed again, in microseconds.
+    /// Microseconds since 1970: when the whole burst is available again.
     #[serde(default)]
     full_at: i64,
     #[serde(default)]
@@ -53,15 +54,15 @@ impl Allowance {
         i64::try_from(self.interval.as_micros()).unwrap_or(i64::MAX / 4).max(1)
     }
 
-    /// How long `units` take to come back, in microseconds.
-    fn time_of(self, units: u32) -> i64 {
+    /// Time in which `units` are refilled, in microseconds.
+    fn refill_time(self, units: u32) -> i64 {
         self.interval().saturating_mul(units.into())
     }
 
-    /// When the burst is full again if so much is used now; or how long there is not so much.
+    /// The new `full_at` after a use of `units`; or the time to wait, if fewer units are available.
     fn take(self, units: u32, full_at: i64, now: i64) -> Result<i64, Duration> {
-        let next = full_at.max(now).saturating_add(self.time_of(units));
-        let latest = now.saturating_add(self.time_of(self.burst.max(1)));
+        let next = full_at.max(now).saturating_add(self.refill_time(units));
+        let latest = now.saturating_add(self.refill_time(self.burst.max(1)));
         if next <= latest {
             return Ok(next);
         }
@@ -70,11 +71,12 @@ impl Allowance {
 }
 
 impl Table {
-    /// Uses the allowance `name` once, if something is left of it. One read and one write unit; a refusal reads only.
+    /// Uses one unit of the allowance `name`, if one is available. One read and one write unit; a
+    /// refusal costs one read unit.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table cannot be read or written.
     pub async fn allow(
         &self,
         name: &str,
@@ -84,11 +86,11 @@ impl Table {
         self.allow_units(name, allowance, 1, now).await
     }
 
-    /// Uses so many units of the allowance at once, if that much is left.
+    /// Uses `units` of the allowance at once, if all of them are available.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when the table cannot be read or written.
+    /// [`StoreError`] if the table cannot be read or written.
     pub async fn allow_units(
         &self,
         name: &str,
@@ -99,11 +101,11 @@ impl Table {
         self.use_allowance(name, allowance, units, now, false).await
     }
 
-    /// Gives units back that were allowed and not needed.
+    /// Returns units that a caller used and did not need.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when the table cannot be read or written.
+    /// [`StoreError`] if the table cannot be read or written.
     pub async fn give_back(
         &self,
         name: &str,
@@ -114,16 +116,17 @@ impl Table {
         let update = self
             .update_allowance(name, "SET full_at = full_at - :time, #ttl = :ttl", now)
             .condition_expression("attribute_exists(full_at)")
-            .expression_attribute_values(":time", number(allowance.time_of(units)));
-        settle(OPERATION, name, update.send().await)?.ok();
+            .expression_attribute_values(":time", number(allowance.refill_time(units)));
+        condition_outcome(OPERATION, name, update.send().await)?.ok();
         Ok(())
     }
 
-    /// The same, and what is refused is counted, which the next that is allowed learns. A refusal writes one unit.
+    /// Like [`Table::allow`], and counts refusals; the next allowed use returns the count. A
+    /// refusal costs one write unit.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table cannot be read or written.
     pub async fn allow_or_count(
         &self,
         name: &str,
@@ -154,12 +157,14 @@ impl Table {
                 return Ok(Allowed::Yes { passed_over: before.passed_over });
             }
         }
-        // Many others use it at this very moment.
+        // Concurrent callers won all retries.
         Ok(Allowed::After(allowance.interval))
     }
 
-    /// Takes so many units where all of the burst was there, or was not, as `full_at` says. It does not matter who else
-    /// takes some meanwhile, as long as that stays so and enough is left. What was stored before.
+    /// Uses `units`. Whether the burst was complete at `now` (as `full_at` says) selects the
+    /// update; the condition holds as long as that is still true and enough units are left, however
+    /// many concurrent callers use some. Returns what was stored before, or `None` if the condition
+    /// failed.
     async fn take(
         &self,
         name: &str,
@@ -168,8 +173,8 @@ impl Table {
         full_at: i64,
         now: Timestamp,
     ) -> Result<Option<Used>, StoreError> {
-        let (now_at, time) = (now.as_microsecond(), allowance.time_of(units));
-        let latest = now_at.saturating_add(allowance.time_of(allowance.burst.max(1)));
+        let (now_at, time) = (now.as_microsecond(), allowance.refill_time(units));
+        let latest = now_at.saturating_add(allowance.refill_time(allowance.burst.max(1)));
         let update = if full_at > now_at {
             self.update_allowance(
                 name,
@@ -187,7 +192,9 @@ impl Table {
         let update = update
             .expression_attribute_values(":now", number(now_at))
             .return_values(ReturnValue::AllOld);
-        let Ok(done) = settle(OPERATION, name, update.send().await)? else { return Ok(None) };
+        let Ok(done) = condition_outcome(OPERATION, name, update.send().await)? else {
+            return Ok(None);
+        };
         let before = done.attributes.filter(|item| !item.is_empty());
         before.map_or(Ok(Used::default()), |item| from_item(OPERATION, item)).map(Some)
     }
@@ -196,11 +203,12 @@ impl Table {
         let update = self
             .update_allowance(name, "SET #ttl = :ttl ADD passed_over :one", now)
             .expression_attribute_values(":one", number(1));
-        settle(OPERATION, name, update.send().await)?.ok();
+        condition_outcome(OPERATION, name, update.send().await)?.ok();
         Ok(())
     }
 
-    /// One that is full again says nothing, but for what it counts: it goes after a day.
+    /// An update that also renews the item's expiry: a full bucket holds no information except its
+    /// count of refusals, so the item expires after a day.
     fn update_allowance(
         &self,
         name: &str,

@@ -22,13 +22,15 @@ pub(crate) fn record(
 }
 
 impl Table {
-    /// An organization's audit records, newest first. Keys: the partition of a month, back from
-    /// `now`'s (or the cursor's) to that of `since`, the organization's birth. One read unit for
-    /// each 4 KB, and half a unit for each month without records.
+    /// An organization's audit records, newest first. Keys: the partition of one month after the
+    /// other, from the month of `now` (or of the cursor) back to that of `since`, when the
+    /// organization was created. One read unit for each 4 KB, and half a unit for each month
+    /// without records.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn audit_records(
         &self,
         org: OrgUuid,
@@ -51,14 +53,15 @@ impl Table {
                 prefix: None,
                 descending: true,
             };
-            // One more than wanted tells whether more follows, here or in a month before.
+            // One more than wanted shows whether more records follow, in this month or an earlier
+            // one.
             let missing = (wanted + 1).saturating_sub(length(&items));
             let part = PageRequest { limit: missing, after: after.take() };
             let page = self.page::<AuditRecord>(partition, &part, |_| true).await?;
             items.extend(page.items);
             if length(&items) > wanted || page.next.is_some() {
                 items.truncate(wanted as usize);
-                // The last record's id tells the month in which the next page begins.
+                // The last record's id contains the month in which the next page begins.
                 let next = items.last().map(|record| Cursor::after(record.id.to_string()));
                 return Ok(Page { items, next });
             }

@@ -1,15 +1,15 @@
-//! How long to wait before asking again.
+//! Pauses between retries: exponential backoff with full jitter.
 
 use std::time::Duration;
 
-/// Longest wait before the first repetition; doubled for each further one.
+/// Upper bound of the pause before the first retry; it doubles with each retry.
 const BASE: Duration = Duration::from_millis(20);
-/// Longest wait of all.
+/// Upper bound of every pause.
 const CAP: Duration = Duration::from_millis(640);
 
-/// "Full jitter": any time up to the limit, so that writers that collided once spread out
-/// (AWS Architecture Blog, "Exponential Backoff And Jitter"). `random` is a number from the whole
-/// range of `u32`; `repetition` counts from 0.
+/// "Full jitter": any time up to the limit, so that writers that collided once spread out (AWS
+/// Architecture Blog, "Exponential Backoff And Jitter"). `random` is a number from the whole range
+/// of `u32`; `repetition` is the number of the retry, from 0.
 pub fn full_jitter(repetition: u32, random: u32) -> Duration {
     let limit = BASE.saturating_mul(1_u32.checked_shl(repetition).unwrap_or(u32::MAX)).min(CAP);
     limit.mul_f64(f64::from(random) / f64::from(u32::MAX))
@@ -17,7 +17,7 @@ pub fn full_jitter(repetition: u32, random: u32) -> Duration {
 
 /// Sleeps for [`full_jitter`].
 pub(crate) async fn pause(repetition: u32) {
-    // No randomness, no jitter: half the limit is still a pause.
+    // Without a random number there is no jitter: pause for half the limit.
     let random = getrandom::u32().unwrap_or(u32::MAX / 2);
     tokio::time::sleep(full_jitter(repetition, random)).await;
 }

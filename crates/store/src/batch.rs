@@ -1,15 +1,15 @@
-//! Many items by their keys, in one request.
+//! Reads many items by their keys in one request.
 
 use crate::conditional::Item;
 use crate::{StoreError, Table, backoff};
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 
-/// How often items that a busy table left out are asked for again.
+/// How often items that DynamoDB did not process are requested again.
 const MAX_ROUNDS: u32 = 8;
 
 impl Table {
-    /// The items at `keys` (at most 100), in no order; those that are gone are left out. Read
-    /// consistently: one read unit an item up to 4 KB.
+    /// The items at `keys` (at most 100), in no order; missing items are left out. Read
+    /// consistently: one read unit for each item up to 4 KB.
     pub(crate) async fn batch(
         &self,
         operation: &'static str,
@@ -28,7 +28,7 @@ impl Table {
                 .await
                 .map_err(|error| StoreError::sdk(operation, self.name(), error))?;
             items.extend(output.responses.unwrap_or_default().into_values().flatten());
-            // DynamoDB may leave some for later, even all of them when it is busy.
+            // DynamoDB may leave keys unprocessed, even all of them, when it is busy.
             keys = output
                 .unprocessed_keys
                 .unwrap_or_default()

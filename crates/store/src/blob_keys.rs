@@ -1,7 +1,7 @@
 //! Every key of the object store. Each starts with the organization's uuid, so that no listing can
-//! cross organizations, and a name that is given again never leads to its former owner's data.
+//! cross organizations, and a name that is used again never leads to its former owner's data.
 //!
-//! Keys are made of ids and numbers that have been checked where they entered, so none can hold
+//! Keys consist of ids and numbers that were parsed before, so no key can hold
 //! `..` or lead out of its prefix.
 
 use canyon_domain::ids::{DeploymentId, OrgUuid};
@@ -9,18 +9,18 @@ use canyon_domain::module_source::Digest;
 use object_store::path::Path;
 use std::fmt;
 
-/// The key of one blob.
+/// Key of one blob.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobKey(pub(crate) Path);
 
-/// A folder of blobs.
+/// Prefix of a folder of blobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobPrefix(pub(crate) Path);
 
-/// What a log stream holds.
+/// A stream of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stream {
-    /// What people read.
+    /// Text for people.
     Log,
     /// The `-json` lines of OpenTofu, as it wrote them.
     Events,
@@ -37,34 +37,34 @@ impl Stream {
 }
 
 impl BlobKey {
-    /// An uploaded module: `<org>/archives/<sha256>`. The same bytes are stored once.
+    /// An uploaded module: `<org>/archives/<sha256>`. Equal bytes are stored once.
     pub fn archive(org: OrgUuid, digest: &Digest) -> Self {
         Self(format!("{org}/archives/{digest}").into())
     }
 
-    /// What an attempt gave: `<org>/deployments/<deployment>/attempts/<n>/outputs.json`.
+    /// Outputs of an attempt: `<org>/deployments/<deployment>/attempts/<n>/outputs.json`.
     pub fn outputs(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
         Self(format!("{}/attempts/{attempt}/outputs.json", folder(org, deployment)).into())
     }
 
-    /// The same, encrypted to the caller's key: `.../attempts/<n>/outputs.age`.
+    /// Outputs of an attempt, encrypted to the caller's key: `.../attempts/<n>/outputs.age`.
     pub fn encrypted_outputs(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
         Self(format!("{}/attempts/{attempt}/outputs.age", folder(org, deployment)).into())
     }
 
-    /// What an attempt may have left behind: `.../attempts/<n>/orphans.json`.
+    /// Orphans: resources that a lost attempt may have created: `.../attempts/<n>/orphans.json`.
     pub fn orphans(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
         Self(format!("{}/attempts/{attempt}/orphans.json", folder(org, deployment)).into())
     }
 
-    /// The resources in the state that an attempt left: `.../attempts/<n>/resources.json`.
+    /// The resources in the state after an attempt: `.../attempts/<n>/resources.json`.
     pub fn resources(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
         Self(format!("{}/attempts/{attempt}/resources.json", folder(org, deployment)).into())
     }
 
     /// The part of a stream that starts at byte `offset`:
-    /// `<org>/deployments/<deployment>/<stream>/<offset, 16 digits>`. Padded, so that the order of
-    /// keys is the order of bytes. The attempts of a deployment continue one stream.
+    /// `<org>/deployments/<deployment>/<stream>/<offset, 16 digits>`. The offset is padded, so that
+    /// the order of keys is the order of bytes. The attempts of a deployment continue one stream.
     pub fn chunk(org: OrgUuid, deployment: DeploymentId, stream: Stream, offset: u64) -> Self {
         let BlobPrefix(chunks) = BlobPrefix::chunks(org, deployment, stream);
         Self(format!("{chunks}/{offset:016}").into())
@@ -78,7 +78,7 @@ impl BlobKey {
 }
 
 impl BlobPrefix {
-    /// All that an organization has.
+    /// All blobs of an organization.
     pub fn organization(org: OrgUuid) -> Self {
         Self(org.to_string().into())
     }

@@ -1,8 +1,8 @@
-//! What is too large for the table: archives, bundles, logs, outputs. S3 on AWS, a folder on a
-//! laptop.
+//! The object store, for data that is too large for the table: archives, bundles, logs, outputs. S3
+//! on AWS, a folder in `canyon local`.
 //!
-//! A blob is written once and never changed, so every write is [`Blobs::put_if_absent`]: of two
-//! writers of one key the first wins, and a reader never sees half a blob.
+//! A blob is written once and never changed, so every write is [`Blobs::put_if_absent`]: if two
+//! writers race for a key, the first wins, and a reader never sees half a blob.
 
 use crate::StoreError;
 use crate::blob_keys::{BlobKey, BlobPrefix};
@@ -17,40 +17,40 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What became of a blob that was offered.
+/// Result of [`Blobs::put_if_absent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// It is stored.
+    /// The blob is stored.
     Stored,
-    /// There is one under this key already, and it stays as it is.
-    AlreadyThere,
+    /// The key already has a blob, which is unchanged.
+    AlreadyExists,
 }
 
 /// The object store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Blobs {
     store: Arc<dyn ObjectStore>,
-    /// The folder, if it is one: its files need their mode set.
+    /// Set if the store is a folder: its files need their mode set.
     folder: Option<Arc<LocalFileSystem>>,
-    /// Signs addresses of blobs, if it can.
+    /// Presigns URLs of blobs, if the store can.
     pub(crate) signer: Option<Arc<dyn Signer>>,
 }
 
 impl Blobs {
-    /// Any object store that knows `PutMode::Create`: S3 does, by `If-None-Match: *`.
+    /// Uses any object store that supports `PutMode::Create`. S3 does, with `If-None-Match: *`.
     pub fn new(store: Arc<dyn ObjectStore>) -> Self {
         Self { store, folder: None, signer: None }
     }
 
-    /// The same with addresses for others, see [`crate::signed_url`]. S3 signs its own.
+    /// The same store with presigned URLs, see [`crate::signed_url`]. S3 signs its own.
     #[must_use]
     pub fn with_signer(self, signer: Arc<dyn Signer>) -> Self {
         Self { signer: Some(signer), ..self }
     }
 
-    /// A folder, created with mode 0700 if it is absent. Files get mode 0600; the folder's mode
-    /// covers the moment between a file's making and that. A blob is on the disk, directory entry
-    /// included, before it is acknowledged, as the table's items are.
+    /// Uses a folder, created with mode 0700 if it is absent. Files get mode 0600 after they are
+    /// created; until then the folder's mode protects them. A blob and its directory entry are
+    /// fsynced before the write is acknowledged, as the table's items are.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Blobs {
             DirBuilder::new().recursive(true).mode(0o700).create(root)?;
             std::fs::set_permissions(root, Permissions::from_mode(0o700))?;
             let store = LocalFileSystem::new_with_prefix(root)?;
-            // Emptied folders go with their last blob.
+            // Cleanup removes a folder with its last blob.
             Ok(store.with_fsync(true).with_automatic_cleanup(true))
         };
         let folder = open()
@@ -69,7 +69,7 @@ impl Blobs {
         Ok(Self { store: folder.clone(), folder: Some(folder), signer: None })
     }
 
-    /// Stores `bytes` under `key` unless there is a blob already.
+    /// Stores `bytes` under `key` if the key has no blob.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Blobs {
                 self.make_private(key)?;
                 Ok(Put::Stored)
             }
-            Err(Error::AlreadyExists { .. }) => Ok(Put::AlreadyThere),
+            Err(Error::AlreadyExists { .. }) => Ok(Put::AlreadyExists),
             Err(error) => Err(failed("store blob", key, error)),
         }
     }
@@ -95,7 +95,7 @@ impl Blobs {
         self.read(key, GetOptions::default()).await
     }
 
-    /// How many bytes the blob has; `None` if there is no such blob.
+    /// Size of the blob in bytes; `None` if there is no such blob.
     ///
     /// # Errors
     ///
@@ -104,11 +104,11 @@ impl Blobs {
         match self.store.head(&key.0).await {
             Ok(meta) => Ok(Some(meta.size)),
             Err(Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(failed("look for blob", key, error)),
+            Err(error) => Err(failed("read size of blob", key, error)),
         }
     }
 
-    /// The bytes `range` of the blob, as far as it has them; `None` if there is no such blob.
+    /// The bytes `range` of the blob, or fewer if it ends earlier; `None` if there is no such blob.
     ///
     /// # Errors
     ///
@@ -121,7 +121,8 @@ impl Blobs {
         self.read(key, GetOptions { range: Some(range.into()), ..GetOptions::default() }).await
     }
 
-    /// Keys and sizes under `prefix`, in the order of keys, only those after `after` if given.
+    /// Keys and sizes in bytes under `prefix`, in the order of keys; only those after `after` if it
+    /// is given.
     ///
     /// # Errors
     ///
@@ -145,7 +146,7 @@ impl Blobs {
             Some(BlobKey(after)) => self.store.list_with_offset(Some(&prefix.0), after),
             None => self.store.list(Some(&prefix.0)),
         };
-        // S3 lists in order; a folder lists as the file system likes.
+        // S3 lists in order; a folder lists in the file system's order.
         let asked = if self.folder.is_some() { usize::MAX } else { most };
         let mut found: Vec<_> = found
             .take(asked)
@@ -158,8 +159,8 @@ impl Blobs {
         Ok(found)
     }
 
-    /// Deletes every blob under `prefix`, and says how many there were. Blobs that are gone
-    /// already are no error, so that it may be repeated.
+    /// Deletes every blob under `prefix` and returns how many it deleted. A blob that is already
+    /// gone is no error, so a caller may repeat the call.
     ///
     /// # Errors
     ///
@@ -188,16 +189,16 @@ impl Blobs {
         }
     }
 
-    /// `object_store` creates files by the process's umask, mostly 0644.
+    /// Sets mode 0600: `object_store` creates files by the process's umask, mostly 0644.
     fn make_private(&self, key: &BlobKey) -> Result<(), StoreError> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let path: PathBuf =
             folder.path_to_filesystem(&key.0).map_err(|error| failed("store blob", key, error))?;
         match std::fs::set_permissions(&path, Permissions::from_mode(0o600)) {
-            // Deleted in between by somebody who may.
+            // A concurrent caller has deleted the blob.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             result => result.map_err(|error| StoreError::Backend {
-                operation: "make private blob",
+                operation: "set mode of blob",
                 thing: key.to_string(),
                 source: error.into(),
             }),

@@ -1,4 +1,4 @@
-//! Limits on how many attempts run at once, and their places: an item for each that is held.
+//! Limits on how many attempts run at once, and their slots: one item for each slot that is held.
 
 use crate::deployments::Move;
 use crate::items::{Condition, delete, put, text, to_item};
@@ -12,15 +12,15 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
 use serde::{Deserialize, Serialize};
 
-/// The most limits of an organization that are looked at for a launch.
+/// Most limits of an organization that are checked for a launch.
 const MAX_LIMITS: usize = 1_000;
 
 #[derive(Serialize, Deserialize)]
-struct PlaceItem {
+struct SlotItem {
     number: u32,
     deployment: DeploymentId,
     attempt: u32,
-    /// The holder as one text, for conditions.
+    /// The holder as one string, for conditions.
     held_by: String,
 }
 
@@ -28,12 +28,12 @@ fn held_by(holder: Holder) -> String {
     format!("{}#{}", holder.deployment, holder.attempt)
 }
 
-/// A place to be taken with an attempt.
+/// A slot that a new attempt takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taking {
-    /// Which.
+    /// The slot.
     pub place: Place,
-    /// Whose it was, if that one is known to hold it no more.
+    /// Its former holder, if that attempt is known to be over.
     pub instead_of: Option<Holder>,
 }
 
@@ -46,8 +46,8 @@ fn partition_of_limits(org: OrgUuid) -> Partition<'static> {
     }
 }
 
-/// The holder is this one, or nobody.
-fn free_or_of(holder: Holder) -> Condition {
+/// Condition: the slot is free, or `holder` holds it.
+fn free_or_held_by(holder: Holder) -> Condition {
     let mut condition = Condition::absent();
     condition.expression.push_str(" OR held_by = :holder");
     condition.values.insert(":holder".to_owned(), text(held_by(holder)));
@@ -55,11 +55,12 @@ fn free_or_of(holder: Holder) -> Condition {
 }
 
 impl Table {
-    /// Sets a limit, in the place of what there was. Keys: it, audit. 4 write units.
+    /// Creates or replaces a limit. Keys: the limit, audit. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn set_limit(
         &self,
         org: OrgUuid,
@@ -79,11 +80,13 @@ impl Table {
         Err(StoreError::Backend { operation: OPERATION, thing, source })
     }
 
-    /// Takes a limit away. Who holds a place of it gives it back all the same. 4 write units.
+    /// Deletes a limit. An attempt that holds one of its slots still releases it at its end. 4
+    /// write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_limit(
         &self,
         org: OrgUuid,
@@ -101,7 +104,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn limit(
         &self,
         org: OrgUuid,
@@ -110,11 +114,12 @@ impl Table {
         self.read("read concurrency limit", &keys::limit(org, scope)).await
     }
 
-    /// The limits of an organization. One read unit for each 4 KB.
+    /// All limits of an organization, a page at a time. One read unit for each 4 KB.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn limits(
         &self,
         org: OrgUuid,
@@ -123,20 +128,22 @@ impl Table {
         self.page(partition_of_limits(org), request, |_| true).await
     }
 
-    /// Every limit of an organization. One read unit for each 4 KB.
+    /// Every limit of an organization, at most 1,000. One read unit for each 4 KB.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn all_limits(&self, org: OrgUuid) -> Result<Vec<ConcurrencyLimit>, StoreError> {
         self.all(partition_of_limits(org), MAX_LIMITS).await
     }
 
-    /// The places of a limit that are held. One read unit for each 4 KB: about 20 places.
+    /// The slots of a limit that are held. One read unit for each 4 KB: about 20 slots.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn held_places(
         &self,
         org: OrgUuid,
@@ -144,26 +151,27 @@ impl Table {
     ) -> Result<Vec<HeldPlace>, StoreError> {
         let partition = Partition {
             operation: "list held places",
-            pk: keys::places(org, scope),
+            pk: keys::slots(org, scope),
             prefix: None,
             descending: false,
         };
-        let place = |item: PlaceItem| HeldPlace {
+        let place = |item: SlotItem| HeldPlace {
             number: item.number,
             holder: Holder { deployment: item.deployment, attempt: item.attempt },
         };
-        // As many as there are: a limit has at most so many places.
-        let held = self.all::<PlaceItem>(partition, usize::MAX).await?;
+        // Without a maximum: a limit bounds its own slots.
+        let held = self.all::<SlotItem>(partition, usize::MAX).await?;
         Ok(held.into_iter().map(place).collect())
     }
 
-    /// Writes a new attempt as [`Table::move_deployment`] does, and takes its places with it; on
-    /// condition that these are free, or held by whom they are taken from. 2 write units more for each
-    /// place.
+    /// Writes a new attempt like [`Table::move_deployment`] and takes its slots in the same
+    /// transaction; on condition that each slot is free or still held by `instead_of`. 2 write
+    /// units more for each slot.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn launch_deployment(
         &self,
         org: OrgUuid,
@@ -176,22 +184,23 @@ impl Table {
         let number = deployment.open_attempt().map_or(0, |attempt| attempt.number);
         let holder = Holder { deployment: deployment.id, attempt: number };
         for taking in places {
-            let key = keys::place(org, &taking.place);
-            let item = PlaceItem {
+            let key = keys::slot(org, &taking.place);
+            let item = SlotItem {
                 number: taking.place.number,
                 deployment: holder.deployment,
                 attempt: holder.attempt,
                 held_by: held_by(holder),
             };
-            let condition = taking.instead_of.map_or_else(Condition::absent, free_or_of);
+            let condition = taking.instead_of.map_or_else(Condition::absent, free_or_held_by);
             items.push(put(self, to_item(OPERATION, &key, &item)?, condition));
         }
         let done = self.transact(OPERATION, &deployment.id.to_string(), items).await?;
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// What gives back the places of attempts that are over. One that is another's by now stays his.
-    pub(crate) fn places_given_back(
+    /// Deletions that release the slots of ended attempts. A slot that another attempt holds by now
+    /// stays with that attempt.
+    pub(crate) fn slot_releases(
         &self,
         org: OrgUuid,
         deployment: &Deployment,
@@ -199,19 +208,19 @@ impl Table {
         let over = deployment.attempts.iter().filter(|attempt| attempt.ended.is_some());
         over.flat_map(|attempt| {
             let holder = Holder { deployment: deployment.id, attempt: attempt.number };
-            let give_back = move |place| self.place_given_back(org, place, holder);
-            attempt.places.iter().map(give_back)
+            let release = move |place| self.slot_release(org, place, holder);
+            attempt.places.iter().map(release)
         })
         .collect()
     }
 
-    fn place_given_back(&self, org: OrgUuid, place: &Place, holder: Holder) -> TransactWriteItem {
-        delete(self, &keys::place(org, place), free_or_of(holder))
+    fn slot_release(&self, org: OrgUuid, place: &Place, holder: Holder) -> TransactWriteItem {
+        delete(self, &keys::slot(org, place), free_or_held_by(holder))
     }
 }
 
-/// The deployment as it is stored once the places of its past attempts are given back.
-pub(crate) fn without_past_places(deployment: &Deployment) -> Deployment {
+/// The deployment without the slots of its ended attempts, as it is stored once they are released.
+pub(crate) fn without_released_slots(deployment: &Deployment) -> Deployment {
     let mut deployment = deployment.clone();
     for attempt in &mut deployment.attempts {
         if attempt.ended.is_some() {
@@ -221,7 +230,7 @@ pub(crate) fn without_past_places(deployment: &Deployment) -> Deployment {
     deployment
 }
 
-/// Whether an attempt that is over holds places.
-pub(crate) fn has_past_places(deployment: &Deployment) -> bool {
+/// Whether an ended attempt still holds slots.
+pub(crate) fn has_slots_to_release(deployment: &Deployment) -> bool {
     deployment.attempts.iter().any(|attempt| attempt.ended.is_some() && !attempt.places.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Conditional writes: "somebody else was first" is an answer, not an error.
+//! Conditional writes: a lost race is an answer, not an error.
 
 use crate::StoreError;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
@@ -8,22 +8,22 @@ use aws_sdk_dynamodb::operation::{
 use aws_sdk_dynamodb::types::{AttributeValue, error::ConditionalCheckFailedException};
 use std::collections::HashMap;
 
-/// An item as DynamoDB gives it.
+/// A DynamoDB item: attribute values by name.
 pub type Item = HashMap<String, AttributeValue>;
 
-/// The condition of a write was not met, and nothing was written.
+/// The condition of a write failed, and nothing was written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refused {
-    /// The item that stands in the way, if the request asked for it
-    /// (`ReturnValuesOnConditionCheckFailure = ALL_OLD`) and there is one.
+pub struct ConditionFailed {
+    /// The existing item, if the request asked for it (`ReturnValuesOnConditionCheckFailure =
+    /// ALL_OLD`) and there is one.
     pub item: Option<Item>,
 }
 
-/// An error that may say that a condition was not met.
+/// An SDK error that may report a failed condition.
 pub trait ConditionalError:
     std::error::Error + ProvideErrorMetadata + Send + Sync + 'static
 {
-    /// What it says about the condition, if it does.
+    /// The failed condition, if the error reports one.
     fn failed_condition(&self) -> Option<&ConditionalCheckFailedException>;
 }
 
@@ -41,24 +41,24 @@ macro_rules! conditional {
 }
 conditional!(PutItemError, UpdateItemError, DeleteItemError);
 
-/// Splits what a conditional write gave: done, refused by its condition, or failed.
+/// Splits the result of a conditional write: done, condition failed, or error.
 ///
-/// The SDK repeats a write whose answer was lost. If the first one had landed, the repetition may
-/// be refused; a condition must therefore hold for its own result too, or its caller must look at
-/// [`Refused::item`] before it says that the race is lost.
+/// The SDK retries a write whose answer was lost. If the first request was applied, the condition
+/// of the retry may fail. So a condition must hold for the write's own result too, or the caller
+/// must check [`ConditionFailed::item`] before it reports a lost race.
 ///
 /// # Errors
 ///
-/// Whatever [`StoreError::sdk`] makes of a failure that is not about the condition.
-pub fn settle<T, E: ConditionalError>(
+/// The error that [`StoreError::sdk`] makes of every failure other than a failed condition.
+pub fn condition_outcome<T, E: ConditionalError>(
     operation: &'static str,
     thing: impl Into<String>,
     result: Result<T, SdkError<E>>,
-) -> Result<Result<T, Refused>, StoreError> {
+) -> Result<Result<T, ConditionFailed>, StoreError> {
     match result {
         Ok(output) => Ok(Ok(output)),
         Err(error) => match error.as_service_error().and_then(E::failed_condition) {
-            Some(failed) => Ok(Err(Refused { item: failed.item.clone() })),
+            Some(failed) => Ok(Err(ConditionFailed { item: failed.item.clone() })),
             None => Err(StoreError::sdk(operation, thing, error)),
         },
     }

@@ -1,6 +1,6 @@
-//! How deployments end, and when their ends are told.
+//! Ends of deployments: how they are written, and when they are published.
 
-use crate::conditional::settle;
+use crate::conditional::condition_outcome;
 use crate::deployment_item::Wake;
 use crate::deployments::{EnvironmentChange, Move};
 use crate::items::{key_item, text};
@@ -14,20 +14,23 @@ use canyon_domain::ids::{DeploymentId, OrgUuid};
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// How often the end of a deployment is tried again when its environment has changed meanwhile.
+/// How often the write of an end is retried when its environment changes concurrently.
 const MAX_TRIES: u32 = 20;
-/// How long after an end the sweeper tells of it if nobody has yet. The stream takes a second.
-const TOLD_BY: Duration = Duration::from_mins(1);
+/// How long after an end the sweep publishes it, if the stream has not. The stream takes about a
+/// second.
+const PUBLISH_GRACE: Duration = Duration::from_mins(1);
 
 impl Table {
-    /// Writes the end of a deployment, and gives the turn to the next. Keys: the deployment, its
-    /// environment (read first), the deployment whose turn comes, audit; on condition that the
-    /// deployment has the version before. [`Saved::Lost`] if it has not. 6 write units without
-    /// a next one and a record. Where ends are told, it is due until [`Table::end_told`].
+    /// Writes the end of a deployment, and gives the turn to the next one in the environment's
+    /// queue. Keys: the deployment, its environment (read first), the next deployment, audit; on
+    /// condition that the deployment has the version before. [`Saved::Lost`] if it has not. 6 write
+    /// units without a next deployment and a record. If the table publishes ends, the deployment is
+    /// due until [`Table::end_told`].
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn end_deployment(
         &self,
         org: OrgUuid,
@@ -36,13 +39,13 @@ impl Table {
         record: Option<&AuditRecord>,
     ) -> Result<Saved, StoreError> {
         let mut deployment = deployment.clone();
-        deployment.due_at = self.tells_ends().then(|| now + TOLD_BY);
+        deployment.due_at = self.publishes_ends().then(|| now + PUBLISH_GRACE);
         let deployment = &deployment;
         for round in 0..MAX_TRIES {
             let environment = self.environment(org, &deployment.project, &deployment.env).await?;
             let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
-            let fate = environment.as_ref().map(|found| found.after_end(deployment));
-            let next = match &fate {
+            let after_end = environment.as_ref().map(|found| found.after_end(deployment));
+            let next = match &after_end {
                 Some(AfterEnd::Stay(_, Some(next))) => self.deployment(org, *next).await?,
                 _ => None,
             };
@@ -51,10 +54,10 @@ impl Table {
                 next.version += 1;
                 next
             });
-            let change = match (&fate, &environment) {
+            let change = match (&after_end, &environment) {
                 (Some(AfterEnd::Stay(after, _)), _) => EnvironmentChange::Save(after),
                 (Some(AfterEnd::Remove), Some(found)) => EnvironmentChange::Remove(found),
-                _ => EnvironmentChange::Nothing,
+                _ => EnvironmentChange::Keep,
             };
             let (wake, next) = (Wake::Launcher, next.as_ref());
             let step = Move { deployment, environment: change, next, wake, record };
@@ -74,12 +77,13 @@ impl Table {
         })
     }
 
-    /// An ended deployment whose end is not told yet is looked at again at `at`. 2 write units and 2
-    /// in `gsi2`.
+    /// Postpones the publication of a deployment's end: the sweep retries it at `at`. 2 write units
+    /// and 2 in `gsi2`.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn come_back(
         &self,
         org: OrgUuid,
@@ -88,24 +92,27 @@ impl Table {
     ) -> Result<(), StoreError> {
         let values = [(":at", at.to_string()), (":key", keys::due_at(at))];
         let change = format!("SET due_at = :at, {} = :key REMOVE {WAKE}", GSI2.sk);
-        // One that was told meanwhile is in the index no more, and stays out of it.
-        self.change_end(org, id, &format!("attribute_exists({})", GSI2.pk), &change, &values).await
+        // An end that was published concurrently is no longer in the index, and must not return to
+        // it.
+        self.reschedule_end(org, id, &format!("attribute_exists({})", GSI2.pk), &change, &values)
+            .await
     }
 
-    /// The end of a deployment was told, so nobody need look at it again. Told again, nothing
-    /// changes. 2 write units and 1 in `gsi2`.
+    /// Records that the end of a deployment was published, so that the sweep does not publish it
+    /// again. Idempotent. 2 write units and 1 in `gsi2`.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn end_told(&self, org: OrgUuid, id: DeploymentId) -> Result<(), StoreError> {
         let change = format!("REMOVE due_at, {}, {}, {WAKE}", GSI2.pk, GSI2.sk);
-        self.change_end(org, id, &format!("attribute_exists({PK})"), &change, &[]).await
+        self.reschedule_end(org, id, &format!("attribute_exists({PK})"), &change, &[]).await
     }
 
-    /// Changes when an ended deployment is looked at. One that is gone, or has not ended, stays as it
-    /// is.
-    async fn change_end(
+    /// Changes when an ended deployment is due. Does nothing if the deployment is gone or has not
+    /// ended.
+    async fn reschedule_end(
         &self,
         org: OrgUuid,
         id: DeploymentId,
@@ -124,6 +131,6 @@ impl Table {
             request = request.expression_attribute_values(*name, text(value));
         }
         let result = request.send().await;
-        settle("change when to look at deployment", id.to_string(), result).map(drop)
+        condition_outcome("reschedule ended deployment", id.to_string(), result).map(drop)
     }
 }

@@ -1,39 +1,39 @@
-//! A deployment as an item: its index keys, and what wakes the launcher.
+//! A deployment as an item: its index keys, and the mark that wakes the launcher.
 
 use crate::StoreError;
 use crate::conditional::Item;
 use crate::items::{from_item, key_item, text, to_item};
-use crate::keys;
 use crate::table::{GSI1, GSI2, GSI3, PK, WAKE};
+use crate::{item_size, keys};
 use aws_sdk_dynamodb::types::AttributeValue;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_domain::job::Bundle;
 
-/// The attribute of a bundle item that holds its JSON text.
+/// Attribute of a bundle item that holds the bundle as JSON text.
 const BUNDLE: &str = "bundle";
 
-/// Whether the launcher should hear of a write at once.
+/// Whether a write wakes the launcher at once.
 ///
-/// On AWS the event source mapping lets only such writes through, so a sign of life costs no
-/// invocation. On a laptop the launcher hears of every write.
+/// On AWS the event source mapping passes only such writes to the launcher, so a heartbeat costs no
+/// invocation. In `canyon local` every write wakes the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// There is something to do or to tell.
+    /// The launcher has something to do or to publish.
     Launcher,
-    /// What the write says is for later.
+    /// The launcher needs to do nothing before the deployment is due.
     Nobody,
 }
 
-/// A deployment as a record of the table's stream shows it: how it was left by one write.
+/// Parses the image of a stream record: a deployment as one write left it.
 ///
 /// # Errors
 ///
-/// [`StoreError::Corrupt`] for whatever is not a deployment of this version.
+/// [`StoreError::Corrupt`] if the image is not a deployment that this version can parse.
 pub fn from_stream_image(image: serde_dynamo::Item) -> Result<(OrgUuid, Deployment), StoreError> {
     const OPERATION: &str = "read stream record";
     let image = Item::from(image);
-    let corrupt = |key: &str| StoreError::corrupt(OPERATION, key, "it is no deployment");
+    let corrupt = |key: &str| StoreError::corrupt(OPERATION, key, "it is not a deployment");
     let Some(AttributeValue::S(pk)) = image.get(PK) else { return Err(corrupt("")) };
     let (org, _) = keys::parse_deployment(pk).ok_or_else(|| corrupt(pk))?;
     Ok((org, from_deployment_item(OPERATION, image)?))
@@ -64,11 +64,11 @@ pub(crate) fn deployment_item(
     Ok(item)
 }
 
-/// Attributes of a deployment that its index keys hold too, and in which: they are not stored twice,
+/// Attributes of a deployment, and the index keys that hold them too. They are not stored twice,
 /// because an item of more than 1 KB costs another write unit at each step.
 const IN_KEYS: [(&str, &str); 2] = [("id", GSI1.sk), ("env_uuid", GSI3.pk)];
 
-/// Reads what [`deployment_item`] made.
+/// Parses an item of [`deployment_item`].
 pub(crate) fn from_deployment_item(
     operation: &'static str,
     mut item: Item,
@@ -82,8 +82,8 @@ pub(crate) fn from_deployment_item(
     from_item(operation, item)
 }
 
-/// The bundle lies beside its deployment, as JSON text: a request has at most 256 KB, so it fits
-/// into an item, and the transaction that accepts the one stores the other.
+/// The bundle is an item beside its deployment, as JSON text. A request has at most 256 KB, so the
+/// bundle fits into one item, and the transaction that accepts the deployment stores both.
 pub(crate) fn bundle_item(
     org: OrgUuid,
     id: DeploymentId,
@@ -94,5 +94,6 @@ pub(crate) fn bundle_item(
         .map_err(|source| StoreError::corrupt("store bundle", &key.pk, source))?;
     let mut item = key_item(&key);
     item.insert(BUNDLE.into(), text(json));
+    item_size::check("store bundle", &key, &item)?;
     Ok(item)
 }

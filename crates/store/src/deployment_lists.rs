@@ -1,4 +1,4 @@
-//! Lists of deployments: newest first, and what is due.
+//! Lists of deployments: newest first, and by due time.
 
 use crate::conditional::Item;
 use crate::deployment_item::from_deployment_item;
@@ -13,10 +13,10 @@ use canyon_domain::ids::{DeploymentId, EnvUuid, OrgUuid, ProjectId};
 use jiff::Timestamp;
 use std::collections::HashMap;
 
-/// The most index entries that one request looks at for those of one project.
-const MAX_BITE: i32 = 1_000;
+/// Most index entries that one request reads when it filters by project.
+const MAX_QUERY_ITEMS: i32 = 1_000;
 
-/// A deployment that somebody must look at.
+/// A deployment that the launcher must check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Due {
     /// Its organization.
@@ -37,8 +37,8 @@ pub enum DeploymentFilter {
 }
 
 impl Page<Deployment> {
-    /// Leaves out what `wanted` does not want. The next page begins behind the last one that is left, so that its cursor
-    /// tells of no other.
+    /// Keeps only the items that `wanted` accepts. The cursor then points behind the last kept
+    /// item, so that it reveals no other item.
     pub fn keep(&mut self, wanted: impl Fn(&Deployment) -> bool) {
         self.items.retain(wanted);
         if let (Some(next), Some(last)) = (&mut self.next, self.items.last()) {
@@ -48,22 +48,24 @@ impl Page<Deployment> {
 }
 
 impl Table {
-    /// What is due at `now`, the longest due first, at most `limit` (from 1) of each shard. The index is
-    /// behind the table by a moment: it finds, and the item decides. Half a read unit a shard when
-    /// nothing is due.
+    /// Deployments that are due at `now`, longest due first, at most `limit` (from 1) of each
+    /// shard. The index lags behind the table: read the item before a decision. Half a read unit
+    /// for each shard if nothing is due.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn due(&self, now: Timestamp, limit: i32) -> Result<Vec<Due>, StoreError> {
         Ok(self.due_since(now, limit).await?.into_iter().map(|(_, due)| due).collect())
     }
 
-    /// As [`Table::due`], each with the time since when it is due.
+    /// Like [`Table::due`], each with the time since which it is due.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn due_since(
         &self,
         now: Timestamp,
@@ -75,7 +77,7 @@ impl Table {
         Ok(due)
     }
 
-    /// What is due in one shard, with its time, in order.
+    /// The due deployments of one shard with their due times, earliest first.
     async fn due_in(
         &self,
         shard: u8,
@@ -102,7 +104,7 @@ impl Table {
                 .await
                 .map_err(|error| StoreError::sdk("list what is due in", &pk, error))?;
             due.extend(output.items().iter().filter_map(parse_due));
-            // One answer holds at most 1 MB, some 5,000 of these.
+            // One answer holds at most 1 MB, about 5,000 entries.
             start = output.last_evaluated_key;
             if start.is_none() || due.len() >= wanted {
                 due.truncate(wanted);
@@ -116,7 +118,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn deployments(
         &self,
         org: OrgUuid,
@@ -132,7 +135,7 @@ impl Table {
         let wanted = request.limit.clamp(1, 100) as usize;
         let mut ids: Vec<DeploymentId> = Vec::new();
         let mut after = request.after.clone();
-        // One more than wanted tells whether more follows.
+        // One more than wanted shows whether more follow.
         while ids.len() <= wanted {
             let part = self.newest(org, index, &pk, filter, after.as_ref(), wanted + 1).await?;
             ids.extend(part.ids);
@@ -164,13 +167,13 @@ impl Table {
             .scan_index_forward(false)
             .key_condition_expression(format!("{} = :pk", index.pk))
             .expression_attribute_values(":pk", text(pk))
-            .limit(i32::try_from(limit).unwrap_or(MAX_BITE));
+            .limit(i32::try_from(limit).unwrap_or(MAX_QUERY_ITEMS));
         if let DeploymentFilter::Project(project) = filter {
             query = query
                 .filter_expression("#p = :project")
                 .expression_attribute_names("#p", "project")
                 .expression_attribute_values(":project", text(project.as_str()))
-                .limit(MAX_BITE);
+                .limit(MAX_QUERY_ITEMS);
         }
         if let Some(id) = after.and_then(|cursor| cursor.position().parse::<DeploymentId>().ok()) {
             let mut start = key_item(&keys::deployment(org, id));
@@ -188,8 +191,8 @@ impl Table {
         Ok(Newest { ids: output.items().iter().filter_map(id_of).collect(), read_to })
     }
 
-    /// The deployments with these ids (at most 100), in their order; those that are gone are left
-    /// out. One read unit an item up to 4 KB.
+    /// The deployments with these ids (at most 100), in the order of `ids`; missing ones are left
+    /// out. One read unit for each item up to 4 KB.
     async fn deployments_by_id(
         &self,
         org: OrgUuid,

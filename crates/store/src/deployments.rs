@@ -1,11 +1,11 @@
-//! Deployments: accepted, moved on, ended; and what is due.
+//! Deployments: how they are accepted, and each step until their end.
 //!
-//! A deployment is one item, written whole at each step on condition of its version, so a step that
-//! was decided on old facts is never written. Where the environment's turn changes too, both are
-//! written in one transaction.
+//! A deployment is one item. Each step writes all of it, on condition that it has the version that
+//! the step was decided on, so a decision on stale data is never written. If the environment's
+//! queue changes too, one transaction writes both.
 
-use crate::concurrency::{has_past_places, without_past_places};
-use crate::conditional::settle;
+use crate::concurrency::{has_slots_to_release, without_released_slots};
+use crate::conditional::condition_outcome;
 use crate::deployment_item::{Wake, bundle_item, deployment_item, from_deployment_item};
 use crate::items::{Condition, number, put, to_item};
 use crate::outcome::Saved;
@@ -14,73 +14,76 @@ use crate::{StoreError, Table, audit, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
-use canyon_domain::ids::{DeploymentId, OrgUuid, PrincipalId};
+use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::Bundle;
+use canyon_domain::principal::CallerId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What an `Idempotency-Key` has led to.
+/// The result of an `Idempotency-Key`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdempotencyRecord {
     /// Whose key it is.
-    pub by: PrincipalId,
+    pub by: CallerId,
     /// The key.
     pub key: String,
-    /// SHA-256 of the request's body, in hexadecimal: another body under the same key is refused.
+    /// SHA-256 of the request's body, in hexadecimal. The API refuses another body under the same
+    /// key.
     pub body: String,
-    /// The deployment that it made.
+    /// The deployment that the request created.
     pub deployment: DeploymentId,
-    /// The key is free again from then on.
+    /// From this time on the key can be used again.
     pub expires_at: Timestamp,
 }
 
-/// What accepting a deployment came to.
+/// Result of [`Table::accept_deployment`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
-    /// It is stored and will run.
+    /// The deployment is stored and will run.
     Yes,
-    /// The idempotency key has been used: look what it led to.
+    /// The idempotency key is in use: read its record.
     Repeated,
-    /// The environment has changed since it was read: read again and decide again.
+    /// The environment has changed since it was read: read it again and decide again.
     Lost,
 }
 
-/// A step of a deployment that also changes its environment.
+/// A step of a deployment that may also change its environment.
 #[derive(Clone, Debug)]
 pub struct Move<'a> {
     /// The deployment after the step; its version is one more than what was read.
     pub deployment: &'a Deployment,
-    /// What becomes of its environment.
+    /// The change of its environment.
     pub environment: EnvironmentChange<'a>,
-    /// The deployment whose turn comes now, made due. The launcher hears of it.
+    /// The next deployment of the environment's queue, made due. Its write wakes the launcher.
     pub next: Option<&'a Deployment>,
-    /// Who hears of the step itself.
+    /// Whether the step itself wakes the launcher.
     pub wake: Wake,
-    /// The record of the change, if somebody asked for it.
+    /// The audit record, if a user asked for the change.
     pub record: Option<&'a AuditRecord>,
 }
 
-/// What becomes of an environment in a [`Move`].
+/// The change of an environment in a [`Move`].
 #[derive(Clone, Copy, Debug)]
 pub enum EnvironmentChange<'a> {
-    /// It is as given now; its version is one more than what was read.
+    /// Stores this environment; its version is one more than what was read.
     Save(&'a Environment),
-    /// It is gone; given as it was read.
+    /// Deletes the environment; given as it was read.
     Remove(&'a Environment),
-    /// It was gone before.
-    Nothing,
+    /// Leaves it: it was deleted before, or does not change.
+    Keep,
 }
 
 impl Table {
-    /// Accepts a deployment. Keys: the deployment and its bundle, its environment with the grown
-    /// queue, audit, and the idempotency key if one was given; on condition that the environment
-    /// has the version before and the key is free. 10 write units and 3 in the indexes, at 1 KB an
-    /// item.
+    /// Accepts a deployment. Keys: the deployment and its bundle, its environment with the longer
+    /// queue, audit, and the idempotency key if one is given; on condition that the environment has
+    /// the version before and the key is free. 10 write units and 3 in the indexes, at 1 KB for
+    /// each item.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn accept_deployment(
         &self,
         org: OrgUuid,
@@ -111,11 +114,12 @@ impl Table {
         }
     }
 
-    /// What a deployment was asked to do. One read unit for each 4 KB.
+    /// The bundle of a deployment: module, inputs and recipients. One read unit for each 4 KB.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn bundle(
         &self,
         org: OrgUuid,
@@ -140,26 +144,27 @@ impl Table {
         record: &IdempotencyRecord,
         now: Timestamp,
     ) -> Result<TransactWriteItem, StoreError> {
-        let key = keys::idempotency(org, record.by, &record.key);
+        let key = keys::idempotency(org, &record.by, &record.key);
         let mut item = to_item("remember idempotency key", &key, record)?;
         item.insert(TTL.into(), number(record.expires_at.as_second()));
         item.insert("expires".into(), number(record.expires_at.as_millisecond()));
         let mut condition = Condition::absent();
-        // TTL deletes late, so an expired key is told by its own time.
+        // DynamoDB deletes expired items late, so `expires` decides whether the key is expired.
         condition.expression.push_str(" OR expires <= :now");
         condition.values.insert(":now".into(), number(now.as_millisecond()));
         Ok(put(self, item, condition))
     }
 
-    /// What an idempotency key of `by` has led to. One read unit.
+    /// The record of an idempotency key of `by`. One read unit.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn idempotency(
         &self,
         org: OrgUuid,
-        by: PrincipalId,
+        by: &CallerId,
         key: &str,
     ) -> Result<Option<IdempotencyRecord>, StoreError> {
         self.read("read idempotency key", &keys::idempotency(org, by, key)).await
@@ -169,7 +174,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn deployment(
         &self,
         org: OrgUuid,
@@ -182,11 +188,12 @@ impl Table {
     }
 
     /// Writes a step of a deployment, on condition that it has the version before. One write unit
-    /// for each KB begun, and up to 2 in `gsi2` when it becomes due at another time.
+    /// for each started KB, and up to 2 in `gsi2` if its due time changes.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_deployment(
         &self,
         org: OrgUuid,
@@ -194,8 +201,8 @@ impl Table {
         wake: Wake,
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "update deployment";
-        if has_past_places(deployment) {
-            let environment = EnvironmentChange::Nothing;
+        if has_slots_to_release(deployment) {
+            let environment = EnvironmentChange::Keep;
             let step = Move { deployment, environment, next: None, wake, record: None };
             return self.move_deployment(org, &step).await;
         }
@@ -209,16 +216,17 @@ impl Table {
             .set_expression_attribute_values(Some(condition.values))
             .send()
             .await;
-        let settled = settle(OPERATION, deployment.id.to_string(), result)?;
+        let settled = condition_outcome(OPERATION, deployment.id.to_string(), result)?;
         Ok(if settled.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Writes a step that somebody asked for, with its record, and wakes the launcher. 4 write units
-    /// at 1 KB.
+    /// Writes a step that a user asked for, with its audit record, and wakes the launcher. 4 write
+    /// units at 1 KB.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_deployment_with(
         &self,
         org: OrgUuid,
@@ -227,7 +235,7 @@ impl Table {
     ) -> Result<Saved, StoreError> {
         let step = Move {
             deployment,
-            environment: EnvironmentChange::Nothing,
+            environment: EnvironmentChange::Keep,
             next: None,
             wake: Wake::Launcher,
             record: Some(record),
@@ -235,13 +243,14 @@ impl Table {
         self.move_deployment(org, &step).await
     }
 
-    /// Writes a step that changes the environment too. Keys: the deployment, its environment, the
-    /// deployment whose turn comes, audit; on condition that each has the version before. 4 to 16
-    /// write units at 1 KB an item.
+    /// Writes a step that may change the environment too. Keys: the deployment, its environment,
+    /// the next deployment of the queue, audit; on condition that each has the version before. 4 to
+    /// 16 write units at 1 KB for each item.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn move_deployment(
         &self,
         org: OrgUuid,
@@ -249,14 +258,14 @@ impl Table {
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "move deployment";
         let mut items = self.move_items(org, step, OPERATION)?;
-        let given_back = self.places_given_back(org, step.deployment);
+        let releases = self.slot_releases(org, step.deployment);
         let own = items.len();
-        items.extend(given_back);
+        items.extend(releases);
         let thing = step.deployment.id.to_string();
         let done = self.transact(OPERATION, &thing, items.clone()).await?;
         match done {
             Ok(()) => Ok(Saved::Yes),
-            // Only places that are others' by now stood in the way: they stay theirs.
+            // Only the release of slots failed: other attempts hold them by now, and keep them.
             Err(cancelled) if cancelled.first() >= own => {
                 items.truncate(own);
                 let done = self.transact(OPERATION, &thing, items).await?;
@@ -266,7 +275,7 @@ impl Table {
         }
     }
 
-    /// The items of a step, without the places that it gives back.
+    /// The items of a step, without the slots that it releases.
     pub(crate) fn move_items(
         &self,
         org: OrgUuid,
@@ -276,7 +285,7 @@ impl Table {
         let mut items = Vec::new();
         let next = step.next.map(|next| (next, Wake::Launcher));
         for (deployment, wake) in std::iter::once((step.deployment, step.wake)).chain(next) {
-            let stored = without_past_places(deployment);
+            let stored = without_released_slots(deployment);
             let item = deployment_item(org, &stored, wake, operation)?;
             let before = deployment.version.saturating_sub(1);
             items.push(put(self, item, Condition::version(before)));
@@ -288,7 +297,7 @@ impl Table {
             EnvironmentChange::Remove(environment) => {
                 items.extend(self.environment_removal(org, environment));
             }
-            EnvironmentChange::Nothing => {}
+            EnvironmentChange::Keep => {}
         }
         if let Some(record) = step.record {
             items.push(audit::record(self, org, record)?);

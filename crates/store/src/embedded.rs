@@ -1,8 +1,8 @@
 //! DynamoDB in this process, on one SQLite file.
 //!
-//! [`Embedded::client`] is an ordinary [`aws_sdk_dynamodb::Client`] whose HTTP connector never
-//! opens a port: it hands each request to `dynoxide` by a function call. A port on a loopback
-//! address would be open to every user of the machine, and a request through it takes longer.
+//! [`Embedded::client`] is an ordinary [`aws_sdk_dynamodb::Client`] whose HTTP connector opens no
+//! port: it passes each request to `dynoxide` by a function call. Every user of the machine could
+//! reach a port on a loopback address, and a request through it takes longer.
 //!
 //! # What is durable
 //!
@@ -22,15 +22,15 @@ use aws_sdk_dynamodb::Client;
 use engine::Engine;
 use std::{fmt, path::Path, sync::Arc};
 
-/// Called after every committed write request. It stands for what a stream does on AWS, and means
-/// no more than a stream record does: look at the table, something may be due. It must return at
-/// once, for the writer waits for it.
+/// Called after every committed write request. Like a stream record on AWS, it is only a hint:
+/// something may be due, so read the table. The writer waits for it, so it must return at once.
 pub type OnWrite = Arc<dyn Fn() + Send + Sync>;
 
-/// The same, with the request that was carried out: the JSON of DynamoDB's API.
+/// Like [`OnWrite`], with the request that was committed: the JSON of DynamoDB's API.
 pub type OnRequest = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
-/// An open database file. Clients keep it open too, so it may be dropped before they are.
+/// An open database file. Clients keep the file open too, so a caller may drop this value before
+/// them.
 #[derive(Clone)]
 pub struct Embedded {
     engine: Arc<Engine>,
@@ -42,13 +42,13 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// [`StoreError::InUse`] if another process has it open; [`StoreError::Open`] if it cannot be
-    /// created, read, or is no database.
+    /// [`StoreError::InUse`] if another process has the file open; [`StoreError::Open`] if it
+    /// cannot be created or read, or is not a database.
     pub fn open(file: &Path, on_write: OnWrite) -> Result<Self, StoreError> {
         Self::open_telling(file, Arc::new(move |_| on_write()))
     }
 
-    /// The same for a caller that is told what was written.
+    /// Like [`Self::open`], for a caller that needs the committed requests.
     ///
     /// # Errors
     ///
@@ -59,12 +59,13 @@ impl Embedded {
         Ok(Self { engine, client })
     }
 
-    /// The client that talks to this database.
+    /// A client of this database.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// Deletes items whose `ttl` has passed, and says how many. DynamoDB does this by itself.
+    /// Deletes items whose `ttl` has passed and returns how many. On AWS, DynamoDB does this
+    /// itself.
     ///
     /// # Errors
     ///

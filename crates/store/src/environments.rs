@@ -1,4 +1,4 @@
-//! Environments: their link to a runner, and whose turn it is in them.
+//! Environments: their link to a runner, and their queue of deployments.
 
 use crate::items::{Condition, count_use, delete, put, to_item};
 use crate::outcome::{Created, Deleted, Saved};
@@ -10,13 +10,14 @@ use canyon_domain::ids::{EnvId, OrgUuid, ProjectId, RunnerId};
 use canyon_domain::inventory::Environment;
 
 impl Table {
-    /// Makes an environment. Keys: the environment, a use of its project, type and runner, audit;
-    /// on condition that there is none of its name and that those three exist. 10 write units.
-    /// [`Created::Missing`]: 1 the project, 2 the type, 3 the runner.
+    /// Creates an environment. Keys: the environment, the use counts of its project, type and
+    /// runner, audit; on condition that the name is free and that those three exist. 10 write
+    /// units. [`Created::Missing`]: 1 the project, 2 the type, 3 the runner.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_environment(
         &self,
         org: OrgUuid,
@@ -52,7 +53,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn environment(
         &self,
         org: OrgUuid,
@@ -62,12 +64,13 @@ impl Table {
         self.read("read environment", &keys::environment(org, project, env)).await
     }
 
-    /// The environments by project and name, of one project if that is given, as far as `keep`
-    /// wants them. One read unit for each 4 KB read.
+    /// The environments by project and name, of one project if it is given, filtered by `keep`. One
+    /// read unit for each 4 KB read, also for what `keep` leaves out.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn environments(
         &self,
         org: OrgUuid,
@@ -85,7 +88,7 @@ impl Table {
         self.page(partition, request, keep).await
     }
 
-    /// Part of a transaction: the environment as it is now, if it has the version before.
+    /// Part of a transaction: stores the environment, on condition that it has the version before.
     pub(crate) fn environment_item(
         &self,
         org: OrgUuid,
@@ -96,12 +99,13 @@ impl Table {
         Ok(put(self, item, Condition::version(environment.version.saturating_sub(1))))
     }
 
-    /// Writes a changed environment, on condition that it has the version before. 4 write units
-    /// at 1 KB an item.
+    /// Writes a changed environment, on condition that it has the version before. 4 write units at
+    /// 1 KB for each item.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_environment(
         &self,
         org: OrgUuid,
@@ -114,13 +118,14 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Links an environment to another runner. Keys: the environment, one use less of the `former`
-    /// runner and one more of the new, audit; on condition that the environment has the version
-    /// before and the new runner exists. 8 write units.
+    /// Links an environment to another runner. Keys: the environment, the use counts of the
+    /// `former` and the new runner, audit; on condition that the environment has the version before
+    /// and the new runner exists. 8 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn relink_environment(
         &self,
         org: OrgUuid,
@@ -142,7 +147,8 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Parts of a transaction: the environment as it was read is gone, and what it used is free.
+    /// Parts of a transaction: deletes the environment as it was read, and decrements the use
+    /// counts.
     pub(crate) fn environment_removal(
         &self,
         org: OrgUuid,
@@ -154,11 +160,13 @@ impl Table {
         items
     }
 
-    /// Deletes an environment at once, on condition that it is as it was read. 10 write units.
+    /// Deletes an environment at once, on condition that it has the version that was read. 10 write
+    /// units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_environment(
         &self,
         org: OrgUuid,

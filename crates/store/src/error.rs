@@ -1,7 +1,8 @@
-//! What can go wrong between Canyon and its table or object store.
+//! Errors of the table and of the object store.
 //!
-//! A condition that was not met is no error: it is one of the answers (see [`crate::conditional`]).
+//! A failed condition is not an error but one of the answers (see [`crate::conditional`]).
 
+use crate::item_size::MAX_ITEM;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::RequestId as _;
 use std::path::PathBuf;
@@ -9,64 +10,79 @@ use std::path::PathBuf;
 /// The cause of an error, for the log.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why the store could not do what it was asked. `operation` reads like "create runner", `thing`
-/// like `my-runner`.
+/// An operation of the store that failed. `operation` reads like "create runner", `thing` like
+/// `my-runner`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// More was asked than the table or object store gives just now.
+    /// The table or object store is throttled.
     #[error("could not {operation} `{thing}`: the store is busy; try again in a moment")]
     Throttled {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// On what.
+        /// The thing that it works on.
         thing: String,
-        /// The last refusal.
+        /// The last throttle.
         #[source]
         source: BoxError,
     },
-    /// No answer. A write may have happened or not.
+    /// The store did not answer. A write may have happened or not.
     #[error("could not {operation} `{thing}`: the store did not answer; try again")]
     Unavailable {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// On what.
+        /// The thing that it works on.
         thing: String,
-        /// What was seen instead of an answer.
+        /// The failure of the connection, or the store's error.
         #[source]
         source: BoxError,
     },
-    /// An item that this version cannot read.
+    /// The stored item is not in a form that this version can parse.
     #[error(
         "could not {operation} `{key}`: the stored item is not in a form that this version reads; \
          was it written by a newer version, or by hand?"
     )]
     Corrupt {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The item's key.
         key: String,
-        /// What is wrong with it.
+        /// The error of the parser.
         #[source]
         source: BoxError,
     },
-    /// The store refused the request for a reason that no repetition removes.
+    /// The store rejected the request. A retry does not help.
     #[error("could not {operation} `{thing}`: the store refused the request")]
     Backend {
+        /// The operation.
+        operation: &'static str,
+        /// The thing that it works on.
+        thing: String,
+        /// The rejection.
+        #[source]
+        source: BoxError,
+    },
+    /// The item has more bytes than [`MAX_ITEM`]. Nothing was written.
+    #[error(
+        "could not {operation} `{thing}`: it would have {bytes} bytes, most of them in `{part}`, and at most {MAX_ITEM} \
+         are stored"
+    )]
+    TooLarge {
         /// What was tried.
         operation: &'static str,
         /// On what.
         thing: String,
-        /// The refusal.
-        #[source]
-        source: BoxError,
+        /// The attribute with the most bytes.
+        part: String,
+        /// The bytes of the item.
+        bytes: usize,
     },
     /// The database file cannot be opened.
     #[error("could not open the database `{}`; check that it is a Canyon database and that you may write there", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: BoxError,
     },
@@ -87,19 +103,20 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same request may succeed in a moment.
+    /// Whether a retry of the same request may succeed.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Throttled { .. } | Self::Unavailable { .. } => true,
             Self::Corrupt { .. }
             | Self::Backend { .. }
+            | Self::TooLarge { .. }
             | Self::Open { .. }
             | Self::InUse { .. }
             | Self::WrongShape { .. } => false,
         }
     }
 
-    /// An item at `key` that does not parse.
+    /// An item at `key` that this version cannot parse.
     pub fn corrupt(
         operation: &'static str,
         key: impl Into<String>,
@@ -108,32 +125,32 @@ impl StoreError {
         Self::Corrupt { operation, key: key.into(), source: source.into() }
     }
 
-    /// Sorts a failure that the SDK reports. A failed condition is for [`crate::conditional`] to
-    /// see first; here it would be a refusal like any other.
+    /// Classifies a failure that the SDK reports. Check for a failed condition with
+    /// [`crate::conditional`] first; here it would be a [`StoreError::Backend`].
     pub fn sdk<E>(operation: &'static str, thing: impl Into<String>, error: SdkError<E>) -> Self
     where
         E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
     {
         let thing = thing.into();
-        let weight = Weight::of(&error);
+        let kind = ErrorKind::of(&error);
         let source = cause(error);
-        match weight {
-            Weight::Throttled => Self::Throttled { operation, thing, source },
-            Weight::Unavailable => Self::Unavailable { operation, thing, source },
-            Weight::Refused => Self::Backend { operation, thing, source },
+        match kind {
+            ErrorKind::Throttled => Self::Throttled { operation, thing, source },
+            ErrorKind::Unavailable => Self::Unavailable { operation, thing, source },
+            ErrorKind::Refused => Self::Backend { operation, thing, source },
         }
     }
 }
 
-/// How a failure is to be taken.
+/// How a failure is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Weight {
+pub(crate) enum ErrorKind {
     Throttled,
     Unavailable,
     Refused,
 }
 
-impl Weight {
+impl ErrorKind {
     pub(crate) fn of<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Self {
         match error {
             SdkError::ServiceError(context) => match context.err().code() {
@@ -145,15 +162,14 @@ impl Weight {
             SdkError::TimeoutError(_)
             | SdkError::DispatchFailure(_)
             | SdkError::ResponseError(_) => Self::Unavailable,
-            // A request that could not be built will not build the next time either.
+            // A request that could not be built will fail the same way again.
             _ => Self::Refused,
         }
     }
 }
 
-/// The codes by which DynamoDB asks for patience, as errors and as reasons of a cancelled
-/// transaction (Developer Guide, "Error handling with DynamoDB"; API reference of
-/// `TransactWriteItems`).
+/// The codes by which DynamoDB throttles, as errors and as reasons of a cancelled transaction
+/// (Developer Guide, "Error handling with DynamoDB"; API reference of `TransactWriteItems`).
 pub(crate) fn is_throttle(code: &str) -> bool {
     matches!(
         code,
@@ -169,7 +185,7 @@ pub(crate) fn is_throttle(code: &str) -> bool {
     )
 }
 
-/// The message, code and request id, without the raw response: that holds item contents.
+/// Message, code and request id. Without the raw response, because it contains items.
 fn cause<E>(error: SdkError<E>) -> BoxError
 where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Event sources: who may deploy by an event, and what they were refused.
+//! Event sources: which events may deploy, and the record of rejected events.
 
 use crate::items::{Condition, delete, key_item, number, put, text, to_item};
 use crate::outcome::{Created, Deleted, Saved};
@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The most event sources of an organization. All are read for each event that names it.
+/// Most event sources of an organization. Canyon reads all of them for each event that names the
+/// organization.
 pub const MAX_EVENT_SOURCES: usize = 100;
 
 #[derive(Serialize, Deserialize)]
@@ -68,12 +69,13 @@ impl From<SourceItem> for EventSource {
 }
 
 impl Table {
-    /// Makes an event source. Keys: it, the guard of its scope, audit; on condition that neither its
-    /// id nor its scope is taken. 6 write units.
+    /// Creates an event source. Keys: the event source, the guard of its scope, audit; on condition
+    /// that its id and its scope are free. 6 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_event_source(
         &self,
         org: OrgUuid,
@@ -100,7 +102,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn event_source(
         &self,
         org: OrgUuid,
@@ -111,11 +114,12 @@ impl Table {
         Ok(found.map(EventSource::from))
     }
 
-    /// The event sources by their ids. One read unit for each 4 KB: about 15 of them.
+    /// The event sources by id. One read unit for each 4 KB: about 15 event sources.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn event_sources(
         &self,
         org: OrgUuid,
@@ -131,12 +135,13 @@ impl Table {
         Ok(page.map(EventSource::from))
     }
 
-    /// Every event source, as it stands now: what one is asked for is never remembered, so a change
-    /// counts at once. Up to 8 read units.
+    /// Every event source, read from the table at each call and never cached, so that a change
+    /// applies at once. Up to 8 read units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn all_event_sources(&self, org: OrgUuid) -> Result<Vec<EventSource>, StoreError> {
         let mut sources = Vec::new();
         let mut request = PageRequest { limit: 100, after: None };
@@ -150,13 +155,14 @@ impl Table {
         }
     }
 
-    /// Changes an event source from `before` to `after`, which has the next version. Keys: it, the
-    /// guards of both scopes if they differ, audit; on condition that it is still as before and the
-    /// new scope is free. 4 to 8 write units.
+    /// Changes an event source from `before` to `after`, which has the next version. Keys: the
+    /// event source, the guards of both scopes if they differ, audit; on condition that its version
+    /// is that of `before` and the new scope is free. 4 to 8 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_event_source(
         &self,
         org: OrgUuid,
@@ -178,12 +184,13 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Deletes an event source. Keys as for its making; on condition that it is as it was read. 6
-    /// write units.
+    /// Deletes an event source. Keys as in [`Table::create_event_source`]; on condition that it has
+    /// the version that was read. 6 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_event_source(
         &self,
         org: OrgUuid,
@@ -200,13 +207,14 @@ impl Table {
         Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
     }
 
-    /// Records that the event `event` was refused, once however often it is delivered until
-    /// `expires_at`. Keys: the guard of the event, audit; on condition that the guard is not there.
-    /// 4 write units.
+    /// Records that the event `event` was rejected: once until `expires_at`, however often
+    /// EventBridge delivers it. Keys: the guard of the event, audit; on condition that the guard
+    /// does not exist. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn record_rejection(
         &self,
         org: OrgUuid,
@@ -215,8 +223,8 @@ impl Table {
         expires_at: Timestamp,
     ) -> Result<Created, StoreError> {
         // Keys of callers are theirs; this one is Canyon's own.
-        let nobody = PrincipalId(Uuid::nil());
-        let key = keys::idempotency(org, nobody, &format!("rejected:{event}"));
+        let canyon = PrincipalId(Uuid::nil()).into();
+        let key = keys::idempotency(org, &canyon, &format!("rejected:{event}"));
         let mut guard = key_item(&key);
         guard.insert("record".to_owned(), text(record.id.to_string()));
         guard.insert(TTL.to_owned(), number(expires_at.as_second()));

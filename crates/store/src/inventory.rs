@@ -17,7 +17,7 @@ named!(EnvironmentType, "environment type");
 named!(Project, "project");
 
 impl Table {
-    /// Sets attributes of an item that must be there, or removes those that are given as `None`.
+    /// Sets attributes of an existing item; removes those that are given as `None`.
     async fn change(
         &self,
         operation: &'static str,
@@ -53,11 +53,12 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Makes an environment type, if there is none of its name. 4 write units.
+    /// Creates an environment type, on condition that the name is free. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_env_type(
         &self,
         org: OrgUuid,
@@ -71,7 +72,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn env_type(
         &self,
         org: OrgUuid,
@@ -84,7 +86,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn env_types(
         &self,
         org: OrgUuid,
@@ -93,12 +96,13 @@ impl Table {
         self.list_named(keys::env_types(org), request, |_| true).await
     }
 
-    /// Changes an environment type: its display name, and with what protection new environments begin,
-    /// as far as they are given. 4 write units. [`Saved::Lost`] if there is no such type.
+    /// Changes an environment type: its display name and the deletion protection of new
+    /// environments, each if it is given. 4 write units. [`Saved::Lost`] if there is no such type.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn update_env_type(
         &self,
         org: OrgUuid,
@@ -125,11 +129,12 @@ impl Table {
         self.change(OPERATION, org, &keys::env_type(org, id), changes, record).await
     }
 
-    /// Deletes an environment type that nothing uses. 4 write units.
+    /// Deletes an environment type, on condition that nothing refers to it. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_env_type(
         &self,
         org: OrgUuid,
@@ -139,11 +144,12 @@ impl Table {
         self.delete_named::<EnvironmentType>(org, &keys::env_type(org, id), record).await
     }
 
-    /// Makes a project, if there is none of its name. 4 write units.
+    /// Creates a project, on condition that the name is free. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_project(
         &self,
         org: OrgUuid,
@@ -157,7 +163,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn project(
         &self,
         org: OrgUuid,
@@ -166,11 +173,13 @@ impl Table {
         self.read(Project::KIND.read, &keys::project(org, id)).await
     }
 
-    /// The projects by name, of those that `keep` wants. One read unit for each 4 KB, wanted or not.
+    /// The projects by name, filtered by `keep`. One read unit for each 4 KB read, also for what
+    /// `keep` leaves out.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn projects(
         &self,
         org: OrgUuid,
@@ -180,11 +189,12 @@ impl Table {
         self.list_named(keys::projects(org), request, keep).await
     }
 
-    /// Whether any project lies in the group `id`. One read unit.
+    /// Whether the group `id` contains a project. One read unit.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn is_group(&self, org: OrgUuid, id: &ProjectId) -> Result<bool, StoreError> {
         let prefix = keys::projects_in_group(id);
         let partition = Partition {
@@ -197,11 +207,12 @@ impl Table {
         Ok(!self.page::<Project>(partition, &first, |_| true).await?.items.is_empty())
     }
 
-    /// Renames a project, if it is there. 4 write units.
+    /// Renames a project, on condition that it exists. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn rename_project(
         &self,
         org: OrgUuid,
@@ -213,11 +224,12 @@ impl Table {
         self.change("update project", org, &keys::project(org, id), changes, record).await
     }
 
-    /// Deletes a project that nothing uses. 4 write units.
+    /// Deletes a project, on condition that nothing refers to it. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_project(
         &self,
         org: OrgUuid,

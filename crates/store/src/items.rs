@@ -1,14 +1,14 @@
-//! Items and what they mean: to and from Rust values, and the four single-item requests.
+//! Conversion between items and Rust values, and builders of transaction parts.
 
 use crate::conditional::Item;
 use crate::keys::Key;
 use crate::table::{PK, SK};
-use crate::{StoreError, Table};
+use crate::{StoreError, Table, item_size};
 use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::HashMap;
 
-/// What [`crate::conditional`] and transactions need besides a key: an expression and its names.
+/// A condition expression with its names and values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Condition {
     pub(crate) expression: String,
@@ -17,17 +17,17 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// There is no such item yet.
+    /// The item does not exist.
     pub(crate) fn absent() -> Self {
         Self { expression: format!("attribute_not_exists({PK})"), ..Self::default() }
     }
 
-    /// There is such an item.
+    /// The item exists.
     pub(crate) fn present() -> Self {
         Self { expression: format!("attribute_exists({PK})"), ..Self::default() }
     }
 
-    /// The item is as it was when it was read. `version` is a reserved word nowhere, `uses` neither.
+    /// The item has this version. Neither `version` nor `uses` is a reserved word of DynamoDB.
     pub(crate) fn version(version: u64) -> Self {
         let values = HashMap::from([(":v".to_owned(), number(version))]);
         Self { expression: "version = :v".to_owned(), names: HashMap::new(), values }
@@ -56,6 +56,10 @@ pub(crate) fn key_item(key: &Key) -> Item {
 }
 
 /// `value` as an item at `key`.
+///
+/// # Errors
+///
+/// [`StoreError::TooLarge`] for more than an item holds.
 pub(crate) fn to_item(
     operation: &'static str,
     key: &Key,
@@ -64,10 +68,11 @@ pub(crate) fn to_item(
     let mut item: Item = serde_dynamo::to_item(value)
         .map_err(|source| StoreError::corrupt(operation, &key.pk, source))?;
     item.extend(key_item(key));
+    item_size::check(operation, key, &item)?;
     Ok(item)
 }
 
-/// The value that an item holds; keys and bookkeeping are ignored.
+/// Parses the value that an item holds; ignores keys and other attributes.
 pub(crate) fn from_item<T: DeserializeOwned>(
     operation: &'static str,
     item: Item,
@@ -85,8 +90,8 @@ pub(crate) fn put(table: &Table, item: Item, condition: Condition) -> TransactWr
         .table_name(table.name())
         .set_item(Some(item))
         .condition_expression(condition.expression)
-        .set_expression_attribute_names(some(condition.names))
-        .set_expression_attribute_values(some(condition.values))
+        .set_expression_attribute_names(non_empty(condition.names))
+        .set_expression_attribute_values(non_empty(condition.values))
         .build();
     // `build` fails only without a table name or an item, and both are given.
     TransactWriteItem::builder().set_put(put.ok()).build()
@@ -98,13 +103,13 @@ pub(crate) fn delete(table: &Table, key: &Key, condition: Condition) -> Transact
         .table_name(table.name())
         .set_key(Some(key_item(key)))
         .condition_expression(condition.expression)
-        .set_expression_attribute_names(some(condition.names))
-        .set_expression_attribute_values(some(condition.values))
+        .set_expression_attribute_names(non_empty(condition.names))
+        .set_expression_attribute_values(non_empty(condition.values))
         .build();
     TransactWriteItem::builder().set_delete(delete.ok()).build()
 }
 
-/// Part of a transaction: one more (or fewer) thing refers to the item at `key`, which exists.
+/// Part of a transaction: adds `change` to the use count of the existing item at `key`.
 pub(crate) fn count_use(table: &Table, key: &Key, change: i64) -> TransactWriteItem {
     let update = Update::builder()
         .table_name(table.name())
@@ -116,12 +121,12 @@ pub(crate) fn count_use(table: &Table, key: &Key, change: i64) -> TransactWriteI
     TransactWriteItem::builder().set_update(update.ok()).build()
 }
 
-fn some<K, V>(map: HashMap<K, V>) -> Option<HashMap<K, V>> {
+fn non_empty<K, V>(map: HashMap<K, V>) -> Option<HashMap<K, V>> {
     (!map.is_empty()).then_some(map)
 }
 
 impl Table {
-    /// The value at `key`, read consistently: one read unit for each 4 KB.
+    /// The value at `key`, read consistently. One read unit for each 4 KB.
     pub(crate) async fn read<T: DeserializeOwned>(
         &self,
         operation: &'static str,
@@ -131,7 +136,7 @@ impl Table {
         item.map(|item| from_item(operation, item)).transpose()
     }
 
-    /// The item at `key`, read as [`Table::read`] does.
+    /// The item at `key`, read like [`Table::read`].
     pub(crate) async fn read_item(
         &self,
         operation: &'static str,

@@ -1,8 +1,8 @@
 //! Every key string of the table, in one place.
 //!
-//! A key begins with the organization's uuid (in base64, 22 characters: keys are paid for in every
-//! write), and that uuid comes from the caller's token. So no request, whatever its path says, can
-//! reach another organization's items.
+//! A key begins with the organization's uuid in base64: 22 characters, because every write pays for
+//! the length of its keys. That uuid comes from the caller's token, so no request, whatever its
+//! path is, can reach another organization's items.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,14 +10,15 @@ use canyon_domain::attempt::SecretHash;
 use canyon_domain::concurrency::{LimitScope, Place};
 use canyon_domain::event_source;
 use canyon_domain::ids::{
-    AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, EventSourceId, OrgId, OrgUuid, PrincipalId,
-    ProjectId, RuleId, RunnerId, RunnerProfileId, RunnerUuid, ServiceAccountId,
+    AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, EventSourceId, OrgId, OrgUuid, ProjectId,
+    RuleId, RunnerId, RunnerProfileId, RunnerUuid, ServiceAccountId,
 };
+use canyon_domain::principal::CallerId;
 use canyon_domain::runner_rules::Scope;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// Where an item is.
+/// Key of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Partition key.
@@ -41,12 +42,13 @@ pub fn organization(of: OrgUuid) -> Key {
     Key::new(org(of), "O")
 }
 
-/// Guards that an organization's name is given once.
+/// Guard that makes an organization's name unique.
 pub fn organization_name(id: &OrgId) -> Key {
     Key::new(format!("org#{id}"), "O")
 }
 
-/// What a secret opens. The one item that is found without an organization: it names it.
+/// A token by the hash of its secret. The only item that Canyon finds without an organization: the
+/// token names it.
 pub fn token_by_secret(hash: &SecretHash) -> Key {
     Key::new(format!("token#{}", hash.0), "T")
 }
@@ -57,13 +59,13 @@ pub fn wrapped_key() -> Key {
     Key::new("system#master-key".to_owned(), "K")
 }
 
-/// How far ahead the calls of one rate are taken. Accounts of clouds may be shared by organizations,
-/// so it belongs to none.
+/// State of a rate limiter that all launchers share. Several organizations may share a cloud
+/// account, so it belongs to no organization.
 pub fn pace(rate: &str) -> Key {
     Key::new(format!("pace#{rate}"), "P")
 }
 
-/// How often something may happen that anyone can cause.
+/// State of a rate limit of [`crate::allowance`].
 pub fn allowance(name: &str) -> Key {
     Key::new(format!("allowance#{name}"), "P")
 }
@@ -98,7 +100,7 @@ pub fn projects(of: OrgUuid) -> String {
     format!("{}#projects", org(of))
 }
 
-/// How the sort keys of the projects in a group begin.
+/// Prefix of the sort keys of the projects in a group.
 pub fn projects_in_group(group: &ProjectId) -> String {
     format!("{group}/")
 }
@@ -113,12 +115,12 @@ pub fn runners(of: OrgUuid) -> String {
     format!("{}#runners", org(of))
 }
 
-/// A profile of runners.
+/// A runner profile.
 pub fn runner_profile(of: OrgUuid, id: &RunnerProfileId) -> Key {
     Key::new(runner_profiles(of), id.as_str())
 }
 
-/// Partition of an organization's profiles of runners.
+/// Partition of an organization's runner profiles.
 pub fn runner_profiles(of: OrgUuid) -> String {
     format!("{}#profiles", org(of))
 }
@@ -128,7 +130,7 @@ pub fn runner_check(of: OrgUuid, runner: &RunnerId) -> Key {
     Key::new(format!("{}#checks", org(of)), runner.as_str())
 }
 
-/// Reads a [`runner_check`] key back.
+/// Parses a [`runner_check`] key.
 pub fn parse_runner_check(pk: &str, sk: &str) -> Option<(OrgUuid, RunnerId)> {
     let of = pk.strip_suffix("#checks")?;
     let bytes: [u8; 16] = URL_SAFE_NO_PAD.decode(of).ok()?.try_into().ok()?;
@@ -158,13 +160,13 @@ pub fn agent_jobs(of: OrgUuid, runner: RunnerUuid) -> String {
     format!("{}#agentjobs#{}", org(of), runner.0.simple())
 }
 
-/// Partition, in `gsi2`, of those among them that no agent has taken yet.
+/// Partition, in `gsi2`, of the jobs of a runner that no agent has taken yet.
 pub fn agent_work(of: OrgUuid, runner: RunnerUuid) -> String {
     format!("{}#agentwork#{}", org(of), runner.0.simple())
 }
 
-/// Partition, in `gsi2`, of those that this agent has taken and has something to do for, whichever their
-/// runners are. One that never comes back leaves its own full, and nobody else's.
+/// Partition, in `gsi2`, of the jobs that this agent has taken and that need an action of it, of
+/// any runner. The jobs of an agent that never returns stay in its own partition only.
 pub fn agent_work_of(of: OrgUuid, agent: &AgentId) -> String {
     format!("{}#agentwork-of#{agent}", org(of))
 }
@@ -180,7 +182,7 @@ pub fn agent_work_order(
     format!("{behind:03}#{deployment}#{attempt:04}#{}", runner.0.simple())
 }
 
-/// Reads an [`agent_work_order`] back: the key of the job itself.
+/// Parses an [`agent_work_order`]: returns the key of the job.
 pub fn agent_job_in_order(of: OrgUuid, order: &str) -> Option<Key> {
     let (_, job) = order.split_once('#')?;
     let (job, runner) = job.rsplit_once('#')?;
@@ -197,13 +199,13 @@ pub fn limits(of: OrgUuid) -> String {
     format!("{}#limits", org(of))
 }
 
-/// A place of a limit, while it is held.
-pub fn place(of: OrgUuid, place: &Place) -> Key {
-    Key::new(places(of, &place.scope), format!("{:05}", place.number))
+/// A slot of a limit, while an attempt holds it.
+pub fn slot(of: OrgUuid, place: &Place) -> Key {
+    Key::new(slots(of, &place.scope), format!("{:05}", place.number))
 }
 
-/// Partition of the places of a limit that are held.
-pub fn places(of: OrgUuid, scope: &LimitScope) -> String {
+/// Partition of the held slots of a limit.
+pub fn slots(of: OrgUuid, scope: &LimitScope) -> String {
     format!("{}#places#{scope}", org(of))
 }
 
@@ -217,7 +219,7 @@ pub fn rules(of: OrgUuid) -> String {
     format!("{}#rules", org(of))
 }
 
-/// Guards that there is one rule for a scope. `*` cannot occur in an id.
+/// Guard that makes a rule's scope unique. `*` cannot occur in an id.
 pub fn rule_scope(of: OrgUuid, scope: &Scope) -> Key {
     let project = scope.project.as_ref().map_or("*", ProjectId::as_str);
     let env_type = scope.env_type.as_ref().map_or("*", EnvTypeId::as_str);
@@ -234,7 +236,7 @@ pub fn event_sources(of: OrgUuid) -> String {
     format!("{}#eventsources", org(of))
 }
 
-/// Guards that there is one event source for a scope. Its parts are printable, and may be long.
+/// Guard that makes an event source's scope unique. Its parts are printable, and may be long.
 pub fn event_scope(of: OrgUuid, scope: &event_source::Scope) -> Key {
     use sha2::Digest as _;
     let parts = [
@@ -267,34 +269,35 @@ pub fn environments(of: OrgUuid) -> String {
     format!("{}#envs", org(of))
 }
 
-/// How the sort keys of a project's environments begin. `#` cannot occur in an id.
+/// Prefix of the sort keys of a project's environments. `#` cannot occur in an id.
 pub fn environments_of_project(project: &ProjectId) -> String {
     format!("{project}#")
 }
 
-/// A deployment. One partition each: deployments are what is written most.
+/// A deployment. Each has a partition of its own, because deployments get the most writes.
 pub fn deployment(of: OrgUuid, id: DeploymentId) -> Key {
     Key::new(format!("{}#dep#{id}", org(of)), "D")
 }
 
-/// The deployments whose keys stand in a request to the table. Other text may look like one: this is good for hints.
+/// The deployments whose keys occur in a request to the table. Other text may match too: use the
+/// result as a hint only.
 pub fn deployments_in(request: &[u8]) -> impl Iterator<Item = DeploymentId> {
     const MARK: &[u8] = b"#dep#";
-    let places = request.windows(MARK.len()).enumerate().filter(|(_, part)| *part == MARK);
-    places.filter_map(|(place, _)| {
-        let rest = request.get(place + MARK.len()..)?;
+    let starts = request.windows(MARK.len()).enumerate().filter(|(_, part)| *part == MARK);
+    starts.filter_map(|(start, _)| {
+        let rest = request.get(start + MARK.len()..)?;
         let end = rest.iter().position(|byte| !(byte.is_ascii_hexdigit() || *byte == b'-'));
         let id = rest.get(..end.unwrap_or(rest.len()))?;
         std::str::from_utf8(id).ok()?.parse().ok()
     })
 }
 
-/// What a deployment was asked to do.
+/// The bundle of a deployment.
 pub fn bundle(of: OrgUuid, id: DeploymentId) -> Key {
     Key::new(format!("{}#dep#{id}", org(of)), "B")
 }
 
-/// Reads a [`deployment`] key back.
+/// Parses the partition key of a [`deployment`].
 pub fn parse_deployment(pk: &str) -> Option<(OrgUuid, DeploymentId)> {
     let (of, id) = pk.split_once("#dep#")?;
     let bytes: [u8; 16] = URL_SAFE_NO_PAD.decode(of).ok()?.try_into().ok()?;
@@ -311,34 +314,34 @@ pub fn deployments_of_environment(of: OrgUuid, env: EnvUuid) -> String {
     format!("{}#env#{}", org(of), env.0.simple())
 }
 
-/// What a key ends with: for [`deployments_of_environment`] the environment.
+/// The last part of a key; of [`deployments_of_environment`] the environment.
 pub fn last_part(key: &str) -> &str {
     key.rsplit('#').next().unwrap_or(key)
 }
 
-/// In how many partitions of `gsi2` the due items lie: one takes 1,000 writes a second.
+/// Number of partitions of `gsi2` for due items: one takes 1,000 writes a second.
 pub const DUE_SHARDS: u8 = 4;
 
-/// Partition, in `gsi2`, of one shard of what is due.
+/// Partition, in `gsi2`, of one shard of the due items.
 pub fn due_shard(shard: u8) -> String {
     format!("due#{}", shard % DUE_SHARDS)
 }
 
-/// Partition, in `gsi2`, of a deployment while it is due at some time. The last byte of a
-/// version 7 UUID is random.
+/// Partition, in `gsi2`, of a deployment while it has a due time. The last byte of a version 7 UUID
+/// is random.
 pub fn due_shard_of(id: DeploymentId) -> String {
     due_shard(id.0.as_bytes()[15])
 }
 
-/// Sort key, in `gsi2`: milliseconds since 1970, 13 digits until the year 2286. Later times, such as
-/// [`Timestamp::MAX`] for "whatever is due at all", are cut to that: all keys are equally long, so
-/// that they sort as numbers do.
+/// Sort key, in `gsi2`: milliseconds since 1970, 13 digits until the year 2286. Later times, such
+/// as [`Timestamp::MAX`] for "any due time", are limited to that: all keys have the same length, so
+/// that they sort as numbers.
 pub fn due_at(at: Timestamp) -> String {
     format!("{:013}", at.as_millisecond().clamp(0, 9_999_999_999_999))
 }
 
 /// What an `Idempotency-Key` of one caller has led to.
-pub fn idempotency(of: OrgUuid, by: PrincipalId, key: &str) -> Key {
+pub fn idempotency(of: OrgUuid, by: &CallerId, key: &str) -> Key {
     use sha2::Digest as _;
     let digest = sha2::Sha256::digest(format!("{by}#{key}"));
     Key::new(format!("{}#idem#{}", org(of), URL_SAFE_NO_PAD.encode(digest)), "I")

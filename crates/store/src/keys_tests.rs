@@ -1,4 +1,5 @@
 use super::*;
+use canyon_domain::ids::PrincipalId;
 use std::collections::HashSet;
 
 #[test]
@@ -25,7 +26,7 @@ fn two_organizations_share_no_key() {
         let id = DeploymentId(Uuid::nil());
         let (project, env): (ProjectId, EnvId) = ("pp".parse().unwrap(), "ee".parse().unwrap());
         let account = "111122223333".parse().unwrap();
-        let anybody = event_source::Scope { account, source: None, rule: None, project: None };
+        let any_event = event_source::Scope { account, source: None, rule: None, project: None };
         [
             organization(of).pk,
             tokens(of),
@@ -34,7 +35,7 @@ fn two_organizations_share_no_key() {
             runners(of),
             runner_profiles(of),
             limits(of),
-            places(of, &LimitScope::Organization),
+            slots(of, &LimitScope::Organization),
             runner_check(of, &"rr".parse().unwrap()).pk,
             agents(of),
             agent_jobs(of, RunnerUuid(Uuid::nil())),
@@ -43,13 +44,13 @@ fn two_organizations_share_no_key() {
             rules(of),
             rule_scope(of, &Scope::default()).pk,
             event_sources(of),
-            event_scope(of, &anybody).pk,
+            event_scope(of, &any_event).pk,
             service_accounts(of),
             environment(of, &project, &env).pk,
             deployment(of, id).pk,
             deployments(of),
             deployments_of_environment(of, EnvUuid(Uuid::nil())),
-            idempotency(of, PrincipalId(Uuid::nil()), "k").pk,
+            idempotency(of, &PrincipalId(Uuid::nil()).into(), "k").pk,
             audit_month(of, Timestamp::UNIX_EPOCH),
         ]
     };

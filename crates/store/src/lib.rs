@@ -1,9 +1,8 @@
-//! Where Canyon keeps its state: one DynamoDB table, and an object store for what is too large for it.
+//! Storage of Canyon's state: one DynamoDB table, and an object store for large data.
 //!
-//! There is one back end. On AWS the table is DynamoDB; on a laptop the same SDK client talks to
-//! `embedded`, a DynamoDB in this process on one SQLite file. So the code that runs on a laptop
-//! is the code that runs on AWS, down to the request bytes. The feature `embedded` brings it; a function
-//! is built without.
+//! There is one back end. On AWS the table is DynamoDB; in `canyon local` the same SDK client uses
+//! `embedded`, a DynamoDB in this process on one SQLite file. So both run the same code, down to
+//! the bytes of a request. The feature `embedded` adds it; the functions are built without it.
 
 pub mod agent_jobs;
 pub mod agents;
@@ -25,6 +24,7 @@ pub mod environments;
 pub mod error;
 pub mod event_sources;
 pub mod inventory;
+pub mod item_size;
 mod items;
 pub mod keys;
 pub mod meter;
@@ -37,6 +37,8 @@ pub mod runner_checks;
 pub mod runner_profiles;
 pub mod runner_rules;
 pub mod runners;
+#[cfg(feature = "s3")]
+pub mod s3_signer;
 pub mod service_accounts;
 pub mod signed_url;
 pub mod streams;

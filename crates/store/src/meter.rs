@@ -1,7 +1,7 @@
-//! Counts requests and consumed capacity, for tests and benchmarks. Off unless asked for.
+//! Counts requests and consumed capacity, for tests and benchmarks. Off by default.
 //!
 //! It is an SDK interceptor, so it counts the same on DynamoDB, DynamoDB Local and the embedded
-//! table. Only answers carry capacity: a write refused by its condition counts as a request
+//! table. Only successful answers carry capacity: a write whose condition fails counts as a request
 //! without units here, although AWS bills it.
 
 use crate::Table;
@@ -33,30 +33,30 @@ use aws_smithy_runtime_api::client::orchestrator::Metadata;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What one operation came to.
+/// Usage of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Requests sent, repetitions included.
+    /// Requests sent, including retries.
     pub requests: u64,
-    /// Read or write units, those of the indexes included.
+    /// Read or write units, including those of indexes.
     pub units: f64,
 }
 
-/// A running count by operation (`PutItem`). Clones count together.
+/// Running counts by operation (`PutItem`). Clones share the counts.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     operations: Arc<Mutex<BTreeMap<String, Usage>>>,
 }
 
 impl Meter {
-    /// The same table by a client that this meter watches.
+    /// The same table with a client that this meter counts.
     #[must_use]
     pub fn watch(&self, table: &Table) -> Table {
         let config = table.client().config().to_builder().interceptor(self.clone()).build();
         table.with_client(Client::from_conf(config))
     }
 
-    /// The counts so far; counting starts again at zero.
+    /// Returns the counts so far and resets them to zero.
     pub fn take(&self) -> Reading {
         Reading(std::mem::take(&mut *self.lock()))
     }
@@ -71,12 +71,12 @@ impl Meter {
     }
 }
 
-/// What a [`Meter`] had counted.
+/// Counts of a [`Meter`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading(pub BTreeMap<String, Usage>);
 
 impl Reading {
-    /// All requests.
+    /// Number of all requests.
     pub fn requests(&self) -> u64 {
         self.0.values().map(|usage| usage.requests).sum()
     }
@@ -86,7 +86,7 @@ impl Reading {
         self.units(true)
     }
 
-    /// Read units of all others.
+    /// Read units of all other operations.
     pub fn read_units(&self) -> f64 {
         self.units(false)
     }
@@ -144,8 +144,8 @@ impl Intercept for Meter {
     }
 }
 
-/// Sets `return_consumed_capacity` on whichever of the inputs it is, and finds the answer in
-/// whichever of the outputs it is.
+/// Sets `return_consumed_capacity` on an input of any listed type, and reads the capacity from an
+/// output of any listed type.
 macro_rules! metered {
     (one: $($one_in:ident $one_out:ident),*; many: $($many_in:ident $many_out:ident),*) => {
         fn ask_for_capacity(input: &mut Input) {

@@ -1,8 +1,8 @@
-//! Things with a name, which others refer to.
+//! Named things that rules and environments refer to.
 //!
-//! Each counts in `uses` how many rules and environments refer to it, in the transaction that makes
-//! or removes those; so none is deleted under them. Who they are is looked up only for the message
-//! of a refusal.
+//! Each counts in `uses` how many rules and environments refer to it, in the transaction that
+//! creates or deletes those. So no thing is deleted while something refers to it. The references
+//! themselves are looked up only for the message of a refusal.
 
 use crate::items::{Condition, delete, put, to_item};
 use crate::keys::Key;
@@ -13,12 +13,12 @@ use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::OrgUuid;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A thing with a name.
+/// A named thing.
 pub(crate) trait Named: Serialize + DeserializeOwned {
     const KIND: Kind;
 }
 
-/// How messages speak of a kind of thing.
+/// Operation names for the messages about a kind of thing.
 pub(crate) struct Kind {
     pub(crate) create: &'static str,
     pub(crate) read: &'static str,

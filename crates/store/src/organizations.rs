@@ -1,4 +1,4 @@
-//! Organizations and the tokens that open them.
+//! Organizations and their API tokens.
 
 use crate::items::{Condition, delete, put, to_item};
 use crate::outcome::{Created, Deleted, Saved};
@@ -15,42 +15,45 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// A stored API token: what its secret opens. The secret itself is not stored.
+/// A stored API token. Only the hash of its secret is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenRecord {
     /// Hash of the secret.
     pub hash: SecretHash,
-    /// Whom it speaks for; the principal's id is the token's.
+    /// The principal of a request with this token; the principal's id is the token's id.
     pub principal: Principal,
-    /// What it is for.
+    /// Purpose, for people.
     pub description: String,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// It is refused from then on.
+    /// From this time on the API rejects the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// With the role `agent`: the labels that its agents have, whatever they say themselves.
+    /// With the role `agent`: labels of its agents, which override the labels that they report.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// What it was issued under, if a service account has it; it is good while that stands.
+    /// For a token of a service account: the grant that it was issued under. The token is valid
+    /// while the grant is unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<Grant>,
 }
 
 impl TokenRecord {
-    /// Whether its time is over.
+    /// Whether the token has expired.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| now >= end)
     }
 }
 
 impl Table {
-    /// Makes an organization with its first token. Keys: the organization, the guard of its name,
-    /// the token twice, audit; on condition that the name is free. 10 write units.
+    /// Creates an organization with its first token. Keys: the organization, the guard of its name,
+    /// the token by its secret's hash and in the list, audit; on condition that the name is free.
+    /// 10 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_organization(
         &self,
         organization: &Organization,
@@ -74,17 +77,19 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn organization(&self, of: OrgUuid) -> Result<Option<Organization>, StoreError> {
         self.read("read organization", &keys::organization(of)).await
     }
 
-    /// The organization with this name; for those who show no token yet: the start of `canyon local`,
-    /// events, and sign-ins. Never for a request with a token. One read unit.
+    /// The organization with this name, for callers without a token: the start of `canyon local`,
+    /// events, and sign-ins. Not for a request with a token. One read unit.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn organization_named(
         &self,
         id: &canyon_domain::ids::OrgId,
@@ -92,12 +97,13 @@ impl Table {
         self.read("read organization", &keys::organization_name(id)).await
     }
 
-    /// Changes the settings of an organization. Keys: the organization, the guard of its name, audit; on condition that
-    /// it is there. The last of several writers wins. 6 write units.
+    /// Changes the settings of an organization. Keys: the organization, the guard of its name,
+    /// audit; on condition that it exists. The last of several writers wins. 6 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn update_organization(
         &self,
         organization: &Organization,
@@ -126,12 +132,13 @@ impl Table {
         Ok([put(self, by_secret, Condition::absent()), put(self, listed, Condition::absent())])
     }
 
-    /// Makes a token. Keys: the token by its secret's hash and in its organization's list, audit;
-    /// on condition that neither is there. 6 write units.
+    /// Creates a token. Keys: the token by its secret's hash and in its organization's list, audit;
+    /// on condition that neither exists. 6 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_token(
         &self,
         token: &TokenRecord,
@@ -145,11 +152,12 @@ impl Table {
         Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
     }
 
-    /// What a secret opens. One read unit.
+    /// The token with this secret hash. One read unit.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn token_by_secret(
         &self,
         hash: &SecretHash,
@@ -157,20 +165,22 @@ impl Table {
         self.read("read token", &keys::token_by_secret(hash)).await
     }
 
-    /// A token by its id, unless it was revoked. One read unit.
+    /// The token with this id; `None` if it was revoked. One read unit.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn token(&self, org: OrgUuid, id: Uuid) -> Result<Option<TokenRecord>, StoreError> {
         self.read("read token", &keys::token(org, id)).await
     }
 
-    /// The tokens of an organization, in the order of their making. One read unit for each 4 KB.
+    /// The tokens of an organization, oldest first. One read unit for each 4 KB.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn tokens(
         &self,
         org: OrgUuid,
@@ -185,12 +195,13 @@ impl Table {
         self.page(partition, request, |_| true).await
     }
 
-    /// Revokes a token. Keys as for its making; on condition that it is there. 6 write units and
-    /// one read unit.
+    /// Revokes a token. Keys as in [`Table::create_token`]; on condition that it exists. 6 write
+    /// units and one read unit.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_token(
         &self,
         org: OrgUuid,

@@ -1,30 +1,30 @@
-//! What a conditional change came to. A lost race is an answer, not an error.
+//! Results of conditional writes. A lost race is an answer, not an error.
 
-/// Of a creation.
+/// Result of a creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
-    /// It is there now.
+    /// Created.
     Yes,
-    /// There was one of that name already.
+    /// The name is taken.
     Exists,
-    /// Something that it refers to is not there: its position in the function's documentation.
+    /// Something that it refers to does not exist; the function's documentation lists the numbers.
     Missing(usize),
 }
 
-/// Of a change on condition that nothing has changed since it was read.
+/// Result of a change on condition that the item has not changed since it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {
     /// Written.
     Yes,
-    /// Somebody else was first: read again and decide again.
+    /// A concurrent write was first: read again and decide again.
     Lost,
 }
 
-/// Of a deletion.
+/// Result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// It is gone.
+    /// Deleted.
     Yes,
-    /// It is not there, or something refers to it, or it has changed: read to see which.
+    /// It does not exist, something refers to it, or it has changed: read it to find out which.
     No,
 }

@@ -1,15 +1,15 @@
-//! Turns at a rate that all launchers share: one item for each rate.
+//! Rate limiters that all launchers share: one item for each rate.
 //!
-//! The item holds the time at which the bucket will be full again (generic cell rate algorithm, ITU-T
-//! I.371, annex A): each turn moves it on by one interval. A turn may be taken while it is less than
-//! a whole bucket ahead of now; one that is further ahead is waited for.
+//! The item holds the time at which the bucket will be full again (generic cell rate algorithm,
+//! ITU-T I.371, annex A). Each permit moves that time by one interval. A permit may be taken while
+//! that time is less than a whole bucket ahead of now; if it is further ahead, the launcher waits.
 //!
-//! Whoever would wait too long takes no turn, and is told when to ask again. These times are handed
-//! out one interval apart, in a second attribute. So a thousand that are turned away come back one
-//! after the other, and not together. Such a time is no turn: if its owner never comes, nothing is
-//! lost.
+//! A launcher that would have to wait too long gets no permit but a retry time. Retry times are one
+//! interval apart and stored in a second attribute, so that a thousand refused launchers return one
+//! after the other, and not together. A retry time is not a permit: if its launcher never returns,
+//! no capacity is lost.
 
-use crate::conditional::{Item, Refused, settle};
+use crate::conditional::{ConditionFailed, Item, condition_outcome};
 use crate::items::{key_item, number};
 use crate::{StoreError, Table, keys};
 use aws_sdk_dynamodb::types::{
@@ -18,63 +18,64 @@ use aws_sdk_dynamodb::types::{
 use jiff::Timestamp;
 use std::time::Duration;
 
-const OPERATION: &str = "take a turn of";
-/// How often one call looks again because others took turns meanwhile.
+const OPERATION: &str = "take a permit of";
+/// How often one call retries when concurrent callers change the item.
 const MAX_TRIES: u32 = 8;
-/// Microseconds: when the bucket will be full.
+/// Microseconds since 1970: when the bucket will be full.
 const FULL_AT: &str = "full_at";
-/// Microseconds: when the last one of those that were turned away comes again.
-const ASKED_UNTIL: &str = "asked_until";
+/// Microseconds since 1970: the latest retry time that was given out.
+const LAST_RETRY_AT: &str = "asked_until";
 
-/// A bucket of calls that fills up again as time goes by.
+/// A token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Calls that may be made at once, at least 1.
+    /// Most calls at once; at least 1.
     pub burst: u32,
-    /// Calls that each second adds, at least 1.
+    /// Calls that each second adds; at least 1.
     pub per_second: u32,
 }
 
-/// A turn at a rate.
+/// Answer to a request for a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It is taken: to be used after this time.
+    /// A permit is taken. Use it after this time.
     Taken(Duration),
-    /// It is not taken: to be asked for again after this time.
+    /// No permit is taken. Retry after this time.
     Later(Duration),
 }
 
 impl Bucket {
-    /// Microseconds between two turns.
+    /// Microseconds between two permits.
     fn interval(self) -> i64 {
         1_000_000 / i64::from(self.per_second.max(1))
     }
 
-    /// How far ahead of now the bucket may be full again, for a turn that is good at once.
+    /// How far ahead of now `full_at` may be for a permit without a wait, in microseconds.
     fn tolerance(self) -> i64 {
         self.interval() * i64::from(self.burst.max(1) - 1)
     }
 }
 
 impl Table {
-    /// Takes the next turn of the rate `name`, if it is not further away than `patience`. One or two
-    /// write units for a turn, one or two more for none.
+    /// Takes the next permit of the rate `name`, if it needs a wait of at most `max_wait`. One or
+    /// two write units for a permit, one or two more without one.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn take_turn(
         &self,
         name: &str,
         bucket: Bucket,
         now: Timestamp,
-        patience: Duration,
+        max_wait: Duration,
     ) -> Result<Turn, StoreError> {
         let now = now.as_microsecond();
-        let patience = i64::try_from(patience.as_micros()).unwrap_or(i64::MAX / 4);
-        let latest = now + bucket.tolerance() + patience;
+        let max_wait = i64::try_from(max_wait.as_micros()).unwrap_or(i64::MAX / 4);
+        let latest = now + bucket.tolerance() + max_wait;
         for _ in 0..MAX_TRIES {
-            let full_at = match self.move_on(name, bucket, now, latest).await? {
+            let full_at = match self.take_from_partial(name, bucket, now, latest).await? {
                 Ok(full_at) => {
                     let ahead = full_at - bucket.interval() - bucket.tolerance() - now;
                     return Ok(Turn::Taken(micros(ahead)));
@@ -82,26 +83,28 @@ impl Table {
                 Err(refused) => refused.item.as_ref().and_then(|item| microseconds(item, FULL_AT)),
             };
             if let Some(full_at) = full_at.filter(|at| *at > latest) {
-                // When the turn that is not taken here would come within the patience.
-                let near = full_at - bucket.tolerance() - patience;
-                return Ok(Turn::Later(self.ask_later(name, bucket, now, near).await?));
+                // When the permit that is not taken here would need a wait of `max_wait`.
+                let earliest = full_at - bucket.tolerance() - max_wait;
+                return Ok(Turn::Later(
+                    self.reserve_retry_time(name, bucket, now, earliest).await?,
+                ));
             }
-            if full_at.is_none_or(|at| at <= now) && self.begin(name, bucket, now).await? {
+            if full_at.is_none_or(|at| at <= now) && self.take_from_full(name, bucket, now).await? {
                 return Ok(Turn::Taken(Duration::ZERO));
             }
         }
-        // So many others had their turns meanwhile that the next one is not far.
+        // Concurrent callers won all retries, so the next permit is not far.
         Ok(Turn::Later(micros(bucket.interval().max(100_000))))
     }
 
-    /// Takes a turn of a bucket that is not full. Answers when it will be full then.
-    async fn move_on(
+    /// Takes a permit of a bucket that is not full. Returns the new `full_at`.
+    async fn take_from_partial(
         &self,
         name: &str,
         bucket: Bucket,
         now: i64,
         latest: i64,
-    ) -> Result<Result<i64, Refused>, StoreError> {
+    ) -> Result<Result<i64, ConditionFailed>, StoreError> {
         let update = self
             .client()
             .update_item()
@@ -114,7 +117,7 @@ impl Table {
             .expression_attribute_values(":latest", number(latest))
             .return_values(ReturnValue::UpdatedNew)
             .return_values_on_condition_check_failure(OnFailure::AllOld);
-        let done = settle(OPERATION, name, update.send().await)?;
+        let done = condition_outcome(OPERATION, name, update.send().await)?;
         let Ok(output) = done else { return Ok(done.map(|_| 0)) };
         let full_at = output.attributes.as_ref().and_then(|item| microseconds(item, FULL_AT));
         full_at
@@ -122,8 +125,13 @@ impl Table {
             .ok_or_else(|| StoreError::corrupt(OPERATION, name, format!("no `{FULL_AT}` in it")))
     }
 
-    /// Takes a turn of a full bucket. `false` if it is not full any more.
-    async fn begin(&self, name: &str, bucket: Bucket, now: i64) -> Result<bool, StoreError> {
+    /// Takes a permit of a full bucket. `false` if it is no longer full.
+    async fn take_from_full(
+        &self,
+        name: &str,
+        bucket: Bucket,
+        now: i64,
+    ) -> Result<bool, StoreError> {
         let update = self
             .client()
             .update_item()
@@ -133,23 +141,23 @@ impl Table {
             .condition_expression(format!("attribute_not_exists({FULL_AT}) OR {FULL_AT} <= :now"))
             .expression_attribute_values(":next", number(now + bucket.interval()))
             .expression_attribute_values(":now", number(now));
-        Ok(settle(OPERATION, name, update.send().await)?.is_ok())
+        Ok(condition_outcome(OPERATION, name, update.send().await)?.is_ok())
     }
 
-    /// When to ask again: after all others who were told so, and not before `near`.
-    async fn ask_later(
+    /// Gives out a retry time: after all retry times of other callers, and not before `earliest`.
+    async fn reserve_retry_time(
         &self,
         name: &str,
         bucket: Bucket,
         now: i64,
-        near: i64,
+        earliest: i64,
     ) -> Result<Duration, StoreError> {
         let step = bucket.interval();
         for (first, condition) in [
-            (None, format!("{ASKED_UNTIL} >= :near")),
+            (None, format!("{LAST_RETRY_AT} >= :earliest")),
             (
-                Some(near.max(now) + step),
-                format!("attribute_not_exists({ASKED_UNTIL}) OR {ASKED_UNTIL} < :near"),
+                Some(earliest.max(now) + step),
+                format!("attribute_not_exists({LAST_RETRY_AT}) OR {LAST_RETRY_AT} < :earliest"),
             ),
         ] {
             let update = self
@@ -158,24 +166,24 @@ impl Table {
                 .table_name(self.name())
                 .set_key(Some(key_item(&keys::pace(name))))
                 .condition_expression(condition)
-                .expression_attribute_values(":near", number(near.max(now)))
+                .expression_attribute_values(":earliest", number(earliest.max(now)))
                 .return_values(ReturnValue::UpdatedNew);
             let update = match first {
                 None => update
-                    .update_expression(format!("SET {ASKED_UNTIL} = {ASKED_UNTIL} + :step"))
+                    .update_expression(format!("SET {LAST_RETRY_AT} = {LAST_RETRY_AT} + :step"))
                     .expression_attribute_values(":step", number(step)),
                 Some(first) => update
-                    .update_expression(format!("SET {ASKED_UNTIL} = :first"))
+                    .update_expression(format!("SET {LAST_RETRY_AT} = :first"))
                     .expression_attribute_values(":first", number(first)),
             };
-            if let Ok(output) = settle(OPERATION, name, update.send().await)? {
+            if let Ok(output) = condition_outcome(OPERATION, name, update.send().await)? {
                 let at =
-                    output.attributes.as_ref().and_then(|item| microseconds(item, ASKED_UNTIL));
-                return Ok(micros(at.unwrap_or(near) - now));
+                    output.attributes.as_ref().and_then(|item| microseconds(item, LAST_RETRY_AT));
+                return Ok(micros(at.unwrap_or(earliest) - now));
             }
         }
-        // Another one was first, after us.
-        Ok(micros(near.max(now) + step - now))
+        // A concurrent caller has set a first retry time.
+        Ok(micros(earliest.max(now) + step - now))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Pages of lists, and the opaque cursors between them.
 //!
-//! A cursor holds a position only; the partition that it is a position in is made anew from the
-//! caller's organization at each request. So a cursor that was taken, guessed or changed leads
-//! nowhere but to another position in the caller's own list. It also holds a hash of the list's
-//! name, so that a cursor of another list is refused instead of giving a page of nonsense.
+//! A cursor holds only a position. Each request derives the partition from the caller's
+//! organization. So a stolen, guessed or changed cursor leads only to another position in the
+//! caller's own list. A cursor also holds a hash of the list's name, so that the API rejects a
+//! cursor of another list instead of returning a meaningless page.
 
 use crate::conditional::Item;
 use crate::items::{from_item, text};
@@ -16,26 +16,26 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-/// Which part of a list is wanted.
+/// The part of a list that a caller requests.
 #[derive(Clone, Debug)]
 pub struct PageRequest {
-    /// The most items, 1 to 100.
+    /// Most items: 1 to 100.
     pub limit: u32,
-    /// Where the last page ended.
+    /// End of the previous page.
     pub after: Option<Cursor>,
 }
 
-/// A part of a list.
+/// Part of a list.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
     /// Its items.
     pub items: Vec<T>,
-    /// Where it ended, if more follows.
+    /// Its end, if more items follow.
     pub next: Option<Cursor>,
 }
 
 impl<T> Page<T> {
-    /// The same page of other items.
+    /// Converts the items of the page.
     pub fn map<U>(self, f: impl FnMut(T) -> U) -> Page<U> {
         Page { items: self.items.into_iter().map(f).collect(), next: self.next }
     }
@@ -48,13 +48,13 @@ pub struct Cursor {
     is_left_out: bool,
 }
 
-/// The cursor is damaged, or of another list.
+/// The cursor is damaged or belongs to another list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the page token is not one of this list; start again without it")]
 pub struct ForeignCursor;
 
 impl Cursor {
-    /// After the item whose sort key is `position`.
+    /// The position after the item with sort key `position`.
     pub(crate) fn after(position: impl Into<String>) -> Self {
         Self { position: position.into(), is_left_out: false }
     }
@@ -71,16 +71,16 @@ impl Cursor {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Whether it names an item that the list leaves out, which its reader may not be allowed to know.
+    /// Whether the sort key in it is of an item that the list leaves out, which its reader may not be allowed to know.
     pub fn names_what_is_left_out(&self) -> bool {
         self.is_left_out
     }
 
-    /// Reads a cursor of the list `list`.
+    /// Parses a cursor of the list `list`.
     ///
     /// # Errors
     ///
-    /// [`ForeignCursor`] when it is damaged or of another list.
+    /// [`ForeignCursor`] if it is damaged or belongs to another list.
     pub fn decode(list: &str, token: &str) -> Result<Self, ForeignCursor> {
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| ForeignCursor)?;
         let (head, position) = bytes.split_at_checked(8).ok_or(ForeignCursor)?;
@@ -102,22 +102,23 @@ fn tag(list: &str, position: &str) -> [u8; 8] {
 pub(crate) struct Partition<'a> {
     pub(crate) operation: &'static str,
     pub(crate) pk: String,
-    /// Only sort keys that begin so.
+    /// Only sort keys with this prefix.
     pub(crate) prefix: Option<&'a str>,
-    /// Newest (greatest sort key) first.
+    /// Greatest sort key first, which is newest first.
     pub(crate) descending: bool,
 }
 
-/// The most items that one request of [`Table::page`] or [`Table::all`] looks at.
-const MAX_BITE: i32 = 1_000;
+/// Most items that one request of [`Table::page`] or [`Table::all`] reads.
+const MAX_QUERY_ITEMS: i32 = 1_000;
 
-/// The most requests for one page. Each reads 1 MB at most.
-const MAX_BITES: u32 = 4;
+/// Most requests for one page. Each reads 1 MB at most.
+const MAX_QUERIES: u32 = 4;
 
 impl Table {
-    /// A page of a partition, read consistently, of those items that `keep` wants: one read unit
-    /// for each 4 KB read, wanted or not. Reads on until the page is full or as large as may be, the list is at its end, or
-    /// [`MAX_BITES`] requests were made: so a page may be short, or empty, although more follows.
+    /// A page of a partition, read consistently, filtered by `keep`: one read unit for each 4 KB
+    /// read, also for what `keep` leaves out. Reads until the page is full, the response limit is
+    /// reached, the list ends, or [`MAX_QUERIES`] requests are made. So a page may be short or empty although more
+    /// items follow.
     pub(crate) async fn page<T: DeserializeOwned>(
         &self,
         partition: Partition<'_>,
@@ -126,18 +127,19 @@ impl Table {
     ) -> Result<Page<T>, StoreError> {
         let (operation, prefix) = (partition.operation, partition.prefix);
         let wanted = request.limit.clamp(1, 100) as usize;
-        // One more than wanted tells whether more follows. If `keep` leaves out so much that this
-        // was not enough, few items are wanted among many, and small bites would be many requests.
-        let mut bite = i32::try_from(wanted + 1).unwrap_or(MAX_BITE);
-        // DynamoDB refuses a start outside of the prefix, where only a forged cursor leads.
+        // One more than wanted shows whether more items follow. If `keep` leaves out so many that
+        // this was not enough, few of many items match, and small requests would be many requests.
+        let mut query_limit = i32::try_from(wanted + 1).unwrap_or(MAX_QUERY_ITEMS);
+        // DynamoDB rejects a start outside of the prefix. Only a forged cursor points there.
         let inside = |cursor: &Cursor| prefix.is_none_or(|p| cursor.position.starts_with(p));
         let mut after = request.after.clone().filter(inside);
         let mut items = Vec::new();
-        // The next page begins behind the last item of this one: a cursor tells of nothing that is left out.
+        // The next page begins behind the last item of this one, so that no cursor reveals an item
+        // that was left out.
         let mut last = None;
-        for _ in 0..MAX_BITES {
-            let mut query = self.query_of(&partition, bite);
-            let looked_at = std::mem::replace(&mut bite, MAX_BITE);
+        for _ in 0..MAX_QUERIES {
+            let mut query = self.query_of(&partition, query_limit);
+            let requested = std::mem::replace(&mut query_limit, MAX_QUERY_ITEMS);
             if let Some(cursor) = &after {
                 query = query
                     .exclusive_start_key(PK, text(&partition.pk))
@@ -148,7 +150,7 @@ impl Table {
                 .await
                 .map_err(|error| StoreError::sdk(operation, &partition.pk, error))?;
             let at_end = output.last_evaluated_key.is_none();
-            let cut = !at_end && output.scanned_count < looked_at;
+            let cut = !at_end && output.scanned_count < requested;
             for item in output.items.unwrap_or_default() {
                 let position = sort_key(&item);
                 let value = from_item(operation, item)?;
@@ -166,8 +168,8 @@ impl Table {
             if at_end {
                 return Ok(Page { items, next: None });
             }
-            // DynamoDB reads 1 MB at most. A hundred large items could be more than Lambda can
-            // answer (6 MB), so what is large comes in shorter pages.
+            // DynamoDB reads at most 1 MB. A hundred large items could exceed the 6 MB of a Lambda
+            // response, so pages of large items are shorter.
             if cut && !items.is_empty() {
                 return Ok(Page { items, next: last });
             }
@@ -175,8 +177,8 @@ impl Table {
         Ok(Page { items, next: last.or(after) })
     }
 
-    /// The whole of a partition, read consistently, in its order, but at most `max` items: one read
-    /// unit for each 4 KB.
+    /// All items of a partition, read consistently, in order, but at most `max`: one read unit for
+    /// each 4 KB.
     pub(crate) async fn all<T: DeserializeOwned>(
         &self,
         partition: Partition<'_>,
@@ -185,7 +187,7 @@ impl Table {
         let mut items = Vec::new();
         let mut start = None;
         loop {
-            let query = self.query_of(&partition, MAX_BITE).set_exclusive_start_key(start);
+            let query = self.query_of(&partition, MAX_QUERY_ITEMS).set_exclusive_start_key(start);
             let output = query
                 .send()
                 .await
@@ -201,7 +203,7 @@ impl Table {
         }
     }
 
-    /// Asks for `limit` items of a partition, from its beginning.
+    /// A query for `limit` items of a partition, from its start.
     fn query_of(&self, partition: &Partition<'_>, limit: i32) -> QueryFluentBuilder {
         let query = self
             .client()

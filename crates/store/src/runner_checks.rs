@@ -1,6 +1,6 @@
-//! Checks of runners: one item for each runner, its last check.
+//! Checks of runners (`canyon doctor`): one item for each runner, which holds its last check.
 
-use crate::conditional::{Item, settle};
+use crate::conditional::{Item, condition_outcome};
 use crate::items::{Condition, number, put, text, to_item};
 use crate::keys::OPEN_CHECKS;
 use crate::outcome::Saved;
@@ -13,21 +13,21 @@ use canyon_domain::runner_check::{DEADLINE, RunnerCheck};
 use jiff::{SignedDuration, Timestamp};
 
 /// How long the last check of a runner can be read.
-const LIFE: SignedDuration = SignedDuration::from_hours(24);
-/// The most that one look takes.
+const ITEM_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+/// Most open checks that one query returns.
 const MAX_OPEN: i32 = 100;
 
-/// A check that somebody waits for.
+/// A check that no launcher has begun.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OpenCheck {
-    /// Whose runner it is.
+    /// The organization of the runner.
     pub org: OrgUuid,
     /// The runner.
     pub runner: RunnerId,
 }
 
 impl OpenCheck {
-    /// The check that a record of the table's stream is about, if it is about one.
+    /// The check in the image of a stream record; `None` if the image is not a check.
     pub fn from_stream_image(image: serde_dynamo::Item) -> Option<Self> {
         parse(&Item::from(image))
     }
@@ -47,7 +47,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn runner_check(
         &self,
         org: OrgUuid,
@@ -56,12 +57,13 @@ impl Table {
         self.read("read check", &keys::runner_check(org, runner)).await
     }
 
-    /// Stores a check that is asked for, and wakes the launcher. Keys: it, audit; on condition that the
-    /// last one is still `before`. 4 write units.
+    /// Stores a requested check and wakes the launcher. Keys: the check, audit; on condition that
+    /// the last check is still `before`. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn ask_for_check(
         &self,
         org: OrgUuid,
@@ -69,25 +71,26 @@ impl Table {
         check: &RunnerCheck,
         record: &AuditRecord,
     ) -> Result<Saved, StoreError> {
-        const OPERATION: &str = "ask for check";
+        const OPERATION: &str = "request check";
         let mut item = item(OPERATION, org, check)?;
         item.insert(WAKE.to_owned(), AttributeValue::Bool(true));
-        let condition = before.map_or_else(Condition::absent, as_it_was);
+        let condition = before.map_or_else(Condition::absent, is_unchanged);
         let items = vec![put(self, item, condition), audit::record(self, org, record)?];
         let done = self.transact(OPERATION, check.runner.as_str(), items).await?;
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Stores what the launcher has found so far; `check` has the next version. On condition that it is
-    /// as it was read. One write unit for each KB.
+    /// Stores the results of the launcher so far; `check` has the next version. On condition that
+    /// the stored version is the one before. One write unit for each KB.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_check(&self, org: OrgUuid, check: &RunnerCheck) -> Result<Saved, StoreError> {
         const OPERATION: &str = "save check";
         let before = RunnerCheck { version: check.version - 1, ..check.clone() };
-        let condition = as_it_was(&before);
+        let condition = is_unchanged(&before);
         let put = self
             .client()
             .put_item()
@@ -95,20 +98,22 @@ impl Table {
             .set_item(Some(item(OPERATION, org, check)?))
             .condition_expression(condition.expression)
             .set_expression_attribute_values(Some(condition.values));
-        if settle(OPERATION, check.runner.as_str(), put.send().await)?.is_ok() {
+        if condition_outcome(OPERATION, check.runner.as_str(), put.send().await)?.is_ok() {
             return Ok(Saved::Yes);
         }
-        // The SDK repeats a write whose answer was lost: then it stands in its own way.
+        // The SDK retries a write whose answer was lost. The retry can fail on its own first
+        // result.
         let found = self.runner_check(org, &check.runner).await?;
         Ok(if found.as_ref() == Some(check) { Saved::Yes } else { Saved::Lost })
     }
 
-    /// The checks that no launcher has begun and that somebody still waits for. The index is behind the table by a moment. Half a read
-    /// unit when there is none.
+    /// The checks that no launcher has begun and that have not timed out. The index lags behind the
+    /// table. Half a read unit if there are none.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn open_checks(&self, now: Timestamp) -> Result<Vec<OpenCheck>, StoreError> {
         let query = self
             .client()
@@ -127,8 +132,9 @@ impl Table {
     }
 }
 
-/// Another check of the same version is another check.
-fn as_it_was(check: &RunnerCheck) -> Condition {
+/// Condition: the stored check has the version of `check`, and is no later check with the same
+/// version.
+fn is_unchanged(check: &RunnerCheck) -> Condition {
     let mut condition = Condition::version(check.version);
     condition.expression.push_str(" AND id = :id");
     condition.values.insert(":id".to_owned(), text(check.id.to_string()));
@@ -137,7 +143,7 @@ fn as_it_was(check: &RunnerCheck) -> Condition {
 
 fn item(operation: &'static str, org: OrgUuid, check: &RunnerCheck) -> Result<Item, StoreError> {
     let mut item = to_item(operation, &keys::runner_check(org, &check.runner), check)?;
-    let expires: Timestamp = check.asked_at + LIFE;
+    let expires: Timestamp = check.asked_at + ITEM_LIFETIME;
     item.insert(TTL.to_owned(), number(expires.as_second()));
     if check.begun_at.is_none() {
         item.insert(GSI2.pk.to_owned(), text(OPEN_CHECKS));

@@ -1,4 +1,4 @@
-//! Profiles of runners.
+//! Runner profiles.
 
 use crate::items::{Condition, delete, put, to_item};
 use crate::outcome::{Created, Deleted, Saved};
@@ -18,7 +18,7 @@ struct ProfileItem {
     description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agents: Option<AgentTarget>,
-    /// As JSON text: an attribute nests 32 levels at most, a pod template may have more.
+    /// As JSON text: an attribute nests at most 32 levels, and a pod template may have more.
     job: String,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -56,11 +56,13 @@ impl ProfileItem {
 }
 
 impl Table {
-    /// Makes a profile. Keys: it, audit; on condition that its id is free. 4 write units up to 1 KB.
+    /// Creates a profile. Keys: the profile, audit; on condition that its id is free. 4 write units
+    /// up to 1 KB.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_runner_profile(
         &self,
         org: OrgUuid,
@@ -79,7 +81,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn runner_profile(
         &self,
         org: OrgUuid,
@@ -90,11 +93,12 @@ impl Table {
         item.map(ProfileItem::read).transpose()
     }
 
-    /// The profiles by their names. One read unit for each 4 KB.
+    /// The profiles by name. One read unit for each 4 KB.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn runner_profiles(
         &self,
         org: OrgUuid,
@@ -111,12 +115,13 @@ impl Table {
         Ok(Page { items, next: page.next })
     }
 
-    /// Writes a changed profile, on condition that it has the version before. Keys and write units as
-    /// for its making.
+    /// Writes a changed profile, on condition that it has the version before. Keys and write units
+    /// as in [`Table::create_runner_profile`].
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_runner_profile(
         &self,
         org: OrgUuid,
@@ -132,12 +137,13 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Deletes a profile, on condition that it is there. Deployments that need it from then on fail, and
-    /// say so. 4 write units.
+    /// Deletes a profile, on condition that it exists. Later deployments that need it fail with a
+    /// message that names it. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_runner_profile(
         &self,
         org: OrgUuid,

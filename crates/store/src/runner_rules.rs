@@ -12,7 +12,7 @@ use canyon_domain::runner_rules::Scope;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The most rules of an organization. All are read when an environment is made.
+/// Most rules of an organization. Canyon reads all of them when an environment is created.
 pub const MAX_RULES: usize = 1_000;
 
 #[derive(Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl From<RuleItem> for RunnerRule {
     }
 }
 
-/// Filters of the list of rules.
+/// Filter of the list of rules.
 #[derive(Clone, Debug, Default)]
 pub struct RuleFilter {
     /// Only rules for this runner.
@@ -69,14 +69,15 @@ impl RuleFilter {
 }
 
 impl Table {
-    /// Makes a rule. Keys: the rule, the guard of its scope, a use of the runner, audit, and a use
-    /// of the environment type; on condition that there is no rule of the same scope and that what
-    /// it names exists. A project path may name a group, so that need not exist. Up to 10 write
-    /// units. [`Created::Missing`]: 2 the runner, 4 the environment type.
+    /// Creates a rule. Keys: the rule, the guard of its scope, the use count of the runner, audit,
+    /// and the use count of the environment type; on condition that no rule has the same scope and
+    /// that the runner and the environment type exist. A project path may name a group, so it need
+    /// not exist. Up to 10 write units. [`Created::Missing`]: 2 the runner, 4 the environment type.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_rule(
         &self,
         org: OrgUuid,
@@ -111,17 +112,19 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn rule(&self, org: OrgUuid, id: RuleId) -> Result<Option<RunnerRule>, StoreError> {
         let item: Option<RuleItem> = self.read("read runner rule", &keys::rule(org, id)).await?;
         Ok(item.map(RunnerRule::from))
     }
 
-    /// The rules in the order of their making. One read unit for each 4 KB read.
+    /// The rules, oldest first. One read unit for each 4 KB read.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn rules(
         &self,
         org: OrgUuid,
@@ -138,11 +141,12 @@ impl Table {
         Ok(page.map(RunnerRule::from))
     }
 
-    /// Every rule, for the choice of a runner. One read unit for each 4 KB: about 20 rules.
+    /// Every rule, to choose a runner. One read unit for each 4 KB: about 20 rules.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn all_rules(&self, org: OrgUuid) -> Result<Vec<RunnerRule>, StoreError> {
         let mut rules = Vec::new();
         let mut request = PageRequest { limit: 100, after: None };
@@ -157,11 +161,13 @@ impl Table {
         Ok(rules)
     }
 
-    /// Deletes a rule. Keys as for its making; on condition that it is there. Up to 10 write units.
+    /// Deletes a rule. Keys as in [`Table::create_rule`]; on condition that it exists. Up to 10
+    /// write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_rule(
         &self,
         org: OrgUuid,

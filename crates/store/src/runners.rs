@@ -1,6 +1,6 @@
-//! Runners: where jobs run, and how.
+//! Runners: where and how jobs run.
 
-use crate::items::{Condition, key_item, number, text};
+use crate::items::{Condition, key_item, number, text, to_item};
 use crate::named::{Named as _, named};
 use crate::outcome::{Created, Deleted, Saved};
 use crate::page::{Page, PageRequest, Partition};
@@ -17,33 +17,33 @@ use serde::{Deserialize, Serialize};
 pub struct RunnerRecord {
     /// Its name.
     pub id: RunnerId,
-    /// Which life of that name.
+    /// Distinguishes it from earlier runners of the same name.
     pub uuid: RunnerUuid,
     /// Its type, for filters.
     pub runner_type: String,
-    /// The definition as JSON text, as it was given, without secrets.
+    /// The definition as JSON text, as the caller sent it, without secrets.
     pub definition: String,
     /// The secrets of the definition, sealed for [`Self::secrets_place`]: JSON, by path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_secrets: Option<String>,
-    /// Nothing is launched by it, because somebody said so. It is no part of what `version` counts: jobs
-    /// that run are where they were.
+    /// Whether an administrator has disabled the runner: nothing new is launched with it. `version`
+    /// does not count this change, because running jobs are not affected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
-    /// Storages that it kept state in before: the next run of an environment whose state lies there may
-    /// move it.
+    /// Storages that it kept state in before. The next run of an environment whose state is in one
+    /// of them may move the state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former_storages: Vec<StateStorage>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
     /// Grows with every write.
     pub version: u64,
 }
 
 impl RunnerRecord {
-    /// The place that the secrets of the runner `id` are sealed for. They open nowhere else.
+    /// The sealing context of the secrets of the runner `id`. They cannot be opened with any other.
     pub fn secrets_place(org: OrgUuid, id: &RunnerId) -> String {
         format!("runner:{org}:{id}")
     }
@@ -52,11 +52,13 @@ impl RunnerRecord {
 named!(RunnerRecord, "runner");
 
 impl Table {
-    /// Makes a runner, if there is none of its name. 4 write units up to 1 KB of definition.
+    /// Creates a runner, on condition that the name is free. 4 write units up to 1 KB of
+    /// definition.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_runner(
         &self,
         org: OrgUuid,
@@ -70,7 +72,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn runner(
         &self,
         org: OrgUuid,
@@ -79,11 +82,12 @@ impl Table {
         self.read(RunnerRecord::KIND.read, &keys::runner(org, id)).await
     }
 
-    /// The runners by name, of one type if that is given. One read unit for each 4 KB read.
+    /// The runners by name, of one type if it is given. One read unit for each 4 KB read.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn runners(
         &self,
         org: OrgUuid,
@@ -98,7 +102,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn all_runners(&self, org: OrgUuid) -> Result<Vec<RunnerRecord>, StoreError> {
         let partition = Partition {
             operation: RunnerRecord::KIND.list,
@@ -109,13 +114,14 @@ impl Table {
         self.all(partition, usize::MAX).await
     }
 
-    /// Writes a changed runner, on condition that it has the version before. Only what a person
-    /// defines is written, so that uses counted meanwhile are kept; whether it is disabled only if that is given, because
-    /// [`Self::switch_runner`] changes it without a version. 4 write units.
+    /// Writes a changed runner, on condition that it has the version before. Writes only what a
+    /// user defines, so that concurrent changes of the use count are kept. Writes `disabled` only
+    /// if it is given, because [`Self::switch_runner`] changes it without a version. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_runner(
         &self,
         org: OrgUuid,
@@ -124,6 +130,9 @@ impl Table {
         record: &AuditRecord,
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "update runner";
+        let key = keys::runner(org, &runner.id);
+        // Only parts of it are written; what it is afterwards must fit.
+        to_item(OPERATION, &key, runner)?;
         let switch = if disabled.is_some() { ", disabled = :disabled" } else { "" };
         let secrets = match &runner.sealed_secrets {
             Some(_) => ", sealed_secrets = :s",
@@ -133,7 +142,7 @@ impl Table {
             .map_err(|source| StoreError::corrupt(OPERATION, runner.id.to_string(), source))?;
         let update = aws_sdk_dynamodb::types::Update::builder()
             .table_name(self.name())
-            .set_key(Some(key_item(&keys::runner(org, &runner.id))))
+            .set_key(Some(key_item(&key)))
             // `definition` is a reserved word.
             .update_expression(format!(
                 "SET #d = :d, runner_type = :type, updated_at = :at, version = :new, \
@@ -165,12 +174,13 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Disables or enables a runner, if it is there. Its version stays: what was launched by it is where
-    /// it was. 4 write units.
+    /// Disables or enables a runner, on condition that it exists. Its version does not change,
+    /// because running jobs are not affected. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn switch_runner(
         &self,
         org: OrgUuid,
@@ -193,11 +203,12 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Deletes a runner that no environment and no rule uses. 4 write units.
+    /// Deletes a runner, on condition that no environment and no rule uses it. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_runner(
         &self,
         org: OrgUuid,

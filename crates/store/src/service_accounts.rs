@@ -1,4 +1,4 @@
-//! Service accounts, and the tokens that are issued to those who sign in as one.
+//! Service accounts, and the tokens that Canyon issues to callers that sign in as one.
 
 use crate::items::{Condition, delete, number, put, to_item};
 use crate::organizations::TokenRecord;
@@ -12,12 +12,13 @@ use canyon_domain::service_account::ServiceAccount;
 use jiff::Timestamp;
 
 impl Table {
-    /// Makes a service account. Keys: it, audit; on condition that its id is free. 4 write units, and
-    /// 2 more for each further KB of its policies.
+    /// Creates a service account. Keys: the service account, audit; on condition that its id is
+    /// free. 4 write units, and 2 more for each further KB of its policies.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_service_account(
         &self,
         org: OrgUuid,
@@ -35,7 +36,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn service_account(
         &self,
         org: OrgUuid,
@@ -44,11 +46,12 @@ impl Table {
         self.read("read service account", &keys::service_account(org, id)).await
     }
 
-    /// The service accounts by their ids. One read unit for each 4 KB.
+    /// The service accounts by id. One read unit for each 4 KB.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn service_accounts(
         &self,
         org: OrgUuid,
@@ -63,12 +66,13 @@ impl Table {
         self.page(partition, request, |_| true).await
     }
 
-    /// Changes a service account to `after`, on condition that it still has the version `before`. Keys
-    /// and write units as for its making.
+    /// Changes a service account to `after`, on condition that it still has the version `before`.
+    /// Keys and write units as in [`Table::create_service_account`].
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn save_service_account(
         &self,
         org: OrgUuid,
@@ -84,12 +88,13 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Deletes a service account, on condition that it is as it was read. Its tokens are good no more.
-    /// Keys as for its making. 4 write units.
+    /// Deletes a service account, on condition that it has the version that was read. Its tokens
+    /// become invalid. Keys as in [`Table::create_service_account`]. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn delete_service_account(
         &self,
         org: OrgUuid,
@@ -105,13 +110,14 @@ impl Table {
         Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
     }
 
-    /// Issues a token until `until`. It stands in no list: it is short-lived, and goes with what it was
-    /// issued under. Keys: the token by its secret's hash, audit; on condition that the first is not
-    /// there. 4 write units.
+    /// Issues a token until `until`. It is in no list: it is short-lived, and becomes invalid with
+    /// its grant. Keys: the token by its secret's hash, audit; on condition that the first does not
+    /// exist. 4 write units.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn issue_token(
         &self,
         token: &TokenRecord,

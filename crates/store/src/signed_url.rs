@@ -1,7 +1,8 @@
-//! Addresses at which somebody without any rights of ours may read or write one blob, for a while.
+//! Presigned URLs, with which a client without AWS permissions can read or write one blob for a
+//! limited time.
 //!
-//! What is larger than an answer of Lambda (6 MB) goes that way past the API. S3 can sign such
-//! addresses; a folder cannot, and needs none.
+//! Data that exceeds a Lambda response (6 MB) bypasses the API this way. S3 can presign URLs; a
+//! folder cannot, and does not need to.
 
 use crate::StoreError;
 use crate::blob_keys::BlobKey;
@@ -11,20 +12,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_domain::module_source::Digest;
 use futures::future::BoxFuture;
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use object_store::path::Path;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// How long an address is good. S3 looks when a request begins, however long it takes then.
+/// Lifetime of a URL. S3 checks it when a request begins, however long the request then takes.
 pub const LIFETIME: Duration = Duration::from_mins(5);
 
-/// S3 refuses bytes that do not have this SHA-256, in base64.
+/// S3 rejects bytes without this SHA-256, in base64.
 const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
 
-/// What can sign an address.
+/// A store that can presign URLs.
 pub trait Signer: Debug + Send + Sync {
-    /// The address at which `method` may be done to `path` for `lifetime`, with just `headers`.
+    /// Presigns a URL for `method` on `path`, valid for `lifetime`, with exactly `headers`.
     fn sign<'a>(
         &'a self,
         method: Method,
@@ -34,41 +36,24 @@ pub trait Signer: Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<String, BoxError>>;
 }
 
-#[cfg(feature = "s3")]
-impl Signer for object_store::aws::AmazonS3 {
-    fn sign<'a>(
-        &'a self,
-        method: Method,
-        path: &'a Path,
-        headers: HeaderMap,
-        lifetime: Duration,
-    ) -> BoxFuture<'a, Result<String, BoxError>> {
-        use object_store::signer::{SignedUrlOptions, Signer as _};
-        let mut options = SignedUrlOptions::new();
-        options.signed_headers = headers;
-        Box::pin(async move {
-            let url = self.signed_url_opts(method, path, lifetime, &options).await?;
-            Ok(url.into())
-        })
-    }
-}
-
 /// Where one blob may be written. Not `Debug`: who has the address has the right.
 pub struct SignedUpload {
-    /// Takes a `PUT`.
+    /// URL for a `PUT`.
     pub url: String,
     /// Name and value of each header that the request must have.
     pub headers: Vec<(String, String)>,
 }
 
 impl Blobs {
-    /// Whether it can sign addresses.
+    /// Whether the store can presign URLs.
     pub fn signs(&self) -> bool {
         self.signer.is_some()
     }
 
-    /// Where the blob `key` may be written by somebody else, if it has the SHA-256 `digest`;
-    /// `None` if this object store signs no addresses. So only the same bytes can be written again.
+    /// Where another program may write the blob `key`, if it has `size` bytes with the SHA-256 `digest`; `None` if this
+    /// object store signs no addresses. So only the same bytes can be written again.
+    ///
+    /// The size is signed too, but is not among the headers of the answer: every client sends `Content-Length` itself.
     ///
     /// # Errors
     ///
@@ -77,6 +62,7 @@ impl Blobs {
         &self,
         key: &BlobKey,
         digest: &Digest,
+        size: u64,
     ) -> Result<Option<SignedUpload>, StoreError> {
         const OPERATION: &str = "sign an upload of";
         let failed =
@@ -85,13 +71,12 @@ impl Blobs {
         let checksum = hex::decode(digest.as_str()).map_err(|error| failed(error.into()))?;
         let checksum = STANDARD.encode(checksum);
         let value = HeaderValue::from_str(&checksum).map_err(|error| failed(error.into()))?;
-        let headers = HeaderMap::from_iter([(CHECKSUM, value)]);
+        let headers = HeaderMap::from_iter([(CHECKSUM, value), (CONTENT_LENGTH, size.into())]);
         let url = signer.sign(Method::PUT, &key.0, headers, LIFETIME).await.map_err(failed)?;
         Ok(Some(SignedUpload { url, headers: vec![(CHECKSUM.to_string(), checksum)] }))
     }
 
-    /// Where the blob `key` may be read by somebody else; `None` if this object store signs no
-    /// addresses.
+    /// Presigns a URL to read the blob `key`. `None` if this object store cannot presign URLs.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The table's shape: two keys, three indexes, and why each index is there.
+//! The table's shape: two keys, three indexes, and the reason for each index.
 
 use crate::StoreError;
 use aws_sdk_dynamodb::Client;
@@ -18,13 +18,15 @@ use std::time::Duration;
 pub const PK: &str = "pk";
 /// Sort key.
 pub const SK: &str = "sk";
-/// When an item may be thrown away, in seconds since 1970. For garbage only: DynamoDB deletes late.
+/// When DynamoDB may delete an item, in seconds since 1970. Only for garbage: DynamoDB deletes
+/// late.
 pub const TTL: &str = "ttl";
 
-/// True on a write that the launcher should hear of; the stream's filter looks for it.
+/// True on a write that wakes the launcher; the filter of the stream's event source mapping selects
+/// it.
 pub const WAKE: &str = "wake";
 
-/// A global secondary index. All its keys are strings; an item without them is not in it.
+/// A global secondary index. All its keys are strings; an item without these keys is not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Index {
     /// Its name.
@@ -33,56 +35,56 @@ pub struct Index {
     pub pk: &'static str,
     /// Its sort key.
     pub sk: &'static str,
-    /// Attributes that it holds beside the keys.
+    /// Attributes that it contains besides the keys.
     pub includes: &'static [&'static str],
 }
 
-/// The newest deployments of an organization. The project comes along, so that a list can leave
-/// out what its reader may not see before it reads whole items.
+/// The newest deployments of an organization. It includes the project, so that a list can leave out
+/// projects that the caller may not read before it reads whole items.
 pub const GSI1: Index = Index { name: "gsi1", pk: "gsi1pk", sk: "gsi1sk", includes: &["project"] };
-/// What is due: the few items that somebody must look at by a certain time.
+/// Due items: the few items that a launcher or agent must handle by a certain time.
 pub const GSI2: Index = Index { name: "gsi2", pk: "gsi2pk", sk: "gsi2sk", includes: &[] };
 /// The newest deployments of an environment.
 pub const GSI3: Index = Index { name: "gsi3", pk: "gsi3pk", sk: "gsi3sk", includes: &[] };
 
 const INDEXES: [Index; 3] = [GSI1, GSI2, GSI3];
 
-/// Longest pause between two looks whether a new table is ready, and how many looks. The first ones
-/// follow at once: the embedded table is ready in microseconds.
-const POLL: Duration = Duration::from_millis(50);
-const POLLS: u32 = 600;
+/// Longest pause between two checks whether a new table is active, and the number of checks. The
+/// first ones follow without a pause: the embedded table is active in microseconds.
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_POLLS: u32 = 600;
 
-/// The table, wherever it is. Cheap to clone.
+/// Canyon's table, in DynamoDB or embedded. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Table {
     client: Client,
     name: String,
-    tells_ends: bool,
+    publishes_ends: bool,
 }
 
 impl Table {
     /// The table `name`, which may not exist yet.
     pub fn new(client: Client, name: impl Into<String>) -> Self {
-        Self { client, name: name.into(), tells_ends: false }
+        Self { client, name: name.into(), publishes_ends: false }
     }
 
-    /// The same where somebody tells of each deployment's end: it stays due until that is done, so
-    /// that no end goes untold.
+    /// The same table, with publication of ends: a deployment that has ended stays due until
+    /// [`Table::end_told`], so that no end remains unpublished.
     #[must_use]
     pub fn telling_ends(self) -> Self {
-        Self { tells_ends: true, ..self }
+        Self { publishes_ends: true, ..self }
     }
 
-    /// The same by another client.
+    /// The same table with another client.
     pub(crate) fn with_client(&self, client: Client) -> Self {
         Self { client, ..self.clone() }
     }
 
-    pub(crate) fn tells_ends(&self) -> bool {
-        self.tells_ends
+    pub(crate) fn publishes_ends(&self) -> bool {
+        self.publishes_ends
     }
 
-    /// The client to reach it by.
+    /// The client of the table.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -92,12 +94,13 @@ impl Table {
         &self.name
     }
 
-    /// Creates the table if it is absent, and waits until it can be used. For a laptop and for
-    /// tests; on AWS the template makes it. Two callers at once do no harm.
+    /// Creates the table if it is absent, and waits until it is active. For `canyon local` and for
+    /// tests; on AWS the template creates the table. Concurrent calls are safe.
     ///
     /// # Errors
     ///
-    /// [`StoreError::WrongShape`] if there is a table of that name with other keys or indexes.
+    /// [`StoreError::WrongShape`] if there is a table of that name with other keys or indexes;
+    /// [`StoreError::Unavailable`] if it does not become active within 30 s.
     pub async fn ensure(&self) -> Result<(), StoreError> {
         let found = match self.describe().await? {
             Some(found) => found,
@@ -115,7 +118,7 @@ impl Table {
             {
                 Ok(None)
             }
-            Err(error) => Err(StoreError::sdk("look at table", &self.name, error)),
+            Err(error) => Err(StoreError::sdk("describe table", &self.name, error)),
         }
     }
 
@@ -126,15 +129,18 @@ impl Table {
         })?;
         match request.send().await {
             Ok(_) => {}
-            Err(error) if error.code() == Some("ResourceInUseException") => {} // somebody was first
+            Err(error) if error.code() == Some("ResourceInUseException") => {} // created concurrently
             Err(error) => return Err(StoreError::sdk("create table", &self.name, error)),
         }
-        for look in 0..POLLS {
+        for poll in 0..MAX_POLLS {
             match self.describe().await? {
                 Some(found) if found.table_status() == Some(&TableStatus::Active) => {
                     return Ok(found);
                 }
-                _ => tokio::time::sleep(Duration::from_millis(look.into()).min(POLL)).await,
+                _ => {
+                    tokio::time::sleep(Duration::from_millis(poll.into()).min(MAX_POLL_INTERVAL))
+                        .await;
+                }
             }
         }
         Err(StoreError::Unavailable {
@@ -190,14 +196,14 @@ impl Table {
             );
         match request.send().await {
             Ok(_) => Ok(()),
-            // Another caller was between our two requests.
+            // A concurrent caller enabled it between our two requests.
             Err(error) if error.message().is_some_and(|m| m.contains("already enabled")) => Ok(()),
             Err(error) => Err(failed(error)),
         }
     }
 }
 
-/// Every attribute that a key or an index needs, each once.
+/// Every attribute of a key or an index, once.
 fn attributes() -> Result<Vec<AttributeDefinition>, BuildError> {
     let keys = INDEXES.iter().flat_map(|index| [index.pk, index.sk]);
     let names: BTreeSet<_> = keys.chain([PK, SK]).collect();

@@ -1,36 +1,36 @@
-//! Transactions: all items or none, and which condition stood in the way.
+//! Transactions: all items or none, and which conditions failed.
 
 use crate::conditional::Item;
-use crate::error::{Weight, is_throttle};
+use crate::error::{ErrorKind, is_throttle};
 use crate::{StoreError, Table, backoff};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{CancellationReason, TransactWriteItem};
 use uuid::Uuid;
 
-/// How often a transaction is sent before its caller hears that the table is busy. With the
-/// pauses of [`backoff`] that is about a second and a half: less than a caller of the API waits.
+/// How often a transaction is sent before the caller gets [`StoreError::Throttled`]. With the
+/// pauses of [`backoff`] that takes about a second and a half: less than a caller of the API waits.
 const MAX_SENDS: u32 = 8;
 
-/// The transaction wrote nothing, because these conditions were not met.
+/// The transaction wrote nothing, because these conditions failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CancelledBy {
     failed: Vec<(usize, Option<Item>)>,
 }
 
 impl CancelledBy {
-    /// Position, in the request, of the first item whose condition was not met.
+    /// Position, in the request, of the first item whose condition failed.
     pub fn first(&self) -> usize {
-        // There is at least one: `from_reasons` gives none otherwise.
+        // `from_reasons` guarantees that there is at least one.
         self.failed.first().map_or(0, |(index, _)| *index)
     }
 
-    /// Whether the condition of the item at `index` was one of them.
+    /// Whether the condition of the item at `index` failed.
     pub fn includes(&self, index: usize) -> bool {
         self.failed.iter().any(|(failed, _)| *failed == index)
     }
 
-    /// The item in the way at `index`, if the request asked for it
+    /// The existing item at `index`, if the request asked for it
     /// (`ReturnValuesOnConditionCheckFailure = ALL_OLD`).
     pub fn item(&self, index: usize) -> Option<&Item> {
         self.failed.iter().find(|(failed, _)| *failed == index)?.1.as_ref()
@@ -47,27 +47,28 @@ impl CancelledBy {
     }
 }
 
-/// What one sending of a transaction came to.
-enum Sent {
+/// Result of one send of a transaction.
+enum SendResult {
     Done,
     Cancelled(CancelledBy),
-    /// Worth another try: another transaction had an item, or the table was busy, or no answer came.
-    Again(StoreError),
+    /// May succeed on a retry: another transaction locks an item, the table is throttled, or no
+    /// answer came.
+    Retry(StoreError),
     Failed(StoreError),
 }
 
 impl Table {
     /// Writes all of `items` or none, at twice the write units of single writes.
     ///
-    /// A conflict with another transaction, a throttle and a lost answer are met by sending the
-    /// same again, under one `ClientRequestToken`: if an earlier sending had landed, DynamoDB
-    /// answers as it did then and writes nothing twice (for ten minutes; the lasting guard is the
-    /// condition of an item).
+    /// Retries after a conflict with another transaction, a throttle or a lost answer, with one
+    /// `ClientRequestToken`: if an earlier send was applied, DynamoDB returns its result and writes
+    /// nothing twice. The token protects for ten minutes; the condition of an item protects after
+    /// that.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Throttled`] or [`StoreError::Unavailable`] after the last try;
-    /// [`StoreError::Backend`] at once for what no repetition mends.
+    /// [`StoreError::Throttled`] or [`StoreError::Unavailable`] after the last retry;
+    /// [`StoreError::Backend`] at once if a retry does not help.
     pub async fn transact(
         &self,
         operation: &'static str,
@@ -84,13 +85,13 @@ impl Table {
         loop {
             sends += 1;
             let result = request.clone().send().await;
-            match judge(operation, thing, result.map(drop)) {
-                Sent::Done => return Ok(Ok(())),
-                Sent::Cancelled(by) => return Ok(Err(by)),
-                Sent::Failed(error) => return Err(error),
-                Sent::Again(error) if sends == MAX_SENDS => return Err(error),
-                Sent::Again(error) => {
-                    tracing::debug!(%error, operation, thing, sends, "sending a transaction again");
+            match classify(operation, thing, result.map(drop)) {
+                SendResult::Done => return Ok(Ok(())),
+                SendResult::Cancelled(by) => return Ok(Err(by)),
+                SendResult::Failed(error) => return Err(error),
+                SendResult::Retry(error) if sends == MAX_SENDS => return Err(error),
+                SendResult::Retry(error) => {
+                    tracing::debug!(%error, operation, thing, sends, "retrying a transaction");
                     backoff::pause(sends - 1).await;
                 }
             }
@@ -98,33 +99,33 @@ impl Table {
     }
 }
 
-fn judge(
+fn classify(
     operation: &'static str,
     thing: &str,
     result: Result<(), SdkError<TransactWriteItemsError>>,
-) -> Sent {
+) -> SendResult {
     use TransactWriteItemsError::TransactionCanceledException;
-    let Err(error) = result else { return Sent::Done };
+    let Err(error) = result else { return SendResult::Done };
     if let Some(TransactionCanceledException(cancelled)) = error.as_service_error() {
         let reasons = cancelled.cancellation_reasons();
-        // Even beside a conflict: a condition that was not met is known not to have been met.
+        // A failed condition decides, even beside a conflict.
         if let Some(by) = CancelledBy::from_reasons(reasons) {
-            return Sent::Cancelled(by);
+            return SendResult::Cancelled(by);
         }
         let codes = || reasons.iter().filter_map(CancellationReason::code);
         let source = codes().collect::<Vec<_>>().join(", ").into();
         let thing = thing.to_owned();
         let passing = |code| code == "None" || code == "TransactionConflict" || is_throttle(code);
         return if !reasons.is_empty() && codes().all(passing) {
-            Sent::Again(StoreError::Throttled { operation, thing, source })
+            SendResult::Retry(StoreError::Throttled { operation, thing, source })
         } else {
-            Sent::Failed(StoreError::Backend { operation, thing, source })
+            SendResult::Failed(StoreError::Backend { operation, thing, source })
         };
     }
-    let weight = Weight::of(&error);
+    let kind = ErrorKind::of(&error);
     let error = StoreError::sdk(operation, thing, error);
-    match weight {
-        Weight::Throttled | Weight::Unavailable => Sent::Again(error),
-        Weight::Refused => Sent::Failed(error),
+    match kind {
+        ErrorKind::Throttled | ErrorKind::Unavailable => SendResult::Retry(error),
+        ErrorKind::Refused => SendResult::Failed(error),
     }
 }

@@ -1,20 +1,20 @@
-//! The master key of an installation on AWS, wrapped by a key in KMS. One item of the whole table.
+//! The master key of an installation on AWS, wrapped by a key in KMS. One item for the whole table.
 
-use crate::conditional::settle;
+use crate::conditional::condition_outcome;
 use crate::items::{Condition, to_item};
 use crate::outcome::Created;
 use crate::{StoreError, Table, keys};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A key that only KMS can open.
+/// A key that only KMS can unwrap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrappedKey {
-    /// What KMS gave, in base64.
+    /// The ciphertext from KMS, in base64.
     pub wrapped: String,
-    /// The ARN of the key in KMS, for people: what opens it is a setting of the function.
+    /// The ARN of the key in KMS, for people. The function's settings name the key that unwraps.
     pub wrapped_by: String,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
@@ -23,17 +23,19 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every read.
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
     pub async fn wrapped_key(&self) -> Result<Option<WrappedKey>, StoreError> {
         self.read("read master key", &keys::wrapped_key()).await
     }
 
-    /// Stores the wrapped master key, on condition that there is none: whatever was sealed with the
-    /// other one would be lost. One write unit.
+    /// Stores the wrapped master key, on condition that there is none. To replace it would make
+    /// everything that is sealed with it unreadable. One write unit.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
     pub async fn create_wrapped_key(&self, key: &WrappedKey) -> Result<Created, StoreError> {
         const OPERATION: &str = "store master key";
         let put = self
@@ -42,7 +44,7 @@ impl Table {
             .table_name(self.name())
             .set_item(Some(to_item(OPERATION, &keys::wrapped_key(), key)?))
             .condition_expression(Condition::absent().expression);
-        let done = settle(OPERATION, self.name(), put.send().await)?;
+        let done = condition_outcome(OPERATION, self.name(), put.send().await)?;
         Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
     }
 }

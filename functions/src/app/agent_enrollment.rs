@@ -5,7 +5,7 @@
 
 use super::App;
 use super::agent_proofs::AgentCaller;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_api::agent::OpenSession;
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Description, TokenScope};
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerId};
@@ -74,7 +74,7 @@ impl App {
         caller: &AgentCaller,
         body: &OpenSession,
         key: Option<AgentKey>,
-    ) -> Result<Option<Vouched>, ApiError> {
+    ) -> Result<Option<Vouched>, AppError> {
         if let Some(principal) = caller.principal() {
             let runner = bound_runner(principal, body.runner.as_ref())?;
             let token = self.token_of(caller).await?;
@@ -111,7 +111,7 @@ impl App {
         identity: &AgentIdentity,
         vouched: Option<&Vouched>,
         found: Option<&Agent>,
-    ) -> Result<Option<RunnerId>, ApiError> {
+    ) -> Result<Option<RunnerId>, AppError> {
         let waits = found
             .is_none_or(|agent| agent.adoption == Adoption::Pending && agent.identity == *identity);
         if !waits || !vouched.is_some_and(Vouched::is_for_labels_alone) {
@@ -131,7 +131,7 @@ impl App {
         org: OrgUuid,
         agent: &Agent,
         vouched: &Vouched,
-    ) -> Result<bool, ApiError> {
+    ) -> Result<bool, AppError> {
         let AgentIdentity::Token { principal } = &agent.identity else { return Ok(false) };
         let (Some(former), Some(new)) = (&agent.by_token, &vouched.token) else {
             return Ok(false);
@@ -148,12 +148,11 @@ impl App {
 fn bound_runner(
     principal: &Principal,
     said: Option<&RunnerId>,
-) -> Result<Option<RunnerId>, ApiError> {
+) -> Result<Option<RunnerId>, AppError> {
     match (&principal.runner, said) {
-        (Some(bound), Some(said)) if bound != said => Err(ApiError::new(
-            axum::http::StatusCode::FORBIDDEN,
-            format!("the token is for agents of runner `{bound}`, and this one serves `{said}`"),
-        )),
+        (Some(bound), Some(said)) if bound != said => Err(AppError::denied(format!(
+            "the token is for agents of runner `{bound}`, and this one serves `{said}`"
+        ))),
         (Some(runner), _) | (None, Some(runner)) => Ok(Some(runner.clone())),
         (None, None) => Ok(None),
     }

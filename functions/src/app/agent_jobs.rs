@@ -3,7 +3,7 @@
 use super::App;
 use super::agent_desk::ServedRunner;
 use super::agent_proofs::AgentCaller;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_api::agent::{
@@ -28,7 +28,7 @@ enum Denied {
     /// For the agent.
     Job(String),
     /// Canyon itself failed.
-    Failed(ApiError),
+    Failed(AppError),
 }
 
 impl From<Refused> for Denied {
@@ -37,7 +37,7 @@ impl From<Refused> for Denied {
     }
 }
 
-impl<E: Into<ApiError>> From<E> for Denied {
+impl<E: Into<AppError>> From<E> for Denied {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
@@ -54,7 +54,7 @@ impl App {
         caller: &AgentCaller,
         number: u64,
         jobs: &[JobKey],
-    ) -> Result<TakenJobs, ApiError> {
+    ) -> Result<TakenJobs, AppError> {
         let agent = self.agent_in_session(caller, number).await?;
         let runners = self.runners_of_agent(caller.org, &agent).await?;
         let mut answer = TakenJobs::default();
@@ -114,7 +114,7 @@ impl App {
             let environment = environment.into_iter().map(plain).collect();
             return Ok(TakenJob { job: *key, order: job.order, environment });
         }
-        Err(ApiError::contended(key.deployment).into())
+        Err(AppError::contended(key.deployment).into())
     }
 
     /// Whether the attempt of a job waits for its runner, or for the runner's end.
@@ -130,7 +130,7 @@ impl App {
         caller: &AgentCaller,
         number: u64,
         reports: &[JobReport],
-    ) -> Result<ReportsTaken, ApiError> {
+    ) -> Result<ReportsTaken, AppError> {
         let agent = self.agent_in_session(caller, number).await?;
         let mut answer = ReportsTaken::default();
         for report in reports {
@@ -194,7 +194,7 @@ impl App {
             }
             return Ok(());
         }
-        Err(ApiError::contended(key.deployment).into())
+        Err(AppError::contended(key.deployment).into())
     }
 }
 

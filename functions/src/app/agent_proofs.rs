@@ -2,9 +2,8 @@
 
 use super::App;
 use super::agent_enrollment::scope_of;
-use crate::http::error::ApiError;
-use crate::http::source::Source;
-use axum::http::StatusCode;
+use crate::app::error::AppError;
+use crate::app::network_address::NetworkAddress;
 use canyon_api::agent::{KEY_AUDIENCE, KEY_TOKEN_LIFE, KeyClaims};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session};
 use canyon_domain::attempt::SecretHash;
@@ -31,7 +30,7 @@ pub(crate) struct AgentCaller {
     /// When the request came: what is shown must have been good then, however long the request waits.
     pub(crate) at: Timestamp,
     /// From which network address it came.
-    pub(crate) source: Option<Source>,
+    pub(crate) source: Option<NetworkAddress>,
     pub(crate) proof: Proof,
 }
 
@@ -60,10 +59,10 @@ impl AgentRequest {
     /// # Errors
     ///
     /// 401 if there is no such organization, as for an agent that the organization does not know.
-    pub(crate) fn caller(&self) -> Result<&AgentCaller, ApiError> {
+    pub(crate) fn caller(&self) -> Result<&AgentCaller, AppError> {
         match self {
             Self::Known(caller) => Ok(caller),
-            Self::Unknown(_) => Err(ApiError::unauthorized()),
+            Self::Unknown(_) => Err(AppError::unauthorized()),
         }
     }
 }
@@ -79,14 +78,14 @@ pub(crate) struct SignedRequest {
 
 impl SignedRequest {
     /// The same refusals as for the agent of an organization that exists.
-    pub(super) fn check(&self, key: Option<AgentKey>) -> Result<(), ApiError> {
+    pub(super) fn check(&self, key: Option<AgentKey>) -> Result<(), AppError> {
         check_signed(&self.token, key, &self.agent, &self.org_id, self.at).map(drop)
     }
 }
 
 impl AgentCaller {
     /// What the caller has proved to be, if it has: by the token's word, or by this key.
-    pub(crate) fn identity(&self, key: Option<AgentKey>) -> Result<AgentIdentity, ApiError> {
+    pub(crate) fn identity(&self, key: Option<AgentKey>) -> Result<AgentIdentity, AppError> {
         let token = match &self.proof {
             Proof::Token(_, principal) => {
                 return Ok(AgentIdentity::Token { principal: principal.id });
@@ -118,10 +117,10 @@ fn check_signed(
     agent: &AgentId,
     org_id: &OrgId,
     at: Timestamp,
-) -> Result<AgentKey, ApiError> {
-    let key = key.ok_or_else(ApiError::unauthorized)?;
+) -> Result<AgentKey, AppError> {
+    let key = key.ok_or_else(AppError::unauthorized)?;
     let claims = KeyToken::parse(token).and_then(|token| key.verify::<KeyClaims>(&token).ok());
-    let claims = claims.ok_or_else(ApiError::unauthorized)?;
+    let claims = claims.ok_or_else(AppError::unauthorized)?;
     check_claims(&claims, agent.as_str(), org_id, at.as_second())?;
     Ok(key)
 }
@@ -132,21 +131,21 @@ pub(super) fn check_claims(
     subject: &str,
     org: &OrgId,
     now: i64,
-) -> Result<(), ApiError> {
+) -> Result<(), AppError> {
     let audience = format!("{KEY_AUDIENCE}{org}");
     for (name, said, wanted) in
         [("sub", claims.sub.as_str(), subject), ("aud", claims.aud.as_str(), audience.as_str())]
     {
         if said != wanted {
             let message = format!("the token's claim `{name}` must be `{wanted}`");
-            return Err(ApiError::new(StatusCode::UNAUTHORIZED, message));
+            return Err(AppError::unauthenticated(message));
         }
     }
     check_times(claims, now)
 }
 
 /// As [`check_claims`].
-fn check_times(claims: &KeyClaims, now: i64) -> Result<(), ApiError> {
+fn check_times(claims: &KeyClaims, now: i64) -> Result<(), AppError> {
     let off = claims.iat.saturating_sub(now);
     let left = claims.exp.saturating_sub(now);
     if off.unsigned_abs() <= SKEW && (1..=KEY_TOKEN_LIFE + TICK).contains(&left) {
@@ -161,7 +160,7 @@ fn check_times(claims: &KeyClaims, now: i64) -> Result<(), ApiError> {
         claims.exp.saturating_sub(claims.iat),
         shown(now),
     );
-    Err(ApiError::new(StatusCode::UNAUTHORIZED, message).with_detail("code", "clock"))
+    Err(AppError::unauthenticated(message).with_detail("code", "clock"))
 }
 
 /// Its key, where it signs in by one.
@@ -179,7 +178,7 @@ impl App {
         &self,
         caller: &AgentCaller,
         number: u64,
-    ) -> Result<Agent, ApiError> {
+    ) -> Result<Agent, AppError> {
         for _ in 0..MAX_TRIES {
             let mut agent = self.proved_agent(caller).await?;
             let is_open =
@@ -197,11 +196,11 @@ impl App {
             // Whether this write or another one's is there now, the next look decides.
             self.table.save_agent(caller.org, &agent).await?;
         }
-        Err(ApiError::contended(&caller.agent))
+        Err(AppError::contended(&caller.agent))
     }
 
     /// The agent as it is now, if the caller is it and may work.
-    pub(super) async fn proved_agent(&self, caller: &AgentCaller) -> Result<Agent, ApiError> {
+    pub(super) async fn proved_agent(&self, caller: &AgentCaller) -> Result<Agent, AppError> {
         self.check_token(caller).await?;
         let Some(mut agent) = self.table.agent(caller.org, &caller.agent).await? else {
             return Err(unknown(caller));
@@ -209,7 +208,7 @@ impl App {
         let is_by_key = matches!(caller.proof, Proof::Key(_));
         if agent.adoption == Adoption::Pending && is_by_key {
             // As if Canyon had never heard of it: see `App::answer_opening`.
-            return Err(ApiError::unauthorized());
+            return Err(AppError::unauthorized());
         }
         if caller.identity(key_of(&agent))? != agent.identity {
             return Err(another(&agent.id));
@@ -232,7 +231,7 @@ impl App {
         &self,
         org: OrgUuid,
         agent: &Agent,
-    ) -> Result<bool, ApiError> {
+    ) -> Result<bool, AppError> {
         if !agent.by_runner_key {
             return Ok(false);
         }
@@ -242,57 +241,57 @@ impl App {
     }
 
     /// A token may be revoked while its agent waits.
-    async fn check_token(&self, caller: &AgentCaller) -> Result<(), ApiError> {
+    async fn check_token(&self, caller: &AgentCaller) -> Result<(), AppError> {
         if let Proof::Token(hash, _) = &caller.proof {
             let principal = self.authenticate(hash.clone()).await?;
             principal
                 .filter(|known| known.role == Role::Agent)
-                .ok_or_else(ApiError::unauthorized)?;
+                .ok_or_else(AppError::unauthorized)?;
         }
         Ok(())
     }
 }
 
 /// Who has proved nothing does not learn what agents there are.
-fn unknown(caller: &AgentCaller) -> ApiError {
+fn unknown(caller: &AgentCaller) -> AppError {
     match &caller.proof {
-        Proof::Key(_) => ApiError::unauthorized(),
-        Proof::Token(..) => ApiError::not_found("agent", &caller.agent),
+        Proof::Key(_) => AppError::unauthorized(),
+        Proof::Token(..) => AppError::not_found("agent", &caller.agent),
     }
 }
 
 /// Another agent has this name.
-pub(crate) fn another(id: &AgentId) -> ApiError {
+pub(crate) fn another(id: &AgentId) -> AppError {
     let message = format!(
         "another agent is called `{id}`: it signs in by another key or token. Give this one another name, \
          or forget that one: canyon forget agent {id}"
     );
-    ApiError::conflict(message).with_detail("code", "another_agent")
+    AppError::conflict(message).with_detail("code", "another_agent")
 }
 
 /// Somebody has refused it.
-pub(crate) fn rejected(id: &AgentId) -> ApiError {
+pub(crate) fn rejected(id: &AgentId) -> AppError {
     let message =
         format!("agent `{id}` was rejected; an admin may change that: canyon adopt agent {id}");
-    ApiError::new(StatusCode::FORBIDDEN, message).with_detail("code", "rejected")
+    AppError::denied(message).with_detail("code", "rejected")
 }
 
 /// What vouched for it does so no more.
-pub(crate) fn key_replaced(agent: &Agent) -> ApiError {
+pub(crate) fn key_replaced(agent: &Agent) -> AppError {
     let (id, runner) = (&agent.id, agent.runner.as_ref().map_or("", RunnerId::as_str));
     let message = format!(
         "the `key` of runner `{runner}` was replaced, and agent `{id}` was taken up by the former one: start it with \
          the new key, or adopt it: canyon adopt agent {id}"
     );
-    ApiError::new(StatusCode::FORBIDDEN, message).with_detail("code", "rejected")
+    AppError::denied(message).with_detail("code", "rejected")
 }
 
-fn superseded(id: &AgentId, number: u64) -> ApiError {
+fn superseded(id: &AgentId, number: u64) -> AppError {
     let message = format!(
         "session {number} of agent `{id}` is over: another process of that name has opened a newer one, or \
          this one has left. Leave its jobs alone, and open a session if this process should go on"
     );
-    ApiError::conflict(message)
+    AppError::conflict(message)
         .with_detail("code", "session_superseded")
         .with_detail("standby", true)
 }

@@ -5,7 +5,7 @@ use super::agent_enrollment::Vouched;
 use super::agent_proofs::{AgentCaller, AgentRequest, another, key_of, key_replaced, rejected};
 use super::new_agents::as_it_asks;
 use super::opening_refusals::{not_as_adopted, opened_before, other_runner, speaks_already};
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_api::agent::{OLDEST_PROTOCOL, OpenSession, PROTOCOL, SessionOpened};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Opening, Process, old_program};
 use canyon_domain::ids::RunnerId;
@@ -26,7 +26,7 @@ impl App {
         &self,
         request: &AgentRequest,
         body: &OpenSession,
-    ) -> Result<SessionOpened, ApiError> {
+    ) -> Result<SessionOpened, AppError> {
         match request {
             AgentRequest::Known(caller) => self.open_session(caller, body).await,
             AgentRequest::Unknown(signed) => {
@@ -42,7 +42,7 @@ impl App {
         &self,
         caller: &AgentCaller,
         body: &OpenSession,
-    ) -> Result<SessionOpened, ApiError> {
+    ) -> Result<SessionOpened, AppError> {
         let given = shown_key(body)?;
         for _ in 0..MAX_TRIES {
             let found = self.table.agent(caller.org, &caller.agent).await?;
@@ -75,7 +75,7 @@ impl App {
             let Some((agent, opening)) = begun else { continue };
             return self.opened(caller, agent, opening, body, warnings).await;
         }
-        Err(ApiError::contended(&caller.agent))
+        Err(AppError::contended(&caller.agent))
     }
 
     /// The agent that has the name, if the caller is it. `None` if a stranger that had asked under the name made way for
@@ -86,7 +86,7 @@ impl App {
         agent: Agent,
         identity: AgentIdentity,
         vouched: Option<&Vouched>,
-    ) -> Result<Option<Agent>, ApiError> {
+    ) -> Result<Option<Agent>, AppError> {
         let lost_its_key = self.has_lost_its_key(caller.org, &agent).await?;
         if lost_its_key && vouched.is_none() {
             return Err(key_replaced(&agent));
@@ -116,7 +116,7 @@ impl App {
         body: &OpenSession,
         identity: AgentIdentity,
         now: Timestamp,
-    ) -> Result<Option<Agent>, ApiError> {
+    ) -> Result<Option<Agent>, AppError> {
         let agent = Agent {
             adoption: Adoption::Adopted,
             by_runner_key: caller.principal().is_none(),
@@ -135,7 +135,7 @@ impl App {
         mut agent: Agent,
         body: &OpenSession,
         vouched: Option<Vouched>,
-    ) -> Result<Option<(Agent, Opening)>, ApiError> {
+    ) -> Result<Option<(Agent, Opening)>, AppError> {
         if body.reserved != agent.reserved {
             return Err(not_as_adopted(&agent));
         }
@@ -164,13 +164,13 @@ impl App {
         opening: Opening,
         body: &OpenSession,
         warnings: Vec<String>,
-    ) -> Result<SessionOpened, ApiError> {
+    ) -> Result<SessionOpened, AppError> {
         let (agent, held) = match opening {
             // Nothing is written of its jobs until its process proves that it lives.
             Opening::Candidate(number) => {
                 let now = self.now();
                 let agent = agent.as_confirmed(number, now);
-                let agent = agent.ok_or_else(|| ApiError::contended(&caller.agent))?;
+                let agent = agent.ok_or_else(|| AppError::contended(&caller.agent))?;
                 let held = self.jobs_to_adopt(caller.org, &agent).await?;
                 (agent, held)
             }
@@ -198,7 +198,7 @@ impl App {
         &self,
         caller: &AgentCaller,
         number: u64,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         for _ in 0..MAX_TRIES {
             let mut agent = self.proved_agent(caller).await?;
             let now = self.now();
@@ -214,21 +214,21 @@ impl App {
                 return Ok(());
             }
         }
-        Err(ApiError::contended(&caller.agent))
+        Err(AppError::contended(&caller.agent))
     }
 }
 
 /// The key that an opening shows, once everything is judged that the body alone decides.
-fn shown_key(body: &OpenSession) -> Result<Option<AgentKey>, ApiError> {
+fn shown_key(body: &OpenSession) -> Result<Option<AgentKey>, AppError> {
     check_protocol(body.protocol)?;
     if body.reserved && body.runner.is_none() {
-        return Err(ApiError::field("runner", "a reserved agent is for one runner; name it"));
+        return Err(AppError::invalid("runner", "a reserved agent is for one runner; name it"));
     }
     let key = body.public_key.as_deref().map(AgentKey::from_pem).transpose();
-    key.map_err(|error| ApiError::field("public_key", error.to_string()))
+    key.map_err(|error| AppError::invalid("public_key", error.to_string()))
 }
 
-fn check_protocol(spoken: u32) -> Result<(), ApiError> {
+fn check_protocol(spoken: u32) -> Result<(), AppError> {
     if spoken >= OLDEST_PROTOCOL {
         return Ok(());
     }
@@ -237,7 +237,7 @@ fn check_protocol(spoken: u32) -> Result<(), ApiError> {
          install canyon-agent {} there",
         env!("CARGO_PKG_VERSION")
     );
-    Err(ApiError::field("protocol", reason))
+    Err(AppError::invalid("protocol", reason))
 }
 
 fn process(body: &OpenSession) -> Process {

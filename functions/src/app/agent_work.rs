@@ -4,7 +4,7 @@ use super::App;
 use super::agent_desk::{News, Told};
 use super::agent_proofs::AgentCaller;
 use super::shared_waits::NO_PLACE;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use crate::waits::WaitOwner;
 use canyon_api::agent::{HeldJob, JobKey, JobWish, MAX_WAIT, Poll, TailRequest, Work};
 use canyon_domain::agent::Agent;
@@ -73,7 +73,7 @@ impl App {
         caller: &AgentCaller,
         number: u64,
         poll: &Poll,
-    ) -> Result<Work, ApiError> {
+    ) -> Result<Work, AppError> {
         // Before the first look, so that no hint is missed.
         let waiter = self.agents.hints.listen(caller.org, &caller.agent);
         let mut agent = self.sign_of_life(caller, number, poll).await?;
@@ -83,6 +83,7 @@ impl App {
         let pause = if idle { self.agents.pause } else { Duration::ZERO };
         let wait = if pause.is_zero() { poll.wait_seconds.min(MAX_WAIT) } else { 0 };
         let wanted = Duration::from_secs(wait.into());
+        let wanted = caller.principal().map_or(wanted, |by| by.sign_in.bounded(wanted, self.now()));
         let waiting = async |longest: Duration| {
             let pause = if longest < wanted { pause.max(NO_PLACE) } else { pause };
             let end = Instant::now() + longest;
@@ -110,7 +111,7 @@ impl App {
         caller: &AgentCaller,
         number: u64,
         poll: &Poll,
-    ) -> Result<Agent, ApiError> {
+    ) -> Result<Agent, AppError> {
         for _ in 0..MAX_TRIES {
             let mut agent = self.agent_in_session(caller, number).await?;
             let now = self.now();
@@ -127,7 +128,7 @@ impl App {
                 return Ok(agent);
             }
         }
-        Err(ApiError::contended(&caller.agent))
+        Err(AppError::contended(&caller.agent))
     }
 
     /// What there is to do, and what of it is news.
@@ -135,7 +136,7 @@ impl App {
         &self,
         org: OrgUuid,
         agent: &Agent,
-    ) -> Result<(Work, Vec<Told>), ApiError> {
+    ) -> Result<(Work, Vec<Told>), AppError> {
         let mut found = Findings::new(org, agent);
         // What it was told of a moment ago comes last, so that what it cannot do hides nothing else.
         let (untold, told) = self.own_work(org, agent).await?;
@@ -275,7 +276,7 @@ impl App {
         open: Vec<AgentJob>,
         known: &mut Known,
         found: &mut Findings<'_>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         let now = self.now();
         let Some(session) = agent.live(now) else { return Ok(()) };
         let room = room(agent, now);
@@ -313,7 +314,7 @@ impl App {
     }
 
     /// Remembers that it had its turn. Whoever has changed the agent meanwhile knows more.
-    async fn note_offer(&self, org: OrgUuid, agent: &Agent) -> Result<(), ApiError> {
+    async fn note_offer(&self, org: OrgUuid, agent: &Agent) -> Result<(), AppError> {
         let mut agent = agent.clone();
         if let Some(session) = &mut agent.session {
             session.offered_at = Some(self.now());

@@ -2,7 +2,7 @@
 
 use super::App;
 use super::agent_proofs::{AgentCaller, Proof, key_of};
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_api::agent::AgentUpdateBody;
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity};
 use canyon_domain::audit::AuditRecord;
@@ -11,15 +11,26 @@ use canyon_domain::principal::Principal;
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::organizations::TokenRecord;
 use canyon_store::outcome::{Deleted, Saved};
+use canyon_store::page::{Page, PageRequest};
 use uuid::Uuid;
 
 /// How often a change is tried again when the agent has changed meanwhile: it does so all the time.
 const MAX_TRIES: u32 = 20;
 impl App {
+    /// A page of the agents that are `wanted`.
+    pub(crate) async fn agents_of(
+        &self,
+        by: &Principal,
+        wanted: impl Fn(&Agent) -> bool,
+        page: &PageRequest,
+    ) -> Result<Page<Agent>, AppError> {
+        Ok(self.table.agents(by.org, page, wanted).await?)
+    }
+
     /// An agent that must be there.
-    pub(crate) async fn agent(&self, by: &Principal, id: &AgentId) -> Result<Agent, ApiError> {
+    pub(crate) async fn agent(&self, by: &Principal, id: &AgentId) -> Result<Agent, AppError> {
         let found = self.table.agent(by.org, id).await?;
-        found.ok_or_else(|| ApiError::not_found("agent", id))
+        found.ok_or_else(|| AppError::not_found("agent", id))
     }
 
     /// Vouches for an agent; with a fingerprint, for that key and no other that may have come to show the same name.
@@ -28,7 +39,7 @@ impl App {
         by: &Principal,
         id: &AgentId,
         fingerprint: Option<&str>,
-    ) -> Result<Agent, ApiError> {
+    ) -> Result<Agent, AppError> {
         self.change_agent(by, id, "agent.adopt", |agent| {
             let shown = key_of(agent).map(AgentKey::fingerprint);
             if fingerprint.is_some_and(|wanted| shown.as_deref() != Some(wanted)) {
@@ -52,7 +63,7 @@ impl App {
         &self,
         by: &Principal,
         id: &AgentId,
-    ) -> Result<Agent, ApiError> {
+    ) -> Result<Agent, AppError> {
         self.change_agent(by, id, "agent.reject", |agent| {
             agent.adoption = Adoption::Rejected;
             Ok(())
@@ -66,7 +77,7 @@ impl App {
         by: &Principal,
         id: &AgentId,
         body: &AgentUpdateBody,
-    ) -> Result<Agent, ApiError> {
+    ) -> Result<Agent, AppError> {
         self.change_agent(by, id, "agent.update", |agent| {
             agent.disabled = body.disabled.unwrap_or(agent.disabled);
             if let Some(labels) = &body.labels {
@@ -86,8 +97,8 @@ impl App {
         by: &Principal,
         id: &AgentId,
         action: &str,
-        change: impl Fn(&mut Agent) -> Result<(), ApiError>,
-    ) -> Result<Agent, ApiError> {
+        change: impl Fn(&mut Agent) -> Result<(), AppError>,
+    ) -> Result<Agent, AppError> {
         for _ in 0..MAX_TRIES {
             let before = self.agent(by, id).await?;
             let mut agent = before.clone();
@@ -102,7 +113,7 @@ impl App {
                 return Ok(agent);
             }
         }
-        Err(ApiError::contended(id))
+        Err(AppError::contended(id))
     }
 
     /// Forgets an agent: its session ends, and it may ask again as one that nobody knows.
@@ -110,7 +121,7 @@ impl App {
         &self,
         by: &Principal,
         id: &AgentId,
-    ) -> Result<Deleted, ApiError> {
+    ) -> Result<Deleted, AppError> {
         let record = self.record(by, "agent.forget", subject(id));
         let deleted = self.table.delete_agent(by.org, id, &record).await?;
         self.agents.hints.hint(by.org, id);
@@ -119,7 +130,7 @@ impl App {
 
     /// Forgets an agent of Canyon's own accord, unless it has changed since it was read: somebody may just have
     /// adopted it.
-    pub(super) async fn make_way(&self, org: OrgUuid, agent: &Agent) -> Result<(), ApiError> {
+    pub(super) async fn make_way(&self, org: OrgUuid, agent: &Agent) -> Result<(), AppError> {
         let nobody = PrincipalId(Uuid::nil());
         let record = self.own_record("agent.forget", &agent.id, nobody, "canyon");
         self.forget_as_read(org, agent, Some(&record)).await
@@ -130,7 +141,7 @@ impl App {
         org: OrgUuid,
         agent: &Agent,
         record: Option<&AuditRecord>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         self.table.delete_agent_as_read(org, agent, record).await?;
         self.agents.hints.hint(org, &agent.id);
         Ok(())
@@ -162,18 +173,18 @@ impl App {
     }
 
     /// The token by which an agent signs in. Its labels are the agent's, whatever that says itself.
-    pub(super) async fn token_of(&self, caller: &AgentCaller) -> Result<TokenRecord, ApiError> {
-        let Proof::Token(hash, _) = &caller.proof else { return Err(ApiError::unauthorized()) };
+    pub(super) async fn token_of(&self, caller: &AgentCaller) -> Result<TokenRecord, AppError> {
+        let Proof::Token(hash, _) = &caller.proof else { return Err(AppError::unauthorized()) };
         let token = self.table.token_by_secret(hash).await?;
-        token.ok_or_else(ApiError::unauthorized)
+        token.ok_or_else(AppError::unauthorized)
     }
 }
 
-fn another_key(id: &AgentId) -> ApiError {
+fn another_key(id: &AgentId) -> AppError {
     let message = format!(
         "agent `{id}` does not show the key with this fingerprint; see what it shows: canyon get agent {id}"
     );
-    ApiError::conflict(message).with_detail("code", "another_key")
+    AppError::conflict(message).with_detail("code", "another_key")
 }
 
 fn subject(id: &AgentId) -> String {

@@ -1,11 +1,11 @@
 //! The modules of running attempts, which may read what a viewer may.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::ids::PrincipalId;
 use canyon_domain::lifecycle::TOKEN_LIFE;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_identity::bearer::{self, AttemptRef};
 use secrecy::ExposeSecret;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ impl App {
         &self,
         of: AttemptRef,
         shown: &SecretHash,
-    ) -> Result<Option<Arc<Principal>>, ApiError> {
+    ) -> Result<Option<Arc<Principal>>, AppError> {
         let deployment = self.table.deployment(of.org, of.deployment).await?;
         let attempt = deployment.as_ref().and_then(|deployment| deployment.open_attempt());
         let Some(attempt) = attempt.filter(|attempt| attempt.number == of.number) else {
@@ -26,8 +26,8 @@ impl App {
         let Some(claim) = &attempt.claim else { return Ok(None) };
         let expected = self.master_keys.get().await?.read_token(of, attempt.fence);
         let is_it = bearer::is_same(&bearer::hash(expected.expose_secret()), shown);
-        let is_silent = self.now() >= claim.heartbeat_at.max(self.up_since) + TOKEN_LIFE;
-        if !is_it || is_silent {
+        let until = claim.heartbeat_at.max(self.up_since) + TOKEN_LIFE;
+        if !is_it || self.now() >= until {
             return Ok(None);
         }
         // No further than who asked for the deployment.
@@ -45,6 +45,7 @@ impl App {
             scoped_roles,
             runner: None,
             operator: false,
+            sign_in: SignIn { until: Some(until), ..SignIn::default() },
         })))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::App;
 use canyon_domain::attempt::SecretHash;
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, SignIn};
 use canyon_identity::bearer;
 use canyon_store::StoreError;
 use jiff::Timestamp;
@@ -78,7 +78,8 @@ impl App {
                 return Ok(None);
             }
         }
-        let principal = Arc::new(token.principal);
+        let sign_in = SignIn { until: token.expires_at, ..token.principal.sign_in };
+        let principal = Arc::new(Principal { sign_in, ..token.principal });
         let until = token.expires_at.map_or(now + TRUST, |end| end.min(now + TRUST));
         self.authenticated.remember(hash, principal.clone(), until);
         Ok(Some(principal))

@@ -2,7 +2,7 @@
 
 use super::App;
 use super::permissions::of_caller;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::lifecycle::{self, CancelAnswer};
@@ -20,7 +20,7 @@ impl App {
     /// # Errors
     ///
     /// 404 when there is no such deployment; 409 when it has ended otherwise.
-    pub async fn cancel(&self, by: &Principal, id: DeploymentId) -> Result<Deployment, ApiError> {
+    pub async fn cancel(&self, by: &Principal, id: DeploymentId) -> Result<Deployment, AppError> {
         for _ in 0..MAX_TRIES {
             let found = self.table.deployment(by.org, id).await?;
             let mut deployment = of_caller(by, Role::Deployer, id, found)?;
@@ -30,7 +30,7 @@ impl App {
             if deployment == before {
                 return match answer {
                     CancelAnswer::AlreadyOver if before.cancel.is_none() => {
-                        Err(ApiError::conflict(format!(
+                        Err(AppError::conflict(format!(
                             "deployment {id} is over: it has {}",
                             before.status
                         )))
@@ -54,6 +54,6 @@ impl App {
                 return Ok(deployment);
             }
         }
-        Err(ApiError::contended(id))
+        Err(AppError::contended(id))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::App;
 use super::deploy::Order;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::ids::RunnerId;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::runner::RunnerDefinition;
@@ -14,13 +14,13 @@ impl App {
         by: &Principal,
         order: &Order,
         runner: &RunnerId,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         let Some(id) = &order.agent else { return Ok(()) };
         let missing = || format!("there is no agent `{id}`");
         // Which agents and runners there are is the organization's.
         let fault = |reason: String| {
             let told = if by.role >= Role::Viewer { reason } else { missing() };
-            Err(ApiError::field("agent", told))
+            Err(AppError::invalid("agent", told))
         };
         let found = self.table.runner(by.org, runner).await?;
         let definition = found

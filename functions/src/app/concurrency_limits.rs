@@ -1,19 +1,63 @@
 //! Setting limits on how many jobs run at once.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::concurrency::{ConcurrencyLimit, LimitScope};
+use canyon_domain::ids::DeploymentId;
 use canyon_domain::principal::Principal;
 use canyon_store::outcome::Deleted;
+use canyon_store::page::{Page, PageRequest};
+
+/// A limit, and the deployments that hold its places.
+pub(crate) struct HeldLimit {
+    pub(crate) limit: ConcurrencyLimit,
+    pub(crate) held_by: Vec<DeploymentId>,
+}
 
 impl App {
+    /// A page of the limits, each with the deployments that hold its places.
+    pub(crate) async fn limits(
+        &self,
+        by: &Principal,
+        page: &PageRequest,
+    ) -> Result<Page<HeldLimit>, AppError> {
+        let found = self.table.limits(by.org, page).await?;
+        let mut items = Vec::with_capacity(found.items.len());
+        for limit in found.items {
+            items.push(self.held(by, limit).await?);
+        }
+        Ok(Page { items, next: found.next })
+    }
+
+    /// One limit, with the deployments that hold its places.
+    pub(crate) async fn limit(
+        &self,
+        by: &Principal,
+        scope: &LimitScope,
+    ) -> Result<HeldLimit, AppError> {
+        let found = self.table.limit(by.org, scope).await?;
+        let found = found.ok_or_else(|| AppError::not_found("concurrency limit", scope))?;
+        self.held(by, found).await
+    }
+
+    /// `limit` with the deployments that hold its places.
+    pub(crate) async fn held(
+        &self,
+        by: &Principal,
+        limit: ConcurrencyLimit,
+    ) -> Result<HeldLimit, AppError> {
+        let held = self.table.held_places(by.org, &limit.scope).await?;
+        let held_by = held.into_iter().map(|place| place.holder.deployment).collect();
+        Ok(HeldLimit { limit, held_by })
+    }
+
     /// Sets a limit, in the place of what there was.
     pub(crate) async fn set_limit(
         &self,
         by: &Principal,
         scope: LimitScope,
         max_jobs: u32,
-    ) -> Result<ConcurrencyLimit, ApiError> {
+    ) -> Result<ConcurrencyLimit, AppError> {
         // A misspelt runner would be limited by nobody's notice. Of projects there may be groups.
         if let LimitScope::Runner(id) = &scope {
             self.runner(by, id).await?;
@@ -29,7 +73,7 @@ impl App {
         &self,
         by: &Principal,
         scope: &LimitScope,
-    ) -> Result<Deleted, ApiError> {
+    ) -> Result<Deleted, AppError> {
         let record = self.record(by, "limit.delete", format!("concurrency-limits/{scope}"));
         Ok(self.table.delete_limit(by.org, scope, &record).await?)
     }

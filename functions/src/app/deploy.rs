@@ -2,16 +2,15 @@
 
 use super::App;
 use super::permissions::require;
-use crate::http::error::ApiError;
-use axum::http::StatusCode;
+use crate::app::error::AppError;
 use canyon_domain::backend::state_location;
 use canyon_domain::deadline::QUEUE_CHECK;
 use canyon_domain::deployment::{Deployment, Kept, Mode, Priority, Status};
 use canyon_domain::environment_state::StateFacts;
-use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, PrincipalId, ProjectId};
+use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{CallerId, Principal, Role};
 use canyon_domain::scoped_role::{ScopedRole, both};
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
 use jiff::SignedDuration;
@@ -53,8 +52,8 @@ pub struct Order {
 /// An `Idempotency-Key`, and the SHA-256 of the body that came with it.
 #[derive(Clone, Debug)]
 pub struct Idempotency {
-    /// Whose key it is: that of another leads elsewhere.
-    pub of: PrincipalId,
+    /// Whose key it is: the same key of another caller leads elsewhere.
+    pub of: CallerId,
     /// The key.
     pub key: String,
     /// The body's digest, in hexadecimal.
@@ -66,7 +65,7 @@ pub struct Idempotency {
 impl Idempotency {
     fn record(&self, deployment: &Deployment) -> IdempotencyRecord {
         IdempotencyRecord {
-            by: self.of,
+            by: self.of.clone(),
             key: self.key.clone(),
             body: self.body.clone(),
             deployment: deployment.id,
@@ -88,24 +87,24 @@ fn given_up(environment: &Environment) -> Option<String> {
     })
 }
 
-fn missing_environment(order: &Order) -> ApiError {
+fn missing_environment(order: &Order) -> AppError {
     let Order { project, env, .. } = order;
     let reason = format!(
         "there is no environment `{env}` in project `{project}`; create it: canyon create \
          environment {project} {env} --set=env_type_id=TYPE"
     );
-    ApiError::absent("env_id", reason)
+    AppError::absent("env_id", reason)
 }
 
-fn missing_project(order: &Order) -> ApiError {
+fn missing_project(order: &Order) -> AppError {
     let project = &order.project;
     let reason =
         format!("there is no project `{project}`; create it: canyon create project {project}");
-    ApiError::absent("project_id", reason)
+    AppError::absent("project_id", reason)
 }
 
 /// The answer for an environment that is not there, or not for the caller to see.
-fn unseen(by: &Principal, order: &Order) -> ApiError {
+fn unseen(by: &Principal, order: &Order) -> AppError {
     if by.sees_project(&order.project) {
         missing_environment(order)
     } else {
@@ -125,15 +124,15 @@ impl App {
         by: &Principal,
         order: &Order,
         idempotency: Option<&Idempotency>,
-    ) -> Result<Deployment, ApiError> {
+    ) -> Result<Deployment, AppError> {
         match self.accept(by, order, idempotency).await {
             Ok(Some(deployment)) => Ok(deployment),
             Ok(None) => self.repeated(by.org, Some(by), idempotency).await?.ok_or_else(|| {
-                ApiError::conflict("the idempotency key is in use; try again with another")
+                AppError::conflict("the idempotency key is in use; try again with another")
             }),
             // What was accepted once is answered the same way again, even if it would be refused
             // now. Only then is the key looked up: that spares each first request a read.
-            Err(refusal) if refusal.status().is_client_error() => {
+            Err(refusal) if !refusal.is_failure() => {
                 self.repeated(by.org, Some(by), idempotency).await?.ok_or(refusal)
             }
             Err(failure) => Err(failure),
@@ -149,7 +148,7 @@ impl App {
         &self,
         by: &Principal,
         order: &Order,
-    ) -> Result<Environment, ApiError> {
+    ) -> Result<Environment, AppError> {
         let environment = self.open_environment(by, order).await?;
         self.bundle_for(by, order, &environment).await?;
         // The queue may be full; what this makes is dropped.
@@ -163,7 +162,7 @@ impl App {
         by: &Principal,
         order: &Order,
         idempotency: Option<&Idempotency>,
-    ) -> Result<Option<Deployment>, ApiError> {
+    ) -> Result<Option<Deployment>, AppError> {
         for _ in 0..MAX_TRIES {
             let environment = self.open_environment(by, order).await?;
             let bundle = self.bundle_for(by, order, &environment).await?;
@@ -192,19 +191,19 @@ impl App {
                 Accepted::Lost => {}
             }
         }
-        Err(ApiError::contended(&order.env))
+        Err(AppError::contended(&order.env))
     }
 
     /// What the key has led to, if it has been used and still counts, and `reader`, if there is one, may still read it:
-    /// callers of one principal may have come by different trust policies.
+    /// an administrator may have narrowed what the caller reads since.
     pub(super) async fn repeated(
         &self,
         org: OrgUuid,
         reader: Option<&Principal>,
         idempotency: Option<&Idempotency>,
-    ) -> Result<Option<Deployment>, ApiError> {
+    ) -> Result<Option<Deployment>, AppError> {
         let Some(idempotency) = idempotency else { return Ok(None) };
-        let Some(known) = self.table.idempotency(org, idempotency.of, &idempotency.key).await?
+        let Some(known) = self.table.idempotency(org, &idempotency.of, &idempotency.key).await?
         else {
             return Ok(None);
         };
@@ -217,7 +216,7 @@ impl App {
         };
         let Some(found) = found.filter(is_seen) else { return Ok(None) };
         if known.body != idempotency.body {
-            return Err(ApiError::conflict(format!(
+            return Err(AppError::conflict(format!(
                 "this idempotency key came with another body and made deployment {}; use a new \
                  key for a new deployment",
                 known.deployment
@@ -230,19 +229,18 @@ impl App {
         &self,
         by: &Principal,
         order: &Order,
-    ) -> Result<Environment, ApiError> {
+    ) -> Result<Environment, AppError> {
         let found = self.table.environment(by.org, &order.project, &order.env).await?;
         let Some(environment) = found else { return Err(self.no_environment(by, order).await?) };
         require(by, Role::Deployer, (&environment).into(), || unseen(by, order))?;
         if environment.status == EnvironmentStatus::Deleting {
-            return Err(ApiError::conflict(format!(
+            return Err(AppError::conflict(format!(
                 "environment `{}` is being deleted",
                 environment.id
             )));
         }
         if order.accept_state && by.role_in((&environment).into()) < Role::Admin {
-            return Err(ApiError::new(
-                StatusCode::FORBIDDEN,
+            return Err(AppError::denied(
                 "`accept_state` gives up the state that the environment has; only an administrator may \
                  say so",
             ));
@@ -252,7 +250,7 @@ impl App {
     }
 
     /// The refusal that says whether the project is missing or only its environment.
-    async fn no_environment(&self, by: &Principal, order: &Order) -> Result<ApiError, ApiError> {
+    async fn no_environment(&self, by: &Principal, order: &Order) -> Result<AppError, AppError> {
         if self.table.project(by.org, &order.project).await?.is_none() {
             return Ok(missing_project(order));
         }
@@ -266,7 +264,7 @@ impl App {
         by: &Principal,
         order: &Order,
         environment: &Environment,
-    ) -> Result<Option<Vec<ScopedRole>>, ApiError> {
+    ) -> Result<Option<Vec<ScopedRole>>, AppError> {
         let (role, scoped_roles) = by.as_reader();
         let own = Some(scoped_roles).filter(|_| role == Role::None);
         let of = match (order.mode, &order.module) {
@@ -286,10 +284,10 @@ impl App {
         order: &Order,
         reads_in: Option<Vec<ScopedRole>>,
         mut environment: Environment,
-    ) -> Result<(Deployment, Environment), ApiError> {
+    ) -> Result<(Deployment, Environment), AppError> {
         let now = self.now();
         let id = DeploymentId(self.entropy.id(now));
-        environment.turns.join(id).map_err(|full| ApiError::conflict(full.to_string()))?;
+        environment.turns.join(id).map_err(|full| AppError::conflict(full.to_string()))?;
         environment.version += 1;
         let due_at = if environment.turns.is_next(id) { now } else { now + QUEUE_CHECK };
         let deployment = Deployment {
@@ -311,6 +309,7 @@ impl App {
             reads_in,
             status: Status::Queued,
             message: String::new(),
+            awaited_limit: None,
             due_at: Some(due_at),
             attempts: Vec::new(),
             cancel: None,
@@ -335,7 +334,7 @@ impl App {
         by: &Principal,
         project: &ProjectId,
         env: &EnvId,
-    ) -> Result<Environment, ApiError> {
+    ) -> Result<Environment, AppError> {
         let order = Order {
             project: project.clone(),
             env: env.clone(),
@@ -353,12 +352,12 @@ impl App {
         };
         for _ in 0..MAX_TRIES {
             let found = self.table.environment(by.org, project, env).await?;
-            let environment = found.ok_or_else(|| ApiError::not_found("environment", env))?;
+            let environment = found.ok_or_else(|| AppError::not_found("environment", env))?;
             if environment.status == EnvironmentStatus::Deleting {
                 return Ok(environment);
             }
             if !environment.turns.is_idle() {
-                return Err(ApiError::conflict(format!(
+                return Err(AppError::conflict(format!(
                     "deployments run or wait in environment `{env}`; cancel them or wait for them"
                 )));
             }
@@ -379,6 +378,6 @@ impl App {
                 return Ok(environment);
             }
         }
-        Err(ApiError::contended(env))
+        Err(AppError::contended(env))
     }
 }

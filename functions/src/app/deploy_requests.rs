@@ -8,14 +8,13 @@ mod request;
 
 use super::App;
 use super::deploy::Idempotency;
-use crate::http::error::ApiError;
-use axum::http::StatusCode;
+use crate::app::error::AppError;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::event_source::{self, EventSource};
 use canyon_domain::events::{Rejected, RejectedField, SCHEMA_VERSION};
 use canyon_domain::ids::PrincipalId;
 use canyon_domain::inventory::Organization;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::scoped_role::ScopedRole;
 use canyon_store::StoreError;
 use jiff::SignedDuration;
@@ -52,11 +51,11 @@ pub enum DeployAnswer {
 /// Why there is no deployment.
 enum Refusal {
     /// Canyon failed: the same event may succeed later.
-    Failed(ApiError),
+    Failed(AppError),
     /// The request is refused, and it is known in whose name it came.
-    Of(Box<Sender>, ApiError),
+    Of(Box<Sender>, AppError),
     /// The request is refused, and its sender may not be heard: nothing is written anywhere.
-    OfStranger(ApiError),
+    OfStranger(AppError),
 }
 
 impl From<StoreError> for Refusal {
@@ -87,11 +86,12 @@ impl Sender {
             scoped_roles,
             runner: None,
             operator: false,
+            sign_in: SignIn::default(),
         };
         Self { source: source.clone(), principal }
     }
 
-    fn refused(self, why: ApiError) -> Refusal {
+    fn refused(self, why: AppError) -> Refusal {
         if why.is_transient() { Refusal::Failed(why) } else { Refusal::Of(Box::new(self), why) }
     }
 }
@@ -103,7 +103,7 @@ impl App {
     /// # Errors
     ///
     /// What may be otherwise in a moment: let it be delivered again.
-    pub async fn deploy_requested(&self, event: &Value) -> Result<DeployAnswer, ApiError> {
+    pub async fn deploy_requested(&self, event: &Value) -> Result<DeployAnswer, AppError> {
         let request = DeployRequest::parse(event);
         let outcome = match &request.asked {
             Ok(asked) => self.accept_request(&request, asked).await,
@@ -138,7 +138,7 @@ impl App {
     ) -> Result<Deployment, Refusal> {
         let key = Idempotency {
             // Not the sender's: who that is may change between two deliveries.
-            of: PrincipalId(Uuid::nil()),
+            of: PrincipalId(Uuid::nil()).into(),
             key: format!("event:{}", request.event_id),
             body: asked.digest.clone(),
             life: REMEMBERED,
@@ -191,7 +191,7 @@ impl App {
         self.table.record_rejection(principal.org, event, &record, until).await.map(drop)
     }
 
-    fn rejected(&self, request: &DeployRequest, why: &ApiError) -> Rejected {
+    fn rejected(&self, request: &DeployRequest, why: &AppError) -> Rejected {
         let field = |(path, reason): (&str, &str)| RejectedField {
             path: shortened(path, MAX_FIELD),
             reason: shortened(reason, MAX_FIELD),
@@ -211,23 +211,20 @@ impl App {
     }
 }
 
-fn unknown_sender(request: &DeployRequest, asked: &Asked) -> ApiError {
+fn unknown_sender(request: &DeployRequest, asked: &Asked) -> AppError {
     if let Err(faults) = &asked.order {
         return faults.clone().into();
     }
     let (account, source) = (&request.account, request.shown_source());
-    ApiError::new(
-        StatusCode::FORBIDDEN,
-        format!(
-            "no event source of organization `{org}` speaks for account `{account}` and source \
+    AppError::denied(format!(
+        "no event source of organization `{org}` speaks for account `{account}` and source \
              `{source}`; an admin makes one: canyon create event-source ID \
              --set=account={account}",
-            org = asked.org,
-        ),
-    )
+        org = asked.org,
+    ))
 }
 
-fn other_project(source: &EventSource, project: &str) -> ApiError {
+fn other_project(source: &EventSource, project: &str) -> AppError {
     let mut faults = canyon_domain::field_error::FieldErrors::default();
     let reason = format!(
         "event source `{}` speaks for {}, and none for project `{project}`",

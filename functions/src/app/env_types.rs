@@ -1,19 +1,29 @@
 //! Making, renaming and deleting environment types.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::EnvTypeId;
 use canyon_domain::inventory::{DeletionProtection, EnvironmentType};
 use canyon_domain::principal::Principal;
 use canyon_store::outcome::{Created, Deleted, Saved};
+use canyon_store::page::{Page, PageRequest};
 use canyon_store::runner_rules::RuleFilter;
 
 /// How often a deletion is tried again when the users of the thing have changed meanwhile.
 const MAX_TRIES: u32 = 5;
 
 impl App {
+    /// A page of the environment types.
+    pub(crate) async fn env_types(
+        &self,
+        by: &Principal,
+        page: &PageRequest,
+    ) -> Result<Page<EnvironmentType>, AppError> {
+        Ok(self.table.env_types(by.org, page).await?)
+    }
+
     /// Makes an environment type.
     pub(crate) async fn create_env_type(
         &self,
@@ -21,14 +31,14 @@ impl App {
         id: EnvTypeId,
         display_name: DisplayName,
         deletion_protection: Option<DeletionProtection>,
-    ) -> Result<EnvironmentType, ApiError> {
+    ) -> Result<EnvironmentType, AppError> {
         let record = self.record(by, "env_type.create", format!("env-types/{id}"));
         let uuid = self.entropy.id(record.at);
         let env_type =
             EnvironmentType { id, uuid, display_name, deletion_protection, created_at: record.at };
         match self.table.create_env_type(by.org, &env_type, &record).await? {
             Created::Yes => Ok(env_type),
-            Created::Exists | Created::Missing(_) => Err(ApiError::conflict(format!(
+            Created::Exists | Created::Missing(_) => Err(AppError::conflict(format!(
                 "environment type `{}` exists already",
                 env_type.id
             ))),
@@ -40,9 +50,9 @@ impl App {
         &self,
         by: &Principal,
         id: &EnvTypeId,
-    ) -> Result<EnvironmentType, ApiError> {
+    ) -> Result<EnvironmentType, AppError> {
         let found = self.table.env_type(by.org, id).await?;
-        found.ok_or_else(|| ApiError::not_found("environment type", id))
+        found.ok_or_else(|| AppError::not_found("environment type", id))
     }
 
     /// Changes the parts of an environment type that are given.
@@ -52,11 +62,11 @@ impl App {
         id: &EnvTypeId,
         name: Option<&DisplayName>,
         protection: Change<DeletionProtection>,
-    ) -> Result<EnvironmentType, ApiError> {
+    ) -> Result<EnvironmentType, AppError> {
         let record = self.record(by, "env_type.update", format!("env-types/{id}"));
         match self.table.update_env_type(by.org, id, name, protection, &record).await? {
             Saved::Yes => self.env_type(by, id).await,
-            Saved::Lost => Err(ApiError::not_found("environment type", id)),
+            Saved::Lost => Err(AppError::not_found("environment type", id)),
         }
     }
 
@@ -65,7 +75,7 @@ impl App {
         &self,
         by: &Principal,
         id: &EnvTypeId,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         for _ in 0..MAX_TRIES {
             let record = self.record(by, "env_type.delete", format!("env-types/{id}"));
             if self.table.delete_env_type(by.org, id, &record).await? == Deleted::Yes {
@@ -82,13 +92,13 @@ impl App {
                 ));
             }
         }
-        Err(ApiError::contended(id))
+        Err(AppError::contended(id))
     }
 }
 
 /// 400: a body names an environment type that is not there.
-pub(super) fn missing_env_type(id: &EnvTypeId) -> ApiError {
-    ApiError::field(
+pub(super) fn missing_env_type(id: &EnvTypeId) -> AppError {
+    AppError::invalid(
         "env_type_id",
         format!("names no environment type; create it: canyon create environment-type {id}"),
     )

@@ -3,7 +3,7 @@
 use super::App;
 use super::runners::stored_definition;
 use super::users::Users;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::backend::state_location;
 use canyon_domain::environment_state::{Doubt, EnvironmentState, same_place};
 use canyon_domain::ids::{EnvUuid, RunnerId};
@@ -35,7 +35,7 @@ impl App {
         environment: &mut Environment,
         runner: &RunnerId,
         how: Refresh,
-    ) -> Result<Option<String>, ApiError> {
+    ) -> Result<Option<String>, AppError> {
         if *runner == environment.runner_id && !how.migrate {
             return Ok(None);
         }
@@ -53,14 +53,14 @@ impl App {
         let from = state_location(&state.storage, environment.uuid);
         let to = state_location(&next.state_storage, environment.uuid);
         if let Some(reason) = state.storage.storage_type().refusal_for(next.runner_type()) {
-            return Err(ApiError::conflict(format!(
+            return Err(AppError::conflict(format!(
                 "the state of environment `{}` lies in `{from}`, which no job of runner `{runner}` can \
                  read, so it cannot be moved: {reason}",
                 environment.id
             )));
         }
         if !how.migrate && !how.dry_run {
-            return Err(ApiError::conflict(format!(
+            return Err(AppError::conflict(format!(
                 "environment `{}` has its state in `{from}`, and runner `{runner}` keeps state in \
                  `{to}`{}: its next run would create everything a second time. Have that run move the \
                  state first: canyon refresh-runner {} {} --migrate",
@@ -90,7 +90,7 @@ impl App {
         before: &RunnerDefinition,
         after: &RunnerDefinition,
         migrate: bool,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         // Two storages lead every environment to the same place, or none.
         let stays = same_place(&before.state_storage, &after.state_storage, EnvUuid(Uuid::nil()));
         if stays && before.state_site() == after.state_site() {
@@ -128,7 +128,7 @@ impl App {
         by: &Principal,
         runner: &RunnerId,
         definition: &RunnerDefinition,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         let unrecorded = |env: &Environment| {
             env.runner_id == *runner && env.state.is_none() && env.applied.is_some()
         };
@@ -147,7 +147,7 @@ impl App {
                 let _: Saved = self.table.save_environment(by.org, &environment, &record).await?;
             }
         }
-        Err(ApiError::contended(runner))
+        Err(AppError::contended(runner))
     }
 
     /// The resources that the deletion of `environment` leaves behind, for its audit record.
@@ -155,7 +155,7 @@ impl App {
         &self,
         by: &Principal,
         environment: &Environment,
-    ) -> Result<Vec<String>, ApiError> {
+    ) -> Result<Vec<String>, AppError> {
         if !environment.may_hold_resources() {
             return Ok(Vec::new());
         }
@@ -188,14 +188,14 @@ impl App {
         let Some(bytes) = self.blobs.get(&key).await? else { return Ok(said) };
         let addresses: Vec<String> = serde_json::from_slice(&bytes).map_err(|error| {
             tracing::error!(%error, deployment = %reported.by, "a stored artifact does not parse");
-            ApiError::internal()
+            AppError::internal()
         })?;
         said.extend(addresses.into_iter().take(LISTED));
         Ok(said)
     }
 }
 
-fn refusal(runner: &RunnerId, users: &Users) -> ApiError {
+fn refusal(runner: &RunnerId, users: &Users) -> AppError {
     users.refusal(
         &format!("the state storage of runner `{runner}`"),
         "their next run would create everything a second time. Have it move the state first (give \

@@ -3,7 +3,7 @@
 use super::App;
 use super::env_types::missing_env_type;
 use super::permissions::{forbidden, require};
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
@@ -13,6 +13,7 @@ use canyon_domain::runner_rules::{Place, Rule, choose};
 use canyon_domain::scoped_role::Target;
 use canyon_domain::turn::Turns;
 use canyon_store::outcome::{Created, Deleted, Saved};
+use canyon_store::page::{Page, PageRequest};
 
 /// How often a change is tried again when the environment has changed meanwhile.
 const MAX_TRIES: u32 = 20;
@@ -75,12 +76,27 @@ pub(crate) struct Refreshed {
 }
 
 impl App {
+    /// A page of the environments that the caller may read: of all projects or one, of all types or `types`.
+    pub(crate) async fn environments(
+        &self,
+        by: &Principal,
+        project: Option<&ProjectId>,
+        types: &[String],
+        page: &PageRequest,
+    ) -> Result<Page<Environment>, AppError> {
+        let wanted = |env: &Environment| {
+            (types.is_empty() || types.iter().any(|id| id == env.env_type_id.as_str()))
+                && by.role_in(env.into()) >= Role::Viewer
+        };
+        Ok(self.table.environments(by.org, project, page, wanted).await?)
+    }
+
     /// Makes an environment, linked to the runner that the rules choose now.
     pub(crate) async fn create_environment(
         &self,
         by: &Principal,
         order: EnvironmentOrder,
-    ) -> Result<Environment, ApiError> {
+    ) -> Result<Environment, AppError> {
         let target = Target::NewEnvironment { project: &order.project, env_type: &order.env_type };
         for _ in 0..MAX_TRIES {
             let project = self.project(by, &order.project).await?;
@@ -116,30 +132,30 @@ impl App {
             match self.table.create_environment(by.org, &environment, &record).await? {
                 Created::Yes => return Ok(environment),
                 Created::Exists => {
-                    return Err(ApiError::conflict(format!(
+                    return Err(AppError::conflict(format!(
                         "project `{}` has an environment `{}` already",
                         order.project, order.id
                     )));
                 }
                 Created::Missing(PROJECT) => {
-                    return Err(ApiError::not_found("project", &order.project));
+                    return Err(AppError::not_found("project", &order.project));
                 }
                 Created::Missing(ENV_TYPE) => return Err(missing_env_type(&order.env_type)),
                 // The runner was deleted after it had been chosen: the rules choose again.
                 Created::Missing(_) => {}
             }
         }
-        Err(ApiError::contended(&order.id))
+        Err(AppError::contended(&order.id))
     }
 
-    async fn chosen_runner(&self, by: &Principal, place: &Place) -> Result<RunnerId, ApiError> {
+    async fn chosen_runner(&self, by: &Principal, place: &Place) -> Result<RunnerId, AppError> {
         let rules = self.table.all_rules(by.org).await?;
         let rules: Vec<_> = rules
             .into_iter()
             .map(|rule| Rule { runner: rule.runner_id, scope: rule.scope })
             .collect();
         let chosen =
-            choose(&rules, place).map_err(|error| ApiError::conflict(error.to_string()))?;
+            choose(&rules, place).map_err(|error| AppError::conflict(error.to_string()))?;
         Ok(chosen.runner.clone())
     }
 
@@ -150,8 +166,8 @@ impl App {
         needed: Role,
         project: &ProjectId,
         env: &EnvId,
-    ) -> Result<Environment, ApiError> {
-        let missing = || ApiError::not_found("environment", env);
+    ) -> Result<Environment, AppError> {
+        let missing = || AppError::not_found("environment", env);
         let found = self.table.environment(by.org, project, env).await?.ok_or_else(missing)?;
         require(by, needed, (&found).into(), missing)?;
         Ok(found)
@@ -165,7 +181,7 @@ impl App {
         env: &EnvId,
         name: Option<&DisplayName>,
         protection: Change<DeletionProtection>,
-    ) -> Result<Environment, ApiError> {
+    ) -> Result<Environment, AppError> {
         for _ in 0..MAX_TRIES {
             let mut environment = self.environment(by, Role::Admin, project, env).await?;
             let mut record = self.record(by, "environment.update", path(project, env));
@@ -185,7 +201,7 @@ impl App {
                 return Ok(environment);
             }
         }
-        Err(ApiError::contended(env))
+        Err(AppError::contended(env))
     }
 
     /// Links an environment to the runner that the rules choose now; with `dry_run` it only says
@@ -198,7 +214,7 @@ impl App {
         project: &ProjectId,
         env: &EnvId,
         how: Refresh,
-    ) -> Result<Refreshed, ApiError> {
+    ) -> Result<Refreshed, AppError> {
         for _ in 0..MAX_TRIES {
             let mut environment = self.environment(by, Role::Admin, project, env).await?;
             let runner = self.chosen_runner(by, &environment.place()).await?;
@@ -221,7 +237,7 @@ impl App {
                 return Ok(Refreshed { updated: runner != former, runner, moves_state_to });
             }
         }
-        Err(ApiError::contended(env))
+        Err(AppError::contended(env))
     }
 
     /// Deletes an environment. What was deployed to it is destroyed first, unless that is to be left
@@ -232,11 +248,11 @@ impl App {
         project: &ProjectId,
         env: &EnvId,
         Deletion { force, only }: Deletion,
-    ) -> Result<Removal, ApiError> {
+    ) -> Result<Removal, AppError> {
         for _ in 0..MAX_TRIES {
             let environment = self.environment(by, Role::Admin, project, env).await?;
             if let Some(only) = only.filter(|only| *only != environment.uuid) {
-                return Err(ApiError::conflict(format!(
+                return Err(AppError::conflict(format!(
                     "environment `{env}` of project `{project}` has been made anew: its uuid is {}, and {only} was to \
                      be deleted. Nothing was done. Look at it first: canyon get environment {project} {env}",
                     environment.uuid
@@ -249,7 +265,7 @@ impl App {
                 && environment.applied.is_none()
                 && let Some(unfinished) = environment.unfinished()
             {
-                return Err(ApiError::conflict(format!(
+                return Err(AppError::conflict(format!(
                     "deployment {unfinished} to environment `{env}` did not say all that it left, and there is \
                      nothing that a destroy run could find: look at its log and its orphans, remove what is left, \
                      and delete the environment with `force=true` (canyon delete environment {project} {env} --force). \
@@ -257,7 +273,7 @@ impl App {
                 )));
             }
             if !force && let Some(resources) = environment.unadopted() {
-                return Err(ApiError::conflict(format!(
+                return Err(AppError::conflict(format!(
                     "{resources} resources are in the state of environment `{env}`, and no deployment to it is known to \
                      have applied, so there is nothing that a destroy run could undo: deploy their module once, and \
                      delete the environment then. Or leave them behind: canyon delete environment {project} {env} \
@@ -278,7 +294,7 @@ impl App {
                 return Ok(Removal::Gone);
             }
         }
-        Err(ApiError::contended(env))
+        Err(AppError::contended(env))
     }
 }
 
@@ -293,10 +309,10 @@ fn path(project: &ProjectId, env: &EnvId) -> String {
     format!("projects/{project}/envs/{env}")
 }
 
-fn refuse_if_busy(environment: &Environment) -> Result<(), ApiError> {
+fn refuse_if_busy(environment: &Environment) -> Result<(), AppError> {
     match environment.turns.head() {
         None => Ok(()),
-        Some(deployment) => Err(ApiError::conflict(format!(
+        Some(deployment) => Err(AppError::conflict(format!(
             "deployment {deployment} runs or waits in environment `{}`; wait for its end, or cancel \
              it: canyon cancel {deployment}",
             environment.id

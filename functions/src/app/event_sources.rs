@@ -1,12 +1,13 @@
 //! Making, changing and deleting event sources.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::event_source::{AccountId, EventSource, RuleRef, Scope, SourceName};
 use canyon_domain::ids::{EventSourceId, ProjectId};
 use canyon_domain::principal::{Principal, Role};
 use canyon_store::event_sources::MAX_EVENT_SOURCES;
 use canyon_store::outcome::{Created, Deleted, Saved};
+use canyon_store::page::{Page, PageRequest};
 
 /// How often a change is tried again when the event source has changed meanwhile.
 const MAX_TRIES: u32 = 10;
@@ -54,6 +55,15 @@ impl EventSourceChange {
 }
 
 impl App {
+    /// A page of the event sources.
+    pub(crate) async fn event_sources(
+        &self,
+        by: &Principal,
+        page: &PageRequest,
+    ) -> Result<Page<EventSource>, AppError> {
+        Ok(self.table.event_sources(by.org, page).await?)
+    }
+
     /// Makes an event source. One that covers the same as another is refused: it would be left to
     /// chance in whose name a request is done.
     pub(crate) async fn create_event_source(
@@ -61,7 +71,7 @@ impl App {
         by: &Principal,
         id: EventSourceId,
         scope: Scope,
-    ) -> Result<EventSource, ApiError> {
+    ) -> Result<EventSource, AppError> {
         let record = self.record(by, "event_source.create", format!("event-sources/{id}"));
         let source = EventSource {
             id,
@@ -76,7 +86,7 @@ impl App {
         for _ in 0..MAX_TRIES {
             let known = self.table.all_event_sources(by.org).await?;
             if known.iter().any(|other| other.id == source.id) {
-                return Err(ApiError::conflict(format!(
+                return Err(AppError::conflict(format!(
                     "event source `{0}` exists already; change it with: canyon update \
                      event-source {0}",
                     source.id
@@ -84,7 +94,7 @@ impl App {
             }
             refuse_rival(&known, &source)?;
             if known.len() >= MAX_EVENT_SOURCES {
-                return Err(ApiError::conflict(format!(
+                return Err(AppError::conflict(format!(
                     "an organization has at most {MAX_EVENT_SOURCES} event sources; delete some \
                      first"
                 )));
@@ -93,15 +103,15 @@ impl App {
                 return Ok(source);
             }
         }
-        Err(ApiError::contended(&source.id))
+        Err(AppError::contended(&source.id))
     }
 
-    async fn check_names_project(&self, by: &Principal, scope: &Scope) -> Result<(), ApiError> {
+    async fn check_names_project(&self, by: &Principal, scope: &Scope) -> Result<(), AppError> {
         let Some(project) = &scope.project else { return Ok(()) };
         if self.is_project_or_group(by, project).await? {
             return Ok(());
         }
-        Err(ApiError::field(
+        Err(AppError::invalid(
             "project",
             format!(
                 "names neither a project nor a group that has one; create it: canyon create project {project}"
@@ -114,9 +124,9 @@ impl App {
         &self,
         by: &Principal,
         id: &EventSourceId,
-    ) -> Result<EventSource, ApiError> {
+    ) -> Result<EventSource, AppError> {
         let found = self.table.event_source(by.org, id).await?;
-        found.ok_or_else(|| ApiError::not_found("event source", id))
+        found.ok_or_else(|| AppError::not_found("event source", id))
     }
 
     /// Changes what `change` gives. It counts for the next event.
@@ -125,7 +135,7 @@ impl App {
         by: &Principal,
         id: &EventSourceId,
         change: &EventSourceChange,
-    ) -> Result<EventSource, ApiError> {
+    ) -> Result<EventSource, AppError> {
         for _ in 0..MAX_TRIES {
             let before = self.event_source(by, id).await?;
             let record = self.record(by, "event_source.update", format!("event-sources/{id}"));
@@ -142,7 +152,7 @@ impl App {
                 return Ok(after);
             }
         }
-        Err(ApiError::contended(id))
+        Err(AppError::contended(id))
     }
 
     /// Deletes an event source: its requests are refused from then on. What they have made goes on.
@@ -150,7 +160,7 @@ impl App {
         &self,
         by: &Principal,
         id: &EventSourceId,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         for _ in 0..MAX_TRIES {
             let source = self.event_source(by, id).await?;
             let record = self.record(by, "event_source.delete", format!("event-sources/{id}"));
@@ -159,15 +169,15 @@ impl App {
                 return Ok(());
             }
         }
-        Err(ApiError::contended(id))
+        Err(AppError::contended(id))
     }
 }
 
-fn refuse_rival(known: &[EventSource], source: &EventSource) -> Result<(), ApiError> {
+fn refuse_rival(known: &[EventSource], source: &EventSource) -> Result<(), AppError> {
     let same = |other: &&EventSource| other.scope == source.scope && other.id != source.id;
     match known.iter().find(same) {
         None => Ok(()),
-        Some(EventSource { id, scope, .. }) => Err(ApiError::conflict(format!(
+        Some(EventSource { id, scope, .. }) => Err(AppError::conflict(format!(
             "event source `{id}` speaks for {scope} already; narrow one of them, or delete it: \
              canyon delete event-source {id}"
         ))

@@ -2,7 +2,7 @@
 
 use super::App;
 use super::agent_work::{held, key_of};
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_api::agent::{HeldJob, JobKey};
 use canyon_domain::agent::{Agent, Opening};
 use canyon_domain::agent_job::AgentJob;
@@ -56,7 +56,7 @@ impl App {
         org: OrgUuid,
         agent: &Agent,
         opening: Opening,
-    ) -> Result<Held, ApiError> {
+    ) -> Result<Held, AppError> {
         let is_told = |_: usize, job: &AgentJob| match opening {
             Opening::New => true,
             // The answer may be lost: a poll tells what others have left since.
@@ -72,7 +72,7 @@ impl App {
         org: OrgUuid,
         agent: &Agent,
         opened_at: Timestamp,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         let is_told = |count: usize, job: &AgentJob| {
             // If there are more than one answer holds, it is not known which of them that answer told.
             let was_held = job.taken.as_ref().is_some_and(|taken| taken.at < opened_at);
@@ -87,7 +87,7 @@ impl App {
         org: OrgUuid,
         agent: &Agent,
         is_told: impl Fn(usize, &AgentJob) -> bool,
-    ) -> Result<Held, ApiError> {
+    ) -> Result<Held, AppError> {
         let (jobs, holders) = self.jobs_of_session(org, agent).await?;
         let (this, count) = (Arc::new(agent.clone()), jobs.len());
         let go_on = |(place, job): (usize, AgentJob)| {
@@ -109,7 +109,7 @@ impl App {
         &self,
         org: OrgUuid,
         agent: &Agent,
-    ) -> Result<Held, ApiError> {
+    ) -> Result<Held, AppError> {
         let (jobs, _) = self.jobs_of_session(org, agent).await?;
         Ok(Held::of(jobs.into_iter().enumerate()))
     }
@@ -119,7 +119,7 @@ impl App {
         &self,
         org: OrgUuid,
         agent: &Agent,
-    ) -> Result<(Vec<AgentJob>, HashMap<AgentId, Agent>), ApiError> {
+    ) -> Result<(Vec<AgentJob>, HashMap<AgentId, Agent>), AppError> {
         let mut jobs = self.jobs_in_reach(org, agent).await?;
         let (holders, now) = (self.holders(org, agent, &jobs).await?, self.now());
         // So that those that others go on watching are not counted among the first.
@@ -131,7 +131,7 @@ impl App {
     }
 
     /// The jobs that an agent may go on with, oldest first: also those that it took for runners that name others by now.
-    async fn jobs_in_reach(&self, org: OrgUuid, agent: &Agent) -> Result<Vec<AgentJob>, ApiError> {
+    async fn jobs_in_reach(&self, org: OrgUuid, agent: &Agent) -> Result<Vec<AgentJob>, AppError> {
         let served = self.runners_of_agent(org, agent).await?;
         let served: HashSet<RunnerUuid> = served.iter().map(|runner| runner.uuid).collect();
         let kinds = agent.session.as_ref().map(|session| session.serves.as_slice());
@@ -141,7 +141,7 @@ impl App {
         });
         let read = |runner: RunnerUuid| {
             let table = self.table.clone();
-            async move { table.agent_jobs(org, runner).await.map_err(ApiError::from) }
+            async move { table.agent_jobs(org, runner).await.map_err(AppError::from) }
         };
         let found = each(runners.map(|runner| runner.uuid).collect(), read).await?;
         let may = |job: &AgentJob| {
@@ -158,12 +158,12 @@ impl App {
         org: OrgUuid,
         agent: &Agent,
         jobs: &[AgentJob],
-    ) -> Result<HashMap<AgentId, Agent>, ApiError> {
+    ) -> Result<HashMap<AgentId, Agent>, AppError> {
         let all = jobs.iter().filter_map(|job| job.taken.as_ref()).map(|taken| &taken.agent);
         let others: HashSet<AgentId> = all.filter(|id| **id != agent.id).cloned().collect();
         let read = |id: AgentId| {
             let table = self.table.clone();
-            async move { table.agent(org, &id).await.map_err(ApiError::from) }
+            async move { table.agent(org, &id).await.map_err(AppError::from) }
         };
         let found = each(others.into_iter().collect(), read).await?;
         Ok(found.into_iter().flatten().map(|agent| (agent.id.clone(), agent)).collect())
@@ -178,7 +178,7 @@ impl App {
         mut job: AgentJob,
         mut holder: Option<Agent>,
         is_told: bool,
-    ) -> Result<Option<AgentJob>, ApiError> {
+    ) -> Result<Option<AgentJob>, AppError> {
         for _ in 0..MAX_TRIES {
             let (was_own, now) = (is_own(agent, &job), self.now());
             let is_held = was_own
@@ -207,7 +207,7 @@ impl App {
                 _ => None,
             };
         }
-        Err(ApiError::contended(job.deployment))
+        Err(AppError::contended(job.deployment))
     }
 
     /// Which of the jobs that an agent finds in its place nobody waits for any more.
@@ -217,7 +217,7 @@ impl App {
         agent: &Agent,
         found: &[JobKey],
         held: &Held,
-    ) -> Result<Vec<JobKey>, ApiError> {
+    ) -> Result<Vec<JobKey>, AppError> {
         let told = held.told.iter().map(|held| &held.job);
         let known: HashSet<&JobKey> = told.chain(&held.later).collect();
         // What is another runner's may be another agent's.
@@ -227,7 +227,7 @@ impl App {
         let look = |key: JobKey| {
             let app = self.clone();
             async move {
-                let is_stray = app.is_stray(org, &key).await.map_err(ApiError::from);
+                let is_stray = app.is_stray(org, &key).await.map_err(AppError::from);
                 is_stray.map(|is_stray| is_stray.then_some(key))
             }
         };
@@ -273,10 +273,10 @@ fn has_taken(agent: &Agent, job: &AgentJob) -> bool {
 }
 
 /// What `work` makes of each of `all`, [`AT_ONCE`] at a time, in the order in which they are done.
-async fn each<I, T, F>(all: Vec<I>, work: impl Fn(I) -> F) -> Result<Vec<T>, ApiError>
+async fn each<I, T, F>(all: Vec<I>, work: impl Fn(I) -> F) -> Result<Vec<T>, AppError>
 where
     T: Send + 'static,
-    F: Future<Output = Result<T, ApiError>> + Send + 'static,
+    F: Future<Output = Result<T, AppError>> + Send + 'static,
 {
     let (mut running, mut done) = (JoinSet::new(), Vec::with_capacity(all.len()));
     for one in all {
@@ -293,12 +293,12 @@ where
 
 /// What ends next of what runs.
 async fn next<T: 'static>(
-    running: &mut JoinSet<Result<T, ApiError>>,
-) -> Result<Option<T>, ApiError> {
+    running: &mut JoinSet<Result<T, AppError>>,
+) -> Result<Option<T>, AppError> {
     match running.join_next().await {
         Some(Ok(done)) => done.map(Some),
         // It has panicked, and said so.
-        Some(Err(_)) => Err(ApiError::internal()),
+        Some(Err(_)) => Err(AppError::internal()),
         None => Ok(None),
     }
 }

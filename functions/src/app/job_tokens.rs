@@ -6,8 +6,7 @@
 use super::App;
 use super::runners::stored_definition;
 use super::runs::Proved;
-use crate::http::error::ApiError;
-use axum::http::StatusCode;
+use crate::app::error::AppError;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_api::job_token::IssuedToken;
@@ -40,7 +39,7 @@ impl App {
         token: &SecretHash,
         audience: &str,
         phase: TokenPhase,
-    ) -> Result<IssuedToken, ApiError> {
+    ) -> Result<IssuedToken, AppError> {
         let Proved { deployment, over } = self.prove(of, token).await?;
         let attempt = deployment.open_attempt().filter(|open| !over && open.number == of.number);
         let attempt = attempt.ok_or(Refused::Superseded)?;
@@ -55,18 +54,18 @@ impl App {
             let message = format!(
                 "`job.identity` of runner `{}` names no audience `{}`; update the runner with it",
                 runner.id,
-                crate::http::caller::shown(audience),
+                crate::quoted::quoted(audience),
             );
-            return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+            return Err(AppError::denied(message));
         }
         let statement = self.statement(of, &deployment, &runner, audience, phase).await?;
         let signed = self.job_issuer.lasting_assertion(&statement, statement.life / 2).await;
         let signed = signed.map_err(|error| {
             tracing::error!(error = %Causes(&error), "no token for a job");
-            ApiError::unavailable("the key that signs tokens does not answer; try again")
+            AppError::unavailable("the key that signs tokens does not answer; try again")
         })?;
         let token = signed.expose_secret().to_owned();
-        let expires_at = end_of(&token).ok_or_else(ApiError::internal)?;
+        let expires_at = end_of(&token).ok_or_else(AppError::internal)?;
         let left = expires_at.duration_since(self.now()).as_secs().max(0);
         let expires_in = u32::try_from(left).unwrap_or(u32::MAX);
         Ok(IssuedToken { audience: audience.to_owned(), phase, token, expires_in, expires_at })
@@ -79,9 +78,9 @@ impl App {
         runner: &RunnerRecord,
         audience: &str,
         phase: TokenPhase,
-    ) -> Result<Statement, ApiError> {
+    ) -> Result<Statement, AppError> {
         let organization = self.table.organization(of.org).await?;
-        let organization = organization.ok_or_else(ApiError::unauthorized)?;
+        let organization = organization.ok_or_else(AppError::unauthorized)?;
         let environment =
             self.table.environment(of.org, &deployment.project, &deployment.env).await?;
         let environment = environment
@@ -111,16 +110,16 @@ impl App {
     }
 }
 
-fn gone(kind: &str, id: &impl std::fmt::Display) -> ApiError {
-    ApiError::conflict(format!("{kind} `{id}` is gone"))
+fn gone(kind: &str, id: &impl std::fmt::Display) -> AppError {
+    AppError::conflict(format!("{kind} `{id}` is gone"))
 }
 
-fn too_early(deployment: &Deployment) -> ApiError {
+fn too_early(deployment: &Deployment) -> AppError {
     if deployment.plan_only {
         let message = "this deployment only plans: there is no token of phase `apply` for it";
-        return ApiError::new(StatusCode::FORBIDDEN, message);
+        return AppError::denied(message);
     }
-    ApiError::conflict(
+    AppError::conflict(
         "the attempt has not begun to apply: report the phase `apply` first, and ask again then",
     )
 }

@@ -2,8 +2,7 @@
 
 use super::App;
 use super::deploy::Order;
-use crate::http::error::ApiError;
-use axum::http::StatusCode;
+use crate::app::error::AppError;
 use canyon_api::archive::MAX_ARCHIVE;
 use canyon_domain::deployment::{Mode, Status};
 use canyon_domain::inventory::Environment;
@@ -20,19 +19,19 @@ impl App {
         by: &Principal,
         order: &Order,
         environment: &Environment,
-    ) -> Result<Bundle, ApiError> {
+    ) -> Result<Bundle, AppError> {
         let module = match (&order.module, order.mode) {
             (Some(module), Mode::Deploy | Mode::Destroy) => {
                 self.check_module(by, module, environment).await?;
                 module.clone()
             }
             (None, Mode::Deploy) => {
-                return Err(ApiError::field("module", "say what to deploy: a module's `source`"));
+                return Err(AppError::invalid("module", "say what to deploy: a module's `source`"));
             }
             (None, Mode::Destroy) => self.applied_module(by, environment).await?,
             (None, Mode::Rollback) => self.former_module(by, order, environment).await?,
             (Some(_), Mode::Rollback) => {
-                return Err(ApiError::field(
+                return Err(AppError::invalid(
                     "module",
                     "a rollback takes the module of the deployment that it repeats",
                 ));
@@ -51,14 +50,14 @@ impl App {
         by: &Principal,
         module: &Module,
         environment: &Environment,
-    ) -> Result<(), ApiError> {
-        module.check().map_err(|e| ApiError::field(format!("module.{}", e.field), e.reason))?;
+    ) -> Result<(), AppError> {
+        module.check().map_err(|e| AppError::invalid(format!("module.{}", e.field), e.reason))?;
         match &module.source {
             ModuleSource::Archive { digest, .. } => self.check_archive(by, digest).await?,
             ModuleSource::Git(git) if git.is_local() => {
                 let runner = self.table.runner(by.org, &environment.runner_id).await?;
                 if runner.is_none_or(|runner| runner.runner_type != "local") {
-                    return Err(ApiError::field(
+                    return Err(AppError::invalid(
                         "module.source",
                         "only a runner of type `local` can read a repository on its own machine",
                     ));
@@ -73,9 +72,9 @@ impl App {
         &self,
         by: &Principal,
         environment: &Environment,
-    ) -> Result<Module, ApiError> {
+    ) -> Result<Module, AppError> {
         let nothing = || {
-            ApiError::conflict(format!(
+            AppError::conflict(format!(
                 "nothing was deployed to environment `{}`, so there is nothing to destroy",
                 environment.id
             ))
@@ -90,30 +89,30 @@ impl App {
         by: &Principal,
         order: &Order,
         environment: &Environment,
-    ) -> Result<Module, ApiError> {
+    ) -> Result<Module, AppError> {
         const FIELD: &str = "rollback_to_deployment_id";
         let id = order
             .rollback_to
-            .ok_or_else(|| ApiError::field(FIELD, "say which deployment to repeat"))?;
+            .ok_or_else(|| AppError::invalid(FIELD, "say which deployment to repeat"))?;
         let former = self.table.deployment(by.org, id).await?;
         let former = former.filter(|former| former.env_uuid == environment.uuid);
         let former = former.ok_or_else(|| {
-            ApiError::field(FIELD, format!("environment `{}` has no deployment {id}", order.env))
+            AppError::invalid(FIELD, format!("environment `{}` has no deployment {id}", order.env))
         })?;
         if former.status != Status::Succeeded || former.plan_only || former.mode == Mode::Destroy {
-            return Err(ApiError::field(
+            return Err(AppError::invalid(
                 FIELD,
                 format!("deployment {id} has deployed nothing that could be repeated"),
             ));
         }
         let bundle = self.table.bundle(by.org, id).await?;
-        bundle.map(|bundle| bundle.module).ok_or_else(|| {
-            ApiError::new(StatusCode::CONFLICT, format!("what deployment {id} ran is not kept"))
-        })
+        bundle
+            .map(|bundle| bundle.module)
+            .ok_or_else(|| AppError::conflict(format!("what deployment {id} ran is not kept")))
     }
 
-    async fn check_archive(&self, by: &Principal, digest: &Digest) -> Result<(), ApiError> {
-        let refusal = |reason: String| Err(ApiError::field("module.source", reason));
+    async fn check_archive(&self, by: &Principal, digest: &Digest) -> Result<(), AppError> {
+        let refusal = |reason: String| Err(AppError::invalid("module.source", reason));
         match self.blobs.size(&BlobKey::archive(by.org, digest)).await? {
             None => refusal(format!("there is no archive sha256:{digest}; upload it first")),
             // A signed address binds what is uploaded, and not how much.

@@ -6,7 +6,7 @@
 
 use super::App;
 use super::agent_proofs::AgentCaller;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_api::agent::OpenSession;
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity};
 use canyon_domain::audit::AuditRecord;
@@ -39,7 +39,7 @@ impl App {
         body: &OpenSession,
         identity: AgentIdentity,
         found: Option<Agent>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         let organization = self.table.organization(caller.org).await?;
         let allows = organization.is_some_and(|of| of.agent_requests == AgentRequests::Allowed);
         match found {
@@ -60,7 +60,7 @@ impl App {
     }
 
     /// Forgets all agents that wait to be adopted.
-    pub(super) async fn forget_pending_agents(&self, org: OrgUuid) -> Result<(), ApiError> {
+    pub(super) async fn forget_pending_agents(&self, org: OrgUuid) -> Result<(), AppError> {
         let agents = self.table.all_agents(org).await?;
         for agent in agents.iter().filter(|agent| agent.adoption == Adoption::Pending) {
             self.forget_pending_agent(org, agent).await?;
@@ -68,13 +68,13 @@ impl App {
         Ok(())
     }
 
-    async fn forget_pending_agent(&self, org: OrgUuid, agent: &Agent) -> Result<(), ApiError> {
+    async fn forget_pending_agent(&self, org: OrgUuid, agent: &Agent) -> Result<(), AppError> {
         let record = self.record_of_stranger(org, "agent.forget", &agent.id, "canyon").await?;
         self.forget_as_read(org, agent, record.as_ref()).await
     }
 
     /// Whether another agent may wait to be adopted. If so, there is room for it then.
-    async fn makes_room_for_pending(&self, caller: &AgentCaller) -> Result<bool, ApiError> {
+    async fn makes_room_for_pending(&self, caller: &AgentCaller) -> Result<bool, AppError> {
         let (org, source) = (caller.org, caller.asks_from());
         let limits = [
             (format!("agents#{org}#{source}"), OF_A_SOURCE),

@@ -1,11 +1,11 @@
 //! Making organizations, and their settings.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_api::organization::OrganizationUpdateBody;
 use canyon_domain::ids::{OrgId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::{AgentRequests, Organization};
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::seam::Entropy;
 use canyon_identity::bearer;
 use canyon_store::organizations::TokenRecord;
@@ -31,11 +31,17 @@ const NOUNS: [&str; 32] = [
 const SUFFIX: [u8; 32] = *b"abcdefghijklmnopqrstuvwxyz234567";
 
 impl App {
+    /// The organization of the caller.
+    pub(crate) async fn organization(&self, by: &Principal) -> Result<Organization, AppError> {
+        let found = self.table.organization(by.org).await?;
+        found.ok_or_else(|| AppError::not_found("organization", &by.org_id))
+    }
+
     /// Makes an organization with a random name, and the token of its first admin.
     pub(crate) async fn create_organization(
         &self,
         by: &Principal,
-    ) -> Result<(Organization, SecretString), ApiError> {
+    ) -> Result<(Organization, SecretString), AppError> {
         for _ in 0..MAX_TRIES {
             let now = self.now();
             let (id, uuid) = (name(self.entropy.as_ref())?, OrgUuid(self.entropy.id(now)));
@@ -51,7 +57,7 @@ impl App {
                 return Ok((organization, secret));
             }
         }
-        Err(ApiError::conflict("no free name was found; try again"))
+        Err(AppError::conflict("no free name was found; try again"))
     }
 
     /// Changes the settings of the caller's organization. If it refuses requests of agents from now on, those that wait
@@ -60,10 +66,10 @@ impl App {
         &self,
         by: &Principal,
         body: &OrganizationUpdateBody,
-    ) -> Result<Organization, ApiError> {
+    ) -> Result<Organization, AppError> {
         let found = self.table.organization(by.org).await?;
         let mut organization =
-            found.ok_or_else(|| ApiError::not_found("organization", &by.org_id))?;
+            found.ok_or_else(|| AppError::not_found("organization", &by.org_id))?;
         let Some(wanted) = body.agent_requests else { return Ok(organization) };
         if organization.agent_requests != wanted {
             organization.agent_requests = wanted;
@@ -71,7 +77,7 @@ impl App {
             let mut record = self.record(by, "organization.update", subject);
             record.details.push(format!("agent_requests: {}", wanted.as_str()));
             if self.table.update_organization(&organization, &record).await? == Saved::Lost {
-                return Err(ApiError::not_found("organization", &by.org_id));
+                return Err(AppError::not_found("organization", &by.org_id));
             }
         }
         if wanted == AgentRequests::Refused {
@@ -90,6 +96,7 @@ impl App {
             scoped_roles: Vec::new(),
             runner: None,
             operator: false,
+            sign_in: SignIn::default(),
         };
         let token = TokenRecord {
             hash: bearer::hash(secret.expose_secret()),
@@ -105,11 +112,11 @@ impl App {
 }
 
 /// Two words and a suffix: `calm-river-k3xq2`.
-fn name(entropy: &dyn Entropy) -> Result<OrgId, ApiError> {
+fn name(entropy: &dyn Entropy) -> Result<OrgId, AppError> {
     let mut random = [0; 7];
     entropy.fill(&mut random);
     let [first, second, suffix @ ..] = random.map(|byte| usize::from(byte % 32));
     let suffix: String = suffix.iter().map(|index| char::from(SUFFIX[*index])).collect();
     let name = format!("{}-{}-{suffix}", ADJECTIVES[first], NOUNS[second]);
-    name.parse().map_err(|_| ApiError::internal())
+    name.parse().map_err(|_| AppError::internal())
 }

@@ -1,10 +1,11 @@
 //! What a caller may do at one thing.
 
 use super::App;
-use crate::http::error::ApiError;
-use axum::http::StatusCode;
+use crate::app::error::AppError;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::DeploymentId;
+use canyon_domain::ids::{EnvId, ProjectId};
+use canyon_domain::inventory::Environment;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::scoped_role::Target;
 use canyon_store::StoreError;
@@ -21,8 +22,8 @@ pub(crate) fn require(
     by: &Principal,
     needed: Role,
     target: Target<'_>,
-    hidden: impl FnOnce() -> ApiError,
-) -> Result<(), ApiError> {
+    hidden: impl FnOnce() -> AppError,
+) -> Result<(), AppError> {
     let role = by.role_in(target);
     if role >= needed {
         return Ok(());
@@ -38,11 +39,11 @@ pub(crate) fn require(
 }
 
 /// The refusal for a role that does not suffice.
-pub(crate) fn forbidden(needed: Role, found: Role, target: Target<'_>) -> ApiError {
+pub(crate) fn forbidden(needed: Role, found: Role, target: Target<'_>) -> AppError {
     let (needed, found) = (needed.as_str(), found.as_str());
     let message =
         format!("this needs the role `{needed}` in {target}, and your token has `{found}` there");
-    ApiError::new(StatusCode::FORBIDDEN, message)
+    AppError::denied(message)
 }
 
 /// A deployment that was looked up, if it is there and `by` has the role `needed` for it.
@@ -51,20 +52,31 @@ pub(crate) fn of_caller<D: Borrow<Deployment>>(
     needed: Role,
     id: DeploymentId,
     found: Option<D>,
-) -> Result<D, ApiError> {
-    let missing = || ApiError::not_found("deployment", id);
+) -> Result<D, AppError> {
+    let missing = || AppError::not_found("deployment", id);
     let found = found.ok_or_else(missing)?;
     require(by, needed, found.borrow().into(), missing)?;
     Ok(found)
 }
 
 impl App {
+    /// An environment, if it exists and `by` may read it.
+    pub(crate) async fn readable_environment(
+        &self,
+        by: &Principal,
+        project: &ProjectId,
+        env: &EnvId,
+    ) -> Result<Option<Environment>, AppError> {
+        let found = self.table.environment(by.org, project, env).await?;
+        Ok(found.filter(|found| by.role_in(found.into()) >= Role::Viewer))
+    }
+
     /// A deployment that `by` may read.
     pub(crate) async fn readable_deployment(
         &self,
         by: &Principal,
         id: DeploymentId,
-    ) -> Result<Deployment, ApiError> {
+    ) -> Result<Deployment, AppError> {
         let found = self.table.deployment(by.org, id).await?;
         of_caller(by, Role::Viewer, id, found)
     }

@@ -3,7 +3,7 @@
 use super::App;
 use super::agent_proofs::AgentCaller;
 use super::agent_work::key_of;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_api::remote_runner::{
     RemoteRunnerMessage, RemoteRunnerMessageCancelJob, RemoteRunnerMessageCheckJobStatus,
     RemoteRunnerMessageCreateJob,
@@ -26,7 +26,7 @@ impl App {
         caller: &AgentCaller,
         agent: &Agent,
         job: AgentJob,
-    ) -> Result<Option<RemoteRunnerMessage>, ApiError> {
+    ) -> Result<Option<RemoteRunnerMessage>, AppError> {
         if job.taken.is_none() {
             return self.hand_out(caller, agent, job).await;
         }
@@ -42,7 +42,7 @@ impl App {
         caller: &AgentCaller,
         agent: &Agent,
         mut job: AgentJob,
-    ) -> Result<Option<RemoteRunnerMessage>, ApiError> {
+    ) -> Result<Option<RemoteRunnerMessage>, AppError> {
         let now = self.now();
         let Some(session) = agent.live(now) else { return Ok(None) };
         if !job.is_for(agent) || !agent.has_room(job.order.kind, now) {
@@ -85,7 +85,7 @@ impl App {
         mut job: AgentJob,
         class: FailureClass,
         reason: &str,
-    ) -> Result<Option<RemoteRunnerMessage>, ApiError> {
+    ) -> Result<Option<RemoteRunnerMessage>, AppError> {
         let message = shortened(format!("the job cannot be handed out: {reason}"));
         job.withheld(Failure::new(class, message), self.now());
         if self.write(caller, &mut job).await? == Saved::Yes {
@@ -99,7 +99,7 @@ impl App {
         &self,
         caller: &AgentCaller,
         mut job: AgentJob,
-    ) -> Result<Option<RemoteRunnerMessage>, ApiError> {
+    ) -> Result<Option<RemoteRunnerMessage>, AppError> {
         let (before, now) = (job.clone(), self.now());
         let Some(what) = job.say(now) else { return Ok(None) };
         // Before it counts as said.
@@ -137,7 +137,7 @@ impl App {
     }
 
     /// Whether the job's own run said that it succeeded: then it holds no lock that a proof of its end could break.
-    async fn has_succeeded(&self, org: OrgUuid, job: &AgentJob) -> Result<bool, ApiError> {
+    async fn has_succeeded(&self, org: OrgUuid, job: &AgentJob) -> Result<bool, AppError> {
         let deployment = self.table.deployment(org, job.deployment).await?;
         let mut attempts = deployment.iter().flat_map(|deployment| &deployment.attempts);
         let attempt = attempts.find(|attempt| attempt.number == job.attempt);
@@ -145,7 +145,7 @@ impl App {
         Ok(ended.is_some_and(|ended| ended.outcome == Outcome::Succeeded))
     }
 
-    async fn write(&self, caller: &AgentCaller, job: &mut AgentJob) -> Result<Saved, ApiError> {
+    async fn write(&self, caller: &AgentCaller, job: &mut AgentJob) -> Result<Saved, AppError> {
         job.version += 1;
         Ok(self.table.save_agent_job(caller.org, job, self.now()).await?)
     }

@@ -3,7 +3,7 @@
 use super::App;
 use super::permissions::{forbidden, require};
 use super::users::Users;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::ProjectId;
 use canyon_domain::inventory::{Project, RunnerRule};
@@ -23,7 +23,7 @@ impl App {
         by: &Principal,
         id: ProjectId,
         display_name: DisplayName,
-    ) -> Result<Project, ApiError> {
+    ) -> Result<Project, AppError> {
         let target = Target::Project(&id);
         if by.role_in(target) < Role::Admin {
             return Err(forbidden(Role::Admin, by.role_in(target), target));
@@ -39,7 +39,7 @@ impl App {
         match self.table.create_project(by.org, &project, &record).await? {
             Created::Yes => Ok(project),
             Created::Exists | Created::Missing(_) => {
-                Err(ApiError::conflict(format!("project `{}` exists already", project.id)))
+                Err(AppError::conflict(format!("project `{}` exists already", project.id)))
             }
         }
     }
@@ -49,16 +49,16 @@ impl App {
         &self,
         by: &Principal,
         id: &ProjectId,
-    ) -> Result<Project, ApiError> {
-        let missing = || ApiError::not_found("project", id);
+    ) -> Result<Project, AppError> {
+        let missing = || AppError::not_found("project", id);
         if !by.sees_project(id) {
             return Err(missing());
         }
         self.table.project(by.org, id).await?.ok_or_else(missing)
     }
 
-    fn check_rules_project(by: &Principal, id: &ProjectId) -> Result<(), ApiError> {
-        require(by, Role::Admin, Target::Project(id), || ApiError::not_found("project", id))
+    fn check_rules_project(by: &Principal, id: &ProjectId) -> Result<(), AppError> {
+        require(by, Role::Admin, Target::Project(id), || AppError::not_found("project", id))
     }
 
     /// Gives a project another display name.
@@ -67,12 +67,12 @@ impl App {
         by: &Principal,
         id: &ProjectId,
         name: &DisplayName,
-    ) -> Result<Project, ApiError> {
+    ) -> Result<Project, AppError> {
         Self::check_rules_project(by, id)?;
         let record = self.record(by, "project.update", format!("projects/{id}"));
         match self.table.rename_project(by.org, id, name, &record).await? {
             Saved::Yes => self.project(by, id).await,
-            Saved::Lost => Err(ApiError::not_found("project", id)),
+            Saved::Lost => Err(AppError::not_found("project", id)),
         }
     }
 
@@ -83,7 +83,7 @@ impl App {
         by: &Principal,
         id: &ProjectId,
         with_rules: bool,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         Self::check_rules_project(by, id)?;
         if with_rules && by.role < Role::Admin {
             // Rules are the organization's.
@@ -105,7 +105,7 @@ impl App {
                 return Ok(());
             }
         }
-        Err(ApiError::contended(id))
+        Err(AppError::contended(id))
     }
 
     async fn rules_naming(
@@ -129,7 +129,7 @@ impl App {
     }
 }
 
-fn refusal(id: &ProjectId, users: &Users) -> ApiError {
+fn refusal(id: &ProjectId, users: &Users) -> AppError {
     let advice = if users.environments.is_empty() {
         "delete those first, or say `deleteRules=true`"
     } else {

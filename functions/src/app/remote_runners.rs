@@ -6,9 +6,8 @@
 use super::App;
 use super::agent_desk::ServedRunner;
 use super::agent_proofs::{AgentCaller, Proof, check_claims, key_of};
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use crate::waits::WaitOwner;
-use axum::http::StatusCode;
 use canyon_api::agent::{KeyClaims, OpenSession, PROTOCOL, Poll};
 use canyon_api::remote_runner::RemoteRunnerMessage;
 use canyon_domain::agent::Adoption;
@@ -58,7 +57,7 @@ impl App {
         org_id: &str,
         runner_id: &str,
         token: &str,
-    ) -> Result<RemoteRunner, ApiError> {
+    ) -> Result<RemoteRunner, AppError> {
         let parsed = KeyToken::parse(token).ok_or_else(not_such_a_token)?;
         let foreign = || not_signed_by(org_id, runner_id);
         let org_id: OrgId = org_id.parse().map_err(|_| foreign())?;
@@ -85,7 +84,7 @@ impl App {
         &self,
         by: &RemoteRunner,
         wait: Duration,
-    ) -> Result<Polled, ApiError> {
+    ) -> Result<Polled, AppError> {
         let RemoteRunner { caller, runner } = by;
         // Before the first look, so that no hint is missed.
         let waiter = self.agents.hints.listen(caller.org, &caller.agent);
@@ -113,7 +112,7 @@ impl App {
     }
 
     /// The one session of those who poll, which begins with their first request.
-    async fn session_of(&self, by: &RemoteRunner) -> Result<u64, ApiError> {
+    async fn session_of(&self, by: &RemoteRunner) -> Result<u64, AppError> {
         let RemoteRunner { caller, runner } = by;
         if runner.kind != RunnerType::KubernetesAgent {
             return Err(not_polled(runner));
@@ -151,41 +150,41 @@ impl App {
         };
         // The runner's key has vouched for it, so it is adopted; if that was changed meanwhile, its next request
         // says why not.
-        self.open_session(caller, &opening).await?.session.ok_or_else(ApiError::unauthorized)
+        self.open_session(caller, &opening).await?.session.ok_or_else(AppError::unauthorized)
     }
 }
 
-fn refused(message: impl Into<String>) -> ApiError {
-    ApiError::new(StatusCode::UNAUTHORIZED, message)
+fn refused(message: impl Into<String>) -> AppError {
+    AppError::unauthenticated(message)
 }
 
-fn not_such_a_token() -> ApiError {
+fn not_such_a_token() -> AppError {
     refused(
         "this needs `Authorization: Bearer` with a JWT whose header is `alg`: `EdDSA`, `typ`: `JWT` and `kid`, the \
          SHA-256 of the 32 bytes of the public key in hexadecimal, and nothing else",
     )
 }
 
-fn not_signed_by(org: &str, runner: &str) -> ApiError {
-    use crate::http::caller::shown;
-    let (org, runner) = (shown(org), shown(runner));
+fn not_signed_by(org: &str, runner: &str) -> AppError {
+    use crate::quoted::quoted;
+    let (org, runner) = (quoted(org), quoted(runner));
     refused(format!(
         "the token is not signed by the `key` of runner `{runner}` of organization `{org}`, if there is one"
     ))
 }
 
-fn not_polled(runner: &ServedRunner) -> ApiError {
-    ApiError::conflict(format!(
+fn not_polled(runner: &ServedRunner) -> AppError {
+    AppError::conflict(format!(
         "runner `{}` is of type `{}`, and this protocol hands out Kubernetes Jobs alone: make it one of type \
          `kubernetes-agent`, or run canyon-agent",
         runner.id, runner.kind
     ))
 }
 
-fn connected(id: &AgentId) -> ApiError {
+fn connected(id: &AgentId) -> AppError {
     let message = format!(
         "canyon-agent is connected as agent `{id}`, which is the name of this runner too; stop one of the two, or \
          give the agent another name"
     );
-    ApiError::conflict(message).with_detail("code", "session_superseded")
+    AppError::conflict(message).with_detail("code", "session_superseded")
 }

@@ -2,7 +2,7 @@
 //! was adopted, and rejected then, would be adopted again.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_api::ask::REPEATED;
 use canyon_domain::principal::Principal;
 use canyon_store::allowance::{Allowance, Allowed};
@@ -21,14 +21,14 @@ impl App {
         &self,
         by: &Principal,
         word: &str,
-    ) -> Result<(), ApiError> {
-        let name = format!("asks#{}#{}#{word}", by.org, by.id);
+    ) -> Result<(), AppError> {
+        let name = format!("asks#{}#{}#{word}", by.org, by.caller());
         match self.table.allow(&name, ONCE, self.now()).await? {
             Allowed::Yes { .. } => Ok(()),
             Allowed::After(_) => {
                 let message = "this very request came before, and is not carried out a second time: something on the \
                     network has repeated it. Look what the first one did, and ask anew if that is not enough";
-                Err(ApiError::conflict(message).with_detail("code", REPEATED))
+                Err(AppError::conflict(message).with_detail("code", REPEATED))
             }
         }
     }

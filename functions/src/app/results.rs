@@ -2,7 +2,7 @@
 
 use super::App;
 use super::runs::Proved;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_api::attempt::{
@@ -40,7 +40,7 @@ impl App {
         of: AttemptRef,
         token: &SecretHash,
         body: &DeploymentResultsUpdateBody,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         let outcome = outcome(body);
         // What cannot be kept of the state must not lose the rest: the run has changed the world.
         let state = body.state.as_ref().and_then(|report| {
@@ -49,6 +49,10 @@ impl App {
             };
             state_report(report).inspect_err(unusable).ok()
         });
+        let unwritten = body
+            .unwritten
+            .as_ref()
+            .map(|unwritten| unwritten.state.as_ref().and_then(unwritten_facts));
         for _ in 0..MAX_TRIES {
             let Proved { mut deployment, over, .. } = self.prove(of, token).await?;
             if over {
@@ -67,6 +71,9 @@ impl App {
             if let Some(phase) = body.phase {
                 lifecycle::reached(&mut deployment, of.number, phase)?;
             }
+            if let Some(facts) = &unwritten {
+                deployment.could_not_write_state(of.number, facts.clone());
+            }
             if body.untouched {
                 lifecycle::note_apply(&mut deployment, of.number, ApplyNote::NotBegun)?;
             }
@@ -74,7 +81,7 @@ impl App {
                 return Ok(());
             }
         }
-        Err(ApiError::contended(of.deployment))
+        Err(AppError::contended(of.deployment))
     }
 
     /// Ends an attempt, and with it its deployment unless another attempt follows.
@@ -83,7 +90,7 @@ impl App {
         of: AttemptRef,
         mut deployment: Deployment,
         outcome: Outcome,
-    ) -> Result<Saved, ApiError> {
+    ) -> Result<Saved, AppError> {
         let now = self.now();
         lifecycle::end(&mut deployment, of.number, outcome, now)?;
         deployment.version += 1;
@@ -104,11 +111,11 @@ impl App {
         &self,
         of: AttemptRef,
         body: &DeploymentResultsUpdateBody,
-    ) -> Result<Kept, ApiError> {
+    ) -> Result<Kept, AppError> {
         // Before anything is stored: what is refused leaves nothing.
         let encrypted = body.outputs.as_ref().map(|encoded| STANDARD.decode(encoded)).transpose();
         let encrypted =
-            encrypted.map_err(|_| ApiError::field("outputs", "it is not standard base64"))?;
+            encrypted.map_err(|_| AppError::invalid("outputs", "it is not standard base64"))?;
         let plain: std::collections::BTreeMap<_, _> = body
             .plain_outputs
             .iter()
@@ -144,8 +151,8 @@ impl App {
         })
     }
 
-    async fn put_json(&self, key: &BlobKey, value: &impl Serialize) -> Result<(), ApiError> {
-        let bytes = serde_json::to_vec(value).map_err(|_| ApiError::internal())?;
+    async fn put_json(&self, key: &BlobKey, value: &impl Serialize) -> Result<(), AppError> {
+        let bytes = serde_json::to_vec(value).map_err(|_| AppError::internal())?;
         self.blobs.put_if_absent(key, bytes.into()).await?;
         Ok(())
     }
@@ -168,6 +175,13 @@ fn state_report(body: &StateReportBody) -> Result<StateReport, FieldErrors> {
     faults.into_result(StateReport { facts, moved: body.moved, incomplete: body.incomplete })
 }
 
+/// What is known of a state that was not written. A first one has no lineage yet.
+fn unwritten_facts(body: &StateReportBody) -> Option<StateFacts> {
+    let lineage = if body.lineage.is_empty() { "none" } else { &body.lineage };
+    let report = state_report(&StateReportBody { lineage: lineage.to_owned(), ..body.clone() });
+    report.ok().map(|report| StateFacts { lineage: body.lineage.clone(), ..report.facts })
+}
+
 fn outcome(body: &DeploymentResultsUpdateBody) -> Outcome {
     if body.status == ResultStatus::Success {
         return Outcome::Succeeded;
@@ -183,7 +197,7 @@ fn outcome(body: &DeploymentResultsUpdateBody) -> Outcome {
 }
 
 /// The attempt is over. If this very result ended it, the answer was lost and is given again.
-fn repeated(deployment: &Deployment, of: AttemptRef, outcome: &Outcome) -> Result<(), ApiError> {
+fn repeated(deployment: &Deployment, of: AttemptRef, outcome: &Outcome) -> Result<(), AppError> {
     let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
     let ended = attempt.and_then(|attempt| attempt.ended.as_ref());
     if attempt.zip(ended).is_some_and(|(attempt, ended)| {

@@ -3,7 +3,7 @@
 
 use super::App;
 use super::runners::{stored_definition, unusable};
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::ids::{RunnerCheckId, RunnerId};
 use canyon_domain::principal::Principal;
 use canyon_domain::runner_check::RunnerCheck;
@@ -20,7 +20,7 @@ impl App {
         &self,
         by: &Principal,
         id: &RunnerId,
-    ) -> Result<RunnerCheck, ApiError> {
+    ) -> Result<RunnerCheck, AppError> {
         self.runner(by, id).await?;
         for _ in 0..MAX_TRIES {
             let last = self.table.runner_check(by.org, id).await?;
@@ -36,7 +36,7 @@ impl App {
                 return Ok(check);
             }
         }
-        Err(ApiError::contended(id))
+        Err(AppError::contended(id))
     }
 
     /// A check, as soon as it has more than `after` steps or is over; after `wait` as it is then.
@@ -47,14 +47,14 @@ impl App {
         check: RunnerCheckId,
         after: usize,
         wait: Duration,
-    ) -> Result<RunnerCheck, ApiError> {
-        let read = async || -> Result<RunnerCheck, ApiError> {
+    ) -> Result<RunnerCheck, AppError> {
+        let read = async || -> Result<RunnerCheck, AppError> {
             let found = self.table.runner_check(by.org, id).await?;
             found
                 .filter(|found| found.id == check)
-                .ok_or_else(|| ApiError::not_found("check", format!("{check}` of runner `{id}")))
+                .ok_or_else(|| AppError::not_found("check", format!("{check}` of runner `{id}")))
         };
-        let look = async || -> Result<Option<RunnerCheck>, ApiError> {
+        let look = async || -> Result<Option<RunnerCheck>, AppError> {
             let found = read().await?;
             let is_news = found.steps.len() > after || !found.is_open(self.now());
             Ok(is_news.then_some(found))
@@ -71,11 +71,11 @@ impl App {
         &self,
         by: &Principal,
         id: &RunnerId,
-    ) -> Result<Trust, ApiError> {
+    ) -> Result<Trust, AppError> {
         let runner = self.runner(by, id).await?;
         // What is printed is pasted into shells.
         let usable = stored_definition(&runner)?.usable();
-        let definition = usable.map_err(|faults| ApiError::conflict(unusable(id, &faults)))?;
+        let definition = usable.map_err(|faults| AppError::conflict(unusable(id, &faults)))?;
         let who = Identity { issuer: self.issuer.url(), org: by.org, uuid: runner.uuid, id };
         Ok(trust::of_runner(who, &definition))
     }

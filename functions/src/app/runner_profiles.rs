@@ -1,11 +1,12 @@
 //! Making, changing and deleting profiles of runners.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::ids::RunnerProfileId;
 use canyon_domain::principal::Principal;
 use canyon_domain::runner_profile::{ProfileSettings, RunnerProfile};
 use canyon_store::outcome::{Created, Deleted, Saved};
+use canyon_store::page::{Page, PageRequest};
 use serde_json::{Map, Value, json};
 
 /// How often a change is tried again when the profile has changed meanwhile.
@@ -20,6 +21,15 @@ pub(crate) struct ProfileChange {
 }
 
 impl App {
+    /// A page of the runner profiles.
+    pub(crate) async fn runner_profiles(
+        &self,
+        by: &Principal,
+        page: &PageRequest,
+    ) -> Result<Page<RunnerProfile>, AppError> {
+        Ok(self.table.runner_profiles(by.org, page).await?)
+    }
+
     /// Makes a profile.
     pub(crate) async fn create_runner_profile(
         &self,
@@ -27,14 +37,14 @@ impl App {
         id: RunnerProfileId,
         description: Option<String>,
         settings: ProfileSettings,
-    ) -> Result<RunnerProfile, ApiError> {
+    ) -> Result<RunnerProfile, AppError> {
         let record = self.record(by, "runner_profile.create", format!("runner-profiles/{id}"));
         let (created_at, updated_at) = (record.at, record.at);
         let profile =
             RunnerProfile { id, description, settings, created_at, updated_at, version: 1 };
         match self.table.create_runner_profile(by.org, &profile, &record).await? {
             Created::Yes => Ok(profile),
-            Created::Exists | Created::Missing(_) => Err(ApiError::conflict(format!(
+            Created::Exists | Created::Missing(_) => Err(AppError::conflict(format!(
                 "runner profile `{0}` exists already; change it with: canyon update \
                  runner-profile {0}",
                 profile.id
@@ -47,9 +57,9 @@ impl App {
         &self,
         by: &Principal,
         id: &RunnerProfileId,
-    ) -> Result<RunnerProfile, ApiError> {
+    ) -> Result<RunnerProfile, AppError> {
         let found = self.table.runner_profile(by.org, id).await?;
-        found.ok_or_else(|| ApiError::not_found("runner profile", id))
+        found.ok_or_else(|| AppError::not_found("runner profile", id))
     }
 
     /// Changes what `change` gives. What was launched before stays as it is.
@@ -58,7 +68,7 @@ impl App {
         by: &Principal,
         id: &RunnerProfileId,
         change: &ProfileChange,
-    ) -> Result<RunnerProfile, ApiError> {
+    ) -> Result<RunnerProfile, AppError> {
         for _ in 0..MAX_TRIES {
             let mut profile = self.runner_profile(by, id).await?;
             if change.agents.is_some() || change.job.is_some() {
@@ -78,7 +88,7 @@ impl App {
                 return Ok(profile);
             }
         }
-        Err(ApiError::contended(id))
+        Err(AppError::contended(id))
     }
 
     /// Deletes a profile. What was launched by it goes on.
@@ -86,11 +96,11 @@ impl App {
         &self,
         by: &Principal,
         id: &RunnerProfileId,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         let record = self.record(by, "runner_profile.delete", format!("runner-profiles/{id}"));
         match self.table.delete_runner_profile(by.org, id, &record).await? {
             Deleted::Yes => Ok(()),
-            Deleted::No => Err(ApiError::not_found("runner profile", id)),
+            Deleted::No => Err(AppError::not_found("runner profile", id)),
         }
     }
 }

@@ -2,19 +2,31 @@
 
 use super::App;
 use super::env_types::missing_env_type;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::ids::{ProjectId, RuleId, RunnerId};
 use canyon_domain::inventory::RunnerRule;
 use canyon_domain::principal::Principal;
 use canyon_domain::runner_rules::Scope;
 use canyon_store::StoreError;
 use canyon_store::outcome::{Created, Deleted};
+use canyon_store::page::{Page, PageRequest};
 use canyon_store::runner_rules::MAX_RULES;
+use canyon_store::runner_rules::RuleFilter;
 
 /// Position of the runner among what a rule refers to; see `Table::create_rule`.
 const RUNNER: usize = 2;
 
 impl App {
+    /// A page of the runner rules that `filter` selects.
+    pub(crate) async fn rules(
+        &self,
+        by: &Principal,
+        filter: &RuleFilter,
+        page: &PageRequest,
+    ) -> Result<Page<RunnerRule>, AppError> {
+        Ok(self.table.rules(by.org, filter, page).await?)
+    }
+
     /// Makes a rule. One that covers the same as another is refused, for whichever runner: two
     /// would leave the choice to the order of a list.
     pub(crate) async fn create_rule(
@@ -22,20 +34,20 @@ impl App {
         by: &Principal,
         runner_id: RunnerId,
         scope: Scope,
-    ) -> Result<RunnerRule, ApiError> {
+    ) -> Result<RunnerRule, AppError> {
         let rules = self.table.all_rules(by.org).await?;
         if let Some(rival) = rules.iter().find(|rule| rule.scope == scope) {
             return Err(same_scope(rival, &runner_id));
         }
         if rules.len() >= MAX_RULES {
-            return Err(ApiError::conflict(format!(
+            return Err(AppError::conflict(format!(
                 "an organization has at most {MAX_RULES} runner rules; delete some first"
             )));
         }
         if let Some(project) = &scope.project
             && !self.is_project_or_group(by, project).await?
         {
-            return Err(ApiError::field(
+            return Err(AppError::invalid(
                 "project_id",
                 format!(
                     "names neither a project nor a group that has one; create it: canyon create project {project}"
@@ -65,34 +77,34 @@ impl App {
     }
 
     /// Somebody made the same rule between our look and our write.
-    async fn lost_to_rival(&self, by: &Principal, rule: &RunnerRule) -> Result<ApiError, ApiError> {
+    async fn lost_to_rival(&self, by: &Principal, rule: &RunnerRule) -> Result<AppError, AppError> {
         let rules = self.table.all_rules(by.org).await?;
         let rival = rules.iter().find(|other| other.scope == rule.scope);
         Ok(rival.map_or_else(
-            || ApiError::contended(&rule.scope),
+            || AppError::contended(&rule.scope),
             |rival| same_scope(rival, &rule.runner_id),
         ))
     }
 
     /// A rule that must be there.
-    pub(crate) async fn rule(&self, by: &Principal, id: RuleId) -> Result<RunnerRule, ApiError> {
+    pub(crate) async fn rule(&self, by: &Principal, id: RuleId) -> Result<RunnerRule, AppError> {
         let found = self.table.rule(by.org, id).await?;
-        found.ok_or_else(|| ApiError::not_found("runner rule", id))
+        found.ok_or_else(|| AppError::not_found("runner rule", id))
     }
 
     /// Deletes a rule. Environments keep the runner that it gave them.
-    pub(crate) async fn delete_rule(&self, by: &Principal, id: RuleId) -> Result<(), ApiError> {
+    pub(crate) async fn delete_rule(&self, by: &Principal, id: RuleId) -> Result<(), AppError> {
         let rule = self.rule(by, id).await?;
         let record = self.record(by, "runner_rule.delete", format!("runner-rules/{id}"));
         match self.table.delete_rule(by.org, &rule, &record).await? {
             Deleted::Yes => Ok(()),
             // A rule never changes, so somebody else has deleted it.
-            Deleted::No => Err(ApiError::not_found("runner rule", id)),
+            Deleted::No => Err(AppError::not_found("runner rule", id)),
         }
     }
 }
 
-fn same_scope(rival: &RunnerRule, runner: &RunnerId) -> ApiError {
+fn same_scope(rival: &RunnerRule, runner: &RunnerId) -> AppError {
     let RunnerRule { id, runner_id, scope, .. } = rival;
     let message = if runner_id == runner {
         format!("rule `{id}` says the same already: runner `{runner_id}` for {scope}")
@@ -102,11 +114,11 @@ fn same_scope(rival: &RunnerRule, runner: &RunnerId) -> ApiError {
              canyon delete runner-rule {id}"
         )
     };
-    ApiError::conflict(message).with_detail("runner_rule", id.to_string())
+    AppError::conflict(message).with_detail("runner_rule", id.to_string())
 }
 
-fn missing_runner(id: &RunnerId) -> ApiError {
-    ApiError::field(
+fn missing_runner(id: &RunnerId) -> AppError {
+    AppError::invalid(
         "runner_id",
         format!("names no runner; create it: canyon create runner {id} --set-yaml=@FILE"),
     )

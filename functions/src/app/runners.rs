@@ -1,13 +1,14 @@
 //! Making, changing and deleting runners. Their secrets are sealed, and stored apart.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::causes::Causes;
 use canyon_domain::field_error::{FieldError, FieldErrors};
 use canyon_domain::ids::{OrgUuid, RunnerId, RunnerUuid};
 use canyon_domain::principal::Principal;
 use canyon_domain::runner::{RunnerDefinition, RunnerType, missing_secret};
 use canyon_store::outcome::{Created, Deleted, Saved};
+use canyon_store::page::{Page, PageRequest};
 use canyon_store::runner_rules::RuleFilter;
 use canyon_store::runners::RunnerRecord;
 use secrecy::{ExposeSecret, SecretString};
@@ -21,13 +22,23 @@ const MAX_TRIES: u32 = 10;
 type Secrets = BTreeMap<String, SecretString>;
 
 impl App {
+    /// A page of the runners; of all types, or of `runner_type`.
+    pub(crate) async fn runners(
+        &self,
+        by: &Principal,
+        runner_type: Option<&str>,
+        page: &PageRequest,
+    ) -> Result<Page<RunnerRecord>, AppError> {
+        Ok(self.table.runners(by.org, runner_type, page).await?)
+    }
+
     /// Makes a runner. Gives the warnings about its definition too.
     pub(crate) async fn create_runner(
         &self,
         by: &Principal,
         id: RunnerId,
         definition: RunnerDefinition,
-    ) -> Result<(RunnerRecord, Vec<FieldError>), ApiError> {
+    ) -> Result<(RunnerRecord, Vec<FieldError>), AppError> {
         self.check_served(&definition)?;
         let warnings = definition.warnings().to_vec();
         let (definition, secrets) = definition.split_secrets();
@@ -46,7 +57,7 @@ impl App {
         };
         match self.table.create_runner(by.org, &runner, &record).await? {
             Created::Yes => Ok((runner, warnings)),
-            Created::Exists | Created::Missing(_) => Err(ApiError::conflict(format!(
+            Created::Exists | Created::Missing(_) => Err(AppError::conflict(format!(
                 "runner `{0}` exists already; change it with: canyon update runner {0}",
                 runner.id
             ))),
@@ -54,10 +65,10 @@ impl App {
     }
 
     /// A process on Canyon's own machine is something only a laptop's owner should start.
-    fn check_served(&self, definition: &RunnerDefinition) -> Result<(), ApiError> {
+    fn check_served(&self, definition: &RunnerDefinition) -> Result<(), AppError> {
         let is_ours = definition.runner_type() == RunnerType::Local && definition.is_direct();
         if is_ours && !self.serves_local_runners {
-            return Err(ApiError::field(
+            return Err(AppError::invalid(
                 "runner_configuration.type",
                 "`local` without `agents` is for `canyon local` only: this Canyon has no machine to run \
                  jobs on",
@@ -71,9 +82,9 @@ impl App {
         &self,
         by: &Principal,
         id: &RunnerId,
-    ) -> Result<RunnerRecord, ApiError> {
+    ) -> Result<RunnerRecord, AppError> {
         let found = self.table.runner(by.org, id).await?;
-        found.ok_or_else(|| ApiError::not_found("runner", id))
+        found.ok_or_else(|| AppError::not_found("runner", id))
     }
 
     /// Disables or enables a runner. What runs goes on; what would be launched by it waits.
@@ -82,7 +93,7 @@ impl App {
         by: &Principal,
         id: &RunnerId,
         disabled: bool,
-    ) -> Result<RunnerRecord, ApiError> {
+    ) -> Result<RunnerRecord, AppError> {
         let runner = self.runner(by, id).await?;
         if runner.disabled == disabled {
             return Ok(runner);
@@ -91,7 +102,7 @@ impl App {
         let record = self.record(by, action, format!("runners/{id}"));
         match self.table.switch_runner(by.org, id, disabled, &record).await? {
             Saved::Yes => self.runner(by, id).await,
-            Saved::Lost => Err(ApiError::not_found("runner", id)),
+            Saved::Lost => Err(AppError::not_found("runner", id)),
         }
     }
 
@@ -105,7 +116,7 @@ impl App {
         patch: &Value,
         disabled: Option<bool>,
         migrate: bool,
-    ) -> Result<(RunnerRecord, Vec<FieldError>), ApiError> {
+    ) -> Result<(RunnerRecord, Vec<FieldError>), AppError> {
         for _ in 0..MAX_TRIES {
             let mut runner = self.runner(by, id).await?;
             let stored = stored_definition(&runner)?;
@@ -137,7 +148,7 @@ impl App {
                 return Ok((runner, warnings));
             }
         }
-        Err(ApiError::contended(id))
+        Err(AppError::contended(id))
     }
 
     /// The secrets that `definition` needs: those `given`, and for the rest those of `runner`,
@@ -148,7 +159,7 @@ impl App {
         runner: &RunnerRecord,
         definition: &RunnerDefinition,
         given: Secrets,
-    ) -> Result<Option<String>, ApiError> {
+    ) -> Result<Option<String>, AppError> {
         let needed = definition.secret_paths();
         let mut secrets = match &runner.sealed_secrets {
             Some(sealed) if needed.iter().any(|path| !given.contains_key(path)) => {
@@ -174,7 +185,7 @@ impl App {
         org: OrgUuid,
         runner: &RunnerId,
         secrets: &Secrets,
-    ) -> Result<Option<String>, ApiError> {
+    ) -> Result<Option<String>, AppError> {
         if secrets.is_empty() {
             return Ok(None);
         }
@@ -191,7 +202,7 @@ impl App {
         org: OrgUuid,
         runner: &RunnerId,
         sealed: &str,
-    ) -> Result<Secrets, ApiError> {
+    ) -> Result<Secrets, AppError> {
         let place = RunnerRecord::secrets_place(org, runner);
         let text = self
             .master_keys
@@ -207,7 +218,7 @@ impl App {
         &self,
         by: &Principal,
         id: &RunnerId,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         for _ in 0..MAX_TRIES {
             let record = self.record(by, "runner.delete", format!("runners/{id}"));
             if self.table.delete_runner(by.org, id, &record).await? == Deleted::Yes {
@@ -224,18 +235,18 @@ impl App {
                 ));
             }
         }
-        Err(ApiError::contended(id))
+        Err(AppError::contended(id))
     }
 }
 
-pub(super) fn stored_definition(runner: &RunnerRecord) -> Result<RunnerDefinition, ApiError> {
+pub(super) fn stored_definition(runner: &RunnerRecord) -> Result<RunnerDefinition, AppError> {
     let value = serde_json::from_str(&runner.definition);
     let value = value.map_err(|error| broken(&runner.id, &error))?;
     RunnerDefinition::parse_stored(value).map_err(|error| broken(&runner.id, &error))
 }
 
 /// The warnings about a stored runner, of secrets that it never got too.
-pub(crate) fn stored_warnings(runner: &RunnerRecord) -> Result<Vec<FieldError>, ApiError> {
+pub(crate) fn stored_warnings(runner: &RunnerRecord) -> Result<Vec<FieldError>, AppError> {
     let definition = stored_definition(runner)?;
     let mut warnings = definition.warnings().to_vec();
     if runner.sealed_secrets.is_none() {
@@ -252,7 +263,7 @@ pub(super) fn unusable(runner: &RunnerId, faults: &FieldErrors) -> String {
 }
 
 /// What is stored cannot be used; the log says why, and holds no secret.
-fn broken(runner: &RunnerId, error: &(dyn std::error::Error + 'static)) -> ApiError {
+fn broken(runner: &RunnerId, error: &(dyn std::error::Error + 'static)) -> AppError {
     tracing::error!(%runner, error = %Causes(error), "the stored runner cannot be used");
-    ApiError::internal()
+    AppError::internal()
 }

@@ -6,8 +6,7 @@
 use super::App;
 use super::runners::{stored_definition, unusable};
 use super::streams::ChunkError;
-use crate::http::error::ApiError;
-use axum::http::StatusCode;
+use crate::app::error::AppError;
 use canyon_api::attempt::{Chunk, Claimed, Offsets, ReportAnswer, ReportBody, Stream};
 use canyon_domain::attempt::{ApplyNote, Attempt, Outcome, SecretHash};
 use canyon_domain::backend::backend_file;
@@ -28,7 +27,7 @@ const REPORT_SECONDS: u32 = 15;
 /// How often a word is weighed again when the deployment has changed meanwhile.
 const MAX_TRIES: u32 = 20;
 
-impl From<Refused> for ApiError {
+impl From<Refused> for AppError {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::WrongCode => Self::unauthorized(),
@@ -58,16 +57,16 @@ impl App {
         &self,
         of: AttemptRef,
         token: &SecretHash,
-    ) -> Result<Proved, ApiError> {
+    ) -> Result<Proved, AppError> {
         let deployment = self.table.deployment(of.org, of.deployment).await?;
-        let deployment = deployment.ok_or_else(ApiError::unauthorized)?;
+        let deployment = deployment.ok_or_else(AppError::unauthorized)?;
         let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
         let claim = attempt.and_then(|attempt| attempt.claim.as_ref());
         let claim = claim.filter(|claim| claim.token_hash == *token);
-        let claim = claim.ok_or_else(ApiError::unauthorized)?;
+        let claim = claim.ok_or_else(AppError::unauthorized)?;
         let over = attempt.is_none_or(|attempt| attempt.ended.is_some());
         if !over && self.now() >= claim.heartbeat_at.max(self.up_since) + TOKEN_LIFE {
-            return Err(ApiError::unauthorized());
+            return Err(AppError::unauthorized());
         }
         Ok(Proved { deployment, over })
     }
@@ -82,13 +81,13 @@ impl App {
         of: AttemptRef,
         code: &SecretHash,
         claimant: Claimant<'_>,
-    ) -> Result<Claimed, ApiError> {
+    ) -> Result<Claimed, AppError> {
         let keys = self.master_keys.get().await?;
         for _ in 0..MAX_TRIES {
             let found = self.table.deployment(of.org, of.deployment).await?;
-            let mut deployment = found.ok_or_else(ApiError::unauthorized)?;
+            let mut deployment = found.ok_or_else(AppError::unauthorized)?;
             let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
-            let attempt = attempt.ok_or_else(ApiError::unauthorized)?;
+            let attempt = attempt.ok_or_else(AppError::unauthorized)?;
             // The same claimant gets the same token: a claim that the network repeats revokes nothing.
             let token = keys.job_token(of, attempt.fence, claimant.drawn);
             let hash = bearer::hash(token.expose_secret());
@@ -123,10 +122,13 @@ impl App {
             let job = match self.job(of, &deployment).await? {
                 Ok(job) => job,
                 // The network may repeat a claim whose job runs by the definition of before.
-                Err(reason) if !is_new => return Err(ApiError::conflict(reason)),
+                Err(reason) if !is_new => return Err(AppError::conflict(reason)),
                 Err(reason) => return Err(self.end_unrunnable(of, deployment, &reason).await?),
             };
             if claimant.job_format < job.least_format() {
+                if !is_new {
+                    return Err(AppError::conflict(TOO_OLD));
+                }
                 return Err(self.end_unrunnable(of, deployment, TOO_OLD).await?);
             }
             let token = token.expose_secret().to_owned();
@@ -135,7 +137,7 @@ impl App {
             let report_seconds = REPORT_SECONDS;
             return Ok(Claimed { token, read_token, job, offsets, report_seconds });
         }
-        Err(ApiError::contended(of.deployment))
+        Err(AppError::contended(of.deployment))
     }
 
     /// Where the job of an attempt runs: the place of the agent that has taken it, or what names it in the definition. A
@@ -144,7 +146,7 @@ impl App {
         &self,
         of: AttemptRef,
         deployment: &Deployment,
-    ) -> Result<Option<String>, ApiError> {
+    ) -> Result<Option<String>, AppError> {
         let runner = self.table.runner(of.org, &deployment.runner).await?;
         let Some(runner) = runner else { return Ok(None) };
         let job = self.table.agent_job(of.org, runner.uuid, of.deployment, of.number).await?;
@@ -160,11 +162,11 @@ impl App {
         of: AttemptRef,
         deployment: Deployment,
         reason: &str,
-    ) -> Result<ApiError, ApiError> {
+    ) -> Result<AppError, AppError> {
         let outcome = Outcome::Failed(Failure::new(FailureClass::Config, reason));
         match self.end_attempt(of, deployment, outcome).await? {
-            Saved::Yes => Ok(ApiError::conflict(reason)),
-            Saved::Lost => Ok(ApiError::contended(of.deployment)),
+            Saved::Yes => Ok(AppError::conflict(reason)),
+            Saved::Lost => Ok(AppError::contended(of.deployment)),
         }
     }
 
@@ -174,8 +176,8 @@ impl App {
         &self,
         of: AttemptRef,
         deployment: &Deployment,
-    ) -> Result<Result<Job, String>, ApiError> {
-        let gone = |what: &str| ApiError::conflict(format!("{what} is gone"));
+    ) -> Result<Result<Job, String>, AppError> {
+        let gone = |what: &str| AppError::conflict(format!("{what} is gone"));
         // Each is a request of the SDK, which is large; side by side they would be kept in one future.
         let (bundle, runner, environment) = tokio::try_join!(
             Box::pin(self.table.bundle(of.org, of.deployment)),
@@ -191,7 +193,7 @@ impl App {
             .and_then(|value| RunnerDefinition::parse_stored(value).ok());
         let Some(definition) = definition else {
             tracing::error!(runner = %runner.id, "a stored runner definition does not parse");
-            return Err(ApiError::internal());
+            return Err(AppError::internal());
         };
         let definition = match definition.usable() {
             Ok(definition) => definition,
@@ -237,7 +239,7 @@ impl App {
         of: AttemptRef,
         token: &SecretHash,
         body: &ReportBody,
-    ) -> Result<ReportAnswer, ApiError> {
+    ) -> Result<ReportAnswer, AppError> {
         for _ in 0..MAX_TRIES {
             let Proved { mut deployment, over, .. } = self.prove(of, token).await?;
             if over {
@@ -263,7 +265,7 @@ impl App {
                 offsets,
             });
         }
-        Err(ApiError::contended(of.deployment))
+        Err(AppError::contended(of.deployment))
     }
 
     /// Stores pieces of streams, the first [`MAX_CHUNKS`] of them; a piece that is there already stays as it is. Returns
@@ -272,10 +274,11 @@ impl App {
         &self,
         of: AttemptRef,
         chunks: &[Chunk],
-    ) -> Result<Offsets, ApiError> {
+    ) -> Result<Offsets, AppError> {
         let mut ends = Offsets::default();
         for (index, chunk) in chunks.iter().take(MAX_CHUNKS).enumerate() {
-            let fault = |field, reason| ApiError::field(format!("chunks[{index}].{field}"), reason);
+            let fault =
+                |field, reason| AppError::invalid(format!("chunks[{index}].{field}"), reason);
             let end = self.store_chunk(of, chunk).await.map_err(|error| match error {
                 ChunkError::Data(reason) => fault("data", reason),
                 ChunkError::Offset(reason) => fault("offset", reason),
@@ -319,6 +322,6 @@ pub(crate) const MAX_CHUNKS: usize = 16;
 pub(crate) const MAX_CHUNK: usize = 128 * 1024;
 
 /// The answer when an attempt's token is used for another deployment's path.
-pub(crate) fn foreign_path() -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "the token is not for what the path names")
+pub(crate) fn foreign_path() -> AppError {
+    AppError::missing("the token is not for what the path names")
 }

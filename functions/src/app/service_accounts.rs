@@ -2,7 +2,7 @@
 
 use super::App;
 use super::event_sources::Narrowing;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{RunnerId, ServiceAccountId};
 use canyon_domain::principal::{Principal, Role};
@@ -10,6 +10,7 @@ use canyon_domain::scoped_role::{ScopedRole, check_together};
 use canyon_domain::service_account::ServiceAccount;
 use canyon_domain::trust_policy::TrustPolicy;
 use canyon_store::outcome::{Created, Deleted, Saved};
+use canyon_store::page::{Page, PageRequest};
 
 /// How often a change is tried again when the service account has changed meanwhile.
 const MAX_TRIES: u32 = 10;
@@ -36,12 +37,21 @@ pub(crate) struct ServiceAccountChange {
 }
 
 impl App {
+    /// A page of the service accounts.
+    pub(crate) async fn service_accounts(
+        &self,
+        by: &Principal,
+        page: &PageRequest,
+    ) -> Result<Page<ServiceAccount>, AppError> {
+        Ok(self.table.service_accounts(by.org, page).await?)
+    }
+
     /// Makes a service account.
     pub(crate) async fn create_service_account(
         &self,
         by: &Principal,
         order: ServiceAccountOrder,
-    ) -> Result<ServiceAccount, ApiError> {
+    ) -> Result<ServiceAccount, AppError> {
         let ServiceAccountOrder { id, description, role, scoped_roles, runner, trust_policies } =
             order;
         let record = self.record(by, "service_account.create", format!("service-accounts/{id}"));
@@ -60,7 +70,7 @@ impl App {
         self.check_account(by, &account).await?;
         match self.table.create_service_account(by.org, &account, &record).await? {
             Created::Yes => Ok(account),
-            Created::Exists | Created::Missing(_) => Err(ApiError::conflict(format!(
+            Created::Exists | Created::Missing(_) => Err(AppError::conflict(format!(
                 "service account `{0}` exists already; change it with: canyon update \
                  service-account {0}",
                 account.id
@@ -74,20 +84,20 @@ impl App {
         &self,
         by: &Principal,
         account: &ServiceAccount,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         let mut faults = FieldErrors::default();
         check_together(&mut faults, account.role, &account.scoped_roles);
         account.check_policies(&mut faults);
         faults.into_result(())?;
         let Some(runner) = &account.runner else { return Ok(()) };
         if account.role != Role::Agent {
-            return Err(ApiError::field(
+            return Err(AppError::invalid(
                 "runner_id",
                 "is for the role `agent` alone; leave it out",
             ));
         }
         if self.table.runner(by.org, runner).await?.is_none() {
-            return Err(ApiError::field(
+            return Err(AppError::invalid(
                 "runner_id",
                 format!("names no runner; create it first: canyon create runner {runner}"),
             ));
@@ -100,9 +110,9 @@ impl App {
         &self,
         by: &Principal,
         id: &ServiceAccountId,
-    ) -> Result<ServiceAccount, ApiError> {
+    ) -> Result<ServiceAccount, AppError> {
         let found = self.table.service_account(by.org, id).await?;
-        found.ok_or_else(|| ApiError::not_found("service account", id))
+        found.ok_or_else(|| AppError::not_found("service account", id))
     }
 
     /// Changes what `change` gives. Tokens that were issued before are good no more.
@@ -111,7 +121,7 @@ impl App {
         by: &Principal,
         id: &ServiceAccountId,
         change: &ServiceAccountChange,
-    ) -> Result<ServiceAccount, ApiError> {
+    ) -> Result<ServiceAccount, AppError> {
         for _ in 0..MAX_TRIES {
             let before = self.service_account(by, id).await?;
             let record =
@@ -135,7 +145,7 @@ impl App {
                 return Ok(after);
             }
         }
-        Err(ApiError::contended(id))
+        Err(AppError::contended(id))
     }
 
     /// Deletes a service account: nobody signs in as it any more, and its tokens are good no more. What
@@ -144,7 +154,7 @@ impl App {
         &self,
         by: &Principal,
         id: &ServiceAccountId,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         for _ in 0..MAX_TRIES {
             let account = self.service_account(by, id).await?;
             let record =
@@ -155,6 +165,6 @@ impl App {
                 return Ok(());
             }
         }
-        Err(ApiError::contended(id))
+        Err(AppError::contended(id))
     }
 }

@@ -40,7 +40,8 @@ struct Grant {
 }
 
 impl App {
-    /// Calls `wait` with the time that it may take: `wanted`, or none if its caller has waited too much of late.
+    /// Calls `wait` with the time that it may take: `wanted`, less if the caller's token expires before, or none if the caller
+    /// has waited too much of late.
     ///
     /// # Errors
     ///
@@ -51,6 +52,7 @@ impl App {
         wanted: Duration,
         wait: impl AsyncFnOnce(Duration) -> Result<T, E>,
     ) -> Result<T, E> {
+        let wanted = by.sign_in.bounded(wanted, self.now());
         let own = format!("waits#{}#{}", by.org, WaitOwner::Principal(by.id));
         let names = [(own, OF_A_CALLER), (format!("waits#{}", by.org), OF_AN_ORGANIZATION)];
         self.counted_wait(names, wanted, wait).await

@@ -2,7 +2,7 @@
 
 use super::App;
 use super::runs::Proved;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use bytes::Bytes;
 use canyon_api::archive::MAX_DIRECT;
 use canyon_api::attempt::Stream;
@@ -35,17 +35,17 @@ impl App {
         &self,
         of: AttemptRef,
         token: &SecretHash,
-    ) -> Result<Source, ApiError> {
+    ) -> Result<Source, AppError> {
         let Proved { over, .. } = self.prove(of, token).await?;
         if over {
             return Err(Refused::Superseded.into());
         }
         let bundle = self.table.bundle(of.org, of.deployment).await?;
-        let bundle = bundle.ok_or_else(|| ApiError::conflict("what was to be deployed is gone"))?;
+        let bundle = bundle.ok_or_else(|| AppError::conflict("what was to be deployed is gone"))?;
         match &bundle.module.source {
             ModuleSource::Archive { digest, .. } => {
                 let key = BlobKey::archive(of.org, digest);
-                let gone = || ApiError::conflict(format!("archive sha256:{digest} is gone"));
+                let gone = || AppError::conflict(format!("archive sha256:{digest} is gone"));
                 if self.blobs.signs() {
                     let size = self.blobs.size(&key).await?.ok_or_else(gone)?;
                     if size > MAX_DIRECT as u64
@@ -75,7 +75,7 @@ impl App {
         id: DeploymentId,
         key: Option<&SecretString>,
         most: usize,
-    ) -> Result<Vec<u8>, ApiError> {
+    ) -> Result<Vec<u8>, AppError> {
         let mut log = Vec::new();
         while log.len() < most {
             let part = self.stream_part(org, id, Stream::Log, log.len() as u64).await?;
@@ -92,23 +92,23 @@ impl App {
     }
 }
 
-fn decrypt(log: &[u8], key: &SecretString) -> Result<Vec<u8>, ApiError> {
+fn decrypt(log: &[u8], key: &SecretString) -> Result<Vec<u8>, AppError> {
     let identity: age::x25519::Identity = key
         .expose_secret()
         .parse()
-        .map_err(|_| ApiError::field("DecryptKey", "it is not an `age` secret key"))?;
+        .map_err(|_| AppError::invalid("DecryptKey", "it is not an `age` secret key"))?;
     let (frames, _) = decode_frames(log)
-        .map_err(|_| ApiError::field("DecryptKey", "this log is not encrypted"))?;
+        .map_err(|_| AppError::invalid("DecryptKey", "this log is not encrypted"))?;
     let mut plain = Vec::new();
     for frame in frames {
         let piece = age::decrypt(&identity, frame)
-            .map_err(|_| ApiError::field("DecryptKey", "the log was encrypted to another key"))?;
+            .map_err(|_| AppError::invalid("DecryptKey", "the log was encrypted to another key"))?;
         plain.extend(piece);
     }
     Ok(plain)
 }
 
-fn tar(files: &[(&str, &[u8])]) -> Result<Bytes, ApiError> {
+fn tar(files: &[(&str, &[u8])]) -> Result<Bytes, AppError> {
     let pack = || -> std::io::Result<Vec<u8>> {
         let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
         for (name, bytes) in files {
@@ -121,6 +121,6 @@ fn tar(files: &[(&str, &[u8])]) -> Result<Bytes, ApiError> {
     };
     pack().map(Bytes::from).map_err(|error| {
         tracing::error!(%error, "cannot pack an inline module");
-        ApiError::internal()
+        AppError::internal()
     })
 }

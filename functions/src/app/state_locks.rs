@@ -2,7 +2,7 @@
 
 use super::App;
 use super::runs::Proved;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_api::attempt::{JudgeLockAnswer, LockVerdict};
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::audit::AuditRecord;
@@ -36,7 +36,7 @@ impl App {
         of: AttemptRef,
         token: &SecretHash,
         lock: &StateLock,
-    ) -> Result<JudgeLockAnswer, ApiError> {
+    ) -> Result<JudgeLockAnswer, AppError> {
         for _ in 0..MAX_TRIES {
             let Proved { mut deployment, over } = self.prove(of, token).await?;
             if over {
@@ -68,7 +68,7 @@ impl App {
                 return Ok(answer);
             }
         }
-        Err(ApiError::contended(of.deployment))
+        Err(AppError::contended(of.deployment))
     }
 
     /// By what right a lock is broken: by the proof.

@@ -7,7 +7,7 @@
 use super::App;
 use super::permissions::of_caller;
 use super::runs::MAX_CHUNK;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
@@ -199,10 +199,10 @@ impl App {
         stream: Stream,
         offset: u64,
         wait: Duration,
-    ) -> Result<Part, ApiError> {
+    ) -> Result<Part, AppError> {
         let org = by.org;
         let waiting = self.changes.wait_for(by, org, id);
-        let look = async || -> Result<Option<Part>, ApiError> {
+        let look = async || -> Result<Option<Part>, AppError> {
             // The state first: whatever is written after an end was read belongs to no one.
             let found = waiting.deployment(&self.table).await?;
             let deployment = of_caller(by, Role::Viewer, id, found)?;

@@ -7,12 +7,12 @@
 use super::App;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{OrgId, ServiceAccountId};
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, SignIn};
 use canyon_domain::seam::Clock;
 use canyon_domain::service_account::ServiceAccount;
 use canyon_identity::bearer;
 use canyon_identity::verify::{
-    Fetcher, IssuerKeys, PrivateIssuers, Refusal, SystemResolver, Verifier,
+    Admission, Fetcher, IssuerKeys, PrivateIssuers, Refusal, SystemResolver, Verifier,
 };
 use canyon_store::StoreError;
 use canyon_store::organizations::TokenRecord;
@@ -112,11 +112,11 @@ impl App {
         let (principal, account) = self.asked_for(org, service_account).await?;
         let policies = &account.trust_policies;
         let judged = self.sign_ins.verifier.verify(subject_token.expose_secret(), policies).await;
-        let policy = judged.map_err(|refusal| denied(&account, &refusal))?;
+        let admission = judged.map_err(|refusal| denied(&account, &refusal))?;
         if !self.sign_ins.takes_turn(account.uuid, self.now()) {
             return Err(Denied::TooMany);
         }
-        self.issue(principal, &account, policy).await
+        self.issue(principal, &account, admission).await
     }
 
     /// The service account, and who signs in as it is.
@@ -138,6 +138,7 @@ impl App {
             scoped_roles: account.scoped_roles.clone(),
             runner: account.runner.clone(),
             operator: false,
+            sign_in: SignIn::default(),
         };
         Ok((principal, account))
     }
@@ -146,13 +147,15 @@ impl App {
         &self,
         principal: Principal,
         account: &ServiceAccount,
-        policy: usize,
+        admission: Admission,
     ) -> Result<SecretString, Denied> {
+        let Admission { policy, subject } = admission;
         let now = self.now();
         let until = now + LIFE;
         let secret = bearer::api_token(self.entropy.as_ref());
         let (role, scoped_roles) = account.roles_by(policy);
-        let principal = Principal { role, scoped_roles, ..principal };
+        let sign_in = SignIn { subject: Some(subject), ..SignIn::default() };
+        let principal = Principal { role, scoped_roles, sign_in, ..principal };
         let record = AuditRecord {
             by_right: format!("trust_policies[{policy}] of version {}", account.version),
             details: Vec::new(),

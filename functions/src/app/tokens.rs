@@ -1,13 +1,14 @@
 //! Making and revoking API tokens.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::ids::{PrincipalId, RunnerId};
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::scoped_role::ScopedRole;
 use canyon_identity::bearer;
 use canyon_store::organizations::TokenRecord;
 use canyon_store::outcome::{Created, Deleted};
+use canyon_store::page::{Page, PageRequest};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,16 +32,25 @@ pub(crate) struct TokenOrder {
 }
 
 impl App {
+    /// A page of the API tokens.
+    pub(crate) async fn tokens(
+        &self,
+        by: &Principal,
+        page: &PageRequest,
+    ) -> Result<Page<TokenRecord>, AppError> {
+        Ok(self.table.tokens(by.org, page).await?)
+    }
+
     /// Makes a token, and gives its secret, which is not stored.
     pub(crate) async fn create_token(
         &self,
         by: &Principal,
         order: TokenOrder,
-    ) -> Result<(TokenRecord, SecretString), ApiError> {
+    ) -> Result<(TokenRecord, SecretString), AppError> {
         if let Some(runner) = &order.runner
             && self.table.runner(by.org, runner).await?.is_none()
         {
-            return Err(ApiError::field("runner_id", format!("there is no runner `{runner}`")));
+            return Err(AppError::invalid("runner_id", format!("there is no runner `{runner}`")));
         }
         let now = self.now();
         let id = PrincipalId(self.entropy.id(now));
@@ -55,6 +65,7 @@ impl App {
                 scoped_roles: order.scoped_roles,
                 runner: order.runner,
                 operator: false,
+                sign_in: SignIn::default(),
             },
             description: order.description,
             created_at: now,
@@ -66,15 +77,15 @@ impl App {
         match self.table.create_token(&token, &record).await? {
             Created::Yes => Ok((token, secret)),
             // Both its id and its secret are new random numbers.
-            Created::Exists | Created::Missing(_) => Err(ApiError::contended(id)),
+            Created::Exists | Created::Missing(_) => Err(AppError::contended(id)),
         }
     }
 
     /// Revokes a token. Not the one that asks: whoever does so by mistake has nothing left to make
     /// another with.
-    pub(crate) async fn delete_token(&self, by: &Principal, id: Uuid) -> Result<(), ApiError> {
+    pub(crate) async fn delete_token(&self, by: &Principal, id: Uuid) -> Result<(), AppError> {
         if by.id.0 == id {
-            return Err(ApiError::conflict(format!(
+            return Err(AppError::conflict(format!(
                 "token `{id}` is the one that you use; revoke it with another admin's"
             )));
         }
@@ -84,7 +95,7 @@ impl App {
                 self.authenticated.forget();
                 Ok(())
             }
-            Deleted::No => Err(ApiError::not_found("token", id)),
+            Deleted::No => Err(AppError::not_found("token", id)),
         }
     }
 }

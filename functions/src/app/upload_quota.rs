@@ -2,7 +2,7 @@
 //! them, so what one caller uploads in a loop would be paid for for ever.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::principal::Principal;
 use canyon_store::allowance::{Allowance, Allowed};
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl App {
     /// # Errors
     ///
     /// 429 if the organization has uploaded too much of late, with the time after which there is room for this one.
-    pub(crate) async fn take_upload(&self, by: &Principal, size: u64) -> Result<(), ApiError> {
+    pub(crate) async fn take_upload(&self, by: &Principal, size: u64) -> Result<(), AppError> {
         let units = u32::try_from(size.div_ceil(MIB)).unwrap_or(u32::MAX);
         let name = format!("uploads#{}", by.org);
         match self.table.allow_units(&name, OF_AN_ORGANIZATION, units, self.now()).await? {
@@ -29,7 +29,7 @@ impl App {
             Allowed::After(pause) => {
                 let message = "this organization has uploaded 16 GiB of modules within a day, which is the most; \
                     upload less often, or have modules fetched from Git";
-                Err(ApiError::too_many(message, pause))
+                Err(AppError::too_many(message, pause))
             }
         }
     }

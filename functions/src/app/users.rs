@@ -4,7 +4,7 @@
 //! afterwards, for the message.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_domain::inventory::{Environment, RunnerRule};
 use canyon_domain::principal::Principal;
 use canyon_store::StoreError;
@@ -61,7 +61,7 @@ impl Users {
     }
 
     /// 409: `thing` cannot be deleted under them; `advice` says what to do first.
-    pub(super) fn refusal(&self, thing: &str, advice: &str) -> ApiError {
+    pub(super) fn refusal(&self, thing: &str, advice: &str) -> AppError {
         let environment = |e: &Environment| format!("`{}` of project `{}`", e.id, e.project_id);
         let rule = |rule: &RunnerRule| format!("`{}` ({})", rule.id, rule.scope);
         let parts: Vec<_> = [
@@ -73,7 +73,7 @@ impl Users {
         .collect();
         let more = if self.more { " and more" } else { "" };
         let users = parts.join("; ");
-        ApiError::conflict(format!("{thing} is used by {users}{more}; {advice}"))
+        AppError::conflict(format!("{thing} is used by {users}{more}; {advice}"))
             .with_detail(
                 "environments",
                 self.environments.iter().map(reference).collect::<Vec<_>>(),

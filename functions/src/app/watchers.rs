@@ -1,7 +1,7 @@
 //! The one word of whoever watches a job that was handed out: that it failed.
 
 use super::App;
-use crate::http::error::ApiError;
+use crate::app::error::AppError;
 use canyon_api::attempt::{DeploymentResultsUpdateBody, ResultStatus};
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::deployment::Deployment;
@@ -24,14 +24,14 @@ impl App {
         &self,
         of: AttemptRef,
         token: &SecretHash,
-    ) -> Result<Deployment, ApiError> {
+    ) -> Result<Deployment, AppError> {
         let deployment = self.table.deployment(of.org, of.deployment).await?;
-        let deployment = deployment.ok_or_else(ApiError::unauthorized)?;
+        let deployment = deployment.ok_or_else(AppError::unauthorized)?;
         let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
-        let attempt = attempt.ok_or_else(ApiError::unauthorized)?;
+        let attempt = attempt.ok_or_else(AppError::unauthorized)?;
         let expected = self.master_keys.get().await?.watch_token(of, attempt.fence);
         if !bearer::is_same(&bearer::hash(expected.expose_secret()), token) {
-            return Err(ApiError::unauthorized());
+            return Err(AppError::unauthorized());
         }
         Ok(deployment)
     }
@@ -48,12 +48,12 @@ impl App {
         of: AttemptRef,
         token: &SecretHash,
         body: &DeploymentResultsUpdateBody,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), AppError> {
         let deployment = self.prove_watcher(of, token).await?;
         if body.status == ResultStatus::Success {
             let reason = "this token is for whoever watches the job, to say that it failed; that it succeeded, its \
                 runner says";
-            return Err(ApiError::field("status", reason));
+            return Err(AppError::invalid("status", reason));
         }
         let failure = failure(body);
         let runner = self.table.runner(of.org, &deployment.runner).await?;
@@ -78,7 +78,7 @@ impl App {
                 return Ok(());
             }
         }
-        Err(ApiError::contended(of.deployment))
+        Err(AppError::contended(of.deployment))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The network address of a caller, as API Gateway tells it: the function itself has no connection of theirs.
 
-use crate::http::source::Source;
+use crate::app::network_address::NetworkAddress;
 use axum::http::Request;
 use lambda_http::request::RequestContext;
 
@@ -12,7 +12,7 @@ pub fn with_source<B>(mut request: Request<B>) -> Request<B> {
         _ => None,
     };
     if let Some(address) = address.and_then(|address| address.parse().ok()) {
-        request.extensions_mut().insert(Source(address));
+        request.extensions_mut().insert(NetworkAddress(address));
     }
     request
 }

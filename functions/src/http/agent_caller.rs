@@ -1,11 +1,12 @@
 //! Agents that call: by a token of the role `agent`, or by one that their own key has signed.
 
 use super::access::note_organization;
-use super::caller::{bearer, shown};
+use super::caller::bearer;
 use super::error::ApiError;
-use super::source::Source;
+use super::network_address;
 use crate::App;
 use crate::app::agent_proofs::{AgentCaller, AgentRequest, Proof, SignedRequest};
+use crate::quoted::quoted;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -25,7 +26,7 @@ impl FromRequestParts<App> for AgentRequest {
                 let principal = principal.ok_or_else(ApiError::unauthorized)?;
                 let (org, agent) = path(parts, app).await?;
                 if !principal.is_of(&org) {
-                    return Err(ApiError::not_found("organization", shown(&org)));
+                    return Err(ApiError::not_found("organization", quoted(&org)));
                 }
                 note_organization(&principal.org_id);
                 if principal.role != Role::Agent {
@@ -33,7 +34,7 @@ impl FromRequestParts<App> for AgentRequest {
                 }
                 let agent = agent.ok_or_else(ApiError::not_an_id)?;
                 let (org, org_id) = (principal.org, principal.org_id.clone());
-                let (source, proof) = (Source::of(parts), Proof::Token(hash, principal));
+                let (source, proof) = (network_address::of(parts), Proof::Token(hash, principal));
                 Ok(Self::Known(AgentCaller { org, org_id, agent, at: app.now(), source, proof }))
             }
             Some(_) => Err(ApiError::unauthorized()),
@@ -49,7 +50,7 @@ impl FromRequestParts<App> for AgentRequest {
                     return Ok(Self::Unknown(SignedRequest { org_id, agent, at, token }));
                 };
                 note_organization(&org_id);
-                let (source, proof) = (Source::of(parts), Proof::Key(secret));
+                let (source, proof) = (network_address::of(parts), Proof::Key(secret));
                 Ok(Self::Known(AgentCaller { org, org_id, agent, at, source, proof }))
             }
         }

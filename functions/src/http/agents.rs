@@ -45,7 +45,7 @@ async fn list(
     let name = format!("agents?{}", query.state.map_or("", Adoption::as_str));
     let request = paging::request(&page, &name)?;
     let wanted = |agent: &Agent| query.state.is_none_or(|state| agent.adoption == state);
-    let found = app.table.agents(caller.org, &request, wanted).await?;
+    let found = app.agents_of(&caller, wanted, &request).await?;
     let now = app.now();
     Ok(Json(paging::answer(found, &name, |agent| render(agent, now))))
 }

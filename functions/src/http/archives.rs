@@ -17,8 +17,6 @@ use canyon_api::archive::{ArchiveUpload, ArchiveUploadBody, MAX_ARCHIVE, MAX_DIR
 use canyon_api::error::{ErrorBody, INCOMPLETE};
 use canyon_domain::module_source::Digest;
 use canyon_domain::principal::Role;
-use canyon_store::blob_keys::BlobKey;
-use canyon_store::signed_url::LIFETIME;
 use sha2::{Digest as _, Sha256};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -63,7 +61,7 @@ async fn put_archive(
     if announced > MAX_ARCHIVE as u64 {
         return Err(too_large(StatusCode::PAYLOAD_TOO_LARGE));
     }
-    if app.blobs.signs() && announced > MAX_DIRECT as u64 {
+    if app.signs_uploads() && announced > MAX_DIRECT as u64 {
         return Err(ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "an archive of more than 4 MiB goes straight to the object store: ask for the address \
@@ -81,11 +79,7 @@ async fn put_archive(
         let refusal = ApiError::field("digest", format!("the bytes have the SHA-256 {actual}"));
         return Err(refusal.with_detail("code", INCOMPLETE));
     }
-    let key = BlobKey::archive(caller.org, &digest);
-    if app.blobs.size(&key).await?.is_none() {
-        app.take_upload(&caller, bytes.len() as u64).await?;
-        app.blobs.put_if_absent(&key, bytes).await?;
-    }
+    app.store_archive(&caller, &digest, bytes).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -106,14 +100,14 @@ async fn get_archive(
     caller: Member,
     Ids((_, digest)): Ids<(String, Digest)>,
 ) -> Result<StatusCode, ApiError> {
-    match app.blobs.size(&BlobKey::archive(caller.org, &digest)).await? {
-        Some(_) => Ok(StatusCode::NO_CONTENT),
-        None => Err(ApiError::not_found("archive", digest)),
+    if app.has_archive(&caller, &digest).await? {
+        return Ok(StatusCode::NO_CONTENT);
     }
+    Err(ApiError::not_found("archive", digest))
 }
 
-/// Ask for an address to upload an archive to, past the API. Only bytes of its SHA-256 are taken
-/// there. Answered with 409 where the API takes archives of every size itself.
+/// Ask for an address to upload an archive to, past the API. It takes `size_bytes` bytes of that SHA-256 and no others.
+/// Answered with 409 where the API takes archives of every size itself.
 #[utoipa::path(post, path = "/orgs/{orgId}/archives/{digest}/actions/upload-url", tag = "Archive",
     operation_id = "createArchiveUploadUrl",
     params(
@@ -134,16 +128,7 @@ async fn upload_url(
         size if size > MAX_ARCHIVE as u64 => return Err(too_large(StatusCode::PAYLOAD_TOO_LARGE)),
         _ => {}
     }
-    let key = BlobKey::archive(caller.org, &digest);
-    let expires_at = app.now() + LIFETIME;
-    let size = body.value.size_bytes;
-    let unsigned =
-        || ApiError::conflict("this installation takes archives itself: send it with `PUT`");
-    if !app.blobs.signs() {
-        return Err(unsigned());
-    }
-    app.take_upload(&caller, size).await?;
-    let signed = app.blobs.sign_upload(&key, &digest).await?.ok_or_else(unsigned)?;
+    let (signed, expires_at) = app.sign_upload(&caller, &digest, body.value.size_bytes).await?;
     let headers = signed.headers.into_iter().collect();
     let answer = ArchiveUpload { url: signed.url, headers, expires_at };
     Ok(([(CACHE_CONTROL, "no-store")], Json(answer)))

@@ -18,11 +18,9 @@ use canyon_api::deployment::{
     DeploymentEncryptedOutputs, LOG_COMPLETE, LogQuery, NEXT_OFFSET, Orphan, Output,
 };
 use canyon_api::error::ErrorBody;
-use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::DeploymentId;
 use canyon_store::blob_keys::BlobKey;
 use secrecy::SecretString;
-use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use utoipa_axum::router::OpenApiRouter;
@@ -136,21 +134,6 @@ fn shown(log: &[u8]) -> (&'static str, usize) {
     ("text/plain; charset=utf-8", answer_size::fitting(text))
 }
 
-/// The last attempt that left something, by what `kept` says.
-async fn artifact<T: DeserializeOwned>(
-    app: &App,
-    caller: &Member,
-    deployment: &Deployment,
-    key: impl Fn(u32) -> BlobKey,
-) -> Result<Option<T>, ApiError> {
-    let Some(attempt) = deployment.attempts.last() else { return Ok(None) };
-    let Some(bytes) = app.blobs.get(&key(attempt.number)).await? else { return Ok(None) };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-        tracing::error!(%error, deployment = %deployment.id, org = %caller.org, "a stored artifact does not parse");
-        ApiError::internal()
-    })
-}
-
 /// Read the outputs of a deployment. Sensitive ones have no value.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/outputs",
     tag = "Deployment", operation_id = "getDeploymentOutputs",
@@ -168,9 +151,7 @@ async fn outputs(
     caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Json<BTreeMap<String, Output>>, ApiError> {
-    let deployment = app.readable_deployment(&caller, id).await?;
-    let key = |number| BlobKey::outputs(caller.org, id, number);
-    Ok(Json(artifact(&app, &caller, &deployment, key).await?.unwrap_or_default()))
+    Ok(Json(app.artifact(&caller, id, BlobKey::outputs).await?.unwrap_or_default()))
 }
 
 /// Read all outputs of a deployment, encrypted to the key that it was created with.
@@ -190,9 +171,7 @@ async fn encrypted_outputs(
     caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Json<DeploymentEncryptedOutputs>, ApiError> {
-    let deployment = app.readable_deployment(&caller, id).await?;
-    let number = deployment.attempts.last().map_or(0, |attempt| attempt.number);
-    let bytes = app.blobs.get(&BlobKey::encrypted_outputs(caller.org, id, number)).await?;
+    let bytes = app.encrypted_outputs(&caller, id).await?;
     let bytes = bytes.ok_or_else(|| {
         ApiError::new(
             StatusCode::NOT_FOUND,
@@ -222,7 +201,5 @@ async fn orphans(
     caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Json<Vec<Orphan>>, ApiError> {
-    let deployment = app.readable_deployment(&caller, id).await?;
-    let key = |number| BlobKey::orphans(caller.org, id, number);
-    Ok(Json(artifact(&app, &caller, &deployment, key).await?.unwrap_or_default()))
+    Ok(Json(app.artifact(&caller, id, BlobKey::orphans).await?.unwrap_or_default()))
 }

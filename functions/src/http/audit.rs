@@ -33,11 +33,7 @@ async fn list(
 ) -> Result<Json<Page<AuditRecord>>, ApiError> {
     let name = "audit-records".to_owned();
     let request = paging::request(&page, &name)?;
-    let organization = app.table.organization(caller.org).await?;
-    let organization =
-        organization.ok_or_else(|| ApiError::not_found("organization", &caller.org_id))?;
-    let since = organization.created_at;
-    let found = app.table.audit_records(caller.org, since, app.now(), &request).await?;
+    let found = app.audit_records(&caller, &request).await?;
     Ok(Json(paging::answer(found, &name, render)))
 }
 

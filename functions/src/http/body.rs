@@ -3,6 +3,7 @@
 use super::error::ApiError;
 use super::progress::{BYTES_PER_SECOND, SILENCE, TooSlow};
 use crate::App;
+use crate::json::{self, JsonError};
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::StatusCode;
@@ -42,13 +43,13 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         }
         let bytes =
             Bytes::from_request(request, app).await.map_err(|rejection| unread(&rejection))?;
-        Ok(Self { value: parse(&bytes)?, bytes })
+        Ok(Self { value: json::read(&bytes)?, bytes })
     }
 }
 
 fn unread(rejection: &BytesRejection) -> ApiError {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        let limit = super::MAX_BODY / 1024;
+        let limit = json::MAX_BYTES / 1024;
         return ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!(
@@ -82,56 +83,16 @@ fn incomplete(status: StatusCode, message: impl Into<String>) -> ApiError {
     ApiError::new(status, message).with_detail("code", INCOMPLETE)
 }
 
-/// `serde_json` refuses what nests deeper than 128, so a hostile body cannot exhaust the stack.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    // serde would read a list into a struct too, field by field.
-    if bytes.trim_ascii_start().first() == Some(&b'[') {
-        return Err(ApiError::new(StatusCode::BAD_REQUEST, "the body is a list; send an object"));
-    }
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().to_string();
-        let inner = error.into_inner();
-        if inner.is_data() {
-            let (path, reason) = named(&path, reason(&inner));
-            return ApiError::field(path, reason);
+impl From<JsonError> for ApiError {
+    fn from(error: JsonError) -> Self {
+        match error {
+            JsonError::Malformed(message) => incomplete(StatusCode::BAD_REQUEST, message),
+            JsonError::List => {
+                Self::new(StatusCode::BAD_REQUEST, "the body is a list; send an object")
+            }
+            JsonError::Field(fault) => Self::field(fault.path, fault.reason),
         }
-        incomplete(StatusCode::BAD_REQUEST, format!("the body is not JSON: {inner}"))
-    })?;
-    json.end().map_err(|_| {
-        incomplete(StatusCode::BAD_REQUEST, "the body goes on after its JSON value")
-    })?;
-    Ok(value)
-}
-
-/// The path and reason of a fault. serde gives the path of an object and speaks of the field in
-/// words when the field is missing or unknown; the field's own path helps more.
-fn named(parent: &str, reason: String) -> (String, String) {
-    let parent = parent.trim_matches('.');
-    for (words, told) in [("missing field `", "is required"), ("unknown field `", "")] {
-        let Some((field, rest)) = reason.strip_prefix(words).and_then(|r| r.split_once('`')) else {
-            continue;
-        };
-        // For an unknown field serde's path may name it already.
-        let at_field = parent == field || parent.ends_with(&format!(".{field}"));
-        let path = match (parent.is_empty(), at_field) {
-            (true, _) => field.to_owned(),
-            (false, true) => parent.to_owned(),
-            (false, false) => format!("{parent}.{field}"),
-        };
-        let told =
-            if told.is_empty() { format!("is not a known field{rest}") } else { told.into() };
-        return (path, told);
     }
-    let path = if parent.is_empty() { "body" } else { parent };
-    (path.to_owned(), reason)
-}
-
-/// serde's words, without its position: the path says where. They may repeat a long value.
-fn reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(words, _)| words);
-    text.chars().take(300).collect::<String>().escape_debug().to_string().replace("\\'", "'")
 }
 
 /// The query of a request; what is wrong in it is a 400.

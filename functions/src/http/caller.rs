@@ -8,7 +8,9 @@
 use super::access::note_organization;
 use super::error::ApiError;
 use crate::App;
+use crate::app::error::AppError;
 use crate::app::permissions::{forbidden, require};
+use crate::quoted::quoted;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts, MatchedPath, Path, RawPathParams};
 use axum::http::StatusCode;
@@ -64,7 +66,7 @@ async fn principal(parts: &mut Parts, app: &App) -> Result<Arc<Principal>, ApiEr
     if let Some((_, org)) = org
         && !principal.is_of(org)
     {
-        return Err(ApiError::not_found("organization", shown(org)));
+        return Err(ApiError::not_found("organization", quoted(org)));
     }
     note_organization(&principal.org_id);
     Ok(principal)
@@ -87,7 +89,7 @@ async fn refuse_repetition(
         || parts.headers.contains_key(IDEMPOTENCY_KEY)
         || REPEATABLE.iter().any(|end| route.ends_with(end));
     match word {
-        Some(word) if !may_be_repeated => app.refuse_repetition(principal, word).await,
+        Some(word) if !may_be_repeated => Ok(app.refuse_repetition(principal, word).await?),
         Some(_) | None => Ok(()),
     }
 }
@@ -95,7 +97,7 @@ async fn refuse_repetition(
 /// A principal with the role `needed` in the whole organization.
 async fn ruler(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Principal>, ApiError> {
     let principal = principal(parts, app).await?;
-    let missing = || ApiError::not_found("organization", &principal.org_id);
+    let missing = || AppError::not_found("organization", &principal.org_id);
     require(&principal, needed, Target::Organization, missing)?;
     refuse_repetition(parts, app, &principal).await?;
     Ok(principal)
@@ -110,7 +112,7 @@ impl Member {
     pub(crate) fn require_anywhere(&self, needed: Role) -> Result<(), ApiError> {
         match self.highest_role() {
             role if role >= needed => Ok(()),
-            role => Err(forbidden(needed, role, Target::Organization)),
+            role => Err(forbidden(needed, role, Target::Organization).into()),
         }
     }
 }
@@ -136,11 +138,6 @@ impl Deref for Member {
 fn reads_alone() -> ApiError {
     let message = "the token of a job's module is for reading alone";
     ApiError::new(StatusCode::FORBIDDEN, message)
-}
-
-/// What a caller gave, short and without control characters.
-pub(crate) fn shown(text: &str) -> String {
-    text.chars().take(80).collect::<String>().escape_debug().to_string()
 }
 
 macro_rules! caller {

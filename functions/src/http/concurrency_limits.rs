@@ -6,13 +6,13 @@ use super::error::ApiError;
 use super::paging;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use crate::App;
+use crate::app::concurrency_limits::HeldLimit;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use canyon_api::concurrency_limit::{ConcurrencyLimit, ConcurrencyLimitBody};
 use canyon_api::page::{Page, PageQuery};
-use canyon_domain::concurrency::{self, LimitScope, MAX_LIMIT};
-use canyon_domain::ids::OrgUuid;
+use canyon_domain::concurrency::{LimitScope, MAX_LIMIT};
 use canyon_store::outcome::Deleted;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -36,13 +36,8 @@ async fn list(
 ) -> Result<Json<Page<ConcurrencyLimit>>, ApiError> {
     let name = "concurrency-limits".to_owned();
     let request = paging::request(&page, &name)?;
-    let found = app.table.limits(caller.org, &request).await?;
-    let found = paging::answer(found, &name, |limit| limit);
-    let mut items = Vec::new();
-    for limit in found.items {
-        items.push(shown(&app, caller.org, limit).await?);
-    }
-    Ok(Json(Page { items, next_page_token: found.next_page_token }))
+    let found = app.limits(&caller, &request).await?;
+    Ok(Json(paging::answer(found, &name, render)))
 }
 
 /// Read a limit, with who holds its places.
@@ -58,9 +53,7 @@ async fn get(
     caller: Viewer,
     Ids((_, scope)): Ids<(String, LimitScope)>,
 ) -> Result<Json<ConcurrencyLimit>, ApiError> {
-    let found = app.table.limit(caller.org, &scope).await?;
-    let found = found.ok_or_else(|| ApiError::not_found("concurrency limit", &scope))?;
-    Ok(Json(shown(&app, caller.org, found).await?))
+    Ok(Json(render(app.limit(&caller, &scope).await?)))
 }
 
 /// Set a limit. What runs already goes on, and holds no place if it was launched before.
@@ -86,7 +79,7 @@ async fn set(
         return Err(ApiError::field("max_jobs", reason));
     }
     let limit = app.set_limit(&caller, scope, max_jobs).await?;
-    Ok(Json(shown(&app, caller.org, limit).await?))
+    Ok(Json(render(app.held(&caller, limit).await?)))
 }
 
 /// Take a limit away.
@@ -108,16 +101,11 @@ async fn delete(
     }
 }
 
-async fn shown(
-    app: &App,
-    org: OrgUuid,
-    of: concurrency::ConcurrencyLimit,
-) -> Result<ConcurrencyLimit, ApiError> {
-    let held = app.table.held_places(org, &of.scope).await?;
-    Ok(ConcurrencyLimit {
-        scope: of.scope.to_string(),
-        max_jobs: of.max_jobs,
-        held_by: held.into_iter().map(|place| place.holder.deployment.0).collect(),
-        updated_at: of.updated_at,
-    })
+fn render(HeldLimit { limit, held_by }: HeldLimit) -> ConcurrencyLimit {
+    ConcurrencyLimit {
+        scope: limit.scope.to_string(),
+        max_jobs: limit.max_jobs,
+        held_by: held_by.into_iter().map(|deployment| deployment.0).collect(),
+        updated_at: limit.updated_at,
+    }
 }

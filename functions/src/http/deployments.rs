@@ -3,10 +3,9 @@
 use super::body::{Body, Params};
 use super::caller::{Ids, Member};
 use super::error::ApiError;
-use super::{order, paging, render};
-use crate::App;
+use super::{paging, render};
 use crate::app::deploy::Idempotency;
-use crate::app::permissions::of_caller;
+use crate::{App, deployment_request};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -17,8 +16,8 @@ use canyon_api::deployment::{
 };
 use canyon_api::error::ErrorBody;
 use canyon_api::page::{Page, PageQuery};
-use canyon_domain::ids::{DeploymentId, EnvId, PrincipalId, ProjectId};
-use canyon_domain::principal::Role;
+use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
+use canyon_domain::principal::CallerId;
 use canyon_store::deployment_lists::DeploymentFilter;
 use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
@@ -43,7 +42,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     params(
         ("orgId" = String, Path, description = "The organization."),
         ("Idempotency-Key" = Option<String>, Header, max_length = 255,
-         description = "The same key with the same body finds the same deployment for 24 hours."),
+         description = "The same key with the same body finds the same deployment for 24 hours. Keys belong to the \
+caller: the same key of another token, or of another holder of one service account, is another key."),
     ),
     request_body = DeploymentCreateBody,
     responses(
@@ -63,9 +63,9 @@ async fn create(
     headers: HeaderMap,
     body: Body<DeploymentCreateBody>,
 ) -> Result<Response, ApiError> {
-    let idempotency = idempotency(caller.id, &headers, &body)?;
+    let idempotency = idempotency(caller.caller(), &headers, &body)?;
     let dry_run = body.value.is_dry_run;
-    let order = order::parse(body.value)?;
+    let order = deployment_request::parse(body.value)?;
     if dry_run {
         let environment = app.check_order(&caller, &order).await?;
         let runner_id = environment.runner_id.into();
@@ -78,7 +78,7 @@ async fn create(
 }
 
 fn idempotency(
-    of: PrincipalId,
+    of: CallerId,
     headers: &HeaderMap,
     body: &Body<DeploymentCreateBody>,
 ) -> Result<Option<Idempotency>, ApiError> {
@@ -126,11 +126,9 @@ async fn list(
         (Some(project), None) => DeploymentFilter::Project(project),
         (None, Some(_)) => return Err(ApiError::field("env_id", "give its `project_id` too")),
         (Some(project), Some(env)) => {
-            match app.table.environment(caller.org, &project, &env).await? {
-                Some(found) if caller.role_in((&found).into()) >= Role::Viewer => {
-                    DeploymentFilter::Environment(found.uuid)
-                }
-                _ => return nothing(),
+            match app.readable_environment(&caller, &project, &env).await? {
+                Some(found) => DeploymentFilter::Environment(found.uuid),
+                None => return nothing(),
             }
         }
     };
@@ -194,16 +192,7 @@ async fn wait(
         }
         given => given.unwrap_or(MAX_WAIT).min(MAX_WAIT),
     };
-    let waiting = app.changes.wait_for(&caller, caller.org, id);
-    let look = async || -> Result<Option<_>, ApiError> {
-        let found = waiting.deployment(&app.table).await?;
-        let found = of_caller(&caller, Role::Viewer, id, found)?;
-        Ok(Some(found).filter(|deployment| deployment.status.is_terminal()))
-    };
-    let longest = Duration::from_secs(seconds.into());
-    let ended = app
-        .bounded_wait(&caller, longest, async |longest| waiting.until(longest, look).await)
-        .await?;
+    let ended = app.wait_for_end(&caller, id, Duration::from_secs(seconds.into())).await?;
     let ended = ended.ok_or_else(|| {
         ApiError::new(
             StatusCode::REQUEST_TIMEOUT,

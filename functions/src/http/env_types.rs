@@ -55,7 +55,7 @@ async fn list(
 ) -> Result<Json<Page<EnvironmentType>>, ApiError> {
     let name = "env-types".to_owned();
     let request = paging::request(&page, &name)?;
-    let found = app.table.env_types(caller.org, &request).await?;
+    let found = app.env_types(&caller, &request).await?;
     Ok(Json(paging::answer(found, &name, render)))
 }
 

@@ -125,11 +125,7 @@ async fn page_of(
     let of = project.map_or("*", ProjectId::as_str);
     let name = format!("envs?project={of}&types={}", types.join(","));
     let request = paging::request_of_visible(app, caller.org, page, &name).await?;
-    let wanted = |env: &inventory::Environment| {
-        (types.is_empty() || types.iter().any(|id| id == env.env_type_id.as_str()))
-            && caller.role_in(env.into()) >= Role::Viewer
-    };
-    let found = app.table.environments(caller.org, project, &request, wanted).await?;
+    let found = app.environments(caller, project, types, &request).await?;
     paging::answer_visible(app, caller.org, found, &name, render).await.map(Json)
 }
 

@@ -88,7 +88,7 @@ async fn list(
 ) -> Result<Json<Page<EventSource>>, ApiError> {
     let name = "event-sources".to_owned();
     let request = paging::request(&page, &name)?;
-    let found = app.table.event_sources(caller.org, &request).await?;
+    let found = app.event_sources(&caller, &request).await?;
     Ok(Json(paging::answer(found, &name, |source| render(&caller.org_id, source))))
 }
 

@@ -49,9 +49,7 @@ async fn create(
     params(("orgId" = String, Path, description = "The organization.")),
     responses((status = 200, description = "The organization.", body = Organization), OfRead))]
 async fn get(State(app): State<App>, caller: Member) -> Result<Json<Organization>, ApiError> {
-    let found = app.table.organization(caller.org).await?;
-    let found = found.ok_or_else(|| ApiError::not_found("organization", &caller.org_id))?;
-    Ok(Json(render(found)))
+    Ok(Json(render(app.organization(&caller).await?)))
 }
 
 /// Change the settings of the organization.

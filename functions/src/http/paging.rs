@@ -2,6 +2,7 @@
 
 use super::error::ApiError;
 use crate::App;
+use crate::app::error::AppError;
 use canyon_api::page::{Page, PageQuery};
 use canyon_domain::ids::OrgUuid;
 use canyon_store::page::{self, Cursor, ForeignCursor, PageRequest};
@@ -21,7 +22,7 @@ pub(crate) async fn request_of_visible(
 ) -> Result<PageRequest, ApiError> {
     let sealed = query.page.as_deref().and_then(|token| token.strip_prefix(SEALED));
     let Some(sealed) = sealed else { return request(query, list) };
-    let keys = app.master_keys.get().await?;
+    let keys = app.master_keys.get().await.map_err(AppError::from)?;
     let sealed = sealed.replace('-', "+").replace('_', "/");
     let opened = keys.open(&place(org, list), &sealed).ok();
     let token = opened.and_then(|token| String::from_utf8(token).ok()).ok_or(ForeignCursor)?;
@@ -39,7 +40,7 @@ pub(crate) async fn answer_visible<T, U>(
     let is_secret = page.next.as_ref().is_some_and(Cursor::names_what_is_left_out);
     let mut page = answer(page, list, render);
     if let Some(token) = page.next_page_token.as_mut().filter(|_| is_secret) {
-        let keys = app.master_keys.get().await?;
+        let keys = app.master_keys.get().await.map_err(AppError::from)?;
         let sealed = keys.seal(&place(org, list), token.as_bytes(), app.entropy.as_ref());
         let sealed = sealed.map_err(|_| ApiError::internal())?;
         *token = format!("{SEALED}{}", sealed.replace('+', "-").replace('/', "_"));

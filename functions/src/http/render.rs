@@ -4,11 +4,15 @@ use crate::App;
 use crate::http::error::ApiError;
 use canyon_api::deployment::{AttemptSummary, Deployment, DeploymentMetrics, Waiting};
 use canyon_domain::attempt::{Attempt, Outcome};
+use canyon_domain::concurrency::{MAX_NAMED_HOLDERS, held_by};
 use canyon_domain::deployment::{self, Status};
 use canyon_domain::failure::Phase;
 use canyon_domain::ids::{DeploymentId, OrgId};
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, Role};
 use serde_json::json;
+
+/// Of how many holders one answer asks whether its reader may read them.
+const LOOKED_AT: usize = 10;
 
 /// A deployment as it stands in a list.
 pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
@@ -107,7 +111,7 @@ impl App {
     ) -> Result<Option<Waiting>, ApiError> {
         match of.status {
             Status::Queued => self.queued(caller, of).await.map(Some),
-            Status::Launching => Ok(Some(launching(of))),
+            Status::Launching => self.launching(caller, of).await.map(Some),
             Status::Running
             | Status::Cancelling
             | Status::Succeeded
@@ -129,7 +133,7 @@ impl App {
                 format!("deployment {other} of the same environment comes first")
             }
             (None, true) => "the launcher takes it next".to_owned(),
-            (None, false) => of.message.clone(),
+            (None, false) => self.held_back(caller, of).await?,
         };
         Ok(Waiting {
             reason,
@@ -138,27 +142,55 @@ impl App {
             next_attempt_at: of.due_at,
         })
     }
-}
 
-fn launching(of: &deployment::Deployment) -> Waiting {
-    match of.open_attempt() {
-        Some(attempt) => Waiting {
-            reason: attempt.waiting.clone().unwrap_or_else(|| {
-                "the job is started; its runner has not reported yet".to_owned()
-            }),
-            since: attempt.launched_at,
-            blocked_by: None,
-            next_attempt_at: None,
-        },
-        None => Waiting {
-            reason: of.message.clone(),
-            since: of
-                .attempts
-                .last()
-                .and_then(|attempt| attempt.ended.as_ref())
-                .map_or(of.created_at, |ended| ended.at),
+    async fn launching(
+        &self,
+        caller: &Principal,
+        of: &deployment::Deployment,
+    ) -> Result<Waiting, ApiError> {
+        if let Some(attempt) = of.open_attempt() {
+            let started = || "the job is started; its runner has not reported yet".to_owned();
+            return Ok(Waiting {
+                reason: attempt.waiting.clone().unwrap_or_else(started),
+                since: attempt.launched_at,
+                blocked_by: None,
+                next_attempt_at: None,
+            });
+        }
+        let ended = of.attempts.last().and_then(|attempt| attempt.ended.as_ref());
+        Ok(Waiting {
+            reason: self.held_back(caller, of).await?,
+            since: ended.map_or(of.created_at, |ended| ended.at),
             blocked_by: None,
             next_attempt_at: of.due_at,
-        },
+        })
+    }
+
+    /// Why no attempt is launched. Holders of places are named to readers who may read them.
+    async fn held_back(
+        &self,
+        caller: &Principal,
+        of: &deployment::Deployment,
+    ) -> Result<String, ApiError> {
+        let Some(limit) = &of.awaited_limit else { return Ok(of.message.clone()) };
+        let held = self.table.held_places(caller.org, limit).await?;
+        let mut named = Vec::new();
+        for place in held.iter().take(LOOKED_AT) {
+            let id = place.holder.deployment;
+            if named.len() < MAX_NAMED_HOLDERS && self.may_read(caller, id).await? {
+                named.push(id);
+            }
+        }
+        let others = held.len() - named.len();
+        Ok(format!("{}{}", of.message, held_by(&named, others)))
+    }
+
+    async fn may_read(&self, caller: &Principal, id: DeploymentId) -> Result<bool, ApiError> {
+        // A viewer of the organization reads all of its deployments.
+        if caller.role >= Role::Viewer {
+            return Ok(true);
+        }
+        let found = self.table.deployment(caller.org, id).await?;
+        Ok(found.is_some_and(|found| caller.role_in((&found).into()) >= Role::Viewer))
     }
 }

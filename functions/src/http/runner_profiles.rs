@@ -71,7 +71,7 @@ async fn list(
 ) -> Result<Json<Page<RunnerProfile>>, ApiError> {
     let name = "runner-profiles".to_owned();
     let request = paging::request(&page, &name)?;
-    let found = app.table.runner_profiles(caller.org, &request).await?;
+    let found = app.runner_profiles(&caller, &request).await?;
     Ok(Json(paging::answer(found, &name, |profile| render(&caller.org_id, profile))))
 }
 

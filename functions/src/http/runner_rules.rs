@@ -74,7 +74,7 @@ async fn list(
     let Ok(filter) = filter(&query) else {
         return Ok(Json(Page { items: Vec::new(), next_page_token: None }));
     };
-    let found = app.table.rules(caller.org, &filter, &request).await?;
+    let found = app.rules(&caller, &filter, &request).await?;
     Ok(Json(paging::answer(found, &name, |rule| render(&caller.org_id, rule))))
 }
 

@@ -17,7 +17,9 @@ use canyon_api::runner::{
 };
 use canyon_domain::field_error::{FieldError, FieldErrors};
 use canyon_domain::ids::{OrgId, RunnerId};
-use canyon_domain::runner::RunnerDefinition;
+use canyon_domain::principal::Role;
+use canyon_domain::runner::{RunnerDefinition, certificate};
+use canyon_domain::scoped_role::Target;
 use canyon_store::runners::RunnerRecord;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -76,7 +78,7 @@ async fn list(
     let kind = query.by_runner_type.as_deref();
     let name = format!("runners?type={}", kind.unwrap_or("*"));
     let request = paging::request(&page, &name)?;
-    let found = app.table.runners(caller.org, kind, &request).await?;
+    let found = app.runners(&caller, kind, &request).await?;
     let mut failed = None;
     let page = paging::answer(found, &name, |runner| {
         summary(&caller.org_id, runner).map_err(|error| failed = Some(error)).ok()
@@ -90,7 +92,7 @@ async fn list(
     }
 }
 
-/// Read a runner. Its secrets are never shown.
+/// Read a runner. Its secrets are never shown, and text in the field of a certificate that is none to administrators alone.
 #[utoipa::path(get, path = "/orgs/{orgId}/runners/{runnerId}", tag = "Runner",
     operation_id = "getRunner",
     params(
@@ -105,7 +107,11 @@ async fn get(
 ) -> Result<Json<Runner>, ApiError> {
     let runner = app.runner(&caller, &id).await?;
     let warnings = stored_warnings(&runner)?;
-    Ok(Json(render(&caller.org_id, runner, warnings)?))
+    let mut runner = render(&caller.org_id, runner, warnings)?;
+    if caller.role_in(Target::Organization) < Role::Admin {
+        certificate::withhold(&mut runner.runner_configuration);
+    }
+    Ok(Json(runner))
 }
 
 /// Change a runner. What is not given stays, secrets included.

@@ -102,7 +102,7 @@ impl Run {
         if self.of.deployment == deployment && number.is_none_or(|n| n == self.of.number) {
             Ok(())
         } else {
-            Err(foreign_path())
+            Err(foreign_path().into())
         }
     }
 }
@@ -196,7 +196,7 @@ async fn claim(
     body: Body<ClaimBody>,
 ) -> Result<Json<Claimed>, ApiError> {
     if code.of.deployment != id || code.of.number != number {
-        return Err(foreign_path());
+        return Err(foreign_path().into());
     }
     let claimant = &body.value.claimant;
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -210,7 +210,7 @@ async fn claim(
     }
     let job_format = body.value.job_format.unwrap_or(1).max(job_format);
     let claimant = Claimant { drawn: claimant, host, job_format };
-    app.claim(code.of, &code.hash, claimant).await.map(Json)
+    Ok(Json(app.claim(code.of, &code.hash, claimant).await?))
 }
 
 /// Say that the run lives, and ship what was written.
@@ -233,7 +233,7 @@ async fn report(
     body: Body<ReportBody>,
 ) -> Result<Json<ReportAnswer>, ApiError> {
     run.is_for(id, Some(number))?;
-    app.report(run.of, &run.token, &body.value).await.map(Json)
+    Ok(Json(app.report(run.of, &run.token, &body.value).await?))
 }
 
 /// Say how the run ended; or, as whoever watches its job, that the job failed.

@@ -115,7 +115,7 @@ async fn list(
 ) -> Result<Json<Page<ServiceAccount>>, ApiError> {
     let name = "service-accounts".to_owned();
     let request = paging::request(&page, &name)?;
-    let found = app.table.service_accounts(caller.org, &request).await?;
+    let found = app.service_accounts(&caller, &request).await?;
     Ok(Json(paging::answer(found, &name, |account| render(&caller.org_id, account))))
 }
 

@@ -51,5 +51,5 @@ async fn judge_lock(
         }
     }
     let lock = StateLock { id, who, created, operation, neighbour };
-    app.judge_lock(run.of, &run.token, &lock).await.map(Json)
+    Ok(Json(app.judge_lock(run.of, &run.token, &lock).await?))
 }

@@ -101,7 +101,7 @@ async fn list(
 ) -> Result<Json<Page<Token>>, ApiError> {
     let name = "tokens".to_owned();
     let request = paging::request(&page, &name)?;
-    let found = app.table.tokens(caller.org, &request).await?;
+    let found = app.tokens(&caller, &request).await?;
     Ok(Json(paging::answer(found, &name, render)))
 }
 

@@ -69,7 +69,7 @@ impl Berlin {
         let answer = self.take(&self.first).await;
         assert_eq!((&answer["taken"], &answer["refused"][0]["job"]), (&json!([]), &self.first));
         let reason = answer["refused"][0]["reason"].as_str().unwrap();
-        assert!(reason.contains("not wanted any more; do not start it"), "{answer}");
+        assert!(reason.contains("has withdrawn the job; do not start it"), "{answer}");
     }
 
     /// All that a word of the first could spoil.

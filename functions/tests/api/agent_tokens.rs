@@ -5,7 +5,7 @@ use crate::harness::{Answer, Api};
 use crate::service_accounts::{AUDIENCE, Foreign, SUBJECT, signed_in};
 use canyon_domain::agent_job::Wish;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A token of the role `agent`.
 struct Token {
@@ -93,6 +93,19 @@ async fn an_agent_whose_token_has_expired_goes_on_with_another_one_of_its_runner
     refuses(&api, &new).await;
     api.clock.advance(Duration::from_secs(11));
     new.goes_on(&api, &key).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_is_answered_before_its_token_expires() {
+    let api = far_away().await;
+    let token = Token::new(&api, json!({ "runner_id": "far", "expires_in_seconds": 4 })).await;
+    assert_eq!(open(&api, &token.secret, "berlin", "a").await, 1);
+    api.run_clock();
+    let since = Instant::now();
+    let poll = json!({ "running": 0, "wait_seconds": 25 });
+    let (status, answer) = say(&api, &token.secret, "berlin/sessions/1/poll", poll).await;
+    assert_eq!(status, 200, "{answer}");
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
 }
 
 #[tokio::test]

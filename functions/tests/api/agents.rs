@@ -72,13 +72,13 @@ async fn what_is_not_offered_to_a_session_is_not_its_own() {
         assert!(answer["refused"][0]["reason"].as_str().unwrap().contains(reason), "{answer}");
         assert_eq!(job(&api, &key).await, before, "{agent}: {reason}");
     };
-    refused("berlin", berlin, "not offered to this agent, or not any more").await;
+    refused("berlin", berlin, "not offered to this agent, or the offer has expired").await;
     let poll = json!({ "running": 0, "wait_seconds": 0 });
     say(&api, &token, &format!("berlin/sessions/{berlin}/poll"), poll.clone()).await;
     let boston = open(&api, &token, "boston", "b").await;
-    refused("boston", boston, "not offered to this agent, or not any more").await;
+    refused("boston", boston, "not offered to this agent, or the offer has expired").await;
     api.clock.advance(Duration::from_secs(31));
-    refused("berlin", berlin, "not offered to this agent, or not any more").await;
+    refused("berlin", berlin, "not offered to this agent, or the offer has expired").await;
     let work = say(&api, &token, &format!("boston/sessions/{boston}/poll"), poll).await.1;
     assert_eq!(work["offers"], json!([key]));
     assert_eq!(take("boston", boston).await.1["taken"].as_array().unwrap().len(), 1);

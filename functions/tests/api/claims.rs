@@ -112,6 +112,27 @@ async fn a_runner_that_would_leave_out_what_it_does_not_understand_gets_no_such_
 }
 
 #[tokio::test]
+async fn a_repeated_claim_of_an_older_runner_ends_no_run_that_needs_a_newer_one_since() {
+    let api = furnished().await;
+    let id = deploy(&api).await;
+    let code = launch(&api, &id).await;
+    let (status, claimed) = claim(&api, &id, 1, &code, CLAIMANT).await;
+    assert_eq!(status, 200, "{claimed}");
+    let job = Job { id: id.clone(), number: 1, token: claimed["token"].as_str().unwrap().into() };
+    api.clock.advance(Duration::from_secs(40));
+    assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
+    let deployment = stored(&api, &id).await;
+    let environment = format!("/projects/{}/envs/{}", deployment.project, deployment.env);
+    let protection = json!({ "deletion_protection": { "max_deletions": 0 } });
+    assert_eq!(api.patch(&environment, protection).await.0, 200);
+    let applying = stored(&api, &id).await;
+    assert_eq!(claim(&api, &id, 1, &code, CLAIMANT).await.0, 409, "the network repeats it");
+    assert_eq!(stored(&api, &id).await, applying);
+    assert_eq!(job.report(&api, "apply", json!([])).await.0, 200, "what runs goes on");
+    job.succeed(&api).await;
+}
+
+#[tokio::test]
 async fn a_claim_after_its_runner_was_changed_to_what_cannot_work_ends_the_attempt_by_name() {
     let api = furnished().await;
     let id = deploy(&api).await;

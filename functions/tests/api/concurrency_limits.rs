@@ -1,8 +1,19 @@
 //! Limits on how many jobs run at once.
 
 use crate::harness::{Api, faults, local_runner};
+use crate::job::{order, stored};
+use crate::scoped_roles::{token, two_projects};
+use canyon_domain::attempt::Limits;
+use canyon_domain::concurrency::{LimitScope, Place};
+use canyon_domain::seam::Clock as _;
+use canyon_domain::{deadline, lifecycle};
+use canyon_identity::bearer;
+use canyon_store::concurrency::Taking;
+use canyon_store::deployment_item::Wake;
+use canyon_store::deployments::{EnvironmentChange, Move};
+use canyon_store::outcome::Saved;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_limit_is_set_changed_listed_and_taken_away() {
@@ -24,6 +35,72 @@ async fn a_limit_is_set_changed_listed_and_taken_away() {
     assert_eq!(api.delete("/concurrency-limits/organization").await.0, 204);
     assert_eq!(api.delete("/concurrency-limits/organization").await.0, 404);
     assert_eq!(api.get("/concurrency-limits/organization").await.0, 404);
+}
+
+/// Writes an attempt of the deployment that holds this place of the organization's limit, as the launcher does.
+async fn hold(api: &Api, id: &str, number: u32) {
+    let (table, org, now) = (&api.app.table, api.ours.uuid, api.clock.now());
+    let mut deployment = stored(api, id).await;
+    let limits = Limits { start: 300, run: 3_600, stop: 100, until: None };
+    lifecycle::launch(&mut deployment, 1, bearer::hash("code"), limits, now).unwrap();
+    deployment.version += 1;
+    let step = Move {
+        deployment: &deployment,
+        environment: EnvironmentChange::Keep,
+        next: None,
+        wake: Wake::Nobody,
+        record: None,
+    };
+    let place = Place { scope: LimitScope::Organization, number };
+    let taking = Taking { place, instead_of: None };
+    assert_eq!(table.launch_deployment(org, &step, &[taking]).await.unwrap(), Saved::Yes);
+}
+
+/// Writes that the deployment waits for a place of the organization's limit, as the launcher does.
+async fn wait_for_a_place(api: &Api, id: &str) {
+    let (table, org, now) = (&api.app.table, api.ours.uuid, api.clock.now());
+    let limit = table.limit(org, &LimitScope::Organization).await.unwrap().unwrap();
+    let mut deployment = stored(api, id).await;
+    deadline::held_back(&mut deployment, limit.why_waiting(), Some(limit.scope), now);
+    deployment.version += 1;
+    let saved = table.save_deployment(org, &deployment, Wake::Nobody).await.unwrap();
+    assert_eq!(saved, Saved::Yes);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_place_learns_of_those_holders_that_the_reader_may_read_and_how_many_others()
+ {
+    let api = two_projects().await;
+    api.make("/projects/shop/envs", json!({ "id": "side", "env_type_id": "dev" })).await;
+    let (limit, body) = ("/concurrency-limits/organization", json!({ "max_jobs": 2 }));
+    let set = api.call_as(&api.ours.admin, Method::PUT, limit, Some(&body)).await;
+    assert_eq!(set.0, 200, "{}", set.1);
+    let mut ids = Vec::new();
+    for (project, env) in [("bank", "main"), ("shop", "side"), ("shop", "main")] {
+        let mut body = order();
+        (body["project_id"], body["env_id"]) = (json!(project), json!(env));
+        ids.push(api.make("/deployments", body).await["id"].as_str().unwrap().to_owned());
+    }
+    let [bank, side, waiting] = ids.try_into().unwrap();
+    hold(&api, &bank, 0).await;
+    hold(&api, &side, 1).await;
+    wait_for_a_place(&api, &waiting).await;
+
+    let scoped =
+        async |scope: Value| token(&api, json!({ "role": "none", "scoped_roles": [scope] })).await;
+    let of_shop = scoped(json!({ "role": "viewer", "project_id": "shop" })).await;
+    let of_main = scoped(json!({ "role": "viewer", "project_id": "shop", "env_id": "main" })).await;
+    let why = "waiting for one of the 2 places of the organization";
+    for (reader, expected) in [
+        (&api.ours.viewer, format!("{why} (held by {bank}, {side})")),
+        (&of_shop, format!("{why} (held by {side} and 1 more)")),
+        (&of_main, format!("{why} (held by 2 deployments)")),
+    ] {
+        let path = format!("/deployments/{waiting}");
+        let (status, shown) = api.call_as(reader, Method::GET, &path, None).await;
+        assert_eq!((status, &shown["waiting"]["reason"]), (200, &json!(expected)), "{shown}");
+        assert_eq!(shown["status_message"], why, "in lists, too");
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::seam::{Clock, Entropy};
 use canyon_functions::app::agent_desk::AgentDesk;
 use canyon_functions::app::authentication::Recent;
@@ -138,6 +138,18 @@ impl Api {
         tokio::spawn(async move { axum::serve(listener, router).await });
     }
 
+    /// Lets the clock run as the machine's does, until the test ends.
+    pub(crate) fn run_clock(&self) {
+        const TICK: Duration = Duration::from_millis(50);
+        let clock = self.clock.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(TICK).await;
+                clock.advance(TICK);
+            }
+        });
+    }
+
     /// Sends a request as it is; `body` with the type JSON.
     pub(crate) async fn send(
         &self,
@@ -271,6 +283,7 @@ async fn organization(table: &Table, clock: &TestClock, id: &str) -> Org {
             scoped_roles: Vec::new(),
             runner: None,
             operator,
+            sign_in: SignIn::default(),
         };
         let record = TokenRecord {
             hash: bearer::hash(&secret),

@@ -92,6 +92,32 @@ async fn a_caller_with_too_many_waiting_requests_is_answered_early_and_another_w
 }
 
 #[tokio::test]
+async fn a_request_waits_no_longer_than_its_token_is_good_and_is_answered_as_at_the_end_of_any_wait()
+ {
+    let api = furnished().await;
+    let id = deploy(&api).await;
+    let (status, check) = api.act("/runners/shared/actions/check").await;
+    assert_eq!(status, 202, "{check}");
+    let body = json!({ "role": "viewer", "expires_in_seconds": 4 });
+    let token = api.make("/tokens", body).await["secret"].as_str().unwrap().to_owned();
+    api.run_clock();
+    let mut waiting = JoinSet::new();
+    for (path, expected) in [
+        (format!("deployments/{id}/actions/wait-for-complete?timeout_in_seconds=25"), 408),
+        (format!("deployments/{id}/logs?stream=log&offset=0&wait_seconds=25"), 200),
+        (format!("runners/shared/checks/{}?wait_seconds=25", check["id"].as_str().unwrap()), 200),
+    ] {
+        let url = format!("{}/orgs/{}/{path}", api.url, api.ours.id);
+        let answer = waits(api.http.clone(), url, token.clone());
+        waiting.spawn(async move { (path, expected, answer.await) });
+    }
+    for (path, expected, (status, took)) in waiting.join_all().await {
+        assert_eq!(status, expected, "{path}");
+        assert!(took < Duration::from_secs(20), "{path} took {took:?}");
+    }
+}
+
+#[tokio::test]
 async fn on_the_functions_one_callers_waits_leave_executions_for_everyone_else() {
     let mut api = furnished().await;
     let change = |mut app: canyon_functions::App| {

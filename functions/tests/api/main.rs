@@ -45,6 +45,7 @@ mod reports;
 mod request_ids;
 mod runner_checks;
 mod runner_profiles;
+mod runner_sizes;
 mod runners;
 mod runs;
 mod scoped_roles;

@@ -6,6 +6,7 @@ use canyon_domain::ids::PrincipalId;
 use canyon_domain::seam::Entropy as _;
 use canyon_identity::system::System;
 use canyon_store::runners::RunnerRecord;
+use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -28,7 +29,7 @@ fn gke() -> Value {
     })
 }
 
-fn kubernetes() -> Value {
+pub(crate) fn kubernetes() -> Value {
     json!({
         "id": "my-cluster",
         "runner_configuration": {
@@ -44,6 +45,33 @@ fn kubernetes() -> Value {
         },
         "state_storage_configuration": { "type": "kubernetes", "namespace": "canyon" },
     })
+}
+
+#[tokio::test]
+async fn a_token_in_the_field_of_a_certificate_is_shown_to_administrators_alone() {
+    let api = Api::start().await;
+    let field = |runner: &Value| {
+        runner["runner_configuration"]["cluster"]["auth"]["client_certificate_data"].clone()
+    };
+    let mut body = kubernetes();
+    body["runner_configuration"]["cluster"]["auth"] =
+        json!({ "client_certificate_data": "hunter2", "client_key_data": "Y2E=" });
+    let made = api.make("/runners", body.clone()).await;
+    let path = "runner_configuration.cluster.auth.client_certificate_data";
+    assert_eq!(made["warnings"][0]["path"], path, "{made}");
+    assert_eq!(field(&api.get("/runners/my-cluster").await.1), "hunter2");
+    for token in [&api.ours.viewer, &api.ours.deployer] {
+        let (status, seen) = api.call_as(token, Method::GET, "/runners/my-cluster", None).await;
+        assert_eq!((status, &seen["warnings"]), (200, &made["warnings"]));
+        assert!(!seen.to_string().contains("hunter2"), "{seen}");
+    }
+    // A certificate is public.
+    let certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==";
+    body["id"] = json!("other");
+    body["runner_configuration"]["cluster"]["auth"]["client_certificate_data"] = certificate.into();
+    api.make("/runners", body).await;
+    let (_, seen) = api.call_as(&api.ours.viewer, Method::GET, "/runners/other", None).await;
+    assert_eq!(field(&seen), certificate);
 }
 
 #[tokio::test]

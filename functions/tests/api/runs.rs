@@ -45,6 +45,24 @@ async fn a_result_counts_even_if_what_it_says_of_the_state_cannot_be_kept() {
 }
 
 #[tokio::test]
+async fn a_result_that_tells_of_a_state_that_was_not_written_is_kept_with_what_is_known_of_it() {
+    let api = furnished().await;
+    let facts = json!({ "lineage": "a", "serial": 9, "resources": 5, "digest": "all five" });
+    let first = json!({ "lineage": "", "serial": 0, "resources": 5, "digest": "all five" });
+    let faulty = json!({ "lineage": "a".repeat(129), "serial": 9, "resources": 5 });
+    let kept = |facts: &Value| Some(serde_json::from_value(facts.clone()).unwrap());
+    let known = [(kept(&facts), facts), (kept(&first), first)];
+    for (kept, state) in known.into_iter().chain([(None, faulty), (None, Value::Null)]) {
+        let job = Job::start(&api).await;
+        let result =
+            json!({ "status": "failure", "phase": "apply", "unwritten": { "state": state } });
+        assert_eq!(job.result(&api, result).await.0, 204);
+        let unwritten = stored(&api, &job.id).await.attempts[0].unwritten.clone().unwrap();
+        assert_eq!((unwritten.by, unwritten.facts), (job.deployment(), kept), "{state}");
+    }
+}
+
+#[tokio::test]
 async fn a_token_opens_its_own_run_and_nothing_else() {
     let api = furnished().await;
     let job = Job::start(&api).await;

@@ -3,18 +3,20 @@
 use crate::harness::{Api, faults};
 use crate::job::{claim, furnished, launch, order};
 use crate::service_accounts::{AUDIENCE, Foreign, SUBJECT, signed_in};
+use canyon_api::ask::ASK;
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Another project with an environment, beside `main` of `shop`.
-async fn two_projects() -> Api {
+pub(crate) async fn two_projects() -> Api {
     let api = furnished().await;
     api.make("/projects", json!({ "id": "bank" })).await;
     api.make("/projects/bank/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
     api
 }
 
-async fn token(api: &Api, body: Value) -> String {
+pub(crate) async fn token(api: &Api, body: Value) -> String {
     api.make("/tokens", body).await["secret"].as_str().unwrap().to_owned()
 }
 
@@ -183,6 +185,58 @@ async fn a_key_tells_of_no_deployment_that_its_caller_may_not_read() {
     let [made, other] = answers.try_into().unwrap();
     assert_eq!((made.0, other.0), (201, 409), "{}", other.1);
     assert!(!other.1.to_string().contains(made.1["id"].as_str().unwrap()), "{}", other.1);
+}
+
+/// A service account, and a policy for each of the two subjects `bank` and `shop`.
+async fn shared_account(api: &Api, foreign: &Foreign, role: &str) {
+    let mut policies = Vec::new();
+    for subject in ["bank", "shop"] {
+        let mut policy = foreign.policy().await;
+        policy["bound_claims"] = json!({ "sub": subject });
+        policies.push(policy);
+    }
+    let body = json!({ "id": "ci", "role": role, "trust_policies": policies });
+    api.make("/service-accounts", body).await;
+}
+
+#[tokio::test]
+async fn each_holder_of_a_service_account_has_its_own_idempotency_keys_and_keeps_them_with_a_renewed_token()
+ {
+    let api = two_projects().await;
+    let foreign = Foreign::new(&api);
+    shared_account(&api, &foreign, "deployer").await;
+    let deploys = async |subject: &str| {
+        let token = signed_in(&api, "ci", &foreign.token(subject, AUDIENCE).await).await;
+        let request = crate::job::request(&api, &token, Method::POST, "/deployments");
+        let mut body = order();
+        body["project_id"] = json!(subject);
+        let answer = request.header("idempotency-key", "build-1").json(&body).send().await.unwrap();
+        let status = answer.status().as_u16();
+        let body = answer.json::<Value>().await.unwrap();
+        assert_eq!(status, 201, "{subject}: {body}");
+        (body["project_id"].clone(), body["id"].clone())
+    };
+    let (bank, shop) = (deploys("bank").await, deploys("shop").await);
+    assert_eq!((&bank.0, &shop.0), (&json!("bank"), &json!("shop")));
+    // The first token of each has expired.
+    api.clock.advance(Duration::from_mins(16));
+    assert_eq!((deploys("bank").await, deploys("shop").await), (bank, shop));
+}
+
+#[tokio::test]
+async fn a_word_of_one_holder_of_a_service_account_stops_no_request_of_another() {
+    let api = two_projects().await;
+    let foreign = Foreign::new(&api);
+    shared_account(&api, &foreign, "admin").await;
+    let mut answers = Vec::new();
+    for subject in ["bank", "shop", "bank"] {
+        let token = signed_in(&api, "ci", &foreign.token(subject, AUDIENCE).await).await;
+        let request = crate::job::request(&api, &token, Method::PATCH, "/env-types/dev");
+        let request = request.header(ASK, "a-word-of-twenty-and-more-characters");
+        let answer = request.json(&json!({ "display_name": subject })).send().await.unwrap();
+        answers.push(answer.status().as_u16());
+    }
+    assert_eq!(answers, [200, 200, 409]);
 }
 
 #[tokio::test]

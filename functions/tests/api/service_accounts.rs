@@ -152,6 +152,8 @@ async fn what_would_let_strangers_in_is_refused_with_its_path() {
         body
     };
     let private = json!({ "keys": [{ "kty": "oct", "k": "AAAA" }] });
+    let mut deep = Foreign::new(&api).policy().await["jwks"].clone();
+    deep["keys"][0]["more"] = (0..30).fold(json!(1), |inner, _| json!([inner]));
     let cases = [
         (with("issuer", json!("http://issuer.example.com")), "trust_policies[0].issuer"),
         (with("issuer", json!("https://169.254.169.254")), "trust_policies[0].issuer"),
@@ -166,6 +168,7 @@ async fn what_would_let_strangers_in_is_refused_with_its_path() {
         (with("bound_claims_type", json!("REGEX")), "trust_policies[0].bound_claims_type"),
         (with("jwks", json!({})), "trust_policies[0].jwks"),
         (with("jwks", private), "trust_policies[0].jwks"),
+        (with("jwks", deep), "trust_policies[0].jwks"),
         (with("jwks", json!({ "keys": [] })), "trust_policies[0].jwks"),
         (with("jwks_uri", json!("https://a.com")), "trust_policies[0].jwks_uri"),
         (and("trust_policies", json!([])), "trust_policies"),

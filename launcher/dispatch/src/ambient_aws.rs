@@ -1,4 +1,4 @@
-//! Credentials of AWS that a process finds where it runs, and not by a token of Canyon's.
+//! AWS credentials that a process finds where it runs, without a token of Canyon's.
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
@@ -11,12 +11,12 @@ use canyon_identity::system::System;
 use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
 
-/// Credentials are not used any more this long before their end.
-const MARGIN: Duration = Duration::from_mins(5);
-/// How long credentials without an end are used before they are looked for again.
-const LIFE: Duration = Duration::from_mins(5);
+/// Credentials are renewed this long before they expire.
+const RENEWAL_MARGIN: Duration = Duration::from_mins(5);
+/// How long credentials without an expiry are used before the provider is asked again.
+const CACHE_LIFETIME: Duration = Duration::from_mins(5);
 
-/// What an agent is let in by: keys in its environment, its pod's or task's role, its machine's.
+/// The agent's own credentials: keys in its environment, the role of its pod, task or machine.
 #[derive(Debug)]
 pub struct AmbientAws {
     provider: SharedCredentialsProvider,
@@ -26,7 +26,8 @@ pub struct AmbientAws {
 }
 
 impl AmbientAws {
-    /// Asks `provider`, and calls AWS's services at `endpoints` by `http`. Makes no call.
+    /// Creates credentials from `provider` for AWS services at `endpoints`, called over `http`.
+    /// Makes no request.
     pub fn new(
         provider: SharedCredentialsProvider,
         http: SharedHttpClient,
@@ -35,21 +36,22 @@ impl AmbientAws {
         Self { provider, http, endpoints, kept: Mutex::default() }
     }
 
-    /// The connections of all clients of AWS.
+    /// The HTTP client that all AWS clients share.
     pub(crate) fn http(&self) -> SharedHttpClient {
         self.http.clone()
     }
 
-    /// Where AWS's services are.
+    /// The endpoints of AWS services.
     pub fn endpoints(&self) -> &Endpoints {
         &self.endpoints
     }
 
-    /// Credentials that are good for a while.
+    /// Credentials that stay valid for five minutes at least.
     ///
     /// # Errors
     ///
-    /// If there are none here, with what the sources said.
+    /// [`FederationError`] with the provider's message, if it has no credentials or cannot get
+    /// them.
     pub async fn credentials(&self) -> Result<Credentials, FederationError> {
         let mut kept = self.kept.lock().await;
         let now: SystemTime = System.now().into();
@@ -59,22 +61,22 @@ impl AmbientAws {
             return Ok(credentials.clone());
         }
         let found = self.provider.provide_credentials().await.map_err(|error| refusal(&error))?;
-        let until = found.expiry().map_or(now + LIFE, |end| end - MARGIN);
+        let until = found.expiry().map_or(now + CACHE_LIFETIME, |end| end - RENEWAL_MARGIN);
         Ok(kept.insert((found, until)).0.clone())
     }
 }
 
 fn refusal(error: &CredentialsError) -> FederationError {
-    let said = Causes(error);
+    let reason = Causes(error);
     match error {
         CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_) => {
             FederationError::Refused(format!(
                 "the agent finds no AWS credentials where it runs: give its pod, task or machine a role, or set \
-                 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: {said}"
+                 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: {reason}"
             ))
         }
         _ => FederationError::Unavailable(format!(
-            "the agent cannot get its AWS credentials: {said}"
+            "the agent cannot get its AWS credentials: {reason}"
         )),
     }
 }

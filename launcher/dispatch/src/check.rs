@@ -1,11 +1,11 @@
-//! How a dispatcher tells what it found while it checked its runner.
+//! Reports of a runner's check, step by step.
 
 use canyon_domain::runner_check::{CheckStep, StepReport, StepResult};
 use std::fmt::Display;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Takes the reports of one check, each as soon as it is known. The steps of each type of runner,
-/// and their order, are in [`canyon_domain::runner_check::steps_of`]; one that is not reported counts
+/// Collects the reports of one check, each as soon as it is known. The steps of each type of runner
+/// and their order are in [`canyon_domain::runner_check::steps_of`]; a step without a report counts
 /// as skipped because of the last failure.
 #[derive(Clone, Debug)]
 pub struct Steps {
@@ -13,23 +13,23 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Sends the reports to `reports`.
+    /// Creates a collector that sends the reports to `reports`.
     pub fn new(reports: UnboundedSender<StepReport>) -> Self {
         Self { reports }
     }
 
-    /// The step works; `found` says what was seen, such as the cluster's address.
+    /// Reports that the step works; `found` describes the result, such as the cluster's address.
     pub fn ok(&self, step: CheckStep, found: impl Into<String>) {
         self.report(step, StepResult::Ok, found.into());
     }
 
-    /// The step does not work; `reason` names what is missing and what to change.
+    /// Reports that the step does not work; `reason` names what is missing and what to change.
     pub fn failed(&self, step: CheckStep, reason: impl Into<String>) {
         self.report(step, StepResult::Failed, reason.into());
     }
 
-    /// Does one step and reports it: with the text beside what it came to, or with the error. `None`
-    /// after a failure: what builds on it cannot be tried.
+    /// Runs one step and reports it: with the text beside its value, or with the error. Returns
+    /// `None` after a failure, because the steps that need the value cannot be tried.
     pub async fn take<T, E: Display>(
         &self,
         step: CheckStep,
@@ -48,7 +48,7 @@ impl Steps {
     }
 
     fn report(&self, step: CheckStep, result: StepResult, message: String) {
-        // Nobody listens any more once the check's time is over.
+        // The receiver is gone once the check's time limit has passed.
         let _ = self.reports.send(StepReport { step, result, message });
     }
 }

@@ -1,15 +1,15 @@
-//! The output of a job's container, taken apart.
+//! Splits the output of a job's container into its streams.
 
 use crate::{TAIL_LIMIT, TailStream};
 use canyon_domain::container_log::{Stream, Tail};
 
-/// What starts the lines that are not of the log.
-const OURS: &str = "~canyon ";
+/// The prefix of lines that do not belong to the log.
+const PREFIX: &str = "~canyon ";
 const NOTE: &str = "note ";
-/// The most that is told of a runner's last words.
-const LAST_WORDS: usize = 500;
+/// The maximum number of characters of a runner's last message.
+const MAX_MESSAGE: usize = 500;
 
-/// What `output` has of `stream` from `offset` on, at most [`TAIL_LIMIT`] bytes.
+/// The part of `stream` in `output` from `offset` on, at most [`TAIL_LIMIT`] bytes.
 pub(crate) fn part(output: &[u8], stream: TailStream, offset: u64) -> Vec<u8> {
     let stream = match stream {
         TailStream::Log => Stream::Log,
@@ -20,15 +20,15 @@ pub(crate) fn part(output: &[u8], stream: TailStream, offset: u64) -> Vec<u8> {
     found
 }
 
-/// The last line that says something, without control characters.
-pub(crate) fn last_words(output: &[u8]) -> Option<String> {
+/// The last line with text for people, without control characters.
+pub(crate) fn last_message(output: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(output);
     text.lines().rev().find_map(|line| {
-        let words = match line.strip_prefix(OURS) {
+        let words = match line.strip_prefix(PREFIX) {
             Some(ours) => ours.strip_prefix(NOTE)?,
             None => line,
         };
-        let words: String = words.chars().filter(|c| !c.is_control()).take(LAST_WORDS).collect();
+        let words: String = words.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE).collect();
         (!words.trim().is_empty()).then_some(words)
     })
 }
@@ -38,10 +38,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_words_are_for_people() {
-        let said =
-            last_words(b"first\n~canyon note the API refused the \x1b[31mclaim\n~canyon at 6\n\n");
-        assert_eq!(said.as_deref(), Some("the API refused the [31mclaim"));
-        assert_eq!(last_words(b"~canyon at 0\n"), None);
+    fn the_last_message_of_a_runner_is_its_last_line_for_people() {
+        let message = last_message(
+            b"first\n~canyon note the API refused the \x1b[31mclaim\n~canyon at 6\n\n",
+        );
+        assert_eq!(message.as_deref(), Some("the API refused the [31mclaim"));
+        assert_eq!(last_message(b"~canyon at 0\n"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What every kind of compute can do for a job.
+//! The interface to every kind of compute: what a dispatcher does with a job.
 
 use crate::check::Steps;
 use crate::error::DispatchError;
@@ -13,48 +13,49 @@ use secrecy::ExposeSecret as _;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 
-/// The most that one [`Dispatcher::tail`] returns, in bytes.
+/// The maximum number of bytes that one [`Dispatcher::tail`] returns.
 pub const TAIL_LIMIT: u64 = 1024 * 1024;
 
-/// Names the job of one attempt.
+/// Identifies the job of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JobRef {
     /// The deployment.
     pub deployment: DeploymentId,
     /// The attempt's number.
     pub attempt: u32,
-    /// The platform's own name of the job, where that does not follow from the other two.
+    /// The platform's own name of the job, if it does not follow from the other two.
     pub handle: Option<String>,
 }
 
-/// A job to start.
+/// A request to start a job.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// Its name.
+    /// The job to start.
     pub job: JobRef,
-    /// What the runner must know before it has claimed its attempt: where the API is, which
-    /// attempt is meant, and the claim code. Anybody who may look at the job on its platform can
-    /// read this, so nothing else belongs here.
+    /// The variables that the runner needs before its claim: the API's address, the attempt and the
+    /// claim code. Every user who may inspect the job on its platform can read them, so nothing
+    /// else belongs here.
     pub environment: BTreeMap<String, SecretString>,
-    /// Where it deploys to, for people who look at the job on its platform.
+    /// The project that it deploys, for users who inspect the job on its platform.
     pub project: ProjectId,
-    /// See `project`.
+    /// The environment that it deploys to; see `project`.
     pub env: EnvId,
-    /// When the attempt was written, or taken up by an agent. A platform that forgets what it started
-    /// is not asked again long after that.
+    /// When the attempt was written, or taken by an agent. A platform that forgets what it started
+    /// is not asked to repeat a start long after that.
     pub launched_at: Timestamp,
 }
 
-/// Makes the runner write its log on its standard output too, which is all that a platform keeps of a
-/// container that was killed. `canyon-runner` reads it (`settings.rs`): neither crate may depend on
-/// the other.
+/// The variable that makes the runner also write its log to its standard output, which is all that
+/// a platform keeps of a killed container. `canyon-runner` reads it (`settings.rs`); the name is
+/// repeated here because neither crate may depend on the other.
 #[cfg(any(feature = "docker", feature = "ecs", feature = "kubernetes"))]
 const LOG_TO_STDOUT: &str = "CANYON_LOG_TO_STDOUT";
 
 #[cfg(any(feature = "docker", feature = "ecs", feature = "kubernetes"))]
 impl Launch {
-    /// The variables of a job that runs in a container. Every kind whose jobs are containers takes
-    /// these, and the kind `local` takes [`Launch::environment`]: it reads the log from the job's folder.
+    /// The variables of a job that runs in a container. Every kind whose jobs are containers uses
+    /// these; the kind `local` uses [`Launch::environment`] and reads the log from the job's
+    /// folder.
     pub(crate) fn container_environment(&self) -> impl Iterator<Item = (&str, &str)> {
         let given = self.environment.iter();
         let given = given.map(|(name, value)| (name.as_str(), value.expose_secret()));
@@ -62,68 +63,67 @@ impl Launch {
     }
 }
 
-/// The answer to a start, with the platform's name of the job if there is one.
+/// The outcome of a start, with the platform's name of the job if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Started {
-    /// This call started it.
+    /// This call started the job.
     Now(Option<String>),
-    /// An earlier call had; it may have ended since.
+    /// An earlier call had started the job, which may have ended since.
     Already(Option<String>),
 }
 
 /// How to stop a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopMode {
-    /// Ask it, once, however often this is called: a second signal makes OpenTofu exit without
-    /// saving its state.
+    /// Send one request to stop, however often this is called: a second signal makes OpenTofu exit
+    /// without saving its state.
     Graceful,
-    /// End every process of it now.
+    /// End every process of the job now.
     Kill,
 }
 
 /// One of the streams of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TailStream {
-    /// What people read.
+    /// The log, for people.
     Log,
     /// OpenTofu's `-json` output, a line for each event.
     Events,
 }
 
-/// What there is of a job after [`Dispatcher::forget`].
+/// What is left of a job after [`Dispatcher::forget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remains {
-    /// Nothing that anybody should come back for.
+    /// Nothing that a later call could remove.
     Nothing,
-    /// It lives: forget it later.
+    /// The job lives: forget it later.
     Job,
 }
 
-/// A kind of compute. Every function may be called again at any time, also by two launchers at
-/// once.
+/// A kind of compute. Every function is idempotent and may be called by two launchers at once.
 #[async_trait]
 pub trait Dispatcher: Send + Sync {
     /// Starts the job, unless an earlier call has.
     ///
     /// # Errors
     ///
-    /// Says whether the job may have been started all the same.
+    /// If the job was not or may not have been started; [`DispatchError::then`] says which.
     async fn start(&self, launch: &Launch) -> Result<Started, DispatchError>;
 
-    /// Looks whether the job lives. One that was never started is gone; where lists lag behind, not
-    /// before the platform has been asked for a while.
+    /// Observes whether the job lives. A job that was never started is gone. Where a platform's
+    /// lists lag behind, a job that is missing counts as gone only after some time.
     async fn observe(&self, job: &JobRef) -> Observation;
 
-    /// Stops the job and does not wait for its end. To stop what is gone succeeds.
+    /// Stops the job and does not wait for its end. Stopping a job that is gone succeeds.
     ///
     /// # Errors
     ///
-    /// If the platform could not be told.
+    /// If the platform did not accept the request.
     async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError>;
 
-    /// What the platform still has of the job's output from `offset` on, at most [`TAIL_LIMIT`]
-    /// bytes: for a job that died before it could send it. Empty at the end, and when nothing is
-    /// left.
+    /// The job's output that the platform still has, from `offset` on, at most [`TAIL_LIMIT`]
+    /// bytes: for a job that died before it could send it. Empty at the end of the output, and if
+    /// nothing is left.
     ///
     /// # Errors
     ///
@@ -135,31 +135,34 @@ pub trait Dispatcher: Send + Sync {
         offset: u64,
     ) -> Result<Vec<u8>, DispatchError>;
 
-    /// The attempt's end is recorded, so what is left of a dead job may go. Does nothing while it
-    /// lives, and nothing when nothing is left. What cannot be cleared away is said in the log, and
-    /// counts as nothing: no repetition would help.
+    /// Removes what is left of a dead job, once the attempt's end is recorded. Does nothing while
+    /// the job lives, and nothing when nothing is left. A failure that no retry would fix is
+    /// logged, and counts as nothing left.
     async fn forget(&self, job: &JobRef) -> Remains;
 
-    /// All jobs of the runner that the platform still has, dead or alive, for the search of those
-    /// that nobody waits for. Empty for kinds that find such jobs by themselves.
+    /// All jobs of the runner that the platform still has, dead or alive, from which the launcher
+    /// finds orphaned ones. Empty for kinds that find orphaned jobs by themselves.
     ///
     /// # Errors
+    ///
+    /// If the platform could not be asked.
     ///
     /// If the platform could not be asked.
     async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {
         Ok(Vec::new())
     }
 
-    /// Why nobody would take up what is started now, where somebody else than Canyon does that, and is not
-    /// there. What is started all the same waits.
+    /// Why no agent would take a job that is started now, for kinds whose jobs agents launch. A job
+    /// that is started nevertheless waits.
     async fn absence(&self) -> Option<String> {
         None
     }
 
-    /// Tries what a launch needs, one step after the other, and reports each. Starts nothing and
-    /// leaves nothing behind that a launch would not. The step `definition` is already reported.
+    /// Tries what a launch needs, step by step, and reports each step. Starts no job and leaves
+    /// nothing behind that a launch would not. The caller has already reported the step
+    /// `definition`.
     async fn check(&self, steps: &Steps) {
-        // A kind without steps of its own.
+        // The default, for a kind without steps of its own.
         let _ = steps;
     }
 }

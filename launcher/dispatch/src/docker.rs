@@ -1,17 +1,17 @@
-//! The kind whose job is a container of a Docker engine (`docker-agent`). The engine is reached by an
-//! agent that was put beside it.
+//! The kind whose job is a container of a Docker engine (`docker-agent`). An agent beside the
+//! engine calls it.
 //!
 //! | step | what is called |
 //! |---|---|
-//! | `start` | pulls the image if need be, creates the container, by a name that follows from the attempt, and starts it; one that is there is compared |
-//! | `observe` | inspects the container. The engine has collected the process of one that has ended |
-//! | `stop` | SIGTERM or SIGKILL to its process 1; one that was never started is removed |
+//! | `start` | pulls the image if the engine does not have it, creates the container with a name that follows from the attempt, and starts it; an existing container is compared |
+//! | `observe` | inspects the container. Once it has ended, the engine has reaped its process |
+//! | `stop` | SIGTERM or SIGKILL to its process 1; a container that was never started is removed |
 //! | `tail` | reads the container's output, see `canyon_domain::container_log` |
 //! | `forget` | removes the container with its volume |
 //!
-//! A container gets none of the engine's rights: no capabilities, no new privileges, a user that is not
-//! root, a root file system that is read-only, limits of memory and processes, and no network of the
-//! host. What runs on the host beside it is as well protected as the kernel does it.
+//! A container gets no privileges of the engine: no capabilities, no new privileges, a user that is
+//! not root, a read-only root file system, limits of memory and processes, and no host network.
+//! Other programs on the host are protected as well as the kernel isolates containers.
 
 mod check;
 mod container;
@@ -45,63 +45,63 @@ use canyon_domain::ids::RunnerUuid;
 use container::Plan;
 use engine::Engine;
 use image::Pulls;
-use log::Kept;
+use log::LogCache;
 use names::container_name;
 use secrecy::ExposeSecret as _;
-use settings::Checked;
+use settings::ValidSettings;
 use state::Life;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long whoever made a container may take until it starts it.
+/// How long the process that created a container may take to start it.
 const START_WAIT: Duration = Duration::from_secs(2);
 const START_PAUSE: Duration = Duration::from_millis(100);
 
-/// All runners whose jobs are containers of one engine.
+/// The platform of runners whose jobs are containers of one engine.
 pub struct DockerPlatform {
-    settings: Checked,
+    settings: ValidSettings,
     engine: Engine,
     pulls: Arc<Pulls>,
-    /// The jobs that have had their one SIGTERM from this process. A runner passes on no second one.
-    asked: Mutex<HashSet<String>>,
+    /// The jobs to which this process has sent SIGTERM. A runner must not pass on a second one.
+    signalled: Mutex<HashSet<String>>,
 }
 
 impl DockerPlatform {
-    /// Judges the settings; `variable` reads the environment of the process. Makes no call.
+    /// Validates the settings; `variable` reads the environment of the process. Makes no request.
     ///
     /// # Errors
     ///
-    /// Names the setting that cannot work.
+    /// [`SettingsError`], which names the invalid setting.
     pub fn new(
         settings: DockerSettings,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, SettingsError> {
         let settings = settings.check(variable)?;
         let engine = Engine::new(settings.host.clone());
-        Ok(Self { settings, engine, pulls: Arc::default(), asked: Mutex::default() })
+        Ok(Self { settings, engine, pulls: Arc::default(), signalled: Mutex::default() })
     }
 
-    /// The engine's own id, which it keeps as long as its data. No other engine has it.
+    /// The engine's id, which is unique and stays the same as long as the engine keeps its data.
     ///
     /// # Errors
     ///
-    /// If the engine could not be asked.
+    /// If the engine does not answer, or has no id.
     pub async fn place(&self) -> Result<String, DispatchError> {
         let unreachable = |error| self.engine.unreachable(&error);
         let docker = self.engine.docker().await.map_err(unreachable)?;
         let id = docker.info().await.map_err(unreachable)?.id.filter(|id| !id.is_empty());
         id.ok_or_else(|| {
-            let message = format!("what is at {} does not tell an engine's id", self.engine.host());
+            let message = format!("the engine at {} does not report its id", self.engine.host());
             DispatchError::refused(FailureClass::Config, message)
         })
     }
 
-    /// The jobs of Canyon that the engine has, of whichever runner, dead or alive.
+    /// The jobs of all runners that the engine has, dead or alive.
     ///
     /// # Errors
     ///
-    /// If the engine could not be asked.
+    /// If the engine could not be signalled.
     pub async fn found(&self) -> Result<Vec<(RunnerUuid, JobRef)>, DispatchError> {
         self.list(&names::of_canyon()).await
     }
@@ -115,20 +115,21 @@ impl DockerPlatform {
         let found = docker
             .list_containers(Some(how))
             .await
-            .map_err(|error| refusal::elsewhere(&self.engine, "list the containers", &error))?;
-        let job = |one: &ContainerSummary| {
-            names::job_of(one.names.as_deref().unwrap_or_default(), one.labels.as_ref())
+            .map_err(|error| refusal::of_request(&self.engine, "list the containers", &error))?;
+        let job = |found: &ContainerSummary| {
+            names::job_of(found.names.as_deref().unwrap_or_default(), found.labels.as_ref())
         };
         Ok(found.iter().filter_map(job).collect())
     }
 
-    /// What ends and clears away jobs of which no more is known than their names. It starts none.
+    /// A dispatcher that only ends and removes jobs, of which no more than the name is known. It
+    /// starts none.
     pub fn clearer(self: &Arc<Self>) -> Arc<dyn Dispatcher> {
         self.of(None)
     }
 
     fn of(self: &Arc<Self>, target: Option<Arc<Target>>) -> Arc<dyn Dispatcher> {
-        Arc::new(DockerDispatcher { platform: self.clone(), target, kept: Kept::default() })
+        Arc::new(DockerDispatcher { platform: self.clone(), target, kept: LogCache::default() })
     }
 }
 
@@ -138,17 +139,17 @@ impl Platform for Arc<DockerPlatform> {
     }
 }
 
-/// The jobs of one runner, or of whichever.
+/// A dispatcher of one runner's jobs, or without a target of any runner's.
 pub struct DockerDispatcher {
     platform: Arc<DockerPlatform>,
     target: Option<Arc<Target>>,
-    kept: Kept,
+    kept: LogCache,
 }
 
 impl DockerDispatcher {
     fn target(&self) -> Result<&Target, DispatchError> {
         self.target.as_deref().ok_or_else(|| {
-            let message = "nothing is known of the runner that this job is of";
+            let message = "the runner of this job is not known to the dispatcher";
             DispatchError::refused(FailureClass::Config, message)
         })
     }
@@ -166,12 +167,12 @@ impl DockerDispatcher {
             Err(error) if engine::is_missing(&error) => Ok(None),
             Err(error) => {
                 engine.forget(&error).await;
-                Err(refusal::elsewhere(engine, "look at the container", &error))
+                Err(refusal::of_request(engine, "look at the container", &error))
             }
         }
     }
 
-    /// Compares the container of this name that is there with the one that was to be made.
+    /// Compares the existing container of this name with the one that the launch would create.
     async fn compare(&self, docker: &Docker, launch: &Launch) -> Result<Started, DispatchError> {
         let (target, name) = (self.target()?, container_name(&launch.job));
         let mut left = START_WAIT;
@@ -179,20 +180,20 @@ impl DockerDispatcher {
             let found = self.find(&launch.job).await?;
             if found.as_ref().is_some_and(|found| !container::is_of(launch, target, found)) {
                 let message = format!(
-                    "there is another container `{name}`, which Canyon did not make for this attempt; remove it"
+                    "container `{name}` exists, but Canyon did not create it for this attempt; remove it with: docker rm -f {name}"
                 );
                 return Err(DispatchError::refused(FailureClass::Config, message));
             }
             match found.map(|found| state::life(&found)) {
-                // The engine gives the name away before it shows the container.
+                // The engine reserves the name before it shows the container.
                 None | Some(Some(Life::Created)) if !left.is_zero() => {}
-                // It was removed in between: by an end of this attempt, or by a person.
+                // Another call or a user removed it in between.
                 None => {
-                    let message = format!("container `{name}` was there and is gone");
+                    let message = format!("container `{name}` was removed during its start");
                     return Err(DispatchError::unknown(FailureClass::Lost, message));
                 }
-                // Whoever made it died before the start. To start one that has ended meanwhile would
-                // run it again; of two runners, one gets its claim.
+                // The process that created it died before the start. If the container has ended in between, the
+                // start would run it again; of two runners, only one gets its claim.
                 Some(Some(Life::Created)) => {
                     self.begin(docker, launch).await?;
                     return Ok(Started::Already(self.engine_id(docker).await));
@@ -209,14 +210,14 @@ impl DockerDispatcher {
         started.map_err(|error| refusal::of_start(&self.platform.engine, &error))
     }
 
-    /// The engine's own id, by which a job that is not there is told from a job of another engine.
+    /// The engine's id, which tells a job that is gone from a job of another engine.
     async fn engine_id(&self, docker: &Docker) -> Option<String> {
         docker.info().await.ok()?.id.filter(|id| !id.is_empty())
     }
 
-    /// The engine has no container of this job.
+    /// The observation of a job without a container.
     async fn missing(&self, job: &JobRef) -> Observation {
-        if let Some(words) = self.platform.pulls.waited_for_by(job) {
+        if let Some(words) = self.platform.pulls.progress_for(job) {
             return Observation::Waiting(words);
         }
         let Some(handle) = &job.handle else { return Observation::Gone(None) };
@@ -227,10 +228,10 @@ impl DockerDispatcher {
         match self.engine_id(&docker).await {
             Some(id) if id == *handle => Observation::Gone(None),
             Some(_) => Observation::Unknown(format!(
-                "the job was started on another Docker engine than the one that is now at {}",
+                "the job was started on another Docker engine than the one that is now at {}; connect that engine again",
                 self.platform.engine.host()
             )),
-            None => Observation::Unknown("the engine does not tell its id".to_owned()),
+            None => Observation::Unknown("the engine does not report its id".to_owned()),
         }
     }
 
@@ -239,42 +240,46 @@ impl DockerDispatcher {
         let how = KillContainerOptionsBuilder::default().signal(signal).build();
         match docker.kill_container(&container_name(job), Some(how)).await {
             Ok(()) => Ok(()),
-            // It is gone, or its process has ended.
-            Err(error) if matches!(engine::words(&error), Some((404 | 409, _))) => Ok(()),
+            // The container is gone, or its process has ended.
+            Err(error) if matches!(engine::status_and_message(&error), Some((404 | 409, _))) => {
+                Ok(())
+            }
             Err(error) => {
-                Err(refusal::elsewhere(&self.platform.engine, "stop the container", &error))
+                Err(refusal::of_request(&self.platform.engine, "stop the container", &error))
             }
         }
     }
 
-    /// Removes a container whose process does not live. Says whether nothing is left of it.
+    /// Removes a container whose process does not live. Returns whether nothing is left of it.
     async fn remove(&self, job: &JobRef) -> Result<bool, DispatchError> {
         let docker = self.docker().await?;
         let how = RemoveContainerOptionsBuilder::default().v(true).build();
         match docker.remove_container(&container_name(job), Some(how)).await {
             Ok(()) => Ok(true),
-            Err(error) => match engine::words(&error) {
+            Err(error) => match engine::status_and_message(&error) {
                 Some((404, _)) => Ok(true),
-                // It runs, or another removes it.
+                // The container runs, or another call removes it at the same time.
                 Some((409, words)) => Ok(words.contains("already in progress")),
-                _ => Err(refusal::elsewhere(&self.platform.engine, "remove the container", &error)),
+                _ => {
+                    Err(refusal::of_request(&self.platform.engine, "remove the container", &error))
+                }
             },
         }
     }
 
-    /// The reason of a death, with the runner's last words where the engine has none.
-    async fn with_last_words(&self, job: &JobRef, mut failure: Failure) -> Failure {
+    /// The failure, with the runner's last message if the engine gives no reason.
+    async fn with_last_message(&self, job: &JobRef, mut failure: Failure) -> Failure {
         if failure.class == FailureClass::Lost
             && let Ok(output) = self.last_output(job).await
-            && let Some(words) = container_output::last_words(&output)
+            && let Some(words) = container_output::last_message(&output)
         {
-            failure.message = format!("{}; it last said: {words}", failure.message);
+            failure.message = format!("{}; its last message: {words}", failure.message);
         }
         failure
     }
 
-    fn asked(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
-        self.platform.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn signalled(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.platform.signalled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -292,7 +297,7 @@ impl Dispatcher for DockerDispatcher {
                 begun.map_err(|error| without_claim_code(error, launch))?;
                 Ok(Started::Now(self.engine_id(&docker).await))
             }
-            Err(error) if matches!(engine::words(&error), Some((409, _))) => {
+            Err(error) if matches!(engine::status_and_message(&error), Some((409, _))) => {
                 self.compare(&docker, launch).await
             }
             Err(error) => {
@@ -306,7 +311,7 @@ impl Dispatcher for DockerDispatcher {
         match self.find(job).await {
             Ok(Some(found)) => match state::observation(&found) {
                 Observation::Gone(Some(failure)) => {
-                    Observation::Gone(Some(self.with_last_words(job, failure).await))
+                    Observation::Gone(Some(self.with_last_message(job, failure).await))
                 }
                 observation => observation,
             },
@@ -316,24 +321,24 @@ impl Dispatcher for DockerDispatcher {
     }
 
     async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
-        self.platform.pulls.no_longer(job);
+        self.platform.pulls.stop_waiting(job);
         let Some(found) = self.find(job).await? else { return Ok(()) };
         match (state::life(&found), how) {
             (Some(Life::Ended), _) => return Ok(()),
-            // A start that is under way finds it gone.
+            // A concurrent start finds the container gone.
             (Some(Life::Created), _) if self.remove(job).await? => return Ok(()),
             (_, StopMode::Kill) => return self.signal(job, "SIGKILL").await,
             (_, StopMode::Graceful) => {}
         }
         let name = container_name(job);
-        if !self.asked().insert(name.clone()) {
+        if !self.signalled().insert(name.clone()) {
             return Ok(());
         }
-        let asked = self.signal(job, "SIGTERM").await;
-        if asked.is_err() {
-            self.asked().remove(&name);
+        let signalled = self.signal(job, "SIGTERM").await;
+        if signalled.is_err() {
+            self.signalled().remove(&name);
         }
-        asked
+        signalled
     }
 
     async fn tail(
@@ -347,14 +352,14 @@ impl Dispatcher for DockerDispatcher {
     }
 
     async fn forget(&self, job: &JobRef) -> Remains {
-        self.platform.pulls.no_longer(job);
+        self.platform.pulls.stop_waiting(job);
         self.kept.forget();
         let forgotten = async {
             let found = self.find(job).await?;
             if found.is_some_and(|found| state::life(&found) == Some(Life::Lives)) {
                 return Ok(false);
             }
-            self.asked().remove(&container_name(job));
+            self.signalled().remove(&container_name(job));
             self.remove(job).await
         };
         match forgotten.await {
@@ -362,7 +367,7 @@ impl Dispatcher for DockerDispatcher {
             Ok(false) => Remains::Job,
             Err(error) => {
                 let error: DispatchError = error;
-                tracing::warn!(?job, %error, "cannot clear the container away");
+                tracing::warn!(?job, %error, "cannot remove the container");
                 Remains::Job
             }
         }

@@ -1,16 +1,15 @@
-//! The kinds `serverless-ecs` and `ecs-agent`: a job is a task on AWS Fargate. They differ in who asks: the
-//! role that the runner names, or whatever the agent is there.
+//! The kinds `serverless-ecs` and `ecs-agent`: a job is a task on AWS Fargate. They differ in the
+//! credentials: the role that the runner names, or the agent's own.
 //!
-//! Nothing of an attempt is in the task definition, which is registered once for each content
+//! The task definition contains nothing of an attempt and is registered once for each content
 //! (`definition`). What differs between attempts is in the request that starts the task: five
-//! variables, and a token that follows from the attempt (`request`). A repeat of the same request
-//! finds the task of the first one, as long as ECS remembers the token.
+//! variables, and a client token that follows from the attempt (`request`). A repeat of the same
+//! request finds the task of the first one, as long as ECS remembers the token.
 //!
-//! ECS forgets: a token an hour after its task has stopped, a stopped task after an hour too
+//! ECS forgets a token an hour after its task has stopped, and a stopped task after an hour too
 //! (Amazon ECS API reference, "Ensuring idempotency"; developer guide, "Stopped tasks error
-//! messages"). So no start is repeated later than `TOKEN_HELD` after its launch. And its lists lag
-//! behind: a task that is not there a moment after its start is not gone, and one that no list has is
-//! gone only once that has been so for minutes.
+//! messages"). So no start is repeated later than `TOKEN_HELD` after its launch. The lists of ECS
+//! lag behind: a task that is missing from them counts as gone only after some minutes.
 
 mod check;
 mod definition;
@@ -45,23 +44,23 @@ use describe::{Describer, Missing};
 pub use in_place::EcsDefaults;
 use log::LogReader;
 use registration::Registration;
-use session::{Entry, Session};
+use session::{CredentialSource, Session};
 use started::StartedTasks;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The container that runs `canyon-runner`.
+/// The name of the container that runs `canyon-runner`.
 const CONTAINER: &str = "canyon-runner";
-/// How long after the launch a repeated request surely finds the first one's task: ECS remembers
+/// How long after the launch a repeated request certainly finds the first one's task: ECS remembers
 /// its token for an hour at least.
 const TOKEN_HELD: Duration = Duration::from_mins(50);
-/// The most runners whose clients are kept; a new one costs a few requests.
+/// The maximum number of runners whose clients are cached; creating a client costs a few requests.
 const MAX_RUNNERS: usize = 1_000;
 
-/// Starts tasks on Fargate.
+/// The platform that starts tasks on ECS.
 pub struct EcsPlatform {
-    entry: Entry,
+    source: CredentialSource,
     pace: Arc<dyn Pace>,
     image: Option<String>,
     clock: Arc<dyn Clock>,
@@ -70,22 +69,23 @@ pub struct EcsPlatform {
 }
 
 impl EcsPlatform {
-    /// Is let in by `federation`, shares AWS's limits by `pace`, and runs `image` where a runner
-    /// names no other. Makes no call.
+    /// Creates the platform. `federation` exchanges Canyon's tokens for credentials, `pace` keeps
+    /// AWS's rate limits, and `image` is the runner image where a runner names none. Makes no
+    /// request.
     pub fn new(federation: Arc<Federation>, pace: Arc<dyn Pace>, image: Option<String>) -> Self {
-        Self::entered_by(Entry::Roles(federation), session::http(), pace, image)
+        Self::with_credentials(CredentialSource::Roles(federation), session::http(), pace, image)
     }
 
-    fn entered_by(
-        entry: Entry,
+    fn with_credentials(
+        source: CredentialSource,
         http: session::Http,
         pace: Arc<dyn Pace>,
         image: Option<String>,
     ) -> Self {
-        Self { entry, pace, image, clock: Arc::new(System), http, runners: Mutex::default() }
+        Self { source, pace, image, clock: Arc::new(System), http, runners: Mutex::default() }
     }
 
-    /// The same by another clock.
+    /// The same platform with another clock.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
@@ -127,15 +127,15 @@ impl Platform for Arc<EcsPlatform> {
         };
         match runner {
             Ok(runner) => runner,
-            Err(error) => Arc::new(Refused(error)),
+            Err(error) => Arc::new(UnusableRunner(error)),
         }
     }
 }
 
-/// What a runner says, of either type.
+/// The settings of a runner of either type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Settings {
-    /// The role that Canyon is let in as; none where the agent's own is used.
+    /// The role that Canyon assumes; `None` where the agent's own credentials are used.
     auth: Option<AwsAuth>,
     job: EcsJob,
 }
@@ -161,7 +161,7 @@ impl EcsDispatcher {
         target: Arc<Target>,
         config: Settings,
     ) -> Result<Self, DispatchError> {
-        let session = Session::new(&platform.entry, &platform.http, &target, &config)?;
+        let session = Session::new(&platform.source, &platform.http, &target, &config)?;
         Ok(Self {
             image: config.job.image.clone().or_else(|| platform.image.clone()),
             describer: Describer::new(config.job.cluster.clone()),
@@ -184,8 +184,8 @@ impl EcsDispatcher {
     }
 
     /// Where the tasks run, for messages.
-    fn place(&self) -> request::Place<'_> {
-        request::Place::of(&self.config)
+    fn location(&self) -> request::EcsLocation<'_> {
+        request::EcsLocation::of(&self.config)
     }
 }
 
@@ -196,12 +196,12 @@ impl Dispatcher for EcsDispatcher {
     }
 
     async fn observe(&self, job: &JobRef) -> Observation {
-        self.look(job).await
+        self.observe_task(job).await
     }
 
     /// ECS has one way to stop a task: SIGTERM, and SIGKILL when `stopTimeout` has passed (120
-    /// seconds, the most that Fargate allows). A repeat neither signals again nor shortens that, so
-    /// both modes are the same call.
+    /// seconds, the maximum on Fargate). A repeated call neither signals again nor shortens that
+    /// time, so both modes are the same call.
     async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
         self.stop_task(job, how).await
     }
@@ -215,10 +215,10 @@ impl Dispatcher for EcsDispatcher {
         self.read_log(job, stream, offset).await
     }
 
-    /// There is nothing to clear away: ECS removes what it knows of a stopped task itself, and the
-    /// log group has a retention of its own.
+    /// Removes nothing: ECS deletes its record of a stopped task itself, and the log group has its
+    /// own retention.
     async fn forget(&self, job: &JobRef) -> Remains {
-        match self.look(job).await {
+        match self.observe_task(job).await {
             Observation::Alive | Observation::Queued(_) | Observation::Waiting(_) => Remains::Job,
             Observation::Gone(_) | Observation::Unknown(_) => Remains::Nothing,
         }
@@ -233,17 +233,17 @@ impl Dispatcher for EcsDispatcher {
     }
 }
 
-/// A runner of another type, which only a mistake in the wiring brings here.
+/// The error for a runner of another type, which only a defect in the wiring causes.
 fn not_ecs() -> DispatchError {
     let message = "this runner is neither of type `serverless-ecs` nor `ecs-agent`";
     DispatchError::refused(FailureClass::Config, message)
 }
 
-/// For a runner whose tasks are not started here.
-struct Refused(DispatchError);
+/// The dispatcher of a runner whose tasks cannot be started.
+struct UnusableRunner(DispatchError);
 
 #[async_trait]
-impl Dispatcher for Refused {
+impl Dispatcher for UnusableRunner {
     async fn start(&self, _: &Launch) -> Result<Started, DispatchError> {
         Err(self.0.clone())
     }

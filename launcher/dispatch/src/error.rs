@@ -1,4 +1,4 @@
-//! Why a platform did not do what it was asked to.
+//! The error of a call to a platform.
 
 use canyon_domain::failure::{Failure, FailureClass};
 use std::time::Duration;
@@ -7,35 +7,35 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .failure.message)]
 pub struct DispatchError {
-    /// With what the attempt ends, if the launcher ends it because of this.
+    /// The failure with which the attempt ends, if the launcher ends it because of this error.
     pub failure: Failure,
-    /// What the launcher does about it.
+    /// What the launcher does next.
     pub then: Then,
 }
 
 /// What follows a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// Nothing was done: the attempt ends with the failure.
+    /// The call had no effect: the attempt ends with the failure.
     End,
-    /// The call may have had its effect all the same: observe, before anything else is done.
+    /// The call may have taken effect: observe the job before anything else.
     Observe,
-    /// Nothing was done, and the same call may be made after this time. The attempt goes on.
+    /// The call had no effect and may be repeated after this time. The attempt continues.
     Again(Duration),
 }
 
 impl DispatchError {
-    /// The platform said no: nothing was done.
+    /// The platform refused the call, which had no effect.
     pub fn refused(class: FailureClass, message: impl Into<String>) -> Self {
         Self { failure: Failure::new(class, message), then: Then::End }
     }
 
-    /// Nobody can tell yet whether it was done.
+    /// Whether the call took effect is unknown.
     pub fn unknown(class: FailureClass, message: impl Into<String>) -> Self {
         Self { failure: Failure::new(class, message), then: Then::Observe }
     }
 
-    /// It was not done, and may be asked for again after `pause`.
+    /// The call had no effect and may be repeated after `pause`.
     pub fn later(class: FailureClass, message: impl Into<String>, pause: Duration) -> Self {
         Self { failure: Failure::new(class, message), then: Then::Again(pause) }
     }

@@ -1,4 +1,4 @@
-//! What two things have in common exactly if they are the same one.
+//! Fingerprints: equal for equal launches or values, different otherwise.
 
 use crate::Launch;
 use secrecy::ExposeSecret as _;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 
-/// Tells whether two launches are the same one. The claim code is in it as nothing but this hash.
+/// The fingerprint of a launch. It reveals nothing of the claim code.
 pub(crate) fn of_launch(launch: &Launch) -> String {
     let environment: BTreeMap<&str, &str> = launch
         .environment
@@ -16,7 +16,8 @@ pub(crate) fn of_launch(launch: &Launch) -> String {
     of(&(environment, launch.project.to_string(), launch.env.to_string()))
 }
 
-/// A hash of its text. Maps of Kubernetes types are sorted: equal values have one text.
+/// A hash of the value's JSON. Maps in Kubernetes types are sorted, so equal values have equal
+/// JSON.
 pub(crate) fn of(value: &impl Serialize) -> String {
     hex::encode(Sha256::digest(serde_json::to_vec(value).unwrap_or_default()))
 }
@@ -39,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_is_known_again_by_what_it_starts_and_not_by_when() {
+    fn a_launch_has_the_same_fingerprint_whenever_it_is_made() {
         let one = launch("cyc_1");
         let again = Launch { launched_at: Timestamp::MAX, ..one.clone() };
         assert_eq!(of_launch(&one), of_launch(&again));
@@ -47,7 +48,7 @@ mod tests {
         let elsewhere = Launch { env: "other".parse().unwrap(), ..one.clone() };
         assert_ne!(of_launch(&one), of_launch(&elsewhere));
         assert!(!of_launch(&one).contains("cyc_1"));
-        // What runs now was hashed by the version before: this is the form that it must keep.
+        // Jobs that run now have fingerprints of an older version, so the form must not change.
         assert_eq!(of(&("a", [1])), hex::encode(Sha256::digest(br#"["a",[1]]"#)));
     }
 }

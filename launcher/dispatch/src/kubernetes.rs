@@ -1,18 +1,18 @@
 //! The kinds whose job is a Kubernetes Job: `kubernetes`, `kubernetes-gke`, `kubernetes-eks`,
-//! `kubernetes-aks`, `kubernetes-agent`. They differ in how the cluster is found and lets Canyon in (`connect`).
+//! `kubernetes-aks`, `kubernetes-agent`. They differ in how Canyon finds the cluster and signs in
+//! there (`connect`).
 //!
 //! | step | what is called |
 //! |---|---|
-//! | `start` | creates the Job, by a name that follows from the attempt; one that is there is compared |
+//! | `start` | creates the Job with a name that follows from the attempt; an existing Job is compared |
 //! | `observe` | reads the Job, then its pods. A pod that can never run is ended, with the reason kept on the Job |
-//! | `stop` | suspends the Job, so that no pod comes any more, and deletes the pod: with its own grace, or a second |
+//! | `stop` | suspends the Job, so that it creates no more pods, and deletes the pod: with its own grace period, or one second |
 //! | `tail` | reads the container's output, see `canyon_domain::container_log` |
-//! | `forget` | deletes the Job, and the cluster its pods |
+//! | `forget` | deletes the Job; the cluster deletes its pods |
 //!
-//! Nothing is ever deleted with a grace of zero: the object would be gone at once, and that it is gone would
-//! no longer prove that the node has ended the containers.
+//! Nothing is ever deleted with a grace period of zero: the object would be gone at once, and its
+//! absence would no longer prove that the node has ended the containers.
 
-mod bounded_body;
 mod calls;
 mod check;
 mod client;
@@ -24,6 +24,7 @@ mod deaths;
 mod defaults;
 mod errors;
 mod job;
+mod limited_body;
 mod local_clusters;
 mod manifest;
 mod names;
@@ -46,44 +47,46 @@ use canyon_domain::seam::Clock as _;
 use canyon_identity::federation::Federation;
 use canyon_identity::system::System;
 pub use connect::ClusterSource;
-use connect::{Connector, Way};
+use connect::{AccessMethod, Connector};
 pub use defaults::JobDefaults;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 pub use local_clusters::LocalClusters;
 pub use manifest::manifest;
-use pods::Look;
+use pods::PodView;
 use secrecy::ExposeSecret as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long `observe` waits for the end of a pod that it has given up on.
-const GIVE_UP: Duration = Duration::from_secs(5);
-const GIVE_UP_PAUSE: Duration = Duration::from_millis(200);
-/// What a kill leaves a process: the least that the node still confirms.
+/// How long `observe` waits for the end of a pod that can never run.
+const END_WAIT: Duration = Duration::from_secs(5);
+const END_POLL_PAUSE: Duration = Duration::from_millis(200);
+/// The grace period of a kill: the minimum with which the node still confirms the end.
 const KILL_GRACE_SECONDS: u32 = 1;
 
-/// All runners whose jobs are Kubernetes Jobs.
+/// The platform of runners whose jobs are Kubernetes Jobs.
 pub struct KubernetesPlatform {
     connector: Arc<Connector>,
     defaults: Arc<JobDefaults>,
 }
 
 impl KubernetesPlatform {
-    /// Lets itself in by `federation`. `image` is the runner image of jobs whose template names none.
+    /// Creates the platform, which signs in with tokens of `federation`. `image` is the runner
+    /// image of jobs whose template names none.
     pub fn new(federation: Arc<Federation>, image: Option<String>, local: LocalClusters) -> Self {
         let defaults = JobDefaults { image, ..JobDefaults::default() };
         Self {
-            connector: Arc::new(Connector::new(Way::Federation(federation), local)),
+            connector: Arc::new(Connector::new(AccessMethod::Federation(federation), local)),
             defaults: Arc::new(defaults),
         }
     }
 
-    /// The same for an agent: it launches for runners of type `kubernetes-agent`, in the cluster that it finds
-    /// by `source`, which may be on its own machine. `defaults` lie under what each runner says.
+    /// Creates the platform of an agent, which launches for runners of type `kubernetes-agent`, in
+    /// the cluster of `source`, which may be on its own machine. `defaults` fill in what a runner
+    /// omits.
     pub fn in_place(source: ClusterSource, defaults: JobDefaults) -> Self {
-        let way = Way::InPlace(Box::new(source));
+        let way = AccessMethod::InPlace(Box::new(source));
         Self {
             connector: Arc::new(Connector::new(way, LocalClusters::Allowed)),
             defaults: Arc::new(defaults),
@@ -94,7 +97,7 @@ impl KubernetesPlatform {
     ///
     /// # Errors
     ///
-    /// If the runner's definition makes none.
+    /// If the runner's definition does not give a valid Job.
     pub fn job(&self, target: &Target, launch: &Launch) -> Result<Job, DispatchError> {
         job::job(target, &self.defaults, launch)
     }
@@ -119,22 +122,22 @@ pub struct KubernetesDispatcher {
 
 impl KubernetesDispatcher {
     async fn read(&self, job: &JobRef) -> Result<(Option<Job>, Vec<Pod>), DispatchError> {
-        // In this order; see `pods::look`.
+        // In this order; see `pods::view`.
         let found = self.calls.job(job).await?;
         Ok((found, self.calls.pods(job).await?))
     }
 
-    async fn look(&self, job: &JobRef) -> Result<Look, DispatchError> {
+    async fn view(&self, job: &JobRef) -> Result<PodView, DispatchError> {
         let (found, pods) = self.read(job).await?;
-        Ok(pods::look(found.as_ref(), &pods, System.now()))
+        Ok(pods::view(found.as_ref(), &pods, System.now()))
     }
 
-    /// Compares the Job of this name that is there with the one that was to be created.
+    /// Compares the existing Job of this name with the one that the launch would create.
     async fn compare(&self, launch: &Launch, wanted: &Job) -> Result<Started, DispatchError> {
         let name = names::job_name(&launch.job);
         let Some(found) = self.calls.job(&launch.job).await? else {
-            // It was deleted in between: by an end of this attempt, or by a person.
-            let message = format!("Job `{name}` was there and is gone");
+            // Another call or a user deleted it in between.
+            let message = format!("Job `{name}` was deleted during its start");
             return Err(DispatchError::unknown(FailureClass::Lost, message));
         };
         let identity = names::identity(&self.target, &launch.job);
@@ -142,31 +145,31 @@ impl KubernetesDispatcher {
             return Ok(Started::Already(None));
         };
         let message = format!(
-            "there is another Job `{name}` in namespace `{}`, which is not the one that Canyon makes for this \
-            attempt: {difference}; delete it, or let no admission change Canyon's Jobs",
+            "Job `{name}` in namespace `{}` exists, but is not the one that Canyon creates for this \
+            attempt: {difference}; delete it, and check that no admission webhook changes Canyon's Jobs",
             wanted.metadata.namespace.as_deref().unwrap_or_default()
         );
         Err(DispatchError::refused(FailureClass::Config, message))
     }
 
-    /// There is a Job without a pod: its events may say why.
+    /// The observation of a Job without a pod: its events may give the reason.
     async fn without_pod(&self, job: &JobRef, since: Option<Timestamp>) -> Observation {
         let waiting = |reason: &str| Observation::Waiting(reason.to_owned());
-        let Some(said) = self.calls.failed_create(job).await else {
-            return waiting("the cluster has not made the Job's pod yet");
+        let Some(message) = self.calls.failed_create(job).await else {
+            return waiting("the cluster has not created the Job's pod yet");
         };
-        let reason = format!("the cluster cannot make the Job's pod: {said}");
-        let has_waited = since.is_some_and(|since| System.now() > since + pods::PATIENCE);
-        // A quota may free up.
-        if !has_waited || said.contains("exceeded quota") {
+        let reason = format!("the cluster cannot create the Job's pod: {message}");
+        let has_waited = since.is_some_and(|since| System.now() > since + pods::POD_START_GRACE);
+        // Quota may become free.
+        if !has_waited || message.contains("exceeded quota") {
             return waiting(&reason);
         }
-        self.give_up(job, Failure::new(FailureClass::Config, reason)).await
+        self.end_doomed(job, Failure::new(FailureClass::Config, reason)).await
     }
 
-    /// Ends a job that will never run. The reason is written on the Job first, for whoever looks next:
-    /// the pod takes its own words with it.
-    async fn give_up(&self, job: &JobRef, failure: Failure) -> Observation {
+    /// Ends a job that will never run. The reason is written on the Job first, for the next
+    /// observation, because the pod's own message is lost with the pod.
+    async fn end_doomed(&self, job: &JobRef, failure: Failure) -> Observation {
         let ended = async {
             self.calls.suspend(job, Some(&failure)).await?;
             self.end_pods(job, StopMode::Kill).await
@@ -175,13 +178,13 @@ impl KubernetesDispatcher {
             let message = format!("{}; {error}", failure.message);
             return Observation::Waiting(message);
         }
-        let mut left = GIVE_UP;
+        let mut left = END_WAIT;
         while !left.is_zero() {
-            if let Ok(Look::Seen(Observation::Gone(_))) = self.look(job).await {
+            if let Ok(PodView::Seen(Observation::Gone(_))) = self.view(job).await {
                 return Observation::Gone(Some(failure));
             }
-            tokio::time::sleep(GIVE_UP_PAUSE).await;
-            left = left.saturating_sub(GIVE_UP_PAUSE);
+            tokio::time::sleep(END_POLL_PAUSE).await;
+            left = left.saturating_sub(END_POLL_PAUSE);
         }
         Observation::Waiting(failure.message)
     }
@@ -191,7 +194,7 @@ impl KubernetesDispatcher {
             let is_ending = pod.metadata.deletion_timestamp.is_some();
             let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(i64::MAX);
             match how {
-                // One that is being deleted has been asked.
+                // A pod that is being deleted has received its SIGTERM.
                 StopMode::Graceful if is_ending => {}
                 StopMode::Graceful => self.calls.delete_pod(pod, None).await?,
                 StopMode::Kill if is_ending && grace <= i64::from(KILL_GRACE_SECONDS) => {}
@@ -201,13 +204,13 @@ impl KubernetesDispatcher {
         Ok(())
     }
 
-    /// The reason of a death, with the runner's last words where the cluster has none.
-    async fn with_last_words(&self, job: &JobRef, mut failure: Failure) -> Failure {
+    /// The failure, with the runner's last message if the cluster gives no reason.
+    async fn with_last_message(&self, job: &JobRef, mut failure: Failure) -> Failure {
         if failure.class == FailureClass::Lost
             && let Ok(output) = self.calls.last_output(job).await
-            && let Some(words) = container_output::last_words(&output)
+            && let Some(words) = container_output::last_message(&output)
         {
-            failure.message = format!("{}; it last said: {words}", failure.message);
+            failure.message = format!("{}; its last message: {words}", failure.message);
         }
         failure
     }
@@ -229,13 +232,13 @@ impl Dispatcher for KubernetesDispatcher {
     }
 
     async fn observe(&self, job: &JobRef) -> Observation {
-        match self.look(job).await {
-            Ok(Look::Seen(Observation::Gone(Some(failure)))) => {
-                Observation::Gone(Some(self.with_last_words(job, failure).await))
+        match self.view(job).await {
+            Ok(PodView::Seen(Observation::Gone(Some(failure)))) => {
+                Observation::Gone(Some(self.with_last_message(job, failure).await))
             }
-            Ok(Look::Seen(observation)) => observation,
-            Ok(Look::NoPod { since }) => self.without_pod(job, since).await,
-            Ok(Look::Doomed(failure)) => self.give_up(job, failure).await,
+            Ok(PodView::Seen(observation)) => observation,
+            Ok(PodView::NoPod { since }) => self.without_pod(job, since).await,
+            Ok(PodView::Doomed(failure)) => self.end_doomed(job, failure).await,
             Err(error) => Observation::Unknown(error.to_string()),
         }
     }
@@ -258,7 +261,7 @@ impl Dispatcher for KubernetesDispatcher {
         stream: TailStream,
         offset: u64,
     ) -> Result<Vec<u8>, DispatchError> {
-        // Without its Job, what is left of the pod is being cleared away.
+        // Without its Job, the rest of the pod is being deleted.
         if self.calls.job(job).await?.is_none() {
             return Ok(Vec::new());
         }
@@ -269,9 +272,11 @@ impl Dispatcher for KubernetesDispatcher {
     async fn forget(&self, job: &JobRef) -> Remains {
         let forgotten = async {
             let (found, pods) = self.read(job).await?;
-            match pods::look(found.as_ref(), &pods, System.now()) {
-                Look::Seen(Observation::Gone(_)) => {}
-                Look::Seen(_) | Look::NoPod { .. } | Look::Doomed(_) => return Ok(Remains::Job),
+            match pods::view(found.as_ref(), &pods, System.now()) {
+                PodView::Seen(Observation::Gone(_)) => {}
+                PodView::Seen(_) | PodView::NoPod { .. } | PodView::Doomed(_) => {
+                    return Ok(Remains::Job);
+                }
             }
             match found {
                 Some(found) => self.calls.delete_job(&found).await.map(|()| Remains::Nothing),
@@ -279,8 +284,8 @@ impl Dispatcher for KubernetesDispatcher {
             }
         };
         forgotten.await.unwrap_or_else(|error: DispatchError| {
-            tracing::warn!(?job, %error, "cannot clear the job away");
-            // What was refused will be again.
+            tracing::warn!(?job, %error, "cannot delete the Job");
+            // A retry would be refused again.
             if error.then == Then::End { Remains::Nothing } else { Remains::Job }
         })
     }
@@ -294,7 +299,7 @@ impl Dispatcher for KubernetesDispatcher {
     }
 }
 
-/// An admission of the cluster may quote the Job that it refuses.
+/// An admission webhook of the cluster may quote the Job that it refuses.
 fn without_claim_code(mut error: DispatchError, launch: &Launch) -> DispatchError {
     if let Some(code) = launch.environment.get("CANYON_CLAIM_CODE") {
         error.failure.message = error.failure.message.replace(code.expose_secret(), "(claim code)");

@@ -1,11 +1,11 @@
 //! Starts, observes and stops jobs, on each kind of compute.
 //!
-//! [`Dispatcher`] is what the launcher knows of a kind. Every call may be repeated: names derive
-//! from the deployment and the attempt, so that a repeat finds what the first call made. Nothing
-//! here decides anything about a deployment; that is `canyon_domain::deadline`.
+//! [`Dispatcher`] is the launcher's interface to a kind. Every call is idempotent: names derive
+//! from the deployment and the attempt, so a repeat finds what the first call created. This crate
+//! decides nothing about a deployment; that is `canyon_domain::deadline`.
 //!
-//! The kind [`local`] runs a job as processes of the machine that Canyon itself runs on. It needs
-//! Linux (5.3 or newer), because it tells processes apart by `/proc` and by pidfd.
+//! The kind [`local`] runs a job as processes on Canyon's own machine. It needs Linux (5.3 or
+//! newer), because it identifies processes by `/proc` and by pidfd.
 
 #[cfg(any(feature = "ecs", feature = "kubernetes"))]
 mod ambient_aws;

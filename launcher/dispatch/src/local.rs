@@ -1,26 +1,26 @@
 //! The kind `local`: a job is the program `canyon-runner`, run as a process of this machine.
 //!
-//! Each job has a folder of its own, `<jobs>/<deployment>-<attempt>/`:
+//! Each job has its own folder, `<jobs>/<deployment>-<attempt>/`:
 //!
 //! | file | what |
 //! |---|---|
 //! | `lock` | locked by every process of the job, as its standard input |
-//! | `pid` | the first process: its id, the time of its start, the machine's boot id |
-//! | `asked-<pid>-<start>` | that process has had its one SIGTERM |
-//! | `exit` | how the first process ended, if its parent was there to see it |
-//! | `runner.log` | what the runner itself said |
+//! | `pid` | the first process: its id, its start time, the machine's boot id |
+//! | `asked-<pid>-<start>` | that process has received its one SIGTERM |
+//! | `exit` | how the first process ended, if its parent saw it |
+//! | `runner.log` | the runner's own output |
 //! | `work/` | the runner's working folder, with its log and events |
 //! | `tmp/` | for temporary files |
 //!
-//! So a Canyon that starts anew knows of its predecessor's jobs ([`LocalDispatcher::adopt`]). The
-//! lock is what proves a job dead: the kernel frees it with the last process of the job, and not
-//! before. For that, the runner must start OpenTofu with its own standard input.
+//! So a restarted Canyon knows the jobs of its previous process ([`LocalDispatcher::adopt`]). The
+//! lock proves a job dead: the kernel frees it with the last process of the job, and not before.
+//! For that, the runner must start OpenTofu with its own standard input.
 
+mod death;
 mod folder;
 mod process;
 mod protection;
 mod records;
-mod remains;
 mod spawn;
 mod tree;
 mod watch;
@@ -49,26 +49,26 @@ use std::{
 use tokio::process::Child;
 use tree::State;
 
-/// Where the runner writes what people read, in its working folder. `canyon-runner` has the same
-/// constant: neither crate may depend on the other.
+/// The file of the log in the runner's working folder. `canyon-runner` has the same constant,
+/// because neither crate may depend on the other.
 pub const LOG_FILE: &str = "log.txt";
-/// Where the runner writes OpenTofu's `-json` output; see [`LOG_FILE`].
+/// The file of OpenTofu's `-json` output in the runner's working folder; see [`LOG_FILE`].
 pub const EVENTS_FILE: &str = "events.jsonl";
 
-/// How long a start waits for another one of the same job.
+/// How long a start waits for a concurrent start of the same job.
 const START_WAIT: Duration = Duration::from_secs(2);
 const START_PAUSE: Duration = Duration::from_millis(2);
 
-/// How jobs are run on this machine.
+/// The settings of jobs on this machine.
 #[derive(Clone, Debug)]
 pub struct LocalSettings {
     /// The path of the program `canyon-runner`.
     pub runner: PathBuf,
-    /// The folder of the jobs' folders.
+    /// The folder that contains the jobs' folders.
     pub jobs: PathBuf,
     /// The `PATH` of jobs.
     pub path: OsString,
-    /// What else of Canyon's own environment they get; see [`inherited_environment`].
+    /// Further variables of Canyon's own environment for jobs; see [`inherited_environment`].
     pub inherited: BTreeMap<OsString, OsString>,
 }
 
@@ -80,13 +80,13 @@ pub struct LocalDispatcher {
 }
 
 impl LocalDispatcher {
-    /// Calls `on_gone` after the death of each job that it started or adopted. That is a hint:
-    /// [`Dispatcher::observe`] says what is true.
+    /// Creates a dispatcher that calls `on_gone` after the death of each job that it started or
+    /// adopted. The call is a hint: [`Dispatcher::observe`] decides.
     pub fn new(
         mut settings: LocalSettings,
         on_gone: impl Fn(JobRef) + Send + Sync + 'static,
     ) -> Self {
-        // Jobs have another working folder. It fails only for an empty path, as the start will.
+        // Jobs have another working folder. `absolute` fails only for an empty path, with which the start fails too.
         for path in [&mut settings.runner, &mut settings.jobs] {
             if let Ok(absolute) = std::path::absolute(&*path) {
                 *path = absolute;
@@ -95,8 +95,8 @@ impl LocalDispatcher {
         Self { settings: Arc::new(settings), watched: Arc::default(), on_gone: Arc::new(on_gone) }
     }
 
-    /// Takes over the jobs of an earlier Canyon: watches those that live, and calls `on_gone` for
-    /// the others. Returns all of them. To be called within a Tokio runtime.
+    /// Adopts the jobs of a previous process: watches the living ones, and calls `on_gone` for the
+    /// others. Returns all of them. Must be called within a Tokio runtime.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl LocalDispatcher {
     }
 }
 
-/// All runners of this machine are one.
+/// All runners of this machine share one dispatcher.
 impl Platform for Arc<LocalDispatcher> {
     fn dispatcher(&self, _: &Arc<Target>) -> Arc<dyn Dispatcher> {
         self.clone()
@@ -152,7 +152,7 @@ impl Dispatcher for LocalDispatcher {
         let folder = self.folder(job);
         match blocking(move || observe(&folder)).await {
             Ok(Ok(observation)) => observation,
-            Ok(Err(error)) => Observation::Unknown(format!("cannot look at the job: {error}")),
+            Ok(Err(error)) => Observation::Unknown(format!("cannot observe the job: {error}")),
             Err(error) => Observation::Unknown(error.to_string()),
         }
     }
@@ -182,22 +182,23 @@ impl Dispatcher for LocalDispatcher {
 
     async fn forget(&self, job: &JobRef) -> Remains {
         let folder = self.folder(job);
-        let said = match blocking(move || forget(&folder)).await {
+        let message = match blocking(move || forget(&folder)).await {
             Ok(Ok(remains)) => return remains,
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
-        tracing::warn!(?job, error = said, "cannot remove the job's folder");
+        tracing::warn!(?job, error = message, "cannot remove the job's folder");
         Remains::Nothing
     }
 }
 
-/// Runs `work` where it may block. Fails only while the process is shutting down.
+/// Runs `work` on a blocking thread. Fails only while the process shuts down.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, DispatchError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
-        let message = format!("Canyon is stopping; it will look again when it is back ({error})");
+        let message =
+            format!("Canyon is stopping; it observes the job again after its restart ({error})");
         DispatchError::unknown(FailureClass::Lost, message)
     })
 }
@@ -215,7 +216,7 @@ fn refused(what: &str, path: &Path, error: &io::Error) -> DispatchError {
         _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
             FailureClass::Config
         }
-        // Too many processes or open files, no memory, a full disk: may pass.
+        // Too many processes or open files, no memory, a full disk: may be temporary.
         _ => FailureClass::Capacity,
     };
     DispatchError::refused(class, format!("cannot {what} `{}`: {error}", path.display()))
@@ -230,8 +231,8 @@ fn start(
     let give_up = Instant::now() + START_WAIT;
     loop {
         folder.create().map_err(failed)?;
-        // Only who has the lock starts. That nobody has it and a leader is recorded means that the
-        // job ran and is dead: then it is not run again.
+        // Only the holder of the lock starts the job. If the lock is free and a leader is recorded, the
+        // job ran and is dead, and does not run again.
         let lock = folder.lock().map_err(failed)?;
         if folder.leader().map_err(failed)?.is_some() {
             return Ok((Started::Already(None), None));
@@ -239,8 +240,8 @@ fn start(
         if let Some(lock) = lock {
             return spawn(settings, folder, launch, lock);
         }
-        // Somebody else starts it right now, or died when he had; or he only looks.
-        if let State::Alive(_) | State::Headless(_) = tree::look(folder).map_err(failed)? {
+        // Another call starts the job now, or died after it did; or it only observes the job.
+        if let State::Alive(_) | State::Leaderless(_) = tree::state(folder).map_err(failed)? {
             return Ok((Started::Already(None), None));
         }
         if Instant::now() > give_up {
@@ -251,7 +252,7 @@ fn start(
 }
 
 fn being_started(folder: &Folder) -> DispatchError {
-    let message = format!("another process is starting job `{}`; look again", folder.name());
+    let message = format!("another process is starting job `{}`; observe it again", folder.name());
     DispatchError::unknown(FailureClass::Capacity, message)
 }
 
@@ -263,7 +264,7 @@ fn spawn(
 ) -> Result<(Started, Option<Child>), DispatchError> {
     let child = spawn::spawn(settings, folder, launch, lock)
         .map_err(|error| refused("run the runner program", &settings.runner, &error))?;
-    // As our child, it is at least a zombie as long as it has not been waited for.
+    // As our child, the process is at least a zombie until this process waits for it.
     let recorded = child
         .id()
         .and_then(|pid| Pid::from_raw(pid.cast_signed()))
@@ -271,31 +272,31 @@ fn spawn(
         .ok_or_else(|| io::Error::other("`/proc` does not show it"))
         .and_then(|stat| folder.record_leader(stat.process));
     if let Err(error) = recorded {
-        // It runs. Whoever looks finds it by its lock.
+        // The job runs, and later calls find it by its lock.
         tracing::warn!(job = folder.name(), %error, "cannot record the job's process");
     }
-    // The folder, and with it the job, is found by the attempt alone: there is no handle to store.
+    // The attempt's name identifies the folder and so the job: there is no handle to store.
     Ok((Started::Now(None), Some(child)))
 }
 
 fn observe(folder: &Folder) -> io::Result<Observation> {
-    Ok(match tree::look(folder)? {
+    Ok(match tree::state(folder)? {
         State::NeverStarted => Observation::Gone(None),
         State::Starting | State::Alive(_) => Observation::Alive,
-        State::Headless(leader) => {
-            tree::ask_orphans(folder, &leader)?;
+        State::Leaderless(leader) => {
+            tree::stop_orphans(folder, &leader)?;
             Observation::Alive
         }
-        State::Dead(leader) => Observation::Gone(Some(remains::reason_of_death(folder, &leader)?)),
+        State::Dead(leader) => Observation::Gone(Some(death::reason_of_death(folder, &leader)?)),
     })
 }
 
 fn stop(folder: &Folder, how: StopMode) -> Result<(), DispatchError> {
     let failed = |error: io::Error| refused("signal the job of", &folder.path(), &error);
-    let state = tree::look(folder).map_err(failed)?;
+    let state = tree::state(folder).map_err(failed)?;
     match (how, &state) {
         (_, State::Starting) => Err(being_started(folder)),
-        (StopMode::Graceful, state) => tree::ask(folder, state).map_err(failed),
+        (StopMode::Graceful, state) => tree::request_stop(folder, state).map_err(failed),
         (StopMode::Kill, state) => tree::kill(folder, state).map_err(failed),
     }
 }
@@ -303,13 +304,13 @@ fn stop(folder: &Folder, how: StopMode) -> Result<(), DispatchError> {
 fn forget(folder: &Folder) -> io::Result<Remains> {
     let give_up = Instant::now() + START_WAIT / 10;
     while folder.path().exists() {
-        // Whoever only looks has the lock for an instant; a living job keeps it.
+        // An observer holds the lock for an instant; a living job keeps it.
         if let Some(_lock) = folder.lock()? {
             if let Some(leader) = folder.leader()? {
-                if leader.is_alive()? && folder.was_given_to(leader.process)? {
+                if leader.is_alive()? && folder.was_started_for_job(leader.process)? {
                     return Ok(Remains::Job);
                 }
-                tree::kill_left(folder, &leader)?;
+                tree::kill_leftovers(folder, &leader)?;
             }
             return folder.remove().map(|()| Remains::Nothing);
         }

@@ -1,4 +1,4 @@
-//! From a runner to what starts its jobs.
+//! The platform of a type of runners, which creates their dispatchers.
 
 use crate::Dispatcher;
 use canyon_domain::ids::{AgentId, OrgId, OrgUuid, RunnerId, RunnerUuid};
@@ -8,27 +8,28 @@ use std::sync::Arc;
 /// The runner whose jobs are to be started.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Whose runner it is.
+    /// The uuid of its organization.
     pub org: OrgUuid,
-    /// The name of that organization.
+    /// The id of its organization.
     pub org_id: OrgId,
-    /// The runner. Clouds trust this life of it, and not its name.
+    /// The runner's uuid. Clouds trust this uuid and not the name, which a later runner may have.
     pub runner: RunnerUuid,
-    /// Its name.
+    /// The runner's id.
     pub runner_id: RunnerId,
-    /// Where and how its jobs run, secrets included.
+    /// The definition of the runner and its jobs, secrets included.
     pub definition: RunnerDefinition,
-    /// The one agent that is to start them, if somebody has named one.
+    /// The only agent that may start the jobs, if the deployment names one.
     pub agent: Option<AgentId>,
 }
 
 /// A kind of compute, for all runners of a type.
 pub trait Platform: Send + Sync {
-    /// What starts the jobs of this runner. Makes no call.
+    /// The dispatcher of this runner's jobs. Makes no request.
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher>;
 
-    /// The same while nobody can say which settings a deployment takes: the target's are the runner's alone. It looks
-    /// at jobs and stops them, and gives none to anybody.
+    /// A dispatcher for a runner whose settings for a deployment are not known, so that the target
+    /// has only the runner's own. It observes and stops jobs, but starts none and assigns none to
+    /// an agent.
     fn watcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
         self.dispatcher(target)
     }

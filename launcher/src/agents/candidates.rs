@@ -1,4 +1,4 @@
-//! The agents that may launch for a runner, and what there is to say of them.
+//! The agents that may launch jobs of a runner, and a summary of their state.
 
 use super::dispatcher::AgentDispatcher;
 use canyon_domain::agent::{Adoption, Agent, why_waiting};
@@ -9,32 +9,32 @@ use canyon_domain::runner::agents::AgentTarget;
 use canyon_store::StoreError;
 
 impl AgentDispatcher {
-    /// Which agents the runner names, or the deployment's profile for it.
+    /// The agent selector of the runner, or of the profile that the deployment uses.
     pub(super) fn agent_target(&self) -> Option<&AgentTarget> {
         let settings = self.target.definition.configuration.agent_settings();
         settings.and_then(|settings| settings.agents.as_ref())
     }
 
-    /// The agents that may launch for the runner, or the one that was named.
+    /// The agents that may launch jobs of the runner, or only the agent that the deployment names.
     pub(super) async fn agents(&self) -> Result<Vec<Agent>, StoreError> {
         let (table, org, now) = (&self.platform.table, self.target.org, self.now());
         let (runner, target) = (&self.target.runner_id, self.agent_target());
         if let Some(only) = &self.target.agent {
-            // Not a remembered one: that there is none any more ends the job.
+            // Read it again rather than from the cache: if the agent no longer exists, the job ends.
             let found = table.agent(org, only).await?;
             return Ok(found
                 .into_iter()
                 .filter(|agent| agent.may_serve_alone(runner, target))
                 .collect());
         }
-        let all = self.platform.known.of(org, now, table.all_agents(org)).await?;
+        let all = self.platform.known.get(org, now, table.all_agents(org)).await?;
         Ok(all.iter().filter(|agent| agent.may_serve(runner, target)).cloned().collect())
     }
 
-    /// The agents that a profile of the runner may name.
+    /// The agents that a profile of the runner may select.
     async fn agents_of_profiles(&self) -> Result<Vec<Agent>, StoreError> {
         let (table, org, now) = (&self.platform.table, self.target.org, self.now());
-        let all = self.platform.known.of(org, now, table.all_agents(org)).await?;
+        let all = self.platform.known.get(org, now, table.all_agents(org)).await?;
         let may = |agent: &&Agent| {
             let its_own = agent.runner.as_ref().is_none_or(|own| *own == self.target.runner_id);
             agent.adoption == Adoption::Adopted && !agent.reserved && its_own
@@ -42,9 +42,9 @@ impl AgentDispatcher {
         Ok(all.iter().filter(may).cloned().collect())
     }
 
-    /// The agent that has the job, if it may not launch for the runner any more: labels, `agents` or the profile were
-    /// changed meanwhile. What it has taken is its own while its session lives. One that was refused cannot speak of
-    /// it.
+    /// The agent that holds the job, if it may no longer launch jobs of the runner because its
+    /// labels, the runner's `agents` or the profile changed. It keeps the job while its session
+    /// lives. A rejected agent cannot report on the job, so it is not returned.
     pub(super) async fn outsider(
         &self,
         job: &AgentJob,
@@ -57,15 +57,15 @@ impl AgentDispatcher {
         Ok(found.filter(|agent| agent.adoption == Adoption::Adopted))
     }
 
-    /// Which agents are connected that take the runner's jobs.
+    /// Lists the connected agents that take the runner's jobs.
     ///
     /// # Errors
     ///
-    /// Why none does, or why nobody can tell.
+    /// A text for people: why no agent takes them, or that the agents cannot be read.
     pub(super) async fn connected(&self) -> Result<String, String> {
         let (id, kind) = (&self.target.runner_id, self.target.definition.runner_type());
         let settings = self.target.definition.configuration.agent_settings();
-        // A check is for no deployment, so nobody knows which profile it would take.
+        // A check belongs to no deployment, so the profile that a job would use is not known.
         let by_profile = settings.is_some_and(|settings| settings.profile.is_some());
         let agents = if by_profile { self.agents_of_profiles().await } else { self.agents().await };
         let agents = agents.map_err(|error| Causes(&error).to_string())?;
@@ -89,17 +89,17 @@ impl AgentDispatcher {
         Ok(format!("these agents are connected and take its jobs: {}{choice}", able.join(", ")))
     }
 
-    /// Why nobody takes up jobs of the runner now, if so. One agent that was named is waited for by its job, which
-    /// ends when that agent is gone for good.
-    pub(super) async fn nobody_at_work(&self) -> Option<String> {
+    /// Why no agent takes jobs of the runner now; `None` if one does. `None` also if the deployment
+    /// names an agent: its job waits for that agent, and ends if the agent is deleted.
+    pub(super) async fn missing_agents(&self) -> Option<String> {
         if self.target.agent.is_some() {
             return None;
         }
-        // If they cannot be read, the launch says so.
+        // If the table cannot be read, the launch reports the failure.
         let agents = self.agents().await.ok()?;
         let (kind, now) = (self.target.definition.runner_type(), self.now());
-        let is_nobody = agents.iter().all(|agent| !agent.is_at_work(kind, now));
-        is_nobody
+        let is_absent = agents.iter().all(|agent| !agent.is_at_work(kind, now));
+        is_absent
             .then(|| why_waiting(&agents, &self.target.runner_id, self.agent_target(), kind, now))
     }
 }

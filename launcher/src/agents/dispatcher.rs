@@ -1,7 +1,7 @@
-//! A dispatcher whose calls are read by an agent far away.
+//! A dispatcher that writes its requests into the table, where a remote agent polls for them.
 
 use super::AgentPlatform;
-use super::arrangement::{aim, arrange};
+use super::assignment::{assign, update_target};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,23 +26,24 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often a word is written again when the job has changed meanwhile.
+/// How often a conditional write of a job is retried after a lost race.
 const MAX_TRIES: u32 = 20;
-/// How long a piece of a job's output is waited for.
+/// How long [`Dispatcher::tail`] waits for a chunk of a job's output.
 const TAIL_WAIT: Duration = Duration::from_secs(10);
 const TAIL_PAUSE: Duration = Duration::from_millis(200);
-/// How many agents are woken for a job that nobody seems to have room for: in vain, where all are busy.
-const SOME: usize = 4;
+/// How many agents are notified of a job if none seems to have room. If all are busy, the
+/// notification has no effect.
+const MAX_HINTED: usize = 4;
 
 /// The jobs of one runner.
 pub(super) struct AgentDispatcher {
     pub(super) platform: AgentPlatform,
     pub(super) target: Arc<Target>,
-    /// Who may launch is not known for sure now, so that nothing is given to anybody.
-    pub(super) only_watches: bool,
+    /// The runner's definition is not usable now, so which agents may launch is not certain: no job is offered.
+    pub(super) only_observes: bool,
 }
 
-/// The table did not do it, or nobody can tell whether it did.
+/// A failure of the table. Whether the write took effect is unknown.
 fn failed(error: &StoreError) -> DispatchError {
     DispatchError::unknown(FailureClass::Lost, Causes(error).to_string())
 }
@@ -61,7 +62,7 @@ impl AgentDispatcher {
         (self.platform.hint)(self.target.org, agent);
     }
 
-    /// Writes what the job has become, and says so to its agent.
+    /// Writes the job's new state and notifies its agent.
     async fn save(&self, job: &mut AgentJob) -> Result<Saved, StoreError> {
         job.version += 1;
         let saved = self.platform.table.save_agent_job(self.target.org, job, self.now()).await?;
@@ -78,16 +79,18 @@ impl AgentDispatcher {
         }
     }
 
-    /// Nobody seems to have room. What is known of agents may be a second old, and what each was offered counts until
-    /// it is heard, so one of them may have it by now: it looks for itself.
+    /// Notifies some agents of a job, although none seems to have room. The launcher's data about
+    /// agents may be a second old, and its offers count as load until the agent polls: so one of
+    /// these agents may have room by now.
     fn hint_some(&self, agents: &[Agent]) {
         let kind = self.target.definition.runner_type();
-        for agent in in_turn(agents, kind, self.now()).into_iter().take(SOME) {
+        for agent in in_turn(agents, kind, self.now()).into_iter().take(MAX_HINTED) {
             self.hint(&agent.id);
         }
     }
 
-    /// The Job for whoever polls by the runner's key. Others make it themselves.
+    /// The Kubernetes Job for a remote runner, which polls with the runner's key. Agents make the
+    /// Job themselves.
     fn manifest(&self, launch: &Launch) -> Option<Result<Manifest, String>> {
         let configuration = &self.target.definition.configuration;
         let is_kubernetes = configuration.runner_type() == RunnerType::KubernetesAgent;
@@ -97,7 +100,7 @@ impl AgentDispatcher {
             .then(|| manifest(&self.target, image, launch).map_err(|error| error.failure.message))
     }
 
-    fn order(&self, launch: &Launch, fence: u64) -> AgentJob {
+    fn new_record(&self, launch: &Launch, fence: u64) -> AgentJob {
         let (definition, _) = self.target.definition.clone().split_secrets();
         AgentJob {
             deployment: launch.job.deployment,
@@ -128,19 +131,19 @@ impl AgentDispatcher {
         }
     }
 
-    /// Writes the order, and offers it at once if somebody has room.
-    async fn write_down(&self, launch: &Launch) -> Result<(), StoreError> {
+    /// Writes the job's record and offers the job at once if an agent has room.
+    async fn create_record(&self, launch: &Launch) -> Result<(), StoreError> {
         let (table, org, now) = (&self.platform.table, self.target.org, self.now());
         let deployment = table.deployment(org, launch.job.deployment).await?;
         let open = deployment.as_ref().and_then(|deployment| deployment.open_attempt());
-        // What is over by now is not to be started.
+        // An attempt that has ended is not started.
         let Some(attempt) = open.filter(|open| open.number == launch.job.attempt) else {
             return Ok(());
         };
-        let mut job = self.order(launch, attempt.fence);
+        let mut job = self.new_record(launch, attempt.fence);
         job.priority = deployment.as_ref().map_or(0, |deployment| deployment.priority.rank());
         let agents = self.agents().await?;
-        arrange(&mut job, &self.platform.offers, &agents, None, now);
+        assign(&mut job, &self.platform.offers, &agents, None, now);
         if table.create_agent_job(org, &job, now).await? == Created::Yes {
             self.hint_owner(&job);
             if job.offer.is_none() {
@@ -150,14 +153,14 @@ impl AgentDispatcher {
         Ok(())
     }
 
-    async fn look(&self, job: &JobRef) -> Result<Observation, StoreError> {
+    async fn try_observe(&self, job: &JobRef) -> Result<Observation, StoreError> {
         for _ in 0..MAX_TRIES {
             let Some(mut found) = self.find(job).await? else { return Ok(Observation::Gone(None)) };
             let mut agents = self.agents().await?;
             let outsider = self.outsider(&found, &agents).await?;
             let now = self.now();
-            let changed =
-                self.rearrange(&mut found, &agents, outsider.as_ref()) | found.look_after(now);
+            let changed = self.assign_or_offer(&mut found, &agents, outsider.as_ref())
+                | found.look_after(now);
             if changed && self.save(&mut found).await? == Saved::Lost {
                 continue;
             }
@@ -167,21 +170,27 @@ impl AgentDispatcher {
                 seen => seen,
             });
         }
-        Ok(Observation::Unknown("its record is being changed by others".to_owned()))
+        Ok(Observation::Unknown("its record is being changed by other requests".to_owned()))
     }
 
-    /// Sees that somebody has the job, or is offered it. Returns whether it changed.
-    fn rearrange(&self, job: &mut AgentJob, agents: &[Agent], outsider: Option<&Agent>) -> bool {
-        if job.taken.is_none() && self.only_watches {
+    /// Assigns or offers the job to an agent. Returns whether the job changed.
+    fn assign_or_offer(
+        &self,
+        job: &mut AgentJob,
+        agents: &[Agent],
+        outsider: Option<&Agent>,
+    ) -> bool {
+        if job.taken.is_none() && self.only_observes {
             return false;
         }
         let (target, offers, now) = (self.agent_target(), &self.platform.offers, self.now());
-        aim(job, target) | arrange(job, offers, agents, outsider, now)
+        update_target(job, target) | assign(job, offers, agents, outsider, now)
     }
 
-    /// Nobody looks again at a job that is to be forgotten: if its session is over, another of its place that is there
-    /// clears it away. Returns whether it changed.
-    async fn hand_over(&self, job: &mut AgentJob) -> Result<bool, StoreError> {
+    /// Reassigns a job in state `Forget` whose agent's session has ended to another agent of the
+    /// same place, which removes the job. The launcher does not observe such a job again. Returns
+    /// whether the job changed.
+    async fn reassign_for_removal(&self, job: &mut AgentJob) -> Result<bool, StoreError> {
         let Some(taken) = &job.taken else { return Ok(false) };
         let holder = self.platform.table.agent(self.target.org, &taken.agent).await?;
         if holder.as_ref().is_some_and(|holder| taken.is_held_by(holder, self.now())) {
@@ -191,13 +200,18 @@ impl AgentDispatcher {
         Ok(job.hand_over(&agents, holder.as_ref(), self.now()))
     }
 
-    async fn want(&self, job: &JobRef, wish: Wish) -> Result<Option<AgentJob>, DispatchError> {
+    async fn set_desired_state(
+        &self,
+        job: &JobRef,
+        wish: Wish,
+    ) -> Result<Option<AgentJob>, DispatchError> {
         for _ in 0..MAX_TRIES {
             let found = self.find(job).await.map_err(|error| failed(&error))?;
             let Some(mut found) = found else { return Ok(None) };
             let mut changed = found.want(wish);
             if wish == Wish::Forget && found.done < wish {
-                changed |= self.hand_over(&mut found).await.map_err(|error| failed(&error))?;
+                changed |=
+                    self.reassign_for_removal(&mut found).await.map_err(|error| failed(&error))?;
             }
             if !changed
                 || self.save(&mut found).await.map_err(|error| failed(&error))? == Saved::Yes
@@ -205,19 +219,21 @@ impl AgentDispatcher {
                 return Ok(Some(found));
             }
         }
-        let message =
-            format!("the job of deployment {} is being changed by others", job.deployment);
+        let message = format!(
+            "the record of deployment {}'s job is being changed by other requests",
+            job.deployment
+        );
         Err(DispatchError::unknown(FailureClass::Lost, message))
     }
 
-    /// Asks for a piece of output and waits for it.
+    /// Asks the agent for a chunk of the job's output and waits for it.
     async fn fetch(
         &self,
         job: &JobRef,
         stream: &str,
         offset: u64,
     ) -> Result<Result<Vec<u8>, String>, StoreError> {
-        let Some(id) = self.ask_for_tail(job, stream, offset).await? else { return Ok(Ok(vec![])) };
+        let Some(id) = self.request_tail(job, stream, offset).await? else { return Ok(Ok(vec![])) };
         let end = Instant::now() + TAIL_WAIT;
         while Instant::now() < end {
             tokio::time::sleep(TAIL_PAUSE).await;
@@ -228,27 +244,29 @@ impl AgentDispatcher {
                 }
                 Some(Tail { answer: Some(Err(reason)), .. }) => return Ok(Err(reason)),
                 Some(Tail { answer: None, .. }) => {}
-                None => return Ok(Err("somebody else asks for its output too".to_owned())),
+                None => {
+                    return Ok(Err("another request asked for the job's output too".to_owned()));
+                }
             }
         }
         Ok(Err("its agent did not send the job's output in time".to_owned()))
     }
 
-    /// Writes the request; `None` where there is no output.
-    async fn ask_for_tail(
+    /// Writes the request into the job's record; `None` if the job has no output.
+    async fn request_tail(
         &self,
         job: &JobRef,
         stream: &str,
         offset: u64,
     ) -> Result<Option<u64>, StoreError> {
         for _ in 0..MAX_TRIES {
-            // What is to be forgotten has nothing more to say, whether it is cleared away by now or not.
+            // A job in state `Forget` has no output, whether or not the agent has removed it yet.
             let can_answer = |found: &AgentJob| {
                 found.taken.is_some() && found.polled.is_none() && found.wish < Wish::Forget
             };
             let found = self.find(job).await?.filter(can_answer);
             let Some(mut found) = found else { return Ok(None) };
-            // No other request has this version of the item.
+            // The version of the item identifies the request: no other write has the same one.
             let id = found.version;
             found.tail = Some(Tail { id, stream: stream.to_owned(), offset, answer: None });
             if self.save(&mut found).await? == Saved::Yes {
@@ -262,18 +280,18 @@ impl AgentDispatcher {
 #[async_trait]
 impl Dispatcher for AgentDispatcher {
     async fn start(&self, launch: &Launch) -> Result<Started, DispatchError> {
-        // Whether somebody takes it up is to be seen, and people want to know whom it waits for: so it is
-        // looked at now, like one that an earlier call had started.
+        // Report the job as found rather than started: then the launcher observes it at once, and the
+        // deployment shows which agents it waits for.
         let started = Ok(Started::Already(Some(launch.job.deployment.to_string())));
         if self.find(&launch.job).await.map_err(|error| failed(&error))?.is_some() {
             return started;
         }
-        self.write_down(launch).await.map_err(|error| failed(&error))?;
+        self.create_record(launch).await.map_err(|error| failed(&error))?;
         started
     }
 
     async fn observe(&self, job: &JobRef) -> Observation {
-        self.look(job)
+        self.try_observe(job)
             .await
             .unwrap_or_else(|error| Observation::Unknown(Causes(&error).to_string()))
     }
@@ -283,7 +301,7 @@ impl Dispatcher for AgentDispatcher {
             StopMode::Graceful => Wish::Stop,
             StopMode::Kill => Wish::Kill,
         };
-        self.want(job, wish).await.map(drop)
+        self.set_desired_state(job, wish).await.map(drop)
     }
 
     async fn tail(
@@ -300,11 +318,11 @@ impl Dispatcher for AgentDispatcher {
         fetched.map_err(|reason| DispatchError::unknown(FailureClass::Lost, reason))
     }
 
-    /// The agent clears it away whenever it is back: nobody need come back for it.
+    /// The agent removes the job when it polls again, so the launcher need not retry.
     async fn forget(&self, job: &JobRef) -> Remains {
         let cleared = async {
-            let wanted = self.want(job, Wish::Forget).await?;
-            // Nobody has it, or nobody has anything to do for it.
+            let wanted = self.set_desired_state(job, Wish::Forget).await?;
+            // No agent holds the job, or its holder has nothing left to do for it.
             let is_mere_record = |job: &AgentJob| job.taken.is_none() || job.is_cleared_away();
             if let Some(job) = wanted.filter(is_mere_record) {
                 let deleted = self.platform.table.delete_agent_job(self.target.org, &job).await;
@@ -324,7 +342,7 @@ impl Dispatcher for AgentDispatcher {
     async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {
         let found = self.platform.table.agent_jobs(self.target.org, self.target.runner).await;
         let found = found.map_err(|error| failed(&error))?;
-        // Those that are to be forgotten already need nobody's further word.
+        // For jobs in state `Forget` the launcher has nothing left to do.
         let name = |job: AgentJob| JobRef {
             deployment: job.deployment,
             attempt: job.attempt,
@@ -334,11 +352,11 @@ impl Dispatcher for AgentDispatcher {
     }
 
     async fn absence(&self) -> Option<String> {
-        self.nobody_at_work().await
+        self.missing_agents().await
     }
 
     async fn check(&self, steps: &Steps) {
-        let found = Box::pin(async { self.connected().await.map(|said| ((), said)) });
+        let found = Box::pin(async { self.connected().await.map(|message| ((), message)) });
         steps.take(CheckStep::Agent, found).await;
     }
 }

@@ -1,4 +1,5 @@
-//! What was offered a moment ago, of which its agents have not spoken yet: a burst of jobs goes to all that have room.
+//! The offers that their agents have not seen yet. They count as load, so that a burst of jobs goes
+//! to all agents with room.
 
 use canyon_domain::agent::{Agent, choose};
 use canyon_domain::agent_job::{AgentJob, OFFER};
@@ -7,7 +8,7 @@ use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// The offers that this process has made, each until it lapses.
+/// The offers that this process has made, each until it expires.
 #[derive(Debug, Default)]
 pub(super) struct Offers(Mutex<HashMap<Attempt, Offered>>);
 
@@ -21,13 +22,14 @@ struct Offered {
 }
 
 impl Offers {
-    /// Offers a job that nobody has to the agent whose turn it is. Returns whether that changed anything.
+    /// Offers a job that no agent has taken to the agent that [`choose`] picks. Returns whether the
+    /// job changed.
     pub(super) fn offer(&self, job: &mut AgentJob, agents: &[Agent], now: Timestamp) -> bool {
         let attempt = (job.deployment, job.attempt);
-        // Chosen and counted in one step: many jobs are looked at at once.
+        // Choose and count under one lock, because many jobs are reconciled at once.
         let mut offers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !job.is_to_be_offered(agents, now) {
-            // One that was made and could not be written counts no more.
+            // An offer that could not be written no longer counts.
             let taken_by = job.taken.as_ref().map(|taken| &taken.agent);
             let stands = taken_by.or(job.offer.as_ref().map(|offer| &offer.agent));
             if offers.get(&attempt).is_some_and(|offered| Some(&offered.agent) != stands) {
@@ -47,7 +49,7 @@ impl Offers {
     }
 }
 
-/// The agents as they will be once they have taken what they were offered.
+/// The agents with the load that they will have once they have taken their offers.
 fn loaded<'a>(agents: &[Agent], offers: impl Iterator<Item = &'a Offered>) -> Vec<Agent> {
     let mut times: HashMap<&AgentId, Vec<Timestamp>> = HashMap::new();
     for offered in offers {
@@ -56,10 +58,10 @@ fn loaded<'a>(agents: &[Agent], offers: impl Iterator<Item = &'a Offered>) -> Ve
     let with_offers = |agent: &Agent| {
         let mut agent = agent.clone();
         if let (Some(session), Some(times)) = (&mut agent.session, times.get(&agent.id)) {
-            // Since it was heard, it counts what it has taken itself.
-            let unheard = times.iter().filter(|at| **at >= session.last_seen).count();
-            let unheard = u32::try_from(unheard).unwrap_or(u32::MAX);
-            session.running = session.running.saturating_add(unheard);
+            // After an agent has polled, its session counts the jobs that it took.
+            let unpolled = times.iter().filter(|at| **at >= session.last_seen).count();
+            let unpolled = u32::try_from(unpolled).unwrap_or(u32::MAX);
+            session.running = session.running.saturating_add(unpolled);
             session.offered_at = session.offered_at.max(times.iter().max().copied());
         }
         agent
@@ -70,10 +72,10 @@ fn loaded<'a>(agents: &[Agent], offers: impl Iterator<Item = &'a Offered>) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::arrangement::tests::{agent, at, job};
+    use crate::agents::assignment::tests::{agent, at, job};
     use uuid::Uuid;
 
-    /// Who is offered another job at this second.
+    /// Which agent is offered another job at this second.
     fn next(offers: &Offers, agents: &[Agent], number: u128, second: u64) -> Option<String> {
         let mut job = job();
         job.deployment = DeploymentId(Uuid::from_u128(number));
@@ -83,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_is_load_until_its_agent_is_heard_and_a_turn_after_that() {
+    fn an_offer_counts_as_load_until_its_agent_polls_and_as_a_turn_after_that() {
         let (offers, both) = (Offers::default(), [agent("one", 0), agent("two", 0)]);
         let chosen: Vec<_> = (1..=8).filter_map(|number| next(&offers, &both, number, 1)).collect();
         assert_eq!(chosen.iter().filter(|id| *id == "one").count(), 4, "{chosen:?}");
@@ -92,17 +94,17 @@ mod tests {
         other.order.org_id = "globex".parse().unwrap();
         assert!(offers.offer(&mut other, &both, at(1)), "those of another organization were not");
 
-        // The second has taken none of its four.
-        let heard = [agent("one", 0), agent("two", 2)];
-        assert_eq!(next(&offers, &heard, 9, 3).as_deref(), Some("two"));
+        // The second agent has polled and has taken none of its four offers.
+        let polled = [agent("one", 0), agent("two", 2)];
+        assert_eq!(next(&offers, &polled, 9, 3).as_deref(), Some("two"));
         let (offers, both) = (Offers::default(), [agent("one", 0), agent("two", 0)]);
         assert_eq!(next(&offers, &both, 1, 1).as_deref(), Some("one"));
-        let heard = [agent("one", 2), agent("two", 2)];
-        assert_eq!(next(&offers, &heard, 2, 3).as_deref(), Some("two"), "it was the first's turn");
+        let polled = [agent("one", 2), agent("two", 2)];
+        assert_eq!(next(&offers, &polled, 2, 3).as_deref(), Some("two"), "it was the first's turn");
     }
 
     #[test]
-    fn an_offer_that_lapsed_or_whose_job_is_offered_anew_counts_no_more() {
+    fn an_expired_offer_and_one_whose_job_is_offered_again_count_no_more() {
         let (offers, one) = (Offers::default(), [agent("one", 0)]);
         for _ in 0..10 {
             assert!(next(&offers, &one, 1, 1).is_some(), "it is the same job");

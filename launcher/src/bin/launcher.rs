@@ -1,4 +1,5 @@
-//! The Lambda function `launcher`: records of the table's stream come in, jobs are started.
+//! The Lambda function `launcher`: reads records of the table's stream and reconciles their
+//! deployments.
 
 use canyon_aws::logging;
 use canyon_aws::settings::Function;

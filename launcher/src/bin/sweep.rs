@@ -1,5 +1,5 @@
-//! The Lambda function `sweep`: each minute it looks at everything that is due. It alone suffices
-//! for every deployment to end.
+//! The Lambda function `sweep`: each minute it reconciles every deployment that is due. It alone
+//! suffices for every deployment to end.
 
 use canyon_aws::logging;
 use canyon_aws::settings::Function;

@@ -1,5 +1,5 @@
-//! What is done for runners whose jobs agents launch, over a real table: whom a job is given to, who is there for it,
-//! and what is cleared away.
+//! Runners whose jobs agents launch, over a real table: which agent gets a job, whether one is
+//! connected, and what is removed.
 
 use crate::world::{Moved, World, record};
 use canyon_dispatch::{Dispatcher, JobRef, Launch, Platform, Remains, Steps, Target};
@@ -18,12 +18,12 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-/// A runner far away.
+/// A runner whose jobs agents launch.
 struct Far {
     world: World,
     org: OrgUuid,
     runner: RunnerUuid,
-    /// Whom there was said to that there may be work.
+    /// The agents that were notified of work.
     hinted: Arc<Mutex<Vec<AgentId>>>,
 }
 
@@ -69,7 +69,7 @@ impl Far {
         self.platform().dispatcher(&self.target(settings))
     }
 
-    /// An agent that is there.
+    /// A connected agent.
     async fn agent(&self, id: &str) -> Agent {
         let now = self.clock().now();
         let agent: Agent = serde_json::from_value(json!({
@@ -86,15 +86,15 @@ impl Far {
         agent
     }
 
-    /// The agent asks for work.
+    /// The agent polls.
     async fn polls(&self, agent: &mut Agent) {
         agent.session.as_mut().unwrap().last_seen = self.clock().now();
         agent.version += 1;
         self.world.table.save_agent(self.org, agent).await.unwrap();
     }
 
-    /// The agent's process is replaced by another.
-    async fn begins_anew(&self, agent: &mut Agent) {
+    /// Another process replaces the agent's.
+    async fn restarts(&self, agent: &mut Agent) {
         agent.sessions += 1;
         let session = agent.session.as_mut().unwrap();
         (session.number, session.opened_at) = (agent.sessions, self.clock().now());
@@ -114,7 +114,7 @@ impl Far {
         }
     }
 
-    /// A job with these further fields.
+    /// A job with these additional fields.
     async fn job(&self, fields: Value) -> JobRef {
         let Value::Object(fields) = fields else { panic!("an object") };
         let now = self.clock().now();
@@ -132,7 +132,7 @@ impl Far {
         JobRef { deployment: job.deployment, attempt: 1, handle: None }
     }
 
-    /// What says that an agent has a job.
+    /// The fields of a job that the agent holds.
     fn taken_by(&self, agent: &Agent) -> Value {
         let now = self.clock().now();
         json!({
@@ -162,13 +162,13 @@ fn among(ids: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn a_job_that_waits_goes_to_whom_its_runner_names_by_now_if_that_is_known() {
+async fn a_job_that_no_agent_has_taken_follows_its_runners_selector_if_that_is_certain() {
     let far = Far::new().await;
     let boston = far.agent("boston").await;
     let job = far.job(json!({ "target": { "ids": ["berlin"] } })).await;
     let before = far.stored(&job).await;
 
-    // The profile is missing, so that the runner alone says nothing of this job.
+    // The profile is missing, so the runner alone does not determine the selector of this job.
     let watcher = far.platform().watcher(&far.target(&named("boston")));
     assert!(matches!(watcher.observe(&job).await, Observation::Queued(_)));
     assert_eq!(far.stored(&job).await, before);
@@ -181,7 +181,7 @@ async fn a_job_that_waits_goes_to_whom_its_runner_names_by_now_if_that_is_known(
 }
 
 #[tokio::test]
-async fn a_live_agent_keeps_what_it_has_taken_although_the_runner_names_another() {
+async fn a_live_agent_keeps_its_job_when_the_runner_selects_another() {
     let far = Far::new().await;
     let (berlin, mut boston) = (far.agent("berlin").await, far.agent("boston").await);
     let job = far.job(far.taken_by(&berlin)).await;
@@ -196,26 +196,26 @@ async fn a_live_agent_keeps_what_it_has_taken_although_the_runner_names_another(
 }
 
 #[tokio::test]
-async fn what_an_agent_had_before_it_began_anew_is_handed_over_whomever_the_runner_names_since() {
+async fn a_job_of_a_restarted_agent_is_reassigned_although_the_runner_selects_another() {
     let far = Far::new().await;
     let (mut berlin, boston) = (far.agent("berlin").await, far.agent("boston").await);
     let (first, second) =
         (far.job(far.taken_by(&berlin)).await, far.job(far.taken_by(&berlin)).await);
-    far.begins_anew(&mut berlin).await;
+    far.restarts(&mut berlin).await;
     let holder = async |job: &JobRef| {
         let taken = far.stored(job).await.unwrap().taken.unwrap();
-        assert!(taken.handed_over, "it must be told: {taken:?}");
+        assert!(taken.handed_over, "its new holder must be notified: {taken:?}");
         (taken.agent, taken.session)
     };
     assert_eq!(far.dispatcher(&named("boston")).observe(&first).await, Observation::Alive);
     assert_eq!(holder(&first).await, (boston.id, 1));
-    // Nobody else is there who sees its place.
+    // No other agent of its place is connected.
     assert_eq!(far.dispatcher(&named("oslo")).observe(&second).await, Observation::Alive);
     assert_eq!(holder(&second).await, (berlin.id, 2));
 }
 
 #[tokio::test]
-async fn what_is_to_be_forgotten_goes_to_an_agent_of_its_place_if_its_own_is_gone() {
+async fn a_job_to_forget_is_reassigned_within_its_place_if_its_holder_is_gone() {
     let far = Far::new().await;
     let (berlin, mut boston) = (far.agent("berlin").await, far.agent("boston").await);
     let job = far.job(far.taken_by(&berlin)).await;
@@ -227,7 +227,7 @@ async fn what_is_to_be_forgotten_goes_to_an_agent_of_its_place_if_its_own_is_gon
 }
 
 #[tokio::test]
-async fn what_was_cancelled_and_not_heard_of_since_is_looked_after_for_whoever_meets_its_lock() {
+async fn a_cancelled_silent_job_is_to_be_looked_after_once_its_pod_must_have_ended() {
     let far = Far::new().await;
     let mut berlin = far.agent("berlin").await;
     let mut cancelled = far.taken_by(&berlin);
@@ -235,18 +235,18 @@ async fn what_was_cancelled_and_not_heard_of_since_is_looked_after_for_whoever_m
         json!({ "name": "canyon-1", "namespace": "jobs", "said_at": far.clock().now() });
     (cancelled["wish"], cancelled["done"]) = (json!("forget"), json!("forget"));
     let job = far.job(cancelled).await;
-    let looks = async || {
+    let is_looked_after = async || {
         far.dispatcher(&named("berlin")).observe(&job).await;
         far.stored(&job).await.unwrap().polled.unwrap().look
     };
-    assert!(!looks().await, "its pod may end still");
+    assert!(!is_looked_after().await, "its pod may end by itself");
     far.clock().by(4 * 60);
     far.polls(&mut berlin).await;
-    assert!(looks().await);
+    assert!(is_looked_after().await);
 }
 
 #[tokio::test]
-async fn a_burst_of_jobs_goes_evenly_to_agents_that_have_not_spoken_since() {
+async fn a_burst_of_jobs_goes_evenly_to_agents_that_have_not_polled_since() {
     let far = Far::new().await;
     let names = ["berlin", "boston", "bremen"];
     for name in names {
@@ -273,15 +273,15 @@ async fn a_burst_of_jobs_goes_evenly_to_agents_that_have_not_spoken_since() {
     }
     let waits = dispatcher.observe(&far.job(json!({})).await).await;
     let Observation::Queued(reason) = waits else { panic!("{waits:?}") };
-    assert!(reason.ends_with("all 3 that are connected are busy"), "{reason}");
+    assert!(reason.ends_with("all 3 connected agents are busy"), "{reason}");
 }
 
 #[tokio::test]
-async fn a_job_that_nobody_seems_to_have_room_for_wakes_whoever_may_have_it_by_now() {
+async fn a_job_without_a_free_agent_notifies_agents_that_may_have_room_by_now() {
     let far = Far::new().await;
     let berlin = far.agent("berlin").await;
     let dispatcher = far.dispatcher(&named("berlin"));
-    // It runs four at once, and is not heard meanwhile.
+    // It runs four jobs at once, and does not poll meanwhile.
     for count in 1..=5 {
         let launch = far.launch().await;
         dispatcher.start(&launch).await.unwrap();
@@ -292,7 +292,7 @@ async fn a_job_that_nobody_seems_to_have_room_for_wakes_whoever_may_have_it_by_n
 }
 
 #[tokio::test]
-async fn nobody_is_there_for_a_runner_until_an_agent_that_it_names_is_heard() {
+async fn a_runner_has_no_agent_until_a_selected_one_polls() {
     let far = Far::new().await;
     let mut berlin = far.agent("berlin").await;
     let absence = async |id: &str| far.dispatcher(&named(id)).absence().await;
@@ -307,7 +307,7 @@ async fn nobody_is_there_for_a_runner_until_an_agent_that_it_names_is_heard() {
 }
 
 #[tokio::test]
-async fn a_check_takes_any_agent_that_a_profile_may_name_and_says_that_the_profile_chooses() {
+async fn a_check_accepts_every_agent_that_a_profile_may_select_and_names_the_profile() {
     let far = Far::new().await;
     far.agent("berlin").await;
     let alone = far.check(&named("boston")).await;
@@ -323,7 +323,7 @@ async fn a_check_takes_any_agent_that_a_profile_may_name_and_says_that_the_profi
 }
 
 #[tokio::test]
-async fn what_nobody_has_anything_to_do_for_is_cleared_away_at_once() {
+async fn a_job_without_anything_left_to_do_is_removed_at_once() {
     let far = Far::new().await;
     let berlin = far.agent("berlin").await;
     let (waiting, held) = (far.job(json!({})).await, far.job(far.taken_by(&berlin)).await);
@@ -336,5 +336,5 @@ async fn what_nobody_has_anything_to_do_for_is_cleared_away_at_once() {
     }
     assert_eq!(far.stored(&waiting).await, None);
     assert_eq!(far.stored(&never_handed_out).await, None);
-    assert_eq!(far.stored(&held).await.unwrap().wish, Wish::Forget, "its agent clears it away");
+    assert_eq!(far.stored(&held).await.unwrap().wish, Wish::Forget, "its agent removes it");
 }

@@ -1,4 +1,4 @@
-//! A runner that was changed after the launch may look in another place than where the job is.
+//! A runner that was changed after the launch may name another place than that of the job.
 
 use crate::world::World;
 use canyon_domain::deadline::Observation;
@@ -7,10 +7,10 @@ use canyon_domain::deployment::Status;
 const CHANGED: &str = "its runner was changed after the launch";
 
 #[tokio::test]
-async fn a_start_is_not_repeated_where_the_job_may_not_be() {
+async fn a_start_is_not_repeated_in_another_place() {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
-    // The answer is lost: the start may have happened.
+    // The answer is lost: the start may have taken effect.
     platform.silent_at(&["start"]);
     let due = world.accept(org).await;
     let launcher = world.launcher.clone();
@@ -24,13 +24,13 @@ async fn a_start_is_not_repeated_where_the_job_may_not_be() {
     world.tend(due).await;
     let held = world.read(due).await;
     let attempt = held.open_attempt().unwrap();
-    assert_eq!(platform.count("start"), 1, "a second job, with the code of the first");
+    assert_eq!(platform.count("start"), 1, "a second job, with the claim code of the first");
     assert!(attempt.waiting.as_ref().unwrap().starts_with(CHANGED), "{attempt:?}");
     assert!(held.due_at.is_some(), "{held:?}");
 }
 
 #[tokio::test]
-async fn a_start_whose_runner_is_as_it_was_is_repeated() {
+async fn a_start_of_an_unchanged_runner_is_repeated() {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
     platform.silent_at(&["start"]);
@@ -48,7 +48,8 @@ async fn a_start_whose_runner_is_as_it_was_is_repeated() {
     assert_eq!(started.open_attempt().unwrap().handle.as_deref(), Some("a-job"));
 }
 
-/// A running deployment whose runner is silent, so that its platform is asked, which knows no job.
+/// A running deployment whose runner is silent, so that the launcher asks its platform, which has
+/// no job.
 async fn silent_run(is_changed: bool) -> (World, canyon_store::deployment_lists::Due) {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
@@ -66,12 +67,12 @@ async fn silent_run(is_changed: bool) -> (World, canyon_store::deployment_lists:
 }
 
 #[tokio::test]
-async fn a_run_goes_on_though_a_changed_runner_does_not_find_its_job() {
+async fn a_run_continues_although_its_changed_runner_does_not_find_the_job() {
     let (world, due) = silent_run(true).await;
     let run = world.read(due).await;
     assert_eq!(run.status, Status::Running);
     assert!(run.open_attempt().is_some() && run.attempts[0].job_gone_at.is_none(), "{run:?}");
-    // Its own silence ends it, and proves nothing of its job.
+    // The runner's silence ends it, and proves nothing about the job.
     for _ in 0..30 {
         world.clock.by(30);
         world.tend(due).await;

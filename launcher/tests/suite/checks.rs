@@ -1,4 +1,4 @@
-//! Checks of runners: looked for when somebody may have asked, and in nobody's way.
+//! Checks of runners: searched for after a hint, and without delaying other work.
 
 use crate::world::{RUNNER, World, passes, record, until};
 use canyon_domain::ids::{OrgUuid, RunnerCheckId};
@@ -19,7 +19,7 @@ async fn check(world: &World, org: OrgUuid) -> RunnerCheck {
 }
 
 #[tokio::test]
-async fn checks_are_looked_for_after_a_hint_and_else_every_half_minute() {
+async fn checks_are_searched_for_after_a_hint_and_otherwise_every_half_minute() {
     let world = World::new().await;
     let sweeper = Sweeper::new(world.launcher.clone());
     let mut tasks = JoinSet::new();
@@ -28,7 +28,7 @@ async fn checks_are_looked_for_after_a_hint_and_else_every_half_minute() {
         orgs.push(world.organization(name).await);
     }
     let checked = |number: usize| orgs[number].1.count("check");
-    // The first look is made at once, for what was asked for before.
+    // The first pass searches at once, for checks requested before.
     ask(&world, orgs[0].0).await;
     sweeper.pass(&mut tasks).await.unwrap();
     until("the first check", || checked(0) == 1).await;
@@ -52,8 +52,8 @@ async fn checks_are_looked_for_after_a_hint_and_else_every_half_minute() {
 
 #[cfg(feature = "lambda")]
 #[tokio::test]
-async fn a_slow_check_leaves_its_batch_of_the_stream_after_a_moment_and_is_done_by_the_sweep() {
-    use canyon_launcher::BRIEFLY;
+async fn a_slow_check_delays_its_stream_batch_only_briefly_and_is_completed_by_the_sweep() {
+    use canyon_launcher::STREAM_CHECK_TIMEOUT;
     use canyon_launcher::stream::{Batch, serve};
     use serde_json::json;
 
@@ -88,7 +88,7 @@ async fn a_slow_check_leaves_its_batch_of_the_stream_after_a_moment_and_is_done_
     let batch = Batch { records: vec![record] };
     let served = tokio::spawn(async move { serve(&launcher, batch).await });
     until("it is being checked", || *platform.open.lock().unwrap() == 1).await;
-    passes(BRIEFLY).await;
+    passes(STREAM_CHECK_TIMEOUT).await;
     let answer = served.await.unwrap();
     assert_eq!(answer.batch_item_failures.len(), 0);
     let left = check(&world, org).await;

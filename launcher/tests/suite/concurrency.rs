@@ -1,4 +1,4 @@
-//! Limits on how many run at once: never more, and no place is lost.
+//! Limits on concurrent attempts: never more, and no slot is lost.
 
 use crate::world::{World, record};
 use canyon_domain::attempt::Outcome;
@@ -18,7 +18,7 @@ async fn limit(world: &World, org: OrgUuid, scope: &str, max_jobs: u32) -> Limit
     let updated_at = world.clock.now();
     let limit = ConcurrencyLimit { scope: scope.clone(), max_jobs, updated_at };
     world.table.set_limit(org, &limit, &record()).await.unwrap();
-    // Longer than limits are remembered.
+    // Longer than the cache of limits.
     world.clock.by(6);
     scope
 }
@@ -31,7 +31,7 @@ async fn open(world: &World, all: &[Due]) -> usize {
     open
 }
 
-/// The runner delivers its result, as the API writes it.
+/// The runner reports its result, as the API writes it.
 pub(crate) async fn end(world: &World, due: Due) {
     let mut deployment = world.read(due).await;
     lifecycle::end(&mut deployment, 1, Outcome::Succeeded, world.clock.now()).unwrap();
@@ -42,13 +42,13 @@ pub(crate) async fn end(world: &World, due: Due) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn however_many_launch_at_once_no_more_run_than_may_and_all_have_their_turn() {
+async fn no_more_attempts_run_at_once_than_the_limit_and_all_get_their_turn() {
     never_more_than_three("project:shop", "project `shop`", "organization").await;
 }
 
-/// Each limit that covers a deployment counts, whichever of them is looked at first.
+/// Each limit that covers a deployment applies, whichever is checked first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_wider_of_two_limits_binds_where_it_is_the_lower() {
+async fn the_wider_of_two_limits_applies_if_it_is_the_lower() {
     never_more_than_three("organization", "the organization", "project:shop").await;
 }
 
@@ -63,12 +63,12 @@ async fn never_more_than_three(binding: &str, in_words: &str, other: &str) {
     }
     let mut ended = Vec::new();
     while ended.len() < all.len() {
-        let looks = all.iter().map(|due| {
+        let tasks = all.iter().map(|due| {
             let (launcher, due) = (world.launcher.clone(), *due);
             tokio::spawn(async move { launcher.tend(due, Why::Due).await })
         });
-        for look in looks.collect::<Vec<_>>() {
-            look.await.unwrap().unwrap();
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap().unwrap();
         }
         let running = open(&world, &all).await;
         assert!((1..=3).contains(&running), "{running} run, {} have ended", ended.len());
@@ -80,10 +80,10 @@ async fn never_more_than_three(binding: &str, in_words: &str, other: &str) {
                 end(&world, *due).await;
                 ended.push(*due);
             } else if deployment.status == Status::Queued && running == 3 {
-                let said = &deployment.message;
+                let message = &deployment.message;
                 assert!(
-                    said.starts_with(&format!("waiting for one of the 3 places of {in_words}")),
-                    "{said}"
+                    message.starts_with(&format!("waiting for one of the 3 places of {in_words}")),
+                    "{message}"
                 );
             }
         }
@@ -95,7 +95,7 @@ async fn never_more_than_three(binding: &str, in_words: &str, other: &str) {
 }
 
 #[tokio::test]
-async fn an_attempt_that_fails_gives_its_place_back_before_the_next_one_takes_it() {
+async fn a_failed_attempt_releases_its_slot_before_the_next_one_takes_it() {
     let world = World::new().await;
     let (org, _) = world.organization("acme").await;
     let scope = limit(&world, org, "runner:somewhere", 1).await;
@@ -107,7 +107,7 @@ async fn an_attempt_that_fails_gives_its_place_back_before_the_next_one_takes_it
     let mut deployment = world.read(one).await;
     let lost = Outcome::Failed(Failure::new(FailureClass::Lost, "gone"));
     lifecycle::end(&mut deployment, 1, lost, world.clock.now()).unwrap();
-    assert_eq!(deployment.status, Status::Launching, "it is tried again");
+    assert_eq!(deployment.status, Status::Launching, "it is retried");
     deployment.version += 1;
     let saved = world.table.save_deployment(org, &deployment, Wake::Nobody).await.unwrap();
     assert_eq!(saved, Saved::Yes);
@@ -119,11 +119,12 @@ async fn an_attempt_that_fails_gives_its_place_back_before_the_next_one_takes_it
     world.clock.by(600);
     world.tend(one).await;
     let waits = world.read(one).await;
-    assert!(waits.message.contains(&format!("(held by {})", other.id)), "{waits:?}");
+    assert_eq!(waits.message, "waiting for the one place of runner `somewhere`");
+    assert_eq!(waits.awaited_limit, Some(scope));
 }
 
 #[tokio::test]
-async fn a_place_whose_holder_is_gone_is_taken_over() {
+async fn a_slot_whose_holder_is_gone_is_reclaimed() {
     let world = World::new().await;
     let (org, _) = world.organization("acme").await;
     let scope = limit(&world, org, "organization", 1).await;
@@ -137,7 +138,7 @@ async fn a_place_whose_holder_is_gone_is_taken_over() {
     let item = items.find(|item| is_place(item["pk"].as_s().unwrap())).unwrap().clone();
     end(&world, gone).await;
     assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
-    // As after a restore of a part of the table, or a fault of ours: nobody ever gives it back.
+    // As after a restore of a part of the table, or a defect: no process ever releases it.
     client.put_item().table_name("canyon").set_item(Some(item)).send().await.unwrap();
     let held = world.table.held_places(org, &scope).await.unwrap();
     assert_eq!(held[0].holder.deployment, gone.id);
@@ -151,15 +152,15 @@ async fn a_place_whose_holder_is_gone_is_taken_over() {
 }
 
 #[tokio::test]
-async fn what_nobody_would_take_up_holds_no_place_and_waits_for_those_who_would() {
+async fn a_deployment_without_an_agent_holds_no_slot_and_waits_for_one() {
     let world = World::new().await;
     let (org, script) = world.organization("acme").await;
     let absent = "waiting for an agent of runner `somewhere`: none has ever connected";
     *script.absence.lock().unwrap() = Some(absent.to_owned());
     let unlimited = world.accept(org).await;
     world.tend(unlimited).await;
-    assert!(world.read(unlimited).await.open_attempt().is_some(), "it is in nobody's way");
-    assert_eq!(script.count("absence"), 0, "without a limit nobody asks");
+    assert!(world.read(unlimited).await.open_attempt().is_some(), "it takes no slot");
+    assert_eq!(script.count("absence"), 0, "without a limit, no call is made");
 
     let scope = limit(&world, org, "organization", 1).await;
     let due = world.accept(org).await;
@@ -176,7 +177,7 @@ async fn what_nobody_would_take_up_holds_no_place_and_waits_for_those_who_would(
 }
 
 #[tokio::test]
-async fn an_attempt_of_before_a_limit_holds_no_place_and_frees_none() {
+async fn an_attempt_from_before_a_limit_holds_no_slot_and_releases_none() {
     let world = World::new().await;
     let (org, _) = world.organization("acme").await;
     let before = world.accept(org).await;

@@ -1,4 +1,4 @@
-//! A disabled runner launches nothing, and what runs goes on.
+//! A disabled runner launches nothing, and running jobs continue.
 
 use crate::world::{RUNNER, World, record};
 use canyon_domain::deployment::Status;
@@ -12,7 +12,7 @@ async fn switch(world: &World, org: OrgUuid, disabled: bool) {
 }
 
 #[tokio::test]
-async fn a_deployment_waits_while_its_runner_is_disabled_and_says_so() {
+async fn a_deployment_waits_while_its_runner_is_disabled_and_its_message_says_so() {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
     switch(&world, org, true).await;
@@ -32,7 +32,7 @@ async fn a_deployment_waits_while_its_runner_is_disabled_and_says_so() {
 }
 
 #[tokio::test]
-async fn what_runs_is_watched_as_before_when_its_runner_is_disabled() {
+async fn a_running_job_is_observed_as_before_when_its_runner_is_disabled() {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
     let due = world.accept(org).await;
@@ -42,7 +42,7 @@ async fn what_runs_is_watched_as_before_when_its_runner_is_disabled() {
     *platform.job.lock().unwrap() = Some(canyon_domain::deadline::Observation::Gone(None));
     world.clock.by(61);
     world.tend(due).await;
-    // Its end is believed, as of a runner that was not changed, and the next attempt waits.
+    // The end counts, as for a runner that was not changed, and the next attempt waits.
     let held = world.read(due).await;
     assert!(held.attempts[0].ended.is_some() && held.attempts[0].job_gone_at.is_some(), "{held:?}");
     world.clock.by(600);
@@ -51,7 +51,7 @@ async fn what_runs_is_watched_as_before_when_its_runner_is_disabled() {
     assert_eq!(held.attempts.len(), 1, "{held:?}");
     assert_eq!(held.message, "runner `somewhere` is disabled");
 
-    // No wait is for ever, that for another attempt neither.
+    // Every wait has a limit, also that for another attempt.
     world.clock.by(7 * 24 * 3_600);
     world.tend(due).await;
     let ended = world.read(due).await;

@@ -1,6 +1,8 @@
-//! One organization's platform, however slow, is nobody else's trouble, and nobody's for ever.
+//! A slow platform of one organization does not delay other organizations, nor its own for longer
+//! than the limits.
 //!
-//! Time is paused: it passes only while all wait for a platform, and never while the machine works, however slowly.
+//! Time is paused: it passes only while all tasks wait for a platform, and never while the machine
+//! works, however slowly.
 
 use crate::world::World;
 use async_trait::async_trait;
@@ -8,19 +10,19 @@ use canyon_domain::deployment::Status;
 use canyon_domain::events::DeploymentEvent;
 use canyon_domain::seam::Clock as _;
 use canyon_launcher::publish::Publish;
-use canyon_launcher::{LaunchError, PATIENCE, Sweeper, Why};
+use canyon_launcher::{LaunchError, RECONCILE_TIMEOUT, Sweeper, Why};
 use canyon_store::error::BoxError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Longer than any call may take.
+/// Longer than every limit of a call.
 const LONG: Duration = Duration::from_secs(71);
-/// Shorter than any call is waited for that is not answered.
+/// Shorter than every limit of a call.
 const SHORT: Duration = Duration::from_secs(5);
 
-/// Waits until it is so, while nobody's patience ends.
+/// Waits until `is_so` is true, before any limit of a call passes.
 async fn soon(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let begin = Instant::now();
     while !is_so().await {
@@ -30,7 +32,7 @@ async fn soon(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_organization_whose_platform_never_answers_holds_up_no_other() {
+async fn an_organization_whose_platform_never_answers_delays_no_other() {
     let world = World::new().await;
     let (hostile, silence) = world.organization("hostile").await;
     let (honest, answers) = world.organization("honest").await;
@@ -42,20 +44,20 @@ async fn an_organization_whose_platform_never_answers_holds_up_no_other() {
     let sweeper = Sweeper::new(world.launcher.clone());
     let mut tasks = JoinSet::new();
     sweeper.pass(&mut tasks).await.unwrap();
-    soon("half of the places are taken", async || *silence.open.lock().unwrap() == 32).await;
+    soon("half of the slots are taken", async || *silence.open.lock().unwrap() == 32).await;
 
     let other = world.accept(honest).await;
     let has_failed = async || {
         sweeper.pass(&mut tasks).await.unwrap();
         world.read(other).await.status == Status::Failed
     };
-    soon("another organization's has its turn", has_failed).await;
-    // None of them was answered or given up for that, and no further one has got a place.
+    soon("another organization's deployment has its turn", has_failed).await;
+    // None of the calls was answered or cancelled for that, and no further one has got a slot.
     assert_eq!((*silence.open.lock().unwrap(), silence.count("start")), (32, 32));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_that_is_never_answered_is_written_down_and_the_next_one_gets_its_place() {
+async fn a_start_that_is_never_answered_is_recorded_and_the_next_one_gets_its_slot() {
     let world = World::new().await;
     let (org, silence) = world.organization("hostile").await;
     silence.silent_at(&["start"]);
@@ -68,7 +70,7 @@ async fn a_start_that_is_never_answered_is_written_down_and_the_next_one_gets_it
     sweeper.pass(&mut tasks).await.unwrap();
     soon("the first ones wait", async || *silence.open.lock().unwrap() == 32).await;
     sleep(LONG).await;
-    assert_eq!(silence.count("start"), 40, "the others have their turn");
+    assert_eq!(silence.count("start"), 40, "the others have got their slots");
     sleep(LONG).await;
     assert_eq!(*silence.open.lock().unwrap(), 0);
     tasks.join_all().await;
@@ -110,7 +112,7 @@ impl Publish for SilentBus {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_hangs_where_nothing_else_has_a_limit_is_given_up_and_made_again() {
+async fn a_reconciliation_that_hangs_without_another_limit_is_cancelled_and_retried() {
     let mut world = World::new().await;
     let (org, answers) = world.organization("honest").await;
     *answers.refuses.lock().unwrap() = true;
@@ -120,11 +122,12 @@ async fn a_look_that_hangs_where_nothing_else_has_a_limit_is_given_up_and_made_a
     world.tend(due).await;
     world.clock.by(61);
     let (launcher, before) = (world.launcher.clone(), world.clock.now());
-    let look = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
-    // It comes back before it tells.
-    let comes_back = async || world.read(due).await.due_at.is_some_and(|at| at > before);
-    soon("it tells, and is to come back", comes_back).await;
-    let error = timeout(PATIENCE + LONG, look).await.expect("it hangs for ever").unwrap();
+    let task = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
+    // It postpones the deployment before it publishes.
+    let is_postponed = async || world.read(due).await.due_at.is_some_and(|at| at > before);
+    soon("it publishes, and has postponed the deployment", is_postponed).await;
+    let error =
+        timeout(RECONCILE_TIMEOUT + LONG, task).await.expect("it hangs without a limit").unwrap();
     let error = error.unwrap_err();
     assert!(matches!(error, LaunchError::Late(_)) && !error.is_retryable(), "{error}");
     assert!(error.to_string().contains("took longer than 240 s"), "{error}");

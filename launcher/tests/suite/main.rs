@@ -1,14 +1,14 @@
-//! The launcher over a real table, with a platform that does what the test says.
+//! The launcher over a real table, with a platform that the test controls.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
 
 mod agents;
 mod changed_runner;
 mod checks;
+mod cleanup;
 mod concurrency;
 mod disabled_runner;
 mod fairness;
-mod farewell;
 mod platform;
 mod profiles;
 mod stop;

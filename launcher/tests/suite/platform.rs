@@ -1,4 +1,4 @@
-//! A platform that does what the test says, and writes down what it was asked.
+//! A platform that the test controls, and that records its calls.
 
 use async_trait::async_trait;
 use canyon_dispatch::{
@@ -11,24 +11,24 @@ use canyon_domain::ids::OrgUuid;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-/// What the platform of one organization does.
+/// The behaviour of one organization's platform.
 #[derive(Default)]
 pub(crate) struct Script {
     asked: Mutex<Vec<&'static str>>,
     silent: Mutex<HashSet<&'static str>>,
-    /// What is being asked and not answered.
+    /// The number of calls that are not answered yet.
     pub(crate) open: Mutex<usize>,
-    /// Whether a start is refused for good; otherwise it succeeds.
+    /// Whether a start is refused; otherwise it succeeds.
     pub(crate) refuses: Mutex<bool>,
-    /// What a look says; that the job lives, unless set.
+    /// The result of an observation; by default the job lives.
     pub(crate) job: Mutex<Option<Observation>>,
     /// How many removals find the job alive.
-    pub(crate) lingers: Mutex<usize>,
-    /// The definition that was launched by last.
+    pub(crate) removals_until_gone: Mutex<usize>,
+    /// The definition of the last dispatcher.
     pub(crate) definition: Mutex<Option<serde_json::Value>>,
-    /// Why nobody would take a job up, if so.
+    /// Why no agent would take a job, if so.
     pub(crate) absence: Mutex<Option<String>>,
-    /// The jobs that a list has.
+    /// The jobs of a list.
     pub(crate) jobs: Mutex<Vec<JobRef>>,
 }
 
@@ -38,7 +38,7 @@ impl Script {
         *self.silent.lock().unwrap() = calls.iter().copied().collect();
     }
 
-    /// How often this was asked.
+    /// How often this call was made.
     pub(crate) fn count(&self, call: &str) -> usize {
         self.asked.lock().unwrap().iter().filter(|asked| **asked == call).count()
     }
@@ -53,7 +53,7 @@ impl Script {
     }
 }
 
-/// Somebody who waits for an answer, until he gives up.
+/// A call that waits for an answer, until its caller cancels it.
 struct Open<'a>(&'a Script);
 
 impl Drop for Open<'_> {
@@ -110,11 +110,11 @@ impl Dispatcher for Scene {
 
     async fn forget(&self, _: &JobRef) -> Remains {
         self.0.ask("forget").await;
-        let mut lingers = self.0.lingers.lock().unwrap();
-        if *lingers == 0 {
+        let mut left = self.0.removals_until_gone.lock().unwrap();
+        if *left == 0 {
             return Remains::Nothing;
         }
-        *lingers -= 1;
+        *left -= 1;
         Remains::Job
     }
 

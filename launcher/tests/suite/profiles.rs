@@ -1,4 +1,5 @@
-//! A runner of an agent's kind takes for each deployment the profile that its `profile` comes to.
+//! For each deployment, a runner of an agent's kind uses the profile that its `profile` evaluates
+//! to.
 
 use crate::platform::Script;
 use crate::world::{RUNNER, World, record};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 const PROFILE: &str = "testing/eu";
 
-/// An organization whose runner takes a profile by the type of the environment and a variable.
+/// An organization whose runner chooses a profile by the type of the environment and a variable.
 async fn organization(world: &World) -> (OrgUuid, Arc<Script>) {
     let (org, platform) = world.organization("acme").await;
     let mut runner = world.table.runner(org, &RUNNER.parse().unwrap()).await.unwrap().unwrap();
@@ -66,10 +67,14 @@ async fn a_job_is_launched_with_the_settings_of_its_profile() {
 }
 
 #[tokio::test]
-async fn a_profile_that_cannot_be_taken_ends_the_deployment_and_says_which() {
-    for (variables, job, said) in [
-        (json!({ "region": "eu" }), None, "takes the profile `testing/eu` here, and there is none"),
-        (json!({ "region": "../x" }), None, "takes the profile `testing/../x` here"),
+async fn a_profile_that_cannot_be_used_ends_the_deployment_with_its_name() {
+    for (variables, job, expected) in [
+        (
+            json!({ "region": "eu" }),
+            None,
+            "uses the profile `testing/eu` for this deployment, but that profile does not exist",
+        ),
+        (json!({ "region": "../x" }), None, "uses the profile `testing/../x` for this deployment"),
         (json!({}), None, "needs the variable `region`, which this deployment does not set"),
         (
             json!({ "region": "eu" }),
@@ -89,13 +94,13 @@ async fn a_profile_that_cannot_be_taken_ends_the_deployment_and_says_which() {
         let end = ended.attempts[0].ended.as_ref().unwrap();
         let Outcome::Failed(failure) = &end.outcome else { panic!("{end:?}") };
         assert_eq!(failure.class, FailureClass::Config);
-        assert!(failure.message.contains(said), "{failure:?}");
+        assert!(failure.message.contains(expected), "{failure:?}");
         assert_eq!(platform.count("start"), 0);
     }
 }
 
 #[tokio::test]
-async fn what_runs_is_watched_although_its_profile_was_deleted() {
+async fn a_running_job_is_observed_although_its_profile_was_deleted() {
     let world = World::new().await;
     let (org, platform) = organization(&world).await;
     make(&world, org, json!({ "memory_limit": 4096 })).await;

@@ -7,7 +7,7 @@ use canyon_domain::attempt::StopReason;
 const SILENCE: i64 = 301;
 
 #[tokio::test]
-async fn a_stop_is_written_before_the_job_is_signalled_and_is_signalled_again_after_a_crash() {
+async fn a_stop_is_recorded_before_the_signal_and_the_signal_is_repeated_after_a_crash() {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
     let due = world.accept(org).await;
@@ -18,7 +18,7 @@ async fn a_stop_is_written_before_the_job_is_signalled_and_is_signalled_again_af
     let launcher = world.launcher.clone();
     let killed = tokio::spawn(async move { launcher.tend(due, canyon_launcher::Why::Due).await });
     until("it stops the job", || platform.count("stop") == 1).await;
-    // What the runner is answered if it reports now.
+    // What the API answers if the runner reports now.
     let stop = world.read(due).await.open_attempt().unwrap().stop.clone().unwrap();
     assert_eq!(stop.reason, StopReason::Silence);
     killed.abort();

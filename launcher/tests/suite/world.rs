@@ -32,7 +32,7 @@ use uuid::Uuid;
 /// The runner of every deployment.
 pub(crate) const RUNNER: &str = "somewhere";
 
-/// The system's time, and what the test adds to it.
+/// The system's time plus the time that the test adds.
 #[derive(Clone, Default)]
 pub(crate) struct Moved(Arc<Mutex<SignedDuration>>);
 
@@ -96,7 +96,7 @@ impl World {
         Self { embedded, launcher, table, clock, scripted, _folder: folder }
     }
 
-    /// A new organization with a project and a runner, and what its platform does.
+    /// A new organization with a project and a runner; returns its platform's script.
     pub(crate) async fn organization(&self, name: &str) -> (OrgUuid, Arc<Script>) {
         let (org, now) = (OrgUuid(Uuid::now_v7()), self.clock.now());
         let known: OrgId = name.parse().unwrap();
@@ -121,7 +121,7 @@ impl World {
         (org, self.scripted.of(org))
     }
 
-    /// Accepts a deployment into an environment of its own, due now.
+    /// Accepts a deployment into its own environment, due now.
     pub(crate) async fn accept(&self, org: OrgUuid) -> Due {
         self.accept_with(org, json!({})).await
     }
@@ -164,7 +164,7 @@ impl World {
         assert_eq!(saved.unwrap(), Saved::Yes);
     }
 
-    /// Somebody changes the runner.
+    /// An administrator changes the runner.
     pub(crate) async fn change_runner(&self, org: OrgUuid) {
         let mut runner = self.table.runner(org, &RUNNER.parse().unwrap()).await.unwrap().unwrap();
         runner.version += 1;
@@ -239,6 +239,7 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
+        awaited_limit: None,
         due_at: Some(now),
         attempts: Vec::new(),
         cancel: None,
@@ -265,7 +266,7 @@ fn bundle() -> Bundle {
     }
 }
 
-/// Waits until it is so.
+/// Waits until `is_so` is true.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
@@ -274,7 +275,7 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// So much time passes for all who wait, and none for the test.
+/// Advances the time for all tasks that wait, without real time passing.
 pub(crate) async fn passes(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;

@@ -129,6 +129,7 @@ impl Companion {
             error: None,
             tf_resource_counts: None,
             state: None,
+            unwritten: None,
             refused_deletions: None,
             metadata: None,
             phase: None,

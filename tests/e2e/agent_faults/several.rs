@@ -168,7 +168,7 @@ async fn until_it_goes_on(world: &World, heir: &Agent, id: &str) {
     let deadline = Instant::now() + Duration::from_mins(2);
     loop {
         let now = world.site.client.deployment(id).await.unwrap();
-        if heir.said().contains("goes on") {
+        if heir.said().contains("watching a job of an earlier session") {
             return;
         }
         assert_eq!(now.attempts.len(), 1, "no proof, no further attempt: {now:#?}");

@@ -13,12 +13,12 @@ pub(crate) struct Storage {
     pub(crate) definition: Value,
     /// What OpenTofu must know to reach it.
     pub(crate) variables: BTreeMap<String, String>,
-    pub(crate) parts: Parts,
+    _parts: Parts,
 }
 
 /// What it is made of. The backend for S3 also asks STS who it is.
-pub(crate) enum Parts {
-    S3 { minio: Box<Minio>, _moto: Moto },
+enum Parts {
+    S3 { _minio: Box<Minio>, _moto: Moto },
     Gcs { _server: FakeGcs },
     Azurerm { _azurite: Azurite },
 }
@@ -42,7 +42,7 @@ impl Storage {
                 ("AWS_REGION", "us-east-1"),
                 ("AWS_EC2_METADATA_DISABLED", "true"),
             ]),
-            parts: Parts::S3 { minio: Box::new(minio), _moto: moto },
+            _parts: Parts::S3 { _minio: Box::new(minio), _moto: moto },
         }
     }
 
@@ -53,7 +53,7 @@ impl Storage {
         Self {
             definition: json!({ "type": "gcs", "bucket": "states", "path_prefix": "of/tests" }),
             variables: variables([("STORAGE_EMULATOR_HOST", server.url())]),
-            parts: Parts::Gcs { _server: server },
+            _parts: Parts::Gcs { _server: server },
         }
     }
 
@@ -74,7 +74,7 @@ impl Storage {
                 ("SSL_CERT_FILE", &certificate),
                 ("ARM_ACCESS_KEY", &azurite.access_key()),
             ]),
-            parts: Parts::Azurerm { _azurite: azurite },
+            _parts: Parts::Azurerm { _azurite: azurite },
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The way to Canyon: the proxy, the name, the certificate, the answer, the clock.
+//! The connection to Canyon, step by step: the proxy, the name, the certificate, the answer, the clock.
 
 use super::report::{Report, Step};
 use crate::settings::Settings;
@@ -13,9 +13,9 @@ use std::time::Duration;
 use url::Url;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// What others than Canyon bear: AWS takes signatures of the last five minutes.
+/// The largest clock skew that other services tolerate: AWS accepts signatures of the last five minutes.
 const MOST_SKEW: Duration = Duration::from_mins(4);
-/// A date has whole seconds, and an answer takes a while.
+/// A smaller skew is not reported: a `Date` has whole seconds, and an answer takes a while.
 const LEAST_SKEW: Duration = Duration::from_secs(3);
 
 pub(super) async fn check(settings: &Settings, http: &reqwest::Client, report: &mut Report) {
@@ -36,7 +36,7 @@ pub(super) async fn check(settings: &Settings, http: &reqwest::Client, report: &
         }
     };
     match url.scheme() {
-        "https" => report.ok(Step::Tls, "the certificate is good, and for this name"),
+        "https" => report.ok(Step::Tls, "the certificate is valid, and for this name"),
         _ => report.skipped(Step::Tls, "the address is not https"),
     }
     let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok()).map(str::to_owned);
@@ -51,7 +51,9 @@ pub(super) async fn check(settings: &Settings, http: &reqwest::Client, report: &
         }
         None => report.failed(
             Step::Api,
-            format!("what answers (status {status}) is not Canyon: does CANYON_API_URL name it?"),
+            format!(
+                "the server that answers (status {status}) is not Canyon: check CANYON_API_URL"
+            ),
         ),
     }
     clock(date.as_deref(), report);
@@ -70,20 +72,20 @@ async fn names(url: &Url, report: &mut Report) {
         }
         Ok(Err(error)) => report.failed(
             Step::Dns,
-            format!("{host}: {error}; correct CANYON_API_URL, or let this machine's resolver know the name"),
+            format!("{host}: {error}; correct CANYON_API_URL, or add the name to this machine's resolver"),
         ),
         Err(_) => report.failed(Step::Dns, format!("{host}: the resolver does not answer")),
     }
 }
 
-/// The proxy on the way to `url`, without its password. The agent's own requests are judged by the same rules, as
-/// reqwest has them of this library too.
+/// The proxy for `url`, without its password. reqwest uses the same library, so this is also the proxy of the agent's
+/// own requests.
 fn proxy(proxies: &Matcher, url: &Url) -> Option<String> {
     let found = proxies.intercept(&url.as_str().parse().ok()?)?;
     Some(found.uri().to_string())
 }
 
-/// Those of the variables for proxies that are set and are for addresses like `url`; the first of them counts.
+/// The proxy variables that are set and apply to addresses like `url`; the first of them is used.
 fn variables(url: &Url) -> Vec<&'static str> {
     let names = match url.scheme() {
         "https" => ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
@@ -94,26 +96,26 @@ fn variables(url: &Url) -> Vec<&'static str> {
 }
 
 fn unreached(error: &reqwest::Error, url: &str) -> String {
-    let said = Causes(error).to_string();
+    let causes = Causes(error).to_string();
     let is_tls =
-        said.contains("certificate") || error.source().is_some_and(|_| said.contains("tls"));
-    let hint = if said.contains("UnknownIssuer") {
-        "its certificate is not of an authority that this machine trusts; a private one is named by \
-         CANYON_CA_FILE or CANYON_CA_PEM. A proxy that opens TLS has one too"
-    } else if said.contains("NotValidForName") || said.contains("not valid for name") {
-        "its certificate is for another name: is CANYON_API_URL right?"
-    } else if said.contains("Expired") || said.contains("NotValidYet") {
-        "its certificate has expired, or is not valid yet: is this machine's clock right?"
+        causes.contains("certificate") || error.source().is_some_and(|_| causes.contains("tls"));
+    let hint = if causes.contains("UnknownIssuer") {
+        "its certificate is not from an authority that this machine trusts; name a private authority with \
+         CANYON_CA_FILE or CANYON_CA_PEM. A proxy that decrypts TLS has its own authority too"
+    } else if causes.contains("NotValidForName") || causes.contains("not valid for name") {
+        "its certificate is for another name; check CANYON_API_URL"
+    } else if causes.contains("Expired") || causes.contains("NotValidYet") {
+        "its certificate has expired, or is not valid yet; check this machine's clock"
     } else if is_tls {
-        "TLS cannot be set up with what answers there"
+        "TLS cannot be set up with the server at that address"
     } else if error.is_timeout() {
-        "nothing answers in time: does a firewall let this machine out to there, or must it use HTTPS_PROXY?"
-    } else if said.contains("Connection refused") {
-        "nothing listens there: is CANYON_API_URL right, with its port, and is Canyon up?"
+        "no answer in time; allow this machine to connect there in the firewall, or set HTTPS_PROXY"
+    } else if causes.contains("Connection refused") {
+        "no server listens there; check CANYON_API_URL with its port, and whether Canyon runs"
     } else {
-        "let this machine out to there, or set HTTPS_PROXY"
+        "allow this machine to connect there, or set HTTPS_PROXY"
     };
-    format!("cannot reach {url}: {said}; {hint}")
+    format!("cannot reach {url}: {causes}; {hint}")
 }
 
 fn clock(date: Option<&str>, report: &mut Report) {
@@ -126,14 +128,14 @@ fn clock(date: Option<&str>, report: &mut Report) {
     let seconds = off.as_secs();
     if off > MOST_SKEW {
         let reason = format!(
-            "this machine's clock is {seconds} s off: the agent tolerates that, clouds and certificates do \
-             not; let it follow a time server"
+            "this machine's clock is {seconds} s off: the agent tolerates that, but clouds and certificates do \
+             not; synchronize it with a time server"
         );
         report.failed(Step::Clock, reason);
     } else if off > LEAST_SKEW {
         report.ok(Step::Clock, format!("{seconds} s off, which is tolerated"));
     } else {
-        report.ok(Step::Clock, "as Canyon's");
+        report.ok(Step::Clock, "in step with Canyon's");
     }
 }
 
@@ -141,15 +143,15 @@ fn clock(date: Option<&str>, report: &mut Report) {
 mod tests {
     use super::*;
 
-    fn way(except: &str, url: &str) -> Option<String> {
+    fn proxy_for(except: &str, url: &str) -> Option<String> {
         let proxy = "http://user:hunter2@proxy:3128";
         let proxies = Matcher::builder().https(proxy).no(except).build();
         self::proxy(&proxies, &Url::parse(url).unwrap())
     }
 
     #[test]
-    fn what_is_excepted_from_a_proxy_goes_straight_as_the_requests_of_the_agent_do() {
-        for (except, host, is_straight) in [
+    fn exceptions_from_a_proxy_are_understood_as_by_the_agents_own_requests() {
+        for (except, host, is_direct) in [
             ("", "canyon.example", false),
             ("canyon.example", "canyon.example", true),
             ("example", "canyon.example", true),
@@ -160,7 +162,7 @@ mod tests {
             ("other.example", "canyon.example", false),
             ("anyon.example", "canyon.example", false),
             ("canyon.example.com", "canyon.example", false),
-            // curl's, and so reqwest's: a star is no part of a name.
+            // curl's rule, and so reqwest's: a star is no part of a name.
             ("*.example", "canyon.example", false),
             ("10.0.0.5", "10.0.0.5", true),
             ("10.0.0.5", "10.0.0.50", false),
@@ -171,14 +173,14 @@ mod tests {
             ("fd12::1", "[fd12::1]", true),
             ("fd00::/8", "[fe80::1]", false),
         ] {
-            let found = way(except, &format!("https://{host}:8443/api"));
-            assert_eq!(found.is_none(), is_straight, "{except:?} and {host}");
+            let found = proxy_for(except, &format!("https://{host}:8443/api"));
+            assert_eq!(found.is_none(), is_direct, "{except:?} and {host}");
         }
-        assert_eq!(way("", "http://canyon.example"), None, "the proxy is for https");
+        assert_eq!(proxy_for("", "http://canyon.example"), None, "the proxy is for https");
     }
 
     #[test]
     fn no_password_of_a_proxy_is_shown() {
-        assert_eq!(way("", "https://canyon.example").unwrap(), "http://proxy:3128/");
+        assert_eq!(proxy_for("", "https://canyon.example").unwrap(), "http://proxy:3128/");
     }
 }

@@ -1,4 +1,4 @@
-//! What jobs run on: whether it answers, and lets the agent do what a launch needs.
+//! The jobs' platform: whether it answers, and allows the agent what a launch needs.
 
 use super::report::{Report, Step};
 use crate::kinds::Kind;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// For the place, and for all steps of the platform's own.
+/// For the platform's place, and again for all steps of the platform's own check.
 const TIMEOUT: Duration = Duration::from_mins(2);
-/// The account of pods unless a definition says another.
+/// The service account of pods if the definition names none.
 const ACCOUNT: &str = "default";
 
 pub(super) async fn check(
@@ -37,11 +37,12 @@ pub(super) async fn check(
         report.failed(Step::Platform, reason);
     }
     let definition = match definition.map(read).transpose() {
-        Ok(definition) => definition.or_else(|| made_up(settings)),
+        Ok(definition) => definition.or_else(|| minimal_definition(settings)),
         Err(reason) => return report.failed(Step::Platform, reason),
     };
     let Some(definition) = definition else {
-        let reason = "the rest is said by a runner's definition: give one with --runner-definition";
+        let reason =
+            "the remaining steps need a runner's definition: name a file with --runner-definition";
         return report.skipped(Step::Platform, reason);
     };
     let usable = RunnerDefinition::parse_stored(definition).and_then(RunnerDefinition::usable);
@@ -53,7 +54,7 @@ pub(super) async fn check(
     if runner_type != kind.serves() {
         let (own, other) = (kind.serves(), runner_type);
         let reason = format!(
-            "the runner is of type `{}`, and this agent's jobs of `{}`",
+            "the runner is of type `{}`, and this agent launches jobs of `{}`",
             other.as_str(),
             own.as_str()
         );
@@ -71,10 +72,10 @@ pub(super) async fn check(
         definition,
         agent: None,
     }));
-    let (reports, mut heard) = mpsc::unbounded_channel();
+    let (reports, mut received) = mpsc::unbounded_channel();
     let tried = async move { dispatcher.check(&Steps::new(reports)).await };
     let is_late = tokio::time::timeout(TIMEOUT, tried).await.is_err();
-    while let Ok(step) = heard.try_recv() {
+    while let Ok(step) = received.try_recv() {
         report.of_platform(&step);
     }
     if is_late {
@@ -82,7 +83,7 @@ pub(super) async fn check(
     }
 }
 
-/// A runner's definition as `canyon get runner` shows it, in JSON.
+/// Reads a runner's definition from JSON that `canyon get runner` printed.
 fn read(path: &Path) -> Result<Value, String> {
     let shown = path.display();
     let text =
@@ -96,11 +97,11 @@ fn read(path: &Path) -> Result<Value, String> {
     }))
 }
 
-/// The least that a runner can say, if the agent's settings are enough for it.
-fn made_up(settings: &Settings) -> Option<Value> {
+/// The smallest definition of a runner, if the agent's settings are enough for it.
+fn minimal_definition(settings: &Settings) -> Option<Value> {
     let dispatcher = &settings.dispatcher;
     let (configuration, state) = match dispatcher.kind {
-        // Nothing is written there.
+        // The check writes no state there.
         DispatcherType::Local => {
             (json!({ "type": "local" }), json!({ "type": "local", "path": "/states" }))
         }

@@ -1,9 +1,9 @@
-//! The steps, as people read them.
+//! The report of `canyon-agent check`.
 
 use canyon_domain::runner_check::{StepReport, StepResult};
 use std::fmt;
 
-/// What is tried before the platform's own steps.
+/// The steps before the platform's own ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The settings.
@@ -12,17 +12,17 @@ pub(super) enum Step {
     Proxy,
     /// The name of Canyon's API.
     Dns,
-    /// The connection, and who is at its other end.
+    /// The connection and its certificate.
     Tls,
-    /// Whether Canyon answers there.
+    /// Whether Canyon answers at the address.
     Api,
     /// This machine's clock.
     Clock,
-    /// What the agent shows.
+    /// The agent's proof of identity.
     SignIn,
-    /// Whether Canyon takes that.
+    /// Whether Canyon accepts the agent.
     Agent,
-    /// What jobs run on.
+    /// The jobs' platform.
     Platform,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What was found so far; each step is printed as soon as it is known.
+/// Counts failures, and prints each step at once.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     failures: usize,
@@ -75,7 +75,7 @@ impl Report {
     #[expect(
         clippy::print_stdout,
         clippy::unused_self,
-        reason = "the report is what was asked for"
+        reason = "the report is the output of this command"
     )]
     fn line(&self, result: &str, step: &impl fmt::Display, message: &impl fmt::Display) {
         let message = message.to_string().replace('\n', &format!("\n{:21}", ""));

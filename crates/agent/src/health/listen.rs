@@ -1,4 +1,4 @@
-//! Where probes are answered.
+//! The address at which probes are answered.
 
 use rustix::io::Errno;
 use std::fmt;
@@ -7,31 +7,31 @@ use std::net::{AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use tokio::net::TcpListener;
 
-/// An address with a port, or a port of every address.
+/// An address with a port, or a port on every address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// At this address alone.
+    /// Listens at this address only.
     At(SocketAddr),
-    /// At every address of the machine, whichever it has: probes of a cluster come to the pod's own, which is of IPv4 or
-    /// IPv6 as the cluster is.
+    /// Listens at every address of the machine, of IPv4 and IPv6: a cluster's probes connect to the pod's own address,
+    /// which is of either kind.
     Everywhere(u16),
 }
 
 impl Listen {
-    /// How it is written.
+    /// The notation, for messages.
     pub const FORM: &'static str = "ADDRESS:PORT, or :PORT for every address";
 
-    /// Listens there.
+    /// Starts to listen.
     ///
     /// # Errors
     ///
-    /// When the machine has no such address, or another process listens there.
+    /// When the machine does not have the address, or another process listens there.
     pub async fn bind(self) -> io::Result<TcpListener> {
         let port = match self {
             Self::At(address) => return TcpListener::bind(address).await,
             Self::Everywhere(port) => port,
         };
-        // Such a socket takes IPv4 too, as long as net.ipv6.bindv6only is 0, as it is by default (ipv6(7)).
+        // A socket of IPv6 accepts IPv4 too, as long as net.ipv6.bindv6only is 0, which is the default (ipv6(7)).
         match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
             Err(error) if lacks_ipv6(&error) => {
                 TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
@@ -40,7 +40,7 @@ impl Listen {
         }
     }
 
-    /// Where a process of this machine reaches what listens there.
+    /// The address at which a process of this machine connects to the agent.
     pub fn reached_at(self) -> SocketAddr {
         match self {
             Self::Everywhere(port) => (Ipv4Addr::LOCALHOST, port).into(),
@@ -56,7 +56,7 @@ impl Listen {
     }
 }
 
-/// The kernel has no IPv6 (`ipv6.disable=1`), or no address of it.
+/// Whether the kernel has no IPv6 (`ipv6.disable=1`), or no address of it.
 fn lacks_ipv6(error: &io::Error) -> bool {
     let lacking = [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|code| lacking.contains(&code))
@@ -88,7 +88,7 @@ mod tests {
     use tokio::net::TcpStream;
 
     #[test]
-    fn an_address_has_a_port_and_a_port_alone_is_one_of_every_address() {
+    fn an_address_has_a_port_and_a_port_without_address_means_every_address() {
         for (text, reached_at) in [
             (":8080", "127.0.0.1:8080"),
             ("0.0.0.0:8080", "127.0.0.1:8080"),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_port_of_every_address_is_reached_by_either_kind_that_the_machine_has() {
+    async fn a_port_on_every_address_is_reached_through_ipv4_and_ipv6() {
         let listener = Listen::Everywhere(0).bind().await.unwrap();
         let port = listener.local_addr().unwrap().port();
         TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
@@ -114,18 +114,18 @@ mod tests {
             TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await.unwrap();
         }
         let taken = Listen::Everywhere(port).bind().await.unwrap_err();
-        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse, "which is no lack of IPv6");
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse, "not taken for a machine without IPv6");
     }
 
     #[test]
-    fn a_machine_without_ipv6_is_told_by_what_its_kernel_says() {
-        for (said, lacks) in [
+    fn a_machine_without_ipv6_is_recognized_by_the_error_of_its_kernel() {
+        for (error, lacks) in [
             (Errno::AFNOSUPPORT, true),
             (Errno::ADDRNOTAVAIL, true),
             (Errno::ADDRINUSE, false),
             (Errno::ACCESS, false),
         ] {
-            assert_eq!(lacks_ipv6(&said.into()), lacks, "{said:?}");
+            assert_eq!(lacks_ipv6(&error.into()), lacks, "{error:?}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Who the agent is at AWS: keys of its environment or its profile, its pod's role by a web identity or by EKS
-//! Pod Identity, its task's role, its machine's role, in the order of AWS's own default chain.
+//! The agent's identity at AWS. The order is that of AWS's own default chain: keys of the environment or of the profile,
+//! the pod's role by a web identity or by EKS Pod Identity, the task's role, the machine's role.
 
 use super::values::Values;
 use aws_config::default_provider::credentials::DefaultCredentialsChain;
@@ -16,20 +16,20 @@ use canyon_identity::federation::Endpoints;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// Where to look: as the setting `region` says, or as AWS's own programs are told. One of them must be there; `why` says
-/// for what.
+/// The region, from the setting `region` or from the variables of AWS's own programs. If neither is set, that is a fault
+/// with the `reason`.
 pub(super) fn region(
     values: &mut Values<'_>,
     variable: &dyn Fn(&str) -> Option<String>,
-    why: &str,
+    reason: &str,
 ) -> String {
     let given = values.text("region").or_else(|| variable("AWS_REGION"));
     let given = given.or_else(|| variable("AWS_DEFAULT_REGION"));
-    given.unwrap_or_else(|| values.required("region", why))
+    given.unwrap_or_else(|| values.required("region", reason))
 }
 
-/// The agent's credentials in `region`. `variable` reads the environment. Makes no call. `None`, with a fault, if the
-/// proxy of the environment cannot be used.
+/// The agent's credentials in `region`. `variable` reads the environment. Makes no call. Returns `None` and adds a fault
+/// if the environment's proxy cannot be used.
 pub(super) fn ambient(
     values: &mut Values<'_>,
     region: &str,
@@ -42,12 +42,12 @@ pub(super) fn ambient(
     Some(Arc::new(AmbientAws::new(provider, http, Endpoints::from_variables(variable))))
 }
 
-/// Only for https: credentials of metadata services must not go through a proxy.
+/// Only for https, because credentials of metadata services must not go through a proxy.
 fn proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<ProxyConfig, &'static str> {
     let given = variable("HTTPS_PROXY").or_else(|| variable("https_proxy"));
     let Some(url) = given else { return Ok(ProxyConfig::disabled()) };
-    // The address may hold a password.
-    let config = ProxyConfig::https(url).map_err(|_| "is no address of a proxy")?;
+    // The address may contain a password, so the message does not repeat it.
+    let config = ProxyConfig::https(url).map_err(|_| "is not the address of a proxy")?;
     let except = variable("NO_PROXY").or_else(|| variable("no_proxy"));
     Ok(except.map_or(config.clone(), |except| config.no_proxy(except)))
 }
@@ -63,7 +63,7 @@ fn http(proxy: ProxyConfig) -> SharedHttpClient {
     })
 }
 
-/// Made when it is first asked: to make it is to look at files.
+/// Built at the first request for credentials, because building it reads files.
 #[derive(Debug)]
 struct Chain {
     http: SharedHttpClient,

@@ -1,4 +1,4 @@
-//! Jobs as containers of a Docker engine.
+//! Platform `docker`: jobs are containers of a Docker engine.
 
 use super::values::Values;
 use super::{Kind, KindError};
@@ -19,8 +19,9 @@ pub(super) fn kind(
     let mut values = Values::of(settings);
     let given = given(&mut values);
     let made = DockerPlatform::new(given, variable).map_err(|error| {
-        let words = error.to_string();
-        let reason = words.split_once("Docker dispatcher ").map_or(&*words, |(_, reason)| reason);
+        let message = error.to_string();
+        let reason =
+            message.split_once("Docker dispatcher ").map_or(&*message, |(_, reason)| reason);
         values.fault(error.setting, reason);
     });
     match made {
@@ -31,13 +32,13 @@ pub(super) fn kind(
     }
 }
 
-/// What is said, as it is: the platform judges it.
+/// The settings unchanged: the platform checks them.
 pub(super) fn given(values: &mut Values<'_>) -> DockerSettings {
     DockerSettings {
         host: values.text("host"),
         certificates: None,
         image: values.text("image"),
-        local_image: values.truth("local_image").unwrap_or_default(),
+        local_image: values.boolean("local_image").unwrap_or_default(),
         extra_hosts: values.list("extra_hosts"),
         memory_limit: values.text("memory_limit"),
         bind_path: values.text("bind_path"),
@@ -45,7 +46,7 @@ pub(super) fn given(values: &mut Values<'_>) -> DockerSettings {
         registry_password: values.secret("registry_password"),
         network: values.text("network"),
         acknowledge_host_credentials: values
-            .truth("acknowledge_host_credentials")
+            .boolean("acknowledge_host_credentials")
             .unwrap_or_default(),
     }
 }
@@ -78,7 +79,7 @@ impl Kind for DockerKind {
         Ok(found.into_iter().map(key).collect())
     }
 
-    fn clearer(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
+    fn cleaner(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
         Some(self.platform.clearer())
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs as tasks of ECS.
+//! Platform `ecs`: jobs are tasks of ECS.
 
 use super::values::Values;
 use super::{Kind, KindError, aws};
@@ -20,21 +20,22 @@ pub(super) fn kind(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Arc<dyn Kind>, KindError> {
     let (ambient, defaults) = read(settings, variable)?;
-    let platform = Arc::new(EcsPlatform::in_place(ambient, Arc::new(OwnPace::default()), defaults));
+    let limiter = Arc::new(ProcessRateLimiter::default());
+    let platform = Arc::new(EcsPlatform::in_place(ambient, limiter, defaults));
     Ok(Arc::new(EcsKind { platform, place: OnceCell::new() }))
 }
 
-/// Who the agent is, and what it says about all tasks.
+/// The agent's identity at AWS, and its defaults for all tasks.
 pub(super) fn read(
     settings: &DispatcherSettings,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(Arc<AmbientAws>, EcsDefaults), KindError> {
     let mut values = Values::of(settings);
     let launch_type = launch_type(&mut values);
-    let region = aws::region(&mut values, variable, "say in which region the cluster is");
+    let region = aws::region(&mut values, variable, "set the region of the cluster");
     let ambient = aws::ambient(&mut values, &region, variable);
     let defaults = EcsDefaults {
-        cluster: values.required("cluster", "say in which cluster jobs run"),
+        cluster: values.required("cluster", "set the cluster in which jobs run"),
         subnets: values.list("subnets"),
         image: values.text("image").or_else(|| variable("CANYON_RUNNER_IMAGE")),
         launch_type,
@@ -46,14 +47,17 @@ pub(super) fn read(
     }
 }
 
-/// What tasks run on where their runner does not say it.
+/// The launch type of tasks whose runner names none.
 fn launch_type(values: &mut Values<'_>) -> Option<LaunchType> {
-    let acknowledged = values.truth(ACKNOWLEDGED);
-    let word = values.text("launch_type")?.to_ascii_lowercase();
-    let launch_type = word.parse().ok();
+    let acknowledged = values.boolean(ACKNOWLEDGED);
+    let given = values.text("launch_type")?.to_ascii_lowercase();
+    let launch_type = given.parse().ok();
     match launch_type {
         Some(LaunchType::Ec2) if acknowledged == Some(false) => {
-            values.fault(ACKNOWLEDGED, "is false, and tasks on EC2 share those of their instance");
+            values.fault(
+                ACKNOWLEDGED,
+                "is false, but tasks on EC2 share the credentials of their instance",
+            );
         }
         Some(_) => {}
         None => values.fault("launch_type", "is neither fargate nor ec2"),
@@ -81,26 +85,26 @@ impl Kind for EcsKind {
         self.platform.dispatcher(target)
     }
 
-    /// None: where to look is in each runner's definition. Canyon says which jobs it waits for, and those are
-    /// found by their names.
+    /// Always empty, because each runner's definition has its own cluster. Canyon names the jobs that the agent holds, and
+    /// the agent finds these by their names.
     async fn found(&self) -> Result<Vec<JobKey>, KindError> {
         Ok(Vec::new())
     }
 
-    fn clearer(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
+    fn cleaner(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
         None
     }
 }
 
-/// The pace of this one process: it launches in one cluster, and shares nothing.
+/// The rate limiter of this process: an agent launches in one cluster, and shares its rate with no other process.
 #[derive(Default)]
-struct OwnPace {
-    /// When the bucket is full again.
+struct ProcessRateLimiter {
+    /// When the token bucket is full again.
     full_at: Mutex<Option<Instant>>,
 }
 
 #[async_trait]
-impl Pace for OwnPace {
+impl Pace for ProcessRateLimiter {
     async fn turn(
         &self,
         rate: &Rate,
@@ -125,8 +129,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_burst_goes_at_once_and_the_rest_one_by_one() {
-        let pace = OwnPace::default();
+    async fn a_burst_passes_at_once_and_the_rest_one_by_one() {
+        let pace = ProcessRateLimiter::default();
         let rate = Rate { name: "r".to_owned(), burst: 3, per_second: 1 };
         let mut waits = vec![];
         for _ in 0..5 {

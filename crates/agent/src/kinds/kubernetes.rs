@@ -1,4 +1,4 @@
-//! Jobs as Jobs of a Kubernetes cluster.
+//! Platform `kubernetes`: jobs are Jobs of a cluster.
 
 use super::values::Values;
 use super::{Kind, KindError, aws};
@@ -28,7 +28,7 @@ pub(super) fn kind(
     Ok(Arc::new(KubernetesKind { platform, place: OnceCell::new() }))
 }
 
-/// How the cluster is found, and what the agent says about all jobs there.
+/// The access to the cluster, and the agent's defaults for all jobs there.
 pub(super) fn read(
     settings: &DispatcherSettings,
     variable: Variable<'_>,
@@ -65,18 +65,18 @@ impl Kind for KubernetesKind {
         self.platform.dispatcher(target)
     }
 
-    /// None: where to look is in each runner's definition. Canyon says which jobs it waits for, and those are
-    /// found by their names.
+    /// Always empty, because each runner's definition has its own namespace. Canyon names the jobs that the agent holds, and
+    /// the agent finds these by their names.
     async fn found(&self) -> Result<Vec<JobKey>, KindError> {
         Ok(Vec::new())
     }
 
-    fn clearer(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
+    fn cleaner(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
         None
     }
 }
 
-/// How the cluster is found. In a pod, and without a word about it: by that pod.
+/// The access to the cluster. Without a setting, and in a pod, that is the pod's own service account.
 fn source(values: &mut Values<'_>, variable: Variable<'_>) -> Option<ClusterSource> {
     let given = values.text("auth_type");
     let auth_type = given.as_deref().unwrap_or(match variable("KUBERNETES_SERVICE_HOST") {
@@ -108,7 +108,7 @@ fn source(values: &mut Values<'_>, variable: Variable<'_>) -> Option<ClusterSour
             let found = ClusterSource::of_pod(variable);
             if found.is_none() {
                 let reason =
-                    "is `in_cluster`, and this is no pod: KUBERNETES_SERVICE_HOST is not set";
+                    "is `in_cluster`, but this is not a pod: KUBERNETES_SERVICE_HOST is not set";
                 values.fault("auth_type", reason);
             }
             found
@@ -119,33 +119,36 @@ fn source(values: &mut Values<'_>, variable: Variable<'_>) -> Option<ClusterSour
         "runner_id_token" => {
             values.fault(
                 "auth_type",
-                "is `runner_id_token`, for which Canyon would have to sign in to the cluster by itself: then no \
-                 agent is needed, but a runner of type `kubernetes` with `auth.oidc`",
+                "is `runner_id_token`, with which Canyon would have to sign in to the cluster itself. That needs no \
+                 agent: use a runner of type `kubernetes` with `auth.oidc`",
             );
             None
         }
         _ => {
-            let reason = "is none of in_cluster, kube_config, x509_cert and eks_iam";
+            let reason = "is not one of in_cluster, kube_config, x509_cert and eks_iam";
             values.fault("auth_type", reason);
             None
         }
     }
 }
 
-/// Where kubectl looks too.
+/// The kubeconfig, at the same paths as kubectl uses.
 fn kubeconfig(values: &mut Values<'_>, variable: Variable<'_>) -> Option<ClusterSource> {
     let given = values.text("kube_config_path").or_else(|| variable("KUBECONFIG"));
     let of_home = || Some(PathBuf::from(variable("HOME")?).join(".kube/config"));
     let Some(path) = given.map(PathBuf::from).or_else(of_home).filter(|path| path.is_file()) else {
-        values.fault("kube_config_path", "is no file: neither this setting nor KUBECONFIG names one, or there is none at ~/.kube/config");
+        values.fault(
+            "kube_config_path",
+            "is not a file: set it or KUBECONFIG to an existing file, or create ~/.kube/config",
+        );
         return None;
     };
     Some(ClusterSource::KubeConfig { path, context: values.text("kube_config_context") })
 }
 
 fn certificate(values: &mut Values<'_>) -> Option<ClusterSource> {
-    let why = "`auth_type` is `x509_cert`";
-    let server = values.required("kube_server", why);
+    let reason = "`auth_type` is `x509_cert`";
+    let server = values.required("kube_server", reason);
     if !server.is_empty() && !server.starts_with("https://") {
         values.fault("kube_server", "must begin with https://");
     }
@@ -157,7 +160,7 @@ fn certificate(values: &mut Values<'_>) -> Option<ClusterSource> {
     })
 }
 
-/// PEM in base64: from PEM, from that, or from a file with either.
+/// PEM in base64. The setting holds PEM, PEM in base64, or the path of a file with either.
 fn pem(values: &mut Values<'_>, name: &str) -> Option<String> {
     let given = values.required(name, "`auth_type` is `x509_cert`");
     if given.is_empty() {
@@ -167,7 +170,7 @@ fn pem(values: &mut Values<'_>, name: &str) -> Option<String> {
         match std::fs::read_to_string(&given) {
             Ok(text) => text,
             Err(error) => {
-                values.fault(name, format!("names a file that cannot be read: {error}"));
+                values.fault(name, format!("is the path of a file that cannot be read: {error}"));
                 return None;
             }
         }
@@ -190,9 +193,9 @@ fn pem(values: &mut Values<'_>, name: &str) -> Option<String> {
 }
 
 fn eks(values: &mut Values<'_>, variable: Variable<'_>) -> Option<ClusterSource> {
-    let why = "`auth_type` is `eks_iam`";
-    let region = aws::region(values, variable, why);
-    let cluster = values.required("eks_cluster", why);
+    let reason = "`auth_type` is `eks_iam`";
+    let region = aws::region(values, variable, reason);
+    let cluster = values.required("eks_cluster", reason);
     let ambient = aws::ambient(values, &region, variable)?;
     Some(ClusterSource::EksIam { ambient, region, cluster })
 }
@@ -207,7 +210,7 @@ fn defaults(values: &mut Values<'_>, variable: Variable<'_>) -> JobDefaults {
         cpu_limit: values.text("cpu_limit"),
         run_as_user: values.parsed("security_context_run_as_user", "a number"),
         run_as_group: values.parsed("security_context_run_as_group", "a number"),
-        run_as_non_root: values.truth("security_context_run_as_non_root"),
+        run_as_non_root: values.boolean("security_context_run_as_non_root"),
         node_selector: values.map("node_selector"),
         host_aliases: values.aliases("host_aliases"),
         annotations: values.map("pod_annotations"),
@@ -221,7 +224,7 @@ mod tests {
     use crate::settings::dispatcher::DispatcherType;
 
     #[tokio::test]
-    async fn the_region_of_eks_is_the_setting_or_what_tells_aws_own_programs() {
+    async fn the_region_of_eks_is_the_setting_or_the_variable_of_aws_programs() {
         let region = |own: Option<&str>, machine: &[(&str, &str)]| {
             let own = own.map(|region| ("region", region));
             let data = [("auth_type", "eks_iam"), ("eks_cluster", "production")].into_iter();

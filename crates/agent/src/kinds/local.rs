@@ -1,4 +1,4 @@
-//! Jobs as processes of this machine, each runner's in a folder of its own.
+//! Platform `local`: jobs are processes of this machine. Each runner has a folder of its own.
 
 mod authorities;
 
@@ -24,33 +24,33 @@ use tokio::sync::Notify;
 
 const PROGRAM: &str = "canyon-runner";
 
-/// The kind `local`.
+/// The platform `local`.
 pub struct LocalKind {
     program: PathBuf,
     state_dir: PathBuf,
     serves: RunnerType,
-    /// What jobs get besides what all local jobs inherit, or in its place.
+    /// The variables that jobs get in addition to, or in place of, those that all local jobs inherit.
     passed_on: BTreeMap<OsString, OsString>,
     runners: Mutex<HashMap<RunnerUuid, Arc<LocalDispatcher>>>,
     hint: Arc<Notify>,
 }
 
 impl LocalKind {
-    /// Jobs below the state folder.
+    /// Jobs have their folders below the agent's state folder.
     ///
     /// # Errors
     ///
-    /// [`KindError`] when the program of jobs is missing, or the folder cannot be made that they are in.
+    /// [`KindError`] when `canyon-runner` is missing, or the state folder cannot be created.
     pub fn new(settings: &Settings) -> Result<Self, KindError> {
         let program = settings.runner_program.clone().or_else(runner_program);
         let program = program.filter(|program| program.is_file()).ok_or_else(|| {
-            let reason = "there is no `canyon-runner` beside the agent or on the PATH, and \
-                          CANYON_AGENT_RUNNER_PROGRAM does not name it";
+            let reason = "`canyon-runner` is neither beside the agent nor on the PATH; install it, or set \
+                          CANYON_AGENT_RUNNER_PROGRAM to its path";
             KindError(reason.to_owned())
         })?;
         std::fs::create_dir_all(&settings.state_dir).map_err(|error| {
             let folder = settings.state_dir.display();
-            KindError(format!("CANYON_AGENT_STATE_DIR: `{folder}` cannot be made: {error}"))
+            KindError(format!("CANYON_AGENT_STATE_DIR: `{folder}` cannot be created: {error}"))
         })?;
         let mut passed_on = BTreeMap::new();
         if let Some(given) = &settings.authorities {
@@ -69,8 +69,8 @@ impl LocalKind {
         })
     }
 
-    /// The same for the jobs of runners of another type, which are processes here all the same, with these
-    /// variables for their providers.
+    /// The same for the jobs of another runner type: they run as processes here too, with these variables for their
+    /// providers.
     #[must_use]
     pub fn serving(mut self, serves: RunnerType, passed_on: BTreeMap<OsString, OsString>) -> Self {
         self.serves = serves;
@@ -105,8 +105,8 @@ impl LocalKind {
     }
 }
 
-/// What the definition says of the environment of a container, for a job that is none. That of a local job comes
-/// with its claim.
+/// The variables that the definition sets in a container, for a job that is a process here. The variables of a local
+/// runner come with the job's claim instead.
 fn of_container(definition: &RunnerDefinition) -> BTreeMap<OsString, OsString> {
     let environment = match &definition.configuration {
         RunnerConfiguration::DockerAgent(runner) => {
@@ -119,13 +119,13 @@ fn of_container(definition: &RunnerDefinition) -> BTreeMap<OsString, OsString> {
     pairs.map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// The program of jobs, beside this one or on the PATH.
+/// The program `canyon-runner`, beside this program or on the PATH.
 pub fn runner_program() -> Option<PathBuf> {
     let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name(PROGRAM));
     beside.filter(|program| program.is_file()).or_else(|| on_path(PROGRAM))
 }
 
-/// Whether the PATH has what jobs run, one of these two.
+/// Whether `tofu` or `terraform` is on the PATH.
 pub fn has_executable() -> bool {
     ["tofu", "terraform"].into_iter().any(|program| on_path(program).is_some())
 }
@@ -141,7 +141,7 @@ impl Kind for LocalKind {
         self.serves
     }
 
-    /// The state folder, by an id in it: a machine's name may be another's too.
+    /// The id in the state folder. The machine's name is not used, because other machines may have the same name.
     async fn place(&self) -> Result<String, KindError> {
         let make = || System.id(System.now()).to_string().into_bytes();
         let id = key_file::load_or_create(&self.state_dir.join("place"), make)
@@ -175,7 +175,7 @@ impl Kind for LocalKind {
         Ok(found)
     }
 
-    fn clearer(&self, job: &JobKey) -> Option<Arc<dyn Dispatcher>> {
+    fn cleaner(&self, job: &JobKey) -> Option<Arc<dyn Dispatcher>> {
         Some(self.of_runner(job.runner, None))
     }
 
@@ -188,12 +188,12 @@ impl Kind for LocalKind {
 mod tests {
     use super::*;
     use crate::settings::faults::Faults;
-    use crate::settings::identity::Place;
+    use crate::settings::identity::Machine;
     use crate::settings::layers::Layer;
     use std::ffi::OsStr;
     use std::path::Path;
 
-    /// Of an agent with these in its environment.
+    /// The settings of an agent with these variables.
     fn settings(own: &[(&str, &Path)]) -> Settings {
         let always = [
             ("CANYON_API_URL", "https://canyon.example.com"),
@@ -206,12 +206,12 @@ mod tests {
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut faults = Faults::default();
         let layer = Layer::of_environment(variables, &mut faults);
-        let place = Place { variable: &|_| None, exists: &|_| false };
-        Settings::read(&layer, &place, faults).unwrap()
+        let machine = Machine { variable: &|_| None, exists: &|_| false };
+        Settings::read(&layer, &machine, faults).unwrap()
     }
 
     #[test]
-    fn jobs_get_the_authorities_of_the_agent_beside_what_their_providers_get() {
+    fn jobs_get_the_agents_authorities_and_the_variables_of_their_providers() {
         let folder = tempfile::tempdir().unwrap();
         let ca_file = folder.path().join("own.pem");
         std::fs::write(&ca_file, "OWN").unwrap();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_of_the_program_and_below_the_folder_that_are_named() {
+    fn jobs_use_the_program_and_the_folder_of_the_settings() {
         let folder = tempfile::tempdir().unwrap();
         let [state, named] = ["state", "runner"].map(|name| folder.path().join(name));
         let settings = settings(&[
@@ -236,13 +236,13 @@ mod tests {
             ("CANYON_AGENT_RUNNER_PROGRAM", &*named),
         ]);
         let refused = LocalKind::new(&settings).err().unwrap().to_string();
-        assert!(refused.contains("CANYON_AGENT_RUNNER_PROGRAM does not name it"), "{refused}");
+        assert!(refused.contains("set CANYON_AGENT_RUNNER_PROGRAM"), "{refused}");
         std::fs::write(&named, "").unwrap();
         let kind = LocalKind::new(&settings).unwrap();
-        assert!(state.is_dir(), "it is made");
+        assert!(state.is_dir(), "the folder is created");
         assert_eq!(kind.jobs(), state.join("jobs"));
         let LocalKind { program, state_dir, serves, passed_on, runners: _, hint: _ } = kind;
         assert_eq!((program, state_dir, serves), (named, state, RunnerType::Local));
-        assert_eq!(passed_on, BTreeMap::new(), "nothing was given to pass on");
+        assert_eq!(passed_on, BTreeMap::new());
     }
 }

@@ -1,12 +1,12 @@
-//! What each name in the environment becomes in what a kind launches with. Every name has a value of its own, so that none
-//! can stand in another's place, and what is made of them is compared whole.
+//! Each variable of the environment, and what the platform's settings become. Every variable has a different value, so that
+//! no mix-up goes unnoticed, and the results are compared as a whole.
 
 use super::values::Values;
 use super::{KindError, docker, ecs, kubernetes};
 use crate::settings::Settings;
 use crate::settings::dispatcher::{DispatcherSettings, DispatcherType};
 use crate::settings::faults::Faults;
-use crate::settings::identity::Place;
+use crate::settings::identity::Machine;
 use crate::settings::layers::Layer;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +24,7 @@ const NOTHING: Pairs<'static> = &[];
 const DATA: &str = "CANYON_JOB_DISPATCHER_DATA_";
 const API_URL: &str = "https://jobs.canyon.example.com";
 
-/// The platform's settings of an agent with these in its environment, and where jobs find Canyon.
+/// The platform's settings of an agent with these variables, and with an address for jobs.
 fn settings(kind: DispatcherType, data: Pairs<'_>) -> DispatcherSettings {
     let own = [
         ("CANYON_API_URL", "https://canyon.example.com"),
@@ -38,11 +38,11 @@ fn settings(kind: DispatcherType, data: Pairs<'_>) -> DispatcherSettings {
     let data = data.map(|(name, value)| (format!("{DATA}{name}"), (*value).to_owned()));
     let mut faults = Faults::default();
     let layer = Layer::of_environment(own.into_iter().chain(data), &mut faults);
-    let place = Place { variable: &|_| None, exists: &|_| false };
-    Settings::read(&layer, &place, faults).unwrap().dispatcher
+    let machine = Machine { variable: &|_| None, exists: &|_| false };
+    Settings::read(&layer, &machine, faults).unwrap().dispatcher
 }
 
-/// An environment that has these besides.
+/// An environment with these variables.
 fn machine(variables: Pairs<'_>) -> impl Fn(&str) -> Option<String> {
     move |wanted| {
         let found = variables.iter().find(|(name, _)| *name == wanted);
@@ -50,7 +50,7 @@ fn machine(variables: Pairs<'_>) -> impl Fn(&str) -> Option<String> {
     }
 }
 
-/// Nothing that the kind can be told is left out.
+/// Checks that `given` names every setting of the kind.
 #[track_caller]
 fn are_all(kind: DispatcherType, given: &[Pairs<'_>]) {
     let given = given.iter().copied().flatten();
@@ -68,7 +68,7 @@ fn map(pairs: Pairs<'_>) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn where_jobs_find_canyon_is_said_to_every_kind_alike() {
+fn the_address_for_jobs_is_read_for_every_kind() {
     for kind in [
         DispatcherType::Ecs,
         DispatcherType::Kubernetes,
@@ -78,11 +78,11 @@ fn where_jobs_find_canyon_is_said_to_every_kind_alike() {
         let settings = settings(kind, NOTHING);
         assert_eq!((settings.kind, settings.api_url.as_deref()), (kind, Some(API_URL)));
     }
-    // Local jobs are told nothing else.
+    // Local jobs have no other setting.
     are_all(DispatcherType::Local, &[]);
 }
 
-/// What the owner of a cluster says about all jobs there.
+/// The defaults that the owner of a cluster sets for all jobs there.
 const JOBS: [(&str, &str); 13] = [
     ("IMAGE", "registry.example.com/runner:1"),
     ("NAMESPACE", "jobs"),
@@ -120,10 +120,10 @@ fn jobs() -> JobDefaults {
     }
 }
 
-/// How the cluster is found that these lead to. About its jobs, all is said, and read whichever way leads there.
+/// The access to the cluster with the settings `access`. All defaults for jobs are set too, and must be read.
 #[track_caller]
-fn cluster_of(way: Pairs<'_>, variables: Pairs<'_>) -> ClusterSource {
-    let data: Vec<_> = JOBS.iter().chain(way).copied().collect();
+fn cluster_of(access: Pairs<'_>, variables: Pairs<'_>) -> ClusterSource {
+    let data: Vec<_> = JOBS.iter().chain(access).copied().collect();
     let settings = settings(DispatcherType::Kubernetes, &data);
     let (source, defaults) = kubernetes::read(&settings, &machine(variables)).unwrap();
     assert_eq!(defaults, jobs());
@@ -131,10 +131,10 @@ fn cluster_of(way: Pairs<'_>, variables: Pairs<'_>) -> ClusterSource {
 }
 
 #[test]
-fn a_cluster_is_found_by_the_pod_that_the_agent_is_in() {
+fn in_a_pod_the_cluster_is_the_pods_own() {
     let pod = [("KUBERNETES_SERVICE_HOST", "10.96.0.1"), ("KUBERNETES_SERVICE_PORT", "6443")];
-    for way in [NOTHING, &[("AUTH_TYPE", "in_cluster")]] {
-        let source = cluster_of(way, &pod);
+    for access in [NOTHING, &[("AUTH_TYPE", "in_cluster")]] {
+        let source = cluster_of(access, &pod);
         let ClusterSource::InCluster { server, folder } = source else { panic!("{source:?}") };
         assert_eq!(server, "https://10.96.0.1:6443");
         assert_eq!(folder.to_str(), Some("/var/run/secrets/kubernetes.io/serviceaccount"));
@@ -142,65 +142,65 @@ fn a_cluster_is_found_by_the_pod_that_the_agent_is_in() {
 }
 
 #[test]
-fn a_cluster_is_found_by_the_context_of_the_kubeconfig_that_is_named() {
+fn a_cluster_is_found_by_the_context_of_the_named_kubeconfig() {
     let folder = tempfile::tempdir().unwrap();
     let [named, other] = ["named", "other"].map(|name| folder.path().join(name));
     for file in [&named, &other] {
         std::fs::write(file, "").unwrap();
     }
-    let way = [
+    let access = [
         ("AUTH_TYPE", "kube_config"),
         ("KUBE_CONFIG_PATH", named.to_str().unwrap()),
         ("KUBE_CONFIG_CONTEXT", "production"),
     ];
-    let source = cluster_of(&way, &[("KUBECONFIG", other.to_str().unwrap())]);
+    let source = cluster_of(&access, &[("KUBECONFIG", other.to_str().unwrap())]);
     let ClusterSource::KubeConfig { path, context } = source else { panic!("{source:?}") };
     assert_eq!((path, context.as_deref()), (named, Some("production")));
-    // Where nothing is named, and there is no pod, it is where `kubectl` looks.
+    // Without a setting, and outside of a pod, it is the kubeconfig that `kubectl` uses.
     let source = cluster_of(&[], &[("KUBECONFIG", other.to_str().unwrap())]);
     let ClusterSource::KubeConfig { path, context } = source else { panic!("{source:?}") };
     assert_eq!((path, context), (other, None));
 }
 
 #[test]
-fn a_cluster_is_shown_the_certificate_with_its_own_key_and_known_by_its_authority() {
+fn the_agent_signs_in_with_its_certificate_and_key_and_trusts_the_clusters_authority() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key.pem");
     let [shown, own, its] = ["CERTIFICATE OF AGENT", "KEY", "CERTIFICATE OF CLUSTER"]
         .map(|what| format!("-----BEGIN {what}-----\n"));
     std::fs::write(&file, &own).unwrap();
     let packed = STANDARD.encode(&its);
-    let way = [
+    let access = [
         ("AUTH_TYPE", "x509_cert"),
         ("KUBE_SERVER", "https://10.0.0.1:6443"),
         ("CLIENT_CERT", &*shown),
         ("CLIENT_KEY", file.to_str().unwrap()),
         ("CA_CERT", &*packed),
     ];
-    let source = cluster_of(&way, &[]);
+    let source = cluster_of(&access, &[]);
     let ClusterSource::Certificate { server, authority, certificate, key } = source else {
         panic!("{source:?}")
     };
     assert_eq!(server, "https://10.0.0.1:6443");
     assert_eq!((authority, certificate), (packed, STANDARD.encode(&shown)));
-    assert!(key.expose_secret() == STANDARD.encode(&own), "it is another key");
+    assert!(key.expose_secret() == STANDARD.encode(&own), "the key differs");
 }
 
 #[tokio::test]
-async fn a_cluster_is_found_by_its_name_at_the_eks_of_its_region() {
-    let way = [("AUTH_TYPE", "eks_iam"), ("REGION", "us-east-2"), ("EKS_CLUSTER", "production")];
+async fn an_eks_cluster_is_found_by_its_name_in_its_region() {
+    let access = [("AUTH_TYPE", "eks_iam"), ("REGION", "us-east-2"), ("EKS_CLUSTER", "production")];
     let endpoint = ("AWS_ENDPOINT_URL_EKS", "https://eks.example.com");
-    let source = cluster_of(&way, &[endpoint, ("AWS_REGION", "eu-west-1")]);
+    let source = cluster_of(&access, &[endpoint, ("AWS_REGION", "eu-west-1")]);
     let ClusterSource::EksIam { ambient, region, cluster } = source else { panic!("{source:?}") };
     assert_eq!((&*region, &*cluster), ("us-east-2", "production"));
     assert_eq!(ambient.endpoints().aws_eks.as_deref(), Some(endpoint.1));
-    // Its credentials are looked for there too.
+    // Its credentials are for that region too.
     let shown = format!("{ambient:?}");
     assert!(shown.contains("us-east-2") && !shown.contains("eu-west-1"), "{shown}");
 }
 
-/// All that leads to a cluster.
-const WAYS: [&str; 8] = [
+/// All settings for the access to a cluster.
+const ACCESS: [&str; 8] = [
     "KUBE_CONFIG_PATH",
     "KUBE_CONFIG_CONTEXT",
     "KUBE_SERVER",
@@ -212,31 +212,31 @@ const WAYS: [&str; 8] = [
 ];
 
 #[test]
-fn what_leads_to_a_cluster_another_way_is_refused_by_its_name() {
-    let every: Vec<_> = WAYS.iter().map(|name| (*name, "x")).collect();
+fn settings_of_another_access_method_are_refused_by_name() {
+    let every: Vec<_> = ACCESS.iter().map(|name| (*name, "x")).collect();
     are_all(DispatcherType::Kubernetes, &[&JOBS, &every, &[("AUTH_TYPE", "")]]);
-    for (way, own) in [
+    for (method, own) in [
         ("in_cluster", ""),
         ("kube_config", "KUBE_CONFIG_PATH KUBE_CONFIG_CONTEXT"),
         ("x509_cert", "KUBE_SERVER CLIENT_CERT CLIENT_KEY CA_CERT"),
         ("eks_iam", "REGION EKS_CLUSTER"),
     ] {
-        let given: Vec<_> = every.iter().copied().chain([("AUTH_TYPE", way)]).collect();
+        let given: Vec<_> = every.iter().copied().chain([("AUTH_TYPE", method)]).collect();
         let settings = settings(DispatcherType::Kubernetes, &given);
-        let KindError(said) = kubernetes::read(&settings, &machine(&[])).unwrap_err();
-        let reason = format!(" is not for `auth_type` `{way}`");
-        let refused: BTreeSet<_> = said
+        let KindError(message) = kubernetes::read(&settings, &machine(&[])).unwrap_err();
+        let reason = format!(" is not for `auth_type` `{method}`");
+        let refused: BTreeSet<_> = message
             .lines()
             .filter_map(|line| line.strip_prefix(DATA)?.strip_suffix(&*reason))
             .collect();
         let is_other = |name: &&str| !own.split(' ').any(|own| own == *name);
-        let others: BTreeSet<_> = WAYS.into_iter().filter(is_other).collect();
-        assert_eq!(refused, others, "{way}: {said}");
+        let others: BTreeSet<_> = ACCESS.into_iter().filter(is_other).collect();
+        assert_eq!(refused, others, "{method}: {message}");
     }
 }
 
 #[test]
-fn containers_of_docker_are_made_as_each_name_says() {
+fn each_setting_of_docker_is_read() {
     let data = [
         ("HOST", "tcp://10.0.0.7:2375"),
         ("IMAGE", "registry.example.com/runner:1"),
@@ -252,7 +252,7 @@ fn containers_of_docker_are_made_as_each_name_says() {
     are_all(DispatcherType::Docker, &[&data]);
     let settings = settings(DispatcherType::Docker, &data);
     let mut values = Values::of(&settings);
-    // Taken apart, so that a new one does not compile until somebody has thought about it.
+    // Destructured, so that a new field does not compile without a line in this test.
     let DockerSettings {
         host,
         certificates,
@@ -268,7 +268,7 @@ fn containers_of_docker_are_made_as_each_name_says() {
     } = docker::given(&mut values);
     assert_eq!(values.faults.to_string(), "");
     assert_eq!(host.as_deref(), Some("tcp://10.0.0.7:2375"));
-    assert_eq!(certificates, None, "they are in DOCKER_CERT_PATH, if anywhere");
+    assert_eq!(certificates, None, "certificates come from DOCKER_CERT_PATH");
     assert_eq!(image.as_deref(), Some("registry.example.com/runner:1"));
     assert!(local_image && acknowledge_host_credentials);
     assert_eq!(extra_hosts, ["canyon:10.0.0.5", "git:host-gateway"]);
@@ -277,11 +277,11 @@ fn containers_of_docker_are_made_as_each_name_says() {
     assert_eq!(network.as_deref(), Some("of-jobs"));
     assert_eq!(registry_username.as_deref(), Some("puller"));
     let password = registry_password.unwrap();
-    assert!(password.expose_secret() == "s3cr3t", "it is another password");
+    assert!(password.expose_secret() == "s3cr3t", "the password differs");
 }
 
 #[tokio::test]
-async fn tasks_of_ecs_are_started_as_each_name_says() {
+async fn each_setting_of_ecs_is_read() {
     let data = [
         ("REGION", "us-east-2"),
         ("CLUSTER", "jobs"),
@@ -289,7 +289,7 @@ async fn tasks_of_ecs_are_started_as_each_name_says() {
         ("IMAGE", "registry.example.com/runner:1"),
         ("LAUNCH_TYPE", "EC2"),
         ("ACKNOWLEDGE_SHARED_INSTANCE_CREDENTIALS", "true"),
-        // Not used, as the agent says at its start.
+        // Not used, as the agent warns at its start.
         ("TASK_DEFINITION", "executor:1"),
         ("ENDPOINT", "https://unused.example.com"),
         ("EXTRA_SERVICE_DISCOVERY_HOSTS", "unused.example.com"),
@@ -313,7 +313,7 @@ async fn tasks_of_ecs_are_started_as_each_name_says() {
 }
 
 #[tokio::test]
-async fn the_image_of_jobs_is_the_setting_or_else_the_machines() {
+async fn the_image_of_jobs_is_the_setting_or_else_the_machines_variable() {
     let machines =
         [("CANYON_RUNNER_IMAGE", "machine's:1"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1")];
     for (own, expected) in [(NOTHING, "machine's:1"), (&[("IMAGE", "own:1")][..], "own:1")] {
@@ -329,14 +329,14 @@ async fn the_image_of_jobs_is_the_setting_or_else_the_machines() {
 }
 
 #[test]
-fn a_proxy_that_cannot_be_used_is_named_once_and_its_password_never() {
+fn a_proxy_that_cannot_be_used_is_reported_once_without_its_password() {
     let proxy = [("HTTPS_PROXY", "ftp://user:s3cr3t@proxy.example.com")];
-    let way = [("AUTH_TYPE", "eks_iam"), ("REGION", "us-east-2"), ("EKS_CLUSTER", "production")];
-    let of_cluster = settings(DispatcherType::Kubernetes, &way);
+    let access = [("AUTH_TYPE", "eks_iam"), ("REGION", "us-east-2"), ("EKS_CLUSTER", "production")];
+    let of_cluster = settings(DispatcherType::Kubernetes, &access);
     let by_cluster = kubernetes::read(&of_cluster, &machine(&proxy)).unwrap_err();
     let place = [("REGION", "us-east-2"), ("CLUSTER", "jobs")];
     let by_account = ecs::read(&settings(DispatcherType::Ecs, &place), &machine(&proxy));
-    for KindError(said) in [by_cluster, by_account.unwrap_err()] {
-        assert_eq!(said, "HTTPS_PROXY is no address of a proxy");
+    for KindError(message) in [by_cluster, by_account.unwrap_err()] {
+        assert_eq!(message, "HTTPS_PROXY is not the address of a proxy");
     }
 }

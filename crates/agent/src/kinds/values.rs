@@ -1,14 +1,14 @@
-//! Values of settings that are more than one word.
+//! Parses settings of a platform: booleans, lists, maps.
 
+use crate::settings::boolean;
 use crate::settings::dispatcher::DispatcherSettings;
 use crate::settings::faults::Faults;
-use crate::settings::truth;
 use secrecy::SecretString;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// Reads the settings of a kind, and notes what does not fit.
+/// Reads the settings of a platform, and collects faults.
 pub(super) struct Values<'a> {
     settings: &'a DispatcherSettings,
     pub(super) faults: Faults,
@@ -27,11 +27,11 @@ impl<'a> Values<'a> {
         self.settings.secret(name)
     }
 
-    /// One that must be there; `why` says for what.
-    pub(super) fn required(&mut self, name: &str, why: &str) -> String {
+    /// A required setting. If it is missing, that is a fault with the `reason`.
+    pub(super) fn required(&mut self, name: &str, reason: &str) -> String {
         let found = self.text(name);
         if found.is_none() {
-            self.faults.missing(&self.settings.origin(name), why);
+            self.faults.missing(&self.settings.origin(name), reason);
         }
         found.unwrap_or_default()
     }
@@ -40,7 +40,7 @@ impl<'a> Values<'a> {
         self.faults.add(&self.settings.origin(name), reason);
     }
 
-    /// One that means nothing here.
+    /// Adds a fault if the setting is set, although it has no meaning here.
     pub(super) fn refuse(&mut self, name: &str, reason: &str) {
         if self.text(name).is_some() {
             self.fault(name, reason);
@@ -56,21 +56,21 @@ impl<'a> Values<'a> {
         parsed
     }
 
-    pub(super) fn truth(&mut self, name: &str) -> Option<bool> {
-        let read = truth(&self.text(name)?);
+    pub(super) fn boolean(&mut self, name: &str) -> Option<bool> {
+        let read = boolean(&self.text(name)?);
         if read.is_none() {
             self.fault(name, "is neither true nor false");
         }
         read
     }
 
-    /// Separated by commas.
+    /// A list, separated by commas.
     pub(super) fn list(&self, name: &str) -> Vec<String> {
         let text = self.text(name).unwrap_or_default();
         text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect()
     }
 
-    /// `NAME=VALUE,...`, or a JSON object.
+    /// A map: `NAME=VALUE,...`, or a JSON object.
     pub(super) fn map(&mut self, name: &str) -> BTreeMap<String, String> {
         let Some(text) = self.text(name) else { return BTreeMap::new() };
         let read = if text.trim_start().starts_with('{') {
@@ -84,12 +84,12 @@ impl<'a> Values<'a> {
                 .collect()
         };
         read.unwrap_or_else(|| {
-            self.fault(name, "is neither NAME=VALUE,... nor a JSON object of texts");
+            self.fault(name, "is neither NAME=VALUE,... nor a JSON object of strings");
             BTreeMap::new()
         })
     }
 
-    /// Names by address: `ADDRESS=NAME NAME,...`, or Kubernetes' own list of `ip` and `hostnames`.
+    /// Host names by address: `ADDRESS=NAME NAME,...`, or Kubernetes' own list of `ip` and `hostnames`.
     pub(super) fn aliases(&mut self, name: &str) -> BTreeMap<String, Vec<String>> {
         let Some(text) = self.text(name) else { return BTreeMap::new() };
         let read: Option<BTreeMap<_, _>> = if text.trim_start().starts_with('[') {

@@ -1,25 +1,25 @@
-//! Certificate authorities to trust besides the system's.
+//! Certificate authorities that the agent trusts in addition to the system's.
 
 use super::faults::Faults;
 use super::layers::Layer;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What was given of them, PEM in either case.
+/// The additional authorities, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authorities {
-    /// The file that has them.
+    /// The path of a file.
     File(PathBuf),
-    /// Themselves: where no file can be given to a container, as on Fargate.
+    /// The PEM text itself, for platforms where a container cannot get a file, such as Fargate.
     Pem(String),
 }
 
 impl Authorities {
-    /// Their PEM.
+    /// The authorities in PEM.
     ///
     /// # Errors
     ///
-    /// Why the file cannot be read, with the setting that names it.
+    /// A text with the setting and the reason, when the file cannot be read.
     pub fn read(&self) -> Result<Vec<u8>, String> {
         match self {
             Self::File(file) => {
@@ -39,7 +39,7 @@ impl fmt::Display for Authorities {
     }
 }
 
-/// What the layers say.
+/// Reads the settings `ca_file` and `ca_pem`.
 pub(super) fn read(layer: &Layer, faults: &mut Faults) -> Option<Authorities> {
     match (layer.0.get("ca_file"), layer.0.get("ca_pem")) {
         (Some(file), Some(pem)) => {
@@ -55,7 +55,7 @@ pub(super) fn read(layer: &Layer, faults: &mut Faults) -> Option<Authorities> {
 mod tests {
     use super::*;
 
-    /// What is made of these variables, or what is wrong with them.
+    /// The authorities from these variables, or the faults.
     fn given(variables: &[(&str, &str)]) -> Result<Option<Authorities>, String> {
         let mut faults = Faults::default();
         let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn authorities_are_in_a_file_or_are_said_and_never_both() {
+    fn authorities_come_from_a_file_or_a_variable_but_not_from_both() {
         let (file, pem) = (("CANYON_CA_FILE", "/ca.pem"), ("CANYON_CA_PEM", "PEM"));
         assert_eq!(given(&[]), Ok(None));
         assert_eq!(given(&[file]), Ok(Some(Authorities::File("/ca.pem".into()))));
@@ -75,16 +75,16 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_trusted_is_named_by_its_setting() {
-        for (given, words) in [
+    fn authorities_that_cannot_be_used_are_reported_with_their_setting() {
+        for (given, expected) in [
             (
                 Authorities::File("/nowhere/ca.pem".into()),
                 "CANYON_CA_FILE `/nowhere/ca.pem` cannot be read",
             ),
-            (Authorities::Pem("words".to_owned()), "CANYON_CA_PEM holds no certificates"),
+            (Authorities::Pem("text".to_owned()), "CANYON_CA_PEM has no certificates"),
         ] {
-            let refused = crate::line::http_client(Some(&given)).unwrap_err();
-            assert!(refused.starts_with(words), "{refused}");
+            let refused = crate::connection::http_client(Some(&given)).unwrap_err();
+            assert!(refused.starts_with(expected), "{refused}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What jobs run on, and how.
+//! The jobs' platform and its settings.
 
 use super::faults::Faults;
 use super::layers::{Given, Layer};
@@ -7,16 +7,16 @@ use canyon_domain::runner::RunnerType;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 
-/// What jobs run on.
+/// The kinds of platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DispatcherType {
-    /// Tasks of ECS.
+    /// Jobs are tasks of ECS.
     Ecs,
-    /// Jobs of Kubernetes.
+    /// Jobs are Jobs of Kubernetes.
     Kubernetes,
-    /// Containers of Docker.
+    /// Jobs are containers of Docker.
     Docker,
-    /// Processes of this machine.
+    /// Jobs are processes of this machine.
     Local,
 }
 
@@ -27,30 +27,30 @@ const ALL: [DispatcherType; 4] = [
     DispatcherType::Local,
 ];
 
-/// For every kind: where jobs reach the API, if that is not where the agent does.
+/// For every kind: the address at which jobs reach the API, if it differs from the agent's.
 const API_URL: &str = "api_url";
 
-/// The owner of a cluster of instances knows what tasks reach there.
+/// With this setting, the owner of an ECS cluster confirms to know which credentials tasks on EC2 instances can reach.
 pub(crate) const ACKNOWLEDGED: &str = "acknowledge_shared_instance_credentials";
-/// What tasks on instances reach. The runner that asks for them must acknowledge it; whoever owns the account may
-/// choose them for all, and is told.
-const SHARED_CREDENTIALS: &str = "is `ec2`: where a runner does not say otherwise, its tasks run on instances, and \
-     reach the credentials of these unless they have ECS_AWSVPC_BLOCK_IMDS=true; who knows that sets \
+/// The warning for tasks on EC2 instances. A runner that selects them must acknowledge the risk. The account's owner may
+/// select them for all runners, and gets this warning.
+const SHARED_CREDENTIALS: &str = "is `ec2`: tasks of runners that set no launch type run on instances, and can reach the \
+     instances' credentials unless these have ECS_AWSVPC_BLOCK_IMDS=true; to confirm that you know this, set \
      CANYON_JOB_DISPATCHER_DATA_ACKNOWLEDGE_SHARED_INSTANCE_CREDENTIALS=true";
 
-/// Settings of ECS that others need, and why Canyon does not.
+/// Settings for ECS that other products use, and why Canyon does not.
 const NOT_FOR_ECS: [(&str, &str); 3] = [
     (
         "task_definition",
-        "is not used: Canyon registers a definition of its own from the runner's `job`; say there which roles, image and \
-         size tasks have",
+        "is not used: Canyon registers its own definition from the runner's `job`; set the tasks' roles, image and \
+         size there",
     ),
     (
         "endpoint",
-        "is not used: where jobs reach Canyon is CANYON_JOB_DISPATCHER_DATA_API_URL, and where ECS is \
-         AWS_ENDPOINT_URL_ECS",
+        "is not used: set the address of Canyon for jobs with CANYON_JOB_DISPATCHER_DATA_API_URL, and the address of ECS \
+         with AWS_ENDPOINT_URL_ECS",
     ),
-    ("extra_service_discovery_hosts", "is not used: jobs know Canyon by its address alone"),
+    ("extra_service_discovery_hosts", "is not used: jobs need only Canyon's address"),
 ];
 
 impl DispatcherType {
@@ -64,7 +64,7 @@ impl DispatcherType {
         }
     }
 
-    /// The type of the runners that it serves.
+    /// The type of the runners whose jobs it launches.
     pub fn runner_type(self) -> RunnerType {
         match self {
             Self::Ecs => RunnerType::EcsAgent,
@@ -74,7 +74,7 @@ impl DispatcherType {
         }
     }
 
-    /// The names of its settings, besides `api_url`.
+    /// The names of its settings, except `api_url`.
     pub fn names(self) -> &'static [&'static str] {
         match self {
             Self::Ecs => &[
@@ -129,12 +129,12 @@ impl DispatcherType {
     }
 }
 
-/// What jobs run on, and how.
+/// The platform's settings.
 #[derive(Clone)]
 pub struct DispatcherSettings {
-    /// What.
+    /// The kind of platform.
     pub kind: DispatcherType,
-    /// Where jobs reach the API, if not where the agent does.
+    /// The address at which jobs reach the API, if it differs from the agent's.
     pub api_url: Option<String>,
     data: BTreeMap<String, (String, SecretString)>,
 }
@@ -155,17 +155,17 @@ impl DispatcherSettings {
         self.data.get(name).map(|(_, value)| value.expose_secret())
     }
 
-    /// The same, of one that is secret.
+    /// The value of a secret setting.
     pub fn secret(&self, name: &str) -> Option<SecretString> {
         self.data.get(name).map(|(_, value)| value.clone())
     }
 
-    /// What to call a setting in an error: as it was given, or as one gives it.
+    /// The name of a setting for messages: as it was given, or its variable.
     pub fn origin(&self, name: &str) -> String {
         self.data.get(name).map_or_else(|| variable(name), |(origin, _)| origin.clone())
     }
 
-    /// What its operator should know: settings that do nothing here, and what one of them brings with it.
+    /// Warnings: settings that have no effect, and settings with a risk.
     pub(super) fn warnings(&self) -> Vec<String> {
         if self.kind != DispatcherType::Ecs {
             return Vec::new();
@@ -179,23 +179,23 @@ impl DispatcherSettings {
         all.map(|(name, reason)| format!("{} {reason}", self.origin(name))).collect()
     }
 
-    /// A kind with these settings, for programs that are no agent of their own.
+    /// A platform with these settings, for programs that embed an agent.
     pub fn of(kind: DispatcherType, data: impl IntoIterator<Item = (String, String)>) -> Self {
         let data =
             data.into_iter().map(|(name, value)| (name.clone(), (variable(&name), value.into())));
         Self { kind, api_url: None, data: data.collect() }
     }
 
-    /// What the layers say; `None` with at least one fault.
+    /// Reads the platform's settings; `None` after at least one fault.
     pub(super) fn read(layer: &Layer, faults: &mut Faults) -> Option<Self> {
         let given = layer.0.get("job_dispatcher_type");
         let Some(given) = given else {
-            let reason = "say what jobs run on: kubernetes, ecs, docker or local";
+            let reason = "set the jobs' platform: kubernetes, ecs, docker or local";
             faults.missing("CANYON_JOB_DISPATCHER_TYPE", reason);
             return None;
         };
         let Some(kind) = ALL.into_iter().find(|kind| kind.as_str() == given.value) else {
-            faults.add(&given.origin, "is none of kubernetes, ecs, docker and local");
+            faults.add(&given.origin, "is not one of kubernetes, ecs, docker and local");
             return None;
         };
         let mut settings = Self { kind, api_url: None, data: BTreeMap::new() };
@@ -226,9 +226,9 @@ impl DispatcherSettings {
             faults.add(
                 origin,
                 match &*of {
-                    [] => format!("is no setting of the type `{kind}`, or of any other"),
+                    [] => format!("is not a setting of the type `{kind}`, nor of any other type"),
                     of => format!(
-                        "is for the type `{}`, and this agent's is `{kind}`",
+                        "is for the type `{}`, but this agent has the type `{kind}`",
                         of.join("` and `")
                     ),
                 },

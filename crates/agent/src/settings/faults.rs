@@ -1,23 +1,23 @@
-//! What is wrong with the settings, all of it at once. Values are not repeated: any may be a secret.
+//! Faults in the settings, all reported at once. Messages do not repeat values, because any may be a secret.
 
 use std::fmt;
 
-/// What is wrong.
+/// The faults: setting and reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults(Vec<(String, String)>);
 
 impl Faults {
-    /// `setting` is at fault, for this reason.
+    /// Adds a fault of `setting`.
     pub fn add(&mut self, setting: &str, reason: impl Into<String>) {
         self.0.push((setting.to_owned(), reason.into()));
     }
 
-    /// `setting` is missing.
+    /// Adds a fault: `setting` is not set.
     pub fn missing(&mut self, setting: &str, reason: &str) {
         self.add(setting, format!("is not set: {reason}"));
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there is no fault.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,5 +1,5 @@
-//! The file of settings: YAML, a name and a value in each line, and below `job_dispatcher_data` those of
-//! the jobs' platform. More of YAML is refused with its line.
+//! The file of settings: YAML with one name and value in each line, and the settings of the jobs' platform below
+//! `job_dispatcher_data`. Other features of YAML are refused, with the line.
 
 use super::faults::Faults;
 use super::layers::{Given, Layer};
@@ -7,7 +7,7 @@ use super::names::{DATA, NAMES};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use std::path::Path;
 
-/// Far more than any such file.
+/// The most bytes of a file of settings.
 const MAX_LENGTH: usize = 64 * 1024;
 
 /// Reads the file at `path`.
@@ -21,7 +21,7 @@ pub fn read(path: &Path, faults: &mut Faults) -> Layer {
     Layer::default()
 }
 
-/// Reads `text`; `origin` says in errors where it is from.
+/// Reads `text`. `origin` names the file in messages.
 pub fn parse(text: &str, origin: &str, faults: &mut Faults) -> Layer {
     let mut layer = Layer::default();
     let mut reader = Reader { parser: Parser::new_from_str(text), origin, faults };
@@ -44,7 +44,7 @@ impl<'t> Reader<'t, '_> {
         match self.parser.next_event() {
             Some(Ok(next)) => Ok(next),
             Some(Err(error)) => {
-                Err((error.marker().line(), format!("is no YAML: {}", error.info())))
+                Err((error.marker().line(), format!("is not valid YAML: {}", error.info())))
             }
             None => Ok((Event::StreamEnd, Span::default())),
         }
@@ -55,11 +55,11 @@ impl<'t> Reader<'t, '_> {
             match self.next() {
                 Ok((Event::StreamStart | Event::DocumentStart(_) | Event::Nothing, _)) => {}
                 Ok((Event::MappingStart(0, None), _)) => return Some(self.mapping("", layer)),
-                // Empty, or only comments.
+                // An empty file, or one with only comments.
                 Ok((Event::StreamEnd | Event::DocumentEnd, _)) => return None,
                 Ok((Event::Scalar(text, ..), _)) if text.is_empty() || text == "~" => {}
                 Ok((_, at)) => {
-                    return Some(Err((at.start.line(), "is no line NAME: VALUE".to_owned())));
+                    return Some(Err((at.start.line(), "is not a line NAME: VALUE".to_owned())));
                 }
                 Err(fault) => return Some(Err(fault)),
             }
@@ -71,7 +71,7 @@ impl<'t> Reader<'t, '_> {
             let (key, at) = match self.next()? {
                 (Event::MappingEnd, _) => return Ok(()),
                 (Event::Scalar(key, _, 0, None), at) => (format!("{prefix}{key}"), at.start.line()),
-                (_, at) => return Err((at.start.line(), "is no line NAME: VALUE".to_owned())),
+                (_, at) => return Err((at.start.line(), "is not a line NAME: VALUE".to_owned())),
             };
             match self.next()? {
                 (Event::MappingStart(0, None), _) if key == DATA => {
@@ -85,7 +85,7 @@ impl<'t> Reader<'t, '_> {
                     }
                 }
                 (_, at) => {
-                    let reason = "is a list, a map or an alias where a value belongs";
+                    let reason = "has a list, a map or an alias instead of a value";
                     return Err((at.start.line(), reason.to_owned()));
                 }
             }
@@ -96,10 +96,10 @@ impl<'t> Reader<'t, '_> {
         let origin = format!("`{key}` in {}", self.origin);
         let in_data = key.strip_prefix(DATA).is_some_and(|rest| rest.starts_with('.'));
         if !in_data && !NAMES.iter().any(|name| name.key == key) {
-            self.faults.add(&origin, "is no setting of the agent");
+            self.faults.add(&origin, "is not a setting of the agent");
             return Ok(());
         }
         let before = layer.0.insert(key.to_owned(), Given { value, origin });
-        if before.is_some() { Err((at, format!("says `{key}` a second time"))) } else { Ok(()) }
+        if before.is_some() { Err((at, format!("sets `{key}` a second time"))) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! By what the agent signs in.
+//! The settings for how the agent signs in.
 
 use super::faults::Faults;
 use super::layers::{Given, Layer};
@@ -6,43 +6,43 @@ use canyon_domain::ids::ServiceAccountId;
 use secrecy::SecretString;
 use std::path::{Path, PathBuf};
 
-/// Where the kubelet puts a token for Canyon, if the pod asks for one. (The token beside it, at
-/// `kubernetes.io/serviceaccount`, is for the cluster's API server and goes nowhere else.)
+/// The path at which the kubelet puts a token for Canyon, if the pod asks for one. (The token at
+/// `kubernetes.io/serviceaccount` is for the cluster's API server and is sent nowhere else.)
 const PROJECTED: &str = "/var/run/secrets/canyon/token";
-/// The metadata server's name in every Google Cloud.
+/// The host name of the metadata server in every Google Cloud.
 const GCP_HOST: &str = "metadata.google.internal";
 
-/// By what the agent signs in.
+/// How the agent signs in.
 #[derive(Clone, Debug)]
 pub enum IdentitySettings {
-    /// By a key that it makes in its state folder.
+    /// With a key that it creates in its state folder.
     OwnKey,
-    /// By a key in this file.
+    /// With the key in this file.
     KeyFile(PathBuf),
-    /// By a key that it makes in this Secret of its cluster: namespace and name.
+    /// With a key that it creates in this Secret of its cluster: namespace and name.
     KeySecret(String, String),
-    /// By a token.
+    /// With a token.
     Token(SecretString),
-    /// As a service account, by a token of its place.
+    /// As a service account, with a token of its platform.
     ServiceAccount(ServiceAccountId, SourceSettings),
 }
 
-/// Where a token of the place is from.
+/// The source of the platform's token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceSettings {
     /// A file.
     File(PathBuf),
-    /// Google Cloud's metadata server: its host, and the audience to ask for.
+    /// Google Cloud's metadata server: its host, and the audience of the token.
     Gcp(String, String),
     /// A program, with its arguments.
     Helper(PathBuf, Vec<String>),
 }
 
-/// What the machine says besides settings.
-pub struct Place<'a> {
-    /// A variable of the environment.
+/// Facts about the machine that are not settings.
+pub struct Machine<'a> {
+    /// Reads a variable of the environment.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// Whether there is a file.
+    /// Whether a file exists.
     pub exists: &'a dyn Fn(&Path) -> bool,
 }
 
@@ -55,19 +55,19 @@ const OF_ACCOUNTS: [&str; 5] = [
     "credential_helper_cmd_args",
 ];
 
-/// What the layers say; `None` with at least one fault.
+/// Reads how the agent signs in; `None` after at least one fault.
 pub(super) fn read(
     layer: &Layer,
     account: Option<ServiceAccountId>,
-    place: &Place<'_>,
+    machine: &Machine<'_>,
     faults: &mut Faults,
 ) -> Option<IdentitySettings> {
     let get = |key: &str| layer.0.get(key);
-    let ways: Vec<_> = ONE_OF.into_iter().filter_map(get).collect();
-    if let [first, others @ ..] = &*ways {
+    let methods: Vec<_> = ONE_OF.into_iter().filter_map(get).collect();
+    if let [first, others @ ..] = &*methods {
         for other in others {
             let reason = format!(
-                "contradicts {}: the agent signs in by one of them, so set only one",
+                "contradicts {}: the agent signs in with one of them, so set only one",
                 first.origin
             );
             faults.add(&other.origin, reason);
@@ -75,13 +75,13 @@ pub(super) fn read(
     }
     if get("service_account_path").is_none() {
         for given in OF_ACCOUNTS.into_iter().filter_map(get) {
-            let reason = "says how to sign in as a service account, and CANYON_SERVICE_ACCOUNT_PATH is \
+            let reason = "is for signing in as a service account, but CANYON_SERVICE_ACCOUNT_PATH is \
                           not set";
             faults.add(&given.origin, reason);
         }
         return own(layer, faults);
     }
-    let source = source(layer, place, faults)?;
+    let source = source(layer, machine, faults)?;
     Some(IdentitySettings::ServiceAccount(account?, source))
 }
 
@@ -113,13 +113,13 @@ fn own(layer: &Layer, faults: &mut Faults) -> Option<IdentitySettings> {
     }
 }
 
-fn source(layer: &Layer, place: &Place<'_>, faults: &mut Faults) -> Option<SourceSettings> {
+fn source(layer: &Layer, machine: &Machine<'_>, faults: &mut Faults) -> Option<SourceSettings> {
     let get = |key: &str| layer.0.get(key);
     let wanted = get("identity_source").map(|given| (given.value.as_str(), given.origin.as_str()));
     let file = get("identity_token_file").map(|given| PathBuf::from(&given.value));
     let helper = get("credential_helper_cmd_path").map(|given| PathBuf::from(&given.value));
     if let (None, Some(arguments)) = (&helper, get("credential_helper_cmd_args")) {
-        faults.add(&arguments.origin, "is set, and CANYON_CREDENTIAL_HELPER_CMD_PATH is not");
+        faults.add(&arguments.origin, "is set, but CANYON_CREDENTIAL_HELPER_CMD_PATH is not");
     }
     if let (Some(_), Some(given)) = (&helper, get("identity_token_file")) {
         faults.add(
@@ -127,8 +127,8 @@ fn source(layer: &Layer, place: &Place<'_>, faults: &mut Faults) -> Option<Sourc
             "contradicts CANYON_CREDENTIAL_HELPER_CMD_PATH: set only one of them",
         );
     }
-    let aws = || (place.variable)("AWS_WEB_IDENTITY_TOKEN_FILE").map(PathBuf::from);
-    let projected = || Some(PathBuf::from(PROJECTED)).filter(|path| (place.exists)(path));
+    let aws = || (machine.variable)("AWS_WEB_IDENTITY_TOKEN_FILE").map(PathBuf::from);
+    let projected = || Some(PathBuf::from(PROJECTED)).filter(|path| (machine.exists)(path));
     let missing = |faults: &mut Faults, setting: &str, reason: &str| {
         faults.missing(setting, reason);
         None
@@ -138,29 +138,29 @@ fn source(layer: &Layer, place: &Place<'_>, faults: &mut Faults) -> Option<Sourc
             missing(faults, "CANYON_IDENTITY_TOKEN_FILE", "CANYON_IDENTITY_SOURCE is `file`")
         }),
         Some(("aws", _)) => aws().map(SourceSettings::File).or_else(|| {
-            let reason = "CANYON_IDENTITY_SOURCE is `aws`, and whatever gives this place a role for \
-                          service accounts sets it; elsewhere use a credential helper";
+            let reason = "CANYON_IDENTITY_SOURCE is `aws`, and EKS sets this variable in pods with a role for \
+                          service accounts; elsewhere use a credential helper";
             missing(faults, "AWS_WEB_IDENTITY_TOKEN_FILE", reason)
         }),
-        Some(("gcp", _)) => Some(gcp(layer, place)),
+        Some(("gcp", _)) => Some(gcp(layer, machine)),
         Some(("helper", _)) | None if helper.is_some() => with_helper(helper?, layer, faults),
         Some(("helper", _)) => {
             missing(faults, "CANYON_CREDENTIAL_HELPER_CMD_PATH", "CANYON_IDENTITY_SOURCE is `helper`")
         }
         Some((_, origin)) => {
-            faults.add(origin, "is none of file, aws, gcp and helper");
+            faults.add(origin, "is not one of file, aws, gcp and helper");
             None
         }
         None => file.or_else(projected).or_else(aws).map(SourceSettings::File).or_else(|| {
-            let reason = "the service account needs a token of this place: set this, \
+            let reason = "the service account needs a token of this platform: set this, \
                           CANYON_CREDENTIAL_HELPER_CMD_PATH, or CANYON_IDENTITY_SOURCE=gcp";
             missing(faults, "CANYON_IDENTITY_TOKEN_FILE", reason)
         }),
     }
 }
 
-fn gcp(layer: &Layer, place: &Place<'_>) -> SourceSettings {
-    let host = (place.variable)("GCE_METADATA_HOST").unwrap_or_else(|| GCP_HOST.to_owned());
+fn gcp(layer: &Layer, machine: &Machine<'_>) -> SourceSettings {
+    let host = (machine.variable)("GCE_METADATA_HOST").unwrap_or_else(|| GCP_HOST.to_owned());
     let audience = layer.0.get("identity_audience").map_or("canyon", |given| &given.value);
     SourceSettings::Gcp(host, audience.to_owned())
 }
@@ -171,13 +171,13 @@ fn with_helper(program: PathBuf, layer: &Layer, faults: &mut Faults) -> Option<S
     };
     let words = words(value);
     if words.is_none() {
-        faults.add(origin, "has a quote that does not end");
+        faults.add(origin, "has a quote without an end");
     }
     Some(SourceSettings::Helper(program, words?))
 }
 
-/// A line's words: separated by white space, kept together by quotes of either kind. No shell is asked,
-/// so nothing else means anything.
+/// Splits a line into arguments at white space; quotes of either kind keep text together. There is no shell, so no other
+/// character has a special meaning.
 fn words(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_becomes_words_and_no_shell_is_asked() {
+    fn a_line_becomes_arguments_without_a_shell() {
         let of = |line| words(line).unwrap();
         assert_eq!(of("-region=us-east-2  -aud=canyon"), ["-region=us-east-2", "-aud=canyon"]);
         assert_eq!(of(r#"-a "b c" '' d'"'e"#), ["-a", "b c", "", r#"d"e"#]);

@@ -1,11 +1,11 @@
-//! Where settings come from: flags before the environment before the file.
+//! The sources of settings: flags take precedence over the environment, and that over the file.
 
 use super::faults::Faults;
 use super::names::{DATA, DATA_VARIABLE, NAMES, OURS, is_of_a_service};
 use clap::ArgMatches;
 use std::collections::BTreeMap;
 
-/// A value, and what to call it in an error.
+/// A value, and the name of its source for messages.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Given {
     /// The value; it may be a secret.
@@ -30,7 +30,7 @@ impl Layer {
         self.0.insert(key.to_owned(), Given { value, origin });
     }
 
-    /// What the command line says. What is unknown there, clap has refused.
+    /// The settings on the command line. clap has refused unknown flags before.
     pub fn of_flags(matches: &ArgMatches, faults: &mut Faults) -> Self {
         let mut layer = Self::default();
         for name in NAMES.iter().filter(|name| name.flag && name.key != "single") {
@@ -61,7 +61,7 @@ impl Layer {
         layer
     }
 
-    /// What the environment says. A variable that is set to nothing is not set.
+    /// The settings in the environment. A variable with an empty value counts as not set.
     pub fn of_environment(
         variables: impl IntoIterator<Item = (String, String)>,
         faults: &mut Faults,
@@ -80,13 +80,15 @@ impl Layer {
                 None if OURS.iter().any(|prefix| variable.starts_with(prefix))
                     && !is_of_a_service(&variable, &value) =>
                 {
-                    faults.add(&variable, "is no setting of the agent");
+                    faults.add(&variable, "is not a setting of the agent");
                 }
                 None => {}
                 Some(name) => match layer.0.get(name.key) {
                     Some(other) if other.value != value => {
-                        let reason =
-                            format!("says something else than {}; set one of them", other.origin);
+                        let reason = format!(
+                            "has another value than {}; set only one of them",
+                            other.origin
+                        );
                         faults.add(&variable, reason);
                     }
                     _ => layer.set(name.key, &value, &variable),
@@ -96,7 +98,7 @@ impl Layer {
         layer
     }
 
-    /// All of `self`, and of `weaker` what `self` does not say.
+    /// All settings of `self`, and those of `weaker` that `self` does not have.
     #[must_use]
     pub fn over(mut self, weaker: Self) -> Self {
         for (key, given) in weaker.0 {

@@ -23,8 +23,8 @@ fn read_at(variables: &Variables, machine: &Variables, files: &[&str]) -> Result
         machine.iter().find(|(name, _)| *name == wanted).map(|(_, value)| (*value).to_owned())
     };
     let exists = |path: &Path| files.iter().any(|file| Path::new(file) == path);
-    let place = Place { variable: &variable, exists: &exists };
-    Settings::read(&layer, &place, faults).map_err(|faults| faults.to_string())
+    let machine = Machine { variable: &variable, exists: &exists };
+    Settings::read(&layer, &machine, faults).map_err(|faults| faults.to_string())
 }
 
 fn good() -> Variables {
@@ -46,7 +46,7 @@ fn with(more: &Variables) -> Variables {
 }
 
 #[test]
-fn the_environment_file_of_the_field_is_understood() {
+fn an_environment_file_of_a_similar_product_is_understood() {
     let settings = read(&vec![
         ("CANYON_API_URL", "http://canyon-api-host:8000"),
         ("CANYON_RUNNER_PATH", "my-group/my-runner-name"),
@@ -73,10 +73,10 @@ fn the_environment_file_of_the_field_is_understood() {
     assert_eq!(program, Path::new("/opt/credhelpers/iamoidccredhelper"));
     assert_eq!(arguments.len(), 3);
     assert_eq!(settings.dispatcher.kind, DispatcherType::Local);
-    assert_eq!(settings.warnings.len(), 1, "plain http is said: {:?}", settings.warnings);
+    assert_eq!(settings.warnings.len(), 1, "plain http is reported: {:?}", settings.warnings);
 }
 
-/// A whole file of the field, but for the lines of its dispatcher.
+/// A whole environment file of a similar product, except for the lines of its dispatcher.
 const FIELD: &str = "CANYON_API_URL=http://canyon-api-host:8000
 CANYON_RUNNER_PATH=my-group/my-runner-name
 CANYON_SERVICE_ACCOUNT_PATH=my-group/my-service-account-name
@@ -115,11 +115,11 @@ CANYON_JOB_DISPATCHER_DATA_REGISTRY_PASSWORD=s3cr3t
 ";
 const LOCAL: &str = "CANYON_JOB_DISPATCHER_TYPE=local\n";
 
-/// What an agent makes of a file: the warnings of its start, and what it launches with.
+/// The warnings of an agent that starts with these files, and the runner type that it serves.
 fn started_with(files: [&'static str; 2]) -> (Vec<String>, Result<RunnerType, String>) {
     let lines = files.into_iter().flat_map(str::lines);
     let mut settings = read(&lines.filter_map(|line| line.split_once('=')).collect()).unwrap();
-    // What it is on the machine of the field.
+    // These two settings have defaults on a real machine.
     let folder = tempfile::tempdir().unwrap();
     settings.state_dir = folder.path().to_owned();
     settings.runner_program = std::env::current_exe().ok();
@@ -128,14 +128,14 @@ fn started_with(files: [&'static str; 2]) -> (Vec<String>, Result<RunnerType, St
 }
 
 #[tokio::test]
-async fn a_whole_file_of_the_field_starts_each_kind_and_says_what_does_nothing() {
+async fn a_whole_file_starts_each_kind_of_platform_and_warns_of_unused_settings() {
     let (warnings, kind) = started_with([FIELD, ECS]);
     assert_eq!(kind, Ok(RunnerType::EcsAgent));
     insta::assert_snapshot!(warnings.join("\n"), @r"
-    http://canyon-api-host:8000 is not https: whoever can listen on the way reads and changes what the agent is told
-    CANYON_SERVICE_DISCOVERY_HOST is not the host of http://canyon-api-host:8000, and is not used: Canyon is found by that address alone
-    CANYON_JOB_DISPATCHER_DATA_TASK_DEFINITION is not used: Canyon registers a definition of its own from the runner's `job`; say there which roles, image and size tasks have
-    CANYON_JOB_DISPATCHER_DATA_LAUNCH_TYPE is `ec2`: where a runner does not say otherwise, its tasks run on instances, and reach the credentials of these unless they have ECS_AWSVPC_BLOCK_IMDS=true; who knows that sets CANYON_JOB_DISPATCHER_DATA_ACKNOWLEDGE_SHARED_INSTANCE_CREDENTIALS=true
+    http://canyon-api-host:8000 is not https: anyone on the network in between can read and change the traffic
+    CANYON_SERVICE_DISCOVERY_HOST is not the host of http://canyon-api-host:8000, and is not used: the agent uses only that address
+    CANYON_JOB_DISPATCHER_DATA_TASK_DEFINITION is not used: Canyon registers its own definition from the runner's `job`; set the tasks' roles, image and size there
+    CANYON_JOB_DISPATCHER_DATA_LAUNCH_TYPE is `ec2`: tasks of runners that set no launch type run on instances, and can reach the instances' credentials unless these have ECS_AWSVPC_BLOCK_IMDS=true; to confirm that you know this, set CANYON_JOB_DISPATCHER_DATA_ACKNOWLEDGE_SHARED_INSTANCE_CREDENTIALS=true
     ");
     for (file, serves) in [
         (KUBERNETES, RunnerType::KubernetesAgent),
@@ -150,7 +150,7 @@ async fn a_whole_file_of_the_field_starts_each_kind_and_says_what_does_nothing()
 }
 
 #[tokio::test]
-async fn who_knows_what_tasks_on_instances_share_is_not_told_and_who_denies_it_is_refused() {
+async fn the_risk_of_tasks_on_instances_can_be_acknowledged_and_a_denial_is_refused() {
     let known = "CANYON_JOB_DISPATCHER_DATA_ACKNOWLEDGE_SHARED_INSTANCE_CREDENTIALS=true";
     let denied = "CANYON_JOB_DISPATCHER_DATA_ACKNOWLEDGE_SHARED_INSTANCE_CREDENTIALS=false";
     let file = |last: &'static str| -> &'static str { format!("{ECS}{last}\n").leak() };
@@ -165,7 +165,7 @@ async fn who_knows_what_tasks_on_instances_share_is_not_told_and_who_denies_it_i
 }
 
 #[test]
-fn every_name_of_the_field_is_known_for_its_type_and_for_no_other() {
+fn every_setting_of_a_platform_is_known_for_its_type_and_for_no_other() {
     let of = [
         ("ecs", "TASK_DEFINITION REGION CLUSTER SUBNETS LAUNCH_TYPE"),
         (
@@ -195,11 +195,11 @@ fn every_name_of_the_field_is_known_for_its_type_and_for_no_other() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once_with_its_reason() {
+fn all_faults_are_reported_at_once_with_their_reasons() {
     insta::assert_snapshot!(read(&vec![("CANYON_AGENT_NAME", "east-1"), STATE]).unwrap_err(), @r"
-    CANYON_API_URL is not set: say where Canyon is
-    CANYON_JOB_DISPATCHER_TYPE is not set: say what jobs run on: kubernetes, ecs, docker or local
-    CANYON_RUNNER_PATH is not set: say which runner it serves: ORG/RUNNER, or ORG for those that name the agent
+    CANYON_API_URL is not set: set it to Canyon's address
+    CANYON_JOB_DISPATCHER_TYPE is not set: set the jobs' platform: kubernetes, ecs, docker or local
+    CANYON_RUNNER_PATH is not set: set the runner to serve: ORG/RUNNER, or ORG to serve the runners that select this agent
     ");
     insta::assert_snapshot!(read(&vec![
         ("CANYON_API_URL", "ftp://user:s3cr3t@x"),
@@ -219,19 +219,19 @@ fn everything_that_is_wrong_is_said_at_once_with_its_reason() {
         ("CANYON_JOB_DISPATCHER_DATA_NAMESPCE", "x"),
         STATE,
     ]).unwrap_err(), @r"
-    CANYON_AGENT_CONCURENCY is no setting of the agent
+    CANYON_AGENT_CONCURENCY is not a setting of the agent
     CANYON_AGENT_CONCURRENCY is not a number from 1 to 10000
     CANYON_AGENT_DRAIN_SECONDS is not a number from 0 to 86400
     CANYON_AGENT_LISTEN_HEALTH is not ADDRESS:PORT, or :PORT for every address
     CANYON_AGENT_LOG_FORMAT is neither text nor json
     CANYON_AGENT_NAME does not fit: `East 1` is not a valid agent id: use 1 to 100 lower case letters, digits, hyphens, underscores and single dots, starting with a letter or digit
     CANYON_API_URL is not an http or https address
-    CANYON_ENDPOINT says something else than CANYON_API_URL; set one of them
-    CANYON_IDENTITY_SOURCE is none of file, aws, gcp and helper
-    CANYON_JOB_DISPATCHER_DATA_NAMESPACE is for the type `kubernetes`, and this agent's is `ecs`
-    CANYON_JOB_DISPATCHER_DATA_NAMESPCE is no setting of the type `ecs`, or of any other
+    CANYON_ENDPOINT has another value than CANYON_API_URL; set only one of them
+    CANYON_IDENTITY_SOURCE is not one of file, aws, gcp and helper
+    CANYON_JOB_DISPATCHER_DATA_NAMESPACE is for the type `kubernetes`, but this agent has the type `ecs`
+    CANYON_JOB_DISPATCHER_DATA_NAMESPCE is not a setting of the type `ecs`, nor of any other type
     CANYON_RUNNER_PATH is not ORG/NAME
-    CANYON_SERVICE_ACCOUNT_PATH contradicts CANYON_TOKEN: the agent signs in by one of them, so set only one
+    CANYON_SERVICE_ACCOUNT_PATH contradicts CANYON_TOKEN: the agent signs in with one of them, so set only one
     ");
     insta::assert_snapshot!(read(&with(&vec![
         ("CANYON_CREDENTIAL_HELPER_CMD_ARGS", "-a"),
@@ -241,18 +241,18 @@ fn everything_that_is_wrong_is_said_at_once_with_its_reason() {
         ("CANYON_AGENT_RUN_UNTAGGED_JOBS", "perhaps"),
         ("CANYON_JOB_DISPATCHER_TYPE", "nomad"),
     ])).unwrap_err(), @r"
-    CANYON_AGENT_KEY_SECRET contradicts CANYON_AGENT_KEY_FILE: the agent signs in by one of them, so set only one
+    CANYON_AGENT_KEY_SECRET contradicts CANYON_AGENT_KEY_FILE: the agent signs in with one of them, so set only one
+    CANYON_AGENT_LABELS has `a` twice, with different values
     CANYON_AGENT_LABELS has a name that is not a label: letters, digits and `._-/`, starting with a letter or digit
     CANYON_AGENT_LABELS is not NAME=VALUE,...
-    CANYON_AGENT_LABELS says `a` twice
     CANYON_AGENT_RUN_UNTAGGED_JOBS is neither true nor false
-    CANYON_CREDENTIAL_HELPER_CMD_ARGS says how to sign in as a service account, and CANYON_SERVICE_ACCOUNT_PATH is not set
-    CANYON_JOB_DISPATCHER_TYPE is none of kubernetes, ecs, docker and local
+    CANYON_CREDENTIAL_HELPER_CMD_ARGS is for signing in as a service account, but CANYON_SERVICE_ACCOUNT_PATH is not set
+    CANYON_JOB_DISPATCHER_TYPE is not one of kubernetes, ecs, docker and local
     ");
 }
 
 #[test]
-fn a_service_account_needs_a_token_of_its_place_and_never_the_clusters_own() {
+fn a_service_account_needs_a_token_of_its_platform_and_not_the_clusters_own() {
     let account = ("CANYON_SERVICE_ACCOUNT_PATH", "acme/agents");
     let source = |variables: &Variables, machine: &Variables, files: &[&str]| {
         let settings = read_at(&with(variables), machine, files)?;
@@ -276,7 +276,7 @@ fn a_service_account_needs_a_token_of_its_place_and_never_the_clusters_own() {
 }
 
 #[test]
-fn flags_go_before_the_environment_and_that_before_the_file() {
+fn flags_take_precedence_over_the_environment_and_that_over_the_file() {
     let mut faults = Faults::default();
     let line = [
         "canyon-agent",
@@ -309,11 +309,11 @@ fn flags_go_before_the_environment_and_that_before_the_file() {
 #[test]
 fn a_file_is_refused_with_its_line() {
     for (text, expected) in [
-        ("nme: x", "`nme` in `f` is no setting of the agent"),
-        ("name: [a]", "line 1 of `f` is a list, a map or an alias where a value belongs"),
-        ("name: a\nname: b", "line 2 of `f` says `name` a second time"),
-        ("- name", "line 1 of `f` is no line NAME: VALUE"),
-        ("name: &a x", "line 1 of `f` is a list, a map or an alias where a value belongs"),
+        ("nme: x", "`nme` in `f` is not a setting of the agent"),
+        ("name: [a]", "line 1 of `f` has a list, a map or an alias instead of a value"),
+        ("name: a\nname: b", "line 2 of `f` sets `name` a second time"),
+        ("- name", "line 1 of `f` is not a line NAME: VALUE"),
+        ("name: &a x", "line 1 of `f` has a list, a map or an alias instead of a value"),
     ] {
         let mut faults = Faults::default();
         file::parse(text, "`f`", &mut faults);
@@ -325,13 +325,13 @@ fn a_file_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_secret_is_no_flag() {
+fn a_secret_has_no_flag() {
     let line = ["canyon-agent", "--token", "x"];
     assert!(crate::arguments::command().try_get_matches_from(line).is_err());
 }
 
 #[test]
-fn what_kubernetes_tells_of_a_service_that_is_called_like_the_agent_is_no_mistake() {
+fn variables_that_kubernetes_sets_for_a_service_called_like_the_agent_are_ignored() {
     let of_services = vec![
         ("CANYON_AGENT_SERVICE_HOST", "10.0.0.11"),
         ("CANYON_AGENT_SERVICE_PORT", "9090"),
@@ -355,13 +355,13 @@ fn what_kubernetes_tells_of_a_service_that_is_called_like_the_agent_is_no_mistak
         "CANYON_AGENT_PORT_9090_HTTP",
         "CANYON_AGENT_PORT_9090_TCP_NAME",
     ] {
-        let said = read(&with(&vec![(mistake, "8080")])).unwrap_err();
-        assert_eq!(said, format!("{mistake} is no setting of the agent"));
+        let fault = read(&with(&vec![(mistake, "8080")])).unwrap_err();
+        assert_eq!(fault, format!("{mistake} is not a setting of the agent"));
     }
 }
 
 #[test]
-fn a_truth_is_said_as_programs_of_go_take_it_or_by_yes_and_no() {
+fn a_boolean_is_read_as_by_go_programs_or_as_yes_and_no() {
     for (words, expected) in
         [("true True TRUE t T 1 yes Yes", true), ("false False FALSE f F 0 no No", false)]
     {

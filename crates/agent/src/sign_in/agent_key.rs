@@ -17,18 +17,19 @@ use std::sync::Arc;
 
 const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const END: &str = "-----END PRIVATE KEY-----";
-/// Longer than any ed25519 key.
+/// The most bytes that are read of a key file; ed25519 keys are much shorter.
 const MAX_LENGTH: u64 = 16 * 1024;
-/// A token's life: what is left of [`KEY_TOKEN_LIFE`] when a clock that is told in whole seconds is behind.
+/// The lifetime of a token in seconds: less than [`KEY_TOKEN_LIFE`], because a clock that was set by whole seconds may be
+/// behind.
 const LIFE: i64 = KEY_TOKEN_LIFE - 5;
 
-/// Why there is no key.
+/// Why the agent has no key.
 #[derive(Debug, thiserror::Error)]
 pub enum OwnKeyError {
-    /// The key's file cannot be used.
+    /// The key file cannot be created or used.
     #[error(transparent)]
     File(#[from] key_file::KeyFileError),
-    /// A file that was given cannot be read.
+    /// The configured key file cannot be read.
     #[error("cannot read the key in `{path}`: {source}")]
     Read {
         /// The file.
@@ -36,18 +37,18 @@ pub enum OwnKeyError {
         /// Why.
         source: std::io::Error,
     },
-    /// It holds something else.
+    /// The text is not a key.
     #[error(
-        "{place} holds no ed25519 private key in PEM form (PKCS #8); make one with: openssl genpkey \
+        "{origin} has no ed25519 private key in PEM form (PKCS #8); make one with: openssl genpkey \
          -algorithm ed25519"
     )]
     NoKey {
-        /// Where.
-        place: String,
+        /// The source of the text.
+        origin: String,
     },
 }
 
-/// The key.
+/// The agent's key.
 #[derive(Clone)]
 pub struct OwnKey {
     pair: Arc<Ed25519KeyPair>,
@@ -61,42 +62,42 @@ impl std::fmt::Debug for OwnKey {
 }
 
 impl OwnKey {
-    /// The key in the file at `path`, which is made with a new key if it is absent, for its owner alone.
+    /// The key in the file at `path`. If the file does not exist, it is created with a new key, readable only for its owner.
     ///
     /// # Errors
     ///
     /// [`OwnKeyError`] when the file cannot be used, or others may read it.
     pub fn load_or_create(path: &Path) -> Result<Self, OwnKeyError> {
         let pem = key_file::load_or_create(path, || new_pem().expose_secret().as_bytes().to_vec())?;
-        Self::from_pem(&String::from_utf8_lossy(&pem), &place(path))
+        Self::from_pem(&String::from_utf8_lossy(&pem), &shown(path))
     }
 
-    /// The key in a file that somebody has put there.
+    /// The key in an existing file.
     ///
     /// # Errors
     ///
-    /// [`OwnKeyError`] when there is none.
+    /// [`OwnKeyError`] when the file cannot be read, or has no key.
     pub fn load(path: &Path) -> Result<Self, OwnKeyError> {
         use std::io::Read as _;
         let mut pem = String::new();
         std::fs::File::open(path)
             .and_then(|file| file.take(MAX_LENGTH).read_to_string(&mut pem))
             .map_err(|source| OwnKeyError::Read { path: path.display().to_string(), source })?;
-        Self::from_pem(&pem, &place(path))
+        Self::from_pem(&pem, &shown(path))
     }
 
-    /// Reads a PEM block. `place` says in errors where it is from.
+    /// Reads a PEM block. `origin` names its source in messages.
     ///
     /// # Errors
     ///
-    /// [`OwnKeyError::NoKey`] for everything else.
-    pub fn from_pem(pem: &str, place: &str) -> Result<Self, OwnKeyError> {
+    /// [`OwnKeyError::NoKey`] for any other text.
+    pub fn from_pem(pem: &str, origin: &str) -> Result<Self, OwnKeyError> {
         let body = pem.trim().strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(END));
         let body = body.map(|body| body.split_whitespace().collect::<String>());
         let der = body.and_then(|body| STANDARD.decode(body).ok());
-        // OpenSSL leaves the public half out; it follows from the other.
+        // OpenSSL leaves out the public half, which can be computed from the private one.
         let pair = der.and_then(|der| Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).ok());
-        let no_key = || OwnKeyError::NoKey { place: place.to_owned() };
+        let no_key = || OwnKeyError::NoKey { origin: origin.to_owned() };
         let pair = pair.ok_or_else(no_key)?;
         let bytes = <[u8; 32]>::try_from(pair.public_key().as_ref()).map_err(|_| no_key())?;
         Ok(Self { pair: Arc::new(pair), public: AgentKey::of(bytes) })
@@ -107,7 +108,7 @@ impl OwnKey {
         self.public
     }
 
-    /// A token for one request.
+    /// A signed token for one request, valid for `LIFE` seconds from `now`.
     pub fn token(&self, agent: &AgentId, org: &OrgId, now: Timestamp) -> SecretString {
         let claims = KeyClaims {
             sub: agent.to_string(),
@@ -129,17 +130,17 @@ impl OwnKey {
 ///
 /// # Panics
 ///
-/// Without random numbers of the operating system.
+/// When the operating system has no random numbers.
 pub fn new_pem() -> SecretString {
-    // Without random numbers no secret can be made; going on would make a guessable one.
+    // Without random numbers the key could be guessed, so the process must stop.
     #[expect(clippy::expect_used, reason = "a process without random numbers must not go on")]
     let der = Ed25519KeyPair::generate()
         .and_then(|pair| pair.to_pkcs8v1())
-        .expect("the operating system gives random numbers");
+        .expect("the operating system has random numbers");
     format!("{BEGIN}\n{}\n{END}\n", STANDARD.encode(der.as_ref())).into()
 }
 
-fn place(path: &Path) -> String {
+fn shown(path: &Path) -> String {
     format!("`{}`", path.display())
 }
 
@@ -149,7 +150,7 @@ mod tests {
     use canyon_identity::agent_key::KeyToken;
 
     #[test]
-    fn a_key_is_made_once_and_what_it_signs_is_the_agents_word() {
+    fn a_key_is_created_once_and_canyon_verifies_its_tokens() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.key");
         let key = OwnKey::load_or_create(&path).unwrap();
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_openssl_is_taken_and_other_texts_are_not() {
+    fn a_key_of_openssl_is_accepted_and_other_texts_are_not() {
         // `openssl genpkey -algorithm ed25519`, RFC 8410, 10.3.
         let pem = "-----BEGIN PRIVATE KEY-----\n\
                    MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!(OwnKey::from_pem(pem, "it").unwrap().public().to_pem(), public);
         for wrong in ["", public, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"] {
             let error = OwnKey::from_pem(wrong, "`x`").unwrap_err().to_string();
-            assert!(error.starts_with("`x` holds no ed25519"), "{error}");
+            assert!(error.starts_with("`x` has no ed25519"), "{error}");
         }
     }
 }

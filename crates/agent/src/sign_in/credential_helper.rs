@@ -1,7 +1,7 @@
-//! A program that writes a token to its standard output: for identities that no file has, such as an IAM
-//! role by way of an OIDC provider.
+//! A program that prints a token on its standard output: for identities that are not in a file, such as an IAM
+//! role that an OIDC provider represents.
 //!
-//! It is started without a shell, so its arguments mean what they say.
+//! It is started without a shell, so its arguments are passed unchanged.
 
 use super::SignInError;
 use super::source::MAX_LENGTH;
@@ -12,35 +12,35 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
-/// The most of its complaint that is repeated, in characters.
-const WORDS: usize = 300;
+/// The most characters of its error output that a message repeats.
+const MAX_ERROR_CHARS: usize = 300;
 
-/// The program.
+/// The program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CredentialHelper {
     /// Its path.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// How long it may take.
-    pub patience: Duration,
+    /// How long it may run.
+    pub timeout: Duration,
 }
 
 impl CredentialHelper {
     pub(super) async fn token(&self) -> Result<SecretString, SignInError> {
-        match tokio::time::timeout(self.patience, self.run()).await {
+        match tokio::time::timeout(self.timeout, self.run()).await {
             Ok(result) => result,
-            Err(_) => Err(self.failed(&format!("it took more than {} s", self.patience.as_secs()))),
+            Err(_) => Err(self.failed(&format!("it took more than {} s", self.timeout.as_secs()))),
         }
     }
 
-    fn failed(&self, why: &str) -> SignInError {
-        SignInError(format!("the credential helper `{}`: {why}", self.program.display()))
+    fn failed(&self, reason: &str) -> SignInError {
+        SignInError(format!("the credential helper `{}`: {reason}", self.program.display()))
     }
 
     async fn run(&self) -> Result<SecretString, SignInError> {
         let failed = |error: std::io::Error| self.failed(&error.to_string());
-        // When this is given up, the program is killed.
+        // If this future is dropped, the program is killed.
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
             .stdin(Stdio::null())
@@ -49,28 +49,28 @@ impl CredentialHelper {
             .kill_on_drop(true)
             .spawn()
             .map_err(failed)?;
-        let (said, complained) = (child.stdout.take(), child.stderr.take());
-        let (said, complained) = tokio::join!(bounded(said), bounded(complained));
-        let (said, complained) = (said.map_err(failed)?, complained.map_err(failed)?);
-        if said.len() > MAX_LENGTH {
-            return Err(self.failed("it wrote more than a token"));
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let (stdout, stderr) = tokio::join!(bounded(stdout), bounded(stderr));
+        let (stdout, stderr) = (stdout.map_err(failed)?, stderr.map_err(failed)?);
+        if stdout.len() > MAX_LENGTH {
+            return Err(self.failed("it printed more than a token"));
         }
         let status = child.wait().await.map_err(failed)?;
         if !status.success() {
-            let words: String = String::from_utf8_lossy(&complained)
+            let error: String = String::from_utf8_lossy(&stderr)
                 .trim()
                 .chars()
                 .filter(|c| !c.is_control())
-                .take(WORDS)
+                .take(MAX_ERROR_CHARS)
                 .collect();
-            return Err(self.failed(&format!("it ended with {status}, and said: {words}")));
+            return Err(self.failed(&format!("it ended with {status}, and printed: {error}")));
         }
-        let text = String::from_utf8(said).map_err(|_| self.failed("it wrote no text"))?;
+        let text = String::from_utf8(stdout).map_err(|_| self.failed("it printed no text"))?;
         Ok(text.trim().to_owned().into())
     }
 }
 
-/// What a pipe brings, up to a byte more than is taken; then it is closed.
+/// Reads a pipe up to one byte more than [`MAX_LENGTH`]; then the pipe is closed.
 async fn bounded(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {

@@ -1,12 +1,12 @@
-//! A token of the place, exchanged for one of Canyon's (RFC 8693).
+//! Exchanges a token of the platform for one of Canyon's (RFC 8693).
 //!
-//! Canyon's is good for a quarter of an hour. It is replaced well before its end; all who ask meanwhile
-//! share one exchange, and one that fails is not repeated at once.
+//! Canyon's token is valid for a quarter of an hour. It is renewed well before it expires. All requests that wait for
+//! it share one exchange. After a failed exchange there is a pause.
 
 use super::SignInError;
 use super::source::Source;
 use crate::backoff::Backoff;
-use crate::line;
+use crate::connection;
 use crate::retry_after;
 use crate::server_clock::ServerClock;
 use canyon_api::ask::{self, ANSWER_TO, ASK};
@@ -19,25 +19,25 @@ use tokio::time::Instant;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The exchange of one service account.
+/// The exchange for one service account.
 #[derive(Debug)]
 pub struct Exchange {
     http: reqwest::Client,
     url: String,
     account: ServiceAccountId,
     source: Source,
-    kept: Mutex<Option<Kept>>,
-    /// Held by whoever exchanges; what it knows is of the last failure.
-    turn: tokio::sync::Mutex<Failing>,
+    current: Mutex<Option<CurrentToken>>,
+    /// Held during an exchange, so that there is one at a time; has the last failure.
+    exchanging: tokio::sync::Mutex<Failing>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CurrentToken {
     token: SecretString,
-    /// From when on it is replaced.
-    replace: Instant,
-    /// Until when it is good.
-    until: Instant,
+    /// When it is renewed.
+    renew_at: Instant,
+    /// When it expires.
+    expires_at: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ struct Failing {
     last: Option<(Instant, SignInError)>,
 }
 
-/// Why there was no exchange, and the pause that Canyon asks for.
+/// Why the exchange failed, and the pause that Canyon asks for.
 struct Failure(SignInError, Option<Duration>);
 
 impl From<SignInError> for Failure {
@@ -56,7 +56,7 @@ impl From<SignInError> for Failure {
 }
 
 impl Exchange {
-    /// The exchange at the Canyon at `url`. Nothing is asked yet.
+    /// The exchange with the Canyon at `url`. Sends no request yet.
     pub fn new(
         http: reqwest::Client,
         url: &str,
@@ -70,57 +70,58 @@ impl Exchange {
             url,
             account,
             source,
-            kept: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
+            current: Mutex::default(),
+            exchanging: tokio::sync::Mutex::default(),
         }
     }
 
-    fn kept(&self, wanted: impl Fn(&Kept) -> bool) -> Option<SecretString> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().filter(|kept| wanted(kept)).map(|kept| kept.token.clone())
+    fn current(&self, is_usable: impl Fn(&CurrentToken) -> bool) -> Option<SecretString> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().filter(|current| is_usable(current)).map(|current| current.token.clone())
     }
 
-    /// A token that is good for a while.
+    /// A valid token; exchanges a new one if the present one is due for renewal.
     ///
     /// # Errors
     ///
-    /// [`SignInError`] when there is none, and none can be had.
+    /// [`SignInError`] when the exchange failed and the present token has expired.
     pub async fn token(&self, clock: &ServerClock) -> Result<SecretString, SignInError> {
-        let fresh = |kept: &Kept| Instant::now() < kept.replace;
-        if let Some(token) = self.kept(fresh) {
+        let is_fresh = |current: &CurrentToken| Instant::now() < current.renew_at;
+        if let Some(token) = self.current(is_fresh) {
             return Ok(token);
         }
-        let mut turn = self.turn.lock().await;
-        if let Some(token) = self.kept(fresh) {
+        let mut failing = self.exchanging.lock().await;
+        if let Some(token) = self.current(is_fresh) {
             return Ok(token);
         }
-        let still = |kept: &Kept| Instant::now() < kept.until;
-        if let Some((until, error)) = &turn.last
+        let is_valid = |current: &CurrentToken| Instant::now() < current.expires_at;
+        if let Some((until, error)) = &failing.last
             && Instant::now() < *until
         {
-            return self.kept(still).ok_or_else(|| error.clone());
+            return self.current(is_valid).ok_or_else(|| error.clone());
         }
         match self.exchange(clock).await {
-            Ok(kept) => {
-                let token = kept.token.clone();
-                *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
-                *turn = Failing::default();
+            Ok(new) => {
+                let token = new.token.clone();
+                *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+                *failing = Failing::default();
                 Ok(token)
             }
             Err(Failure(error, asked)) => {
-                turn.last = Some((Instant::now() + turn.backoff.pause_of(asked), error.clone()));
-                self.kept(still).ok_or(error)
+                let pause = failing.backoff.pause_of(asked);
+                failing.last = Some((Instant::now() + pause, error.clone()));
+                self.current(is_valid).ok_or(error)
             }
         }
     }
 
-    /// Canyon does not take this token any more. One that was exchanged meanwhile stays.
+    /// Drops a token that Canyon has refused. A newer token stays.
     pub fn forget(&self, refused: &SecretString) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.take_if(|kept| kept.token.expose_secret() == refused.expose_secret());
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.take_if(|current| current.token.expose_secret() == refused.expose_secret());
     }
 
-    async fn exchange(&self, clock: &ServerClock) -> Result<Kept, Failure> {
+    async fn exchange(&self, clock: &ServerClock) -> Result<CurrentToken, Failure> {
         let subject = self.source.token().await?;
         let form = [
             ("grant_type", GRANT_TYPE),
@@ -129,39 +130,42 @@ impl Exchange {
             ("service_account", self.account.as_str()),
         ];
         let began = Instant::now();
-        let failed = |error: line::LineError| SignInError(error.to_string());
-        let word = ask::draw();
-        let request = self.http.post(&self.url).timeout(TIMEOUT).header(ASK, &word).form(&form);
+        let failed = |error: connection::ConnectionError| SignInError(error.to_string());
+        let request_id = ask::draw();
+        let request =
+            self.http.post(&self.url).timeout(TIMEOUT).header(ASK, &request_id).form(&form);
+        let response = request.send().await;
         let response =
-            request.send().await.map_err(|error| failed(line::unreachable(&self.url, error)))?;
-        line::heard(clock, response.headers());
+            response.map_err(|error| failed(connection::unreachable(&self.url, error)))?;
+        connection::set_clock(clock, response.headers());
         let (status, asked) = (response.status(), retry_after::pause(response.headers()));
-        let answers_this = response.headers().get(ANSWER_TO).is_some_and(|it| *it == *word);
-        let body = line::read(&self.url, response).await.map_err(failed)?;
+        let answers_this = response.headers().get(ANSWER_TO).is_some_and(|it| *it == *request_id);
+        let body = connection::read(&self.url, response).await.map_err(failed)?;
         if !answers_this {
-            // With another agent's token this one would sign in as that one, and be refused for good.
-            let why = format!(
+            // With another agent's token, this agent would sign in as that one, and Canyon would reject it for good.
+            let reason = format!(
                 "the answer of {} (status {status}) does not name the request: a proxy must let the headers `{ASK}` and \
                  `{ANSWER_TO}` pass",
                 self.url
             );
-            return Err(Failure(SignInError(why), asked));
+            return Err(Failure(SignInError(reason), asked));
         }
         if !status.is_success() {
-            let said = serde_json::from_slice::<OAuthError>(&body).ok();
-            let said = said.map_or_else(|| format!("status {status}"), |said| said.message);
+            let message = serde_json::from_slice::<OAuthError>(&body).ok();
+            let message = message.map_or_else(|| format!("status {status}"), |body| body.message);
             let (account, source) = (&self.account, &self.source);
-            let why = format!("service account `{account}` with the token from {source}: {said}");
-            return Err(Failure(SignInError(why), asked));
+            let reason =
+                format!("service account `{account}` with the token from {source}: {message}");
+            return Err(Failure(SignInError(reason), asked));
         }
         let answer: AccessToken = serde_json::from_slice(&body).map_err(|error| {
-            SignInError(format!("the answer of {} is no token: {error}", self.url))
+            SignInError(format!("the answer of {} has no token: {error}", self.url))
         })?;
         let life = Duration::from_secs(answer.expires_in);
-        Ok(Kept {
+        Ok(CurrentToken {
             token: answer.access_token.into(),
-            replace: began + life * 2 / 3,
-            until: began + life.saturating_sub(Duration::from_secs(10)),
+            renew_at: began + life * 2 / 3,
+            expires_at: began + life.saturating_sub(Duration::from_secs(10)),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The identity that Google Cloud gives a machine ("Verify the identity of a VM", Compute Engine
+//! A token from Google Cloud's metadata server ("Verify the identity of a VM", Compute Engine
 //! documentation).
 
 use super::SignInError;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/identity";
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The metadata server.
+/// Google Cloud's metadata server.
 #[derive(Clone, Debug)]
 pub struct GcpMetadata {
     http: reqwest::Client,
@@ -19,13 +19,13 @@ pub struct GcpMetadata {
 }
 
 impl GcpMetadata {
-    /// The server at `host`, asked for tokens for `audience`.
+    /// The server at `host`, for tokens with `audience`. Sends no request yet.
     ///
     /// # Errors
     ///
     /// [`SignInError`] when this machine cannot make requests.
     pub fn new(host: &str, audience: &str) -> Result<Self, SignInError> {
-        // It is beside this machine: never by way of a proxy.
+        // Without a proxy, because the server belongs to this machine.
         let http = reqwest::Client::builder()
             .no_proxy()
             .timeout(TIMEOUT)
@@ -36,8 +36,8 @@ impl GcpMetadata {
     }
 
     pub(super) async fn token(&self) -> Result<SecretString, SignInError> {
-        let failed = |why: String| {
-            SignInError(format!("Google Cloud's metadata server at `{}`: {why}", self.host))
+        let failed = |reason: String| {
+            SignInError(format!("Google Cloud's metadata server at `{}`: {reason}", self.host))
         };
         let request = self
             .http
@@ -60,7 +60,8 @@ impl GcpMetadata {
                 return Err(failed("its answer is too long for a token".to_owned()));
             }
         }
-        let text = String::from_utf8(bytes).map_err(|_| failed("it answers no text".to_owned()))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| failed("its answer is not text".to_owned()))?;
         Ok(text.trim().to_owned().into())
     }
 }

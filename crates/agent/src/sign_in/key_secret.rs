@@ -1,7 +1,7 @@
-//! The agent's own key in a Secret of the cluster that it runs in, so that it outlives the pod.
+//! The agent's own key in a Secret of its cluster, so that it outlives the pod.
 //!
-//! The Secret is there, made empty by whoever installs the agent: the agent may read and write this one alone.
-//! The key never passes through anybody else.
+//! The person who installs the agent creates the Secret, empty. The agent may read and write only this one.
+//! No other program handles the key.
 
 use super::agent_key::new_pem;
 use base64::Engine as _;
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// Where the kubelet puts what a pod may show the API server.
+/// The folder in which the kubelet puts the pod's credentials for the API server.
 const FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const ENTRY: &str = "private_key";
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Of two agents that make the key at once, one goes on with the other's.
+/// How often the write is tried: another agent may create the key at the same time, and then this one uses that key.
 const TRIES: u32 = 5;
 const MAX_ANSWER: usize = 2 * 1024 * 1024;
 
@@ -29,15 +29,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// What the kubelet has told this pod.
+    /// The API server of the cluster in which this pod runs.
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// A text that names the missing variable or file.
     pub fn of_this_pod() -> Result<Self, String> {
         let variable = |name: &str| {
             std::env::var(name)
-                .map_err(|_| format!("{name} is not set: this is no pod of a cluster"))
+                .map_err(|_| format!("{name} is not set: this process is not in a pod"))
         };
         let host = variable("KUBERNETES_SERVICE_HOST")?;
         let host = if host.contains(':') { format!("[{host}]") } else { host };
@@ -45,11 +45,11 @@ impl Cluster {
         Self::at(&format!("https://{host}:{port}"), Path::new(FOLDER))
     }
 
-    /// The API server at `url`, with `token` and `ca.crt` of `folder`.
+    /// The API server at `url`, with the files `token` and `ca.crt` of `folder`.
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// A text that names the missing or invalid file.
     pub fn at(url: &str, folder: &Path) -> Result<Self, String> {
         let read = |name: &str| {
             let path = folder.join(name);
@@ -61,7 +61,7 @@ impl Cluster {
             .timeout(TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
             .tls_certs_only(authorities)
-            // It is beside the pod; a proxy would see the pod's token.
+            // Without a proxy, which would see the pod's token.
             .no_proxy()
             .build()
             .map_err(|error| Causes(&error).to_string())?;
@@ -85,20 +85,20 @@ impl Cluster {
     }
 }
 
-/// The key in the Secret of this pod's cluster, or a new one, which is then there.
+/// The key in the Secret of this pod's cluster. If the Secret has none, a new key is written to it.
 ///
 /// # Errors
 ///
-/// What is wrong, and what to change.
+/// A text that says what is wrong, and what to change.
 pub async fn load_or_create(namespace: &str, name: &str) -> Result<SecretString, String> {
     load_or_create_in(&Cluster::of_this_pod()?, namespace, name).await
 }
 
-/// The same in another cluster.
+/// As [`load_or_create`], with the given cluster.
 ///
 /// # Errors
 ///
-/// What is wrong, and what to change.
+/// A text that says what is wrong, and what to change.
 pub async fn load_or_create_in(
     cluster: &Cluster,
     namespace: &str,
@@ -110,7 +110,9 @@ pub async fn load_or_create_in(
         let mut secret = match answer.status() {
             StatusCode::OK => read(answer).await?,
             StatusCode::NOT_FOUND => {
-                return Err(format!("there is no Secret `{namespace}/{name}`; make an empty one"));
+                return Err(format!(
+                    "there is no Secret `{namespace}/{name}`; create an empty one"
+                ));
             }
             status => return Err(refused(status, "get", namespace, name)),
         };
@@ -118,17 +120,19 @@ pub async fn load_or_create_in(
             return Ok(key);
         }
         let key = new_pem();
-        let Some(object) = secret.as_object_mut() else { return Err("it is no object".to_owned()) };
+        let Some(object) = secret.as_object_mut() else {
+            return Err("the answer is not a JSON object".to_owned());
+        };
         let data = object.entry("data").or_insert_with(|| json!({}));
         data[ENTRY] = json!(STANDARD.encode(key.expose_secret()));
-        // With the version that was read: another agent may be doing the same.
+        // The version that was read is part of the object: if another agent writes first, this write is refused.
         match cluster.call(Method::PUT, &path, Some(&secret)).await?.status() {
             StatusCode::OK => return Ok(key),
             StatusCode::CONFLICT => {}
             status => return Err(refused(status, "update", namespace, name)),
         }
     }
-    Err(format!("the Secret `{namespace}/{name}` is changed all the time"))
+    Err(format!("other processes keep changing the Secret `{namespace}/{name}`"))
 }
 
 fn refused(status: StatusCode, verb: &str, namespace: &str, name: &str) -> String {
@@ -142,7 +146,7 @@ fn entry(secret: &Value) -> Result<Option<SecretString>, String> {
     let Some(text) = secret["data"][ENTRY].as_str() else { return Ok(None) };
     let bytes = STANDARD.decode(text).ok();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    Ok(Some(text.ok_or_else(|| format!("`{ENTRY}` in it is no text"))?.into()))
+    Ok(Some(text.ok_or_else(|| format!("`{ENTRY}` in the Secret is not text"))?.into()))
 }
 
 async fn read(mut response: Response) -> Result<Value, String> {
@@ -154,5 +158,5 @@ async fn read(mut response: Response) -> Result<Value, String> {
             return Err("the Secret is too long".to_owned());
         }
     }
-    serde_json::from_slice(&bytes).map_err(|error| format!("the answer is no Secret: {error}"))
+    serde_json::from_slice(&bytes).map_err(|error| format!("the answer is not a Secret: {error}"))
 }

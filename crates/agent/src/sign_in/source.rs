@@ -1,4 +1,4 @@
-//! Where a token of the place is from.
+//! The source of the platform's token.
 
 use super::SignInError;
 use super::credential_helper::CredentialHelper;
@@ -9,25 +9,25 @@ use secrecy::{ExposeSecret, SecretString};
 use std::fmt;
 use std::time::Duration;
 
-/// Longer than any token that is taken (32 KiB is the most that a form of Canyon's may have).
+/// The most bytes of a token. A form that Canyon accepts has at most 32 KiB.
 pub(super) const MAX_LENGTH: usize = 24 * 1024;
 
-/// How long a credential helper may take.
-const HELPER: Duration = Duration::from_secs(30);
+/// How long a credential helper may run.
+const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A source of tokens.
 #[derive(Debug)]
 pub enum Source {
-    /// A file that somebody keeps fresh: the kubelet, the webhook of EKS, a mount.
+    /// A file that the platform renews: the kubelet, the webhook of EKS, a mount.
     File(TokenFile),
     /// The metadata server of Google Cloud.
     Gcp(GcpMetadata),
-    /// A program that writes one.
+    /// A program that prints a token.
     Helper(CredentialHelper),
 }
 
 impl Source {
-    /// What the settings name. Nothing is asked yet.
+    /// The source that the settings name. Makes no request yet.
     ///
     /// # Errors
     ///
@@ -39,12 +39,12 @@ impl Source {
             SourceSettings::Helper(program, arguments) => Self::Helper(CredentialHelper {
                 program: program.clone(),
                 arguments: arguments.clone(),
-                patience: HELPER,
+                timeout: HELPER_TIMEOUT,
             }),
         })
     }
 
-    /// A token, as fresh as the source has it.
+    /// A token, as new as the source has it.
     ///
     /// # Errors
     ///
@@ -56,13 +56,13 @@ impl Source {
             Self::Helper(helper) => helper.token().await,
         }?;
         let text = token.expose_secret();
-        // Its form alone, so that nothing else is ever sent: header, claims and signature.
+        // Only the form is checked (header, claims and signature), so that nothing else is ever sent.
         let is_jwt = text.split('.').count() == 3
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.=".contains(&b));
         if is_jwt {
             Ok(token)
         } else {
-            Err(SignInError(format!("{self} gave something that is no JWT")))
+            Err(SignInError(format!("{self} gave something that is not a JWT")))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A token in a file that somebody else keeps fresh. It is read anew each time.
+//! A token in a file that the platform renews. The file is read at each use.
 
 use super::SignInError;
 use super::source::MAX_LENGTH;
@@ -7,17 +7,17 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
 
-/// The file.
+/// The file with a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenFile {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
 }
 
 impl TokenFile {
     pub(super) fn token(&self) -> Result<SecretString, SignInError> {
         let failed =
-            |why: String| SignInError(format!("the file `{}`: {why}", self.path.display()));
+            |reason: String| SignInError(format!("the file `{}`: {reason}", self.path.display()));
         let mut text = String::new();
         let limit = u64::try_from(MAX_LENGTH).unwrap_or(u64::MAX) + 1;
         File::open(&self.path)

@@ -1,4 +1,4 @@
-//! Agents: what people do with them, and what they call themselves.
+//! Calls about agents, and calls of agents.
 
 use super::{Client, ClientError};
 use crate::agent::{
@@ -8,13 +8,13 @@ use crate::agent::{
 use crate::page::{Page, PageQuery};
 use reqwest::Method;
 
-/// What people do.
+/// Calls of users.
 impl Client {
     /// A page of the agents.
     ///
     /// # Errors
     ///
-    /// As every read.
+    /// No status of its own; see [`ClientError`].
     pub async fn agents(
         &self,
         page: &PageQuery,
@@ -27,7 +27,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// 404 when there is none of that name.
+    /// 404 if there is no agent of that name.
     pub async fn agent(&self, id: &str) -> Result<AgentView, ClientError> {
         self.read(self.request(Method::GET, &["agents", id])).await
     }
@@ -36,7 +36,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// 404 when there is none of that name.
+    /// 404 if there is no agent of that name.
     pub async fn update_agent(
         &self,
         id: &str,
@@ -45,30 +45,30 @@ impl Client {
         self.write(Method::PATCH, &["agents", id], body).await
     }
 
-    /// Lets an agent work.
+    /// Adopts an agent, which may then work.
     ///
     /// # Errors
     ///
-    /// 404 when there is none of that name.
+    /// 404 if there is no agent of that name.
     pub async fn adopt_agent(&self, id: &str) -> Result<AgentView, ClientError> {
         self.read(self.request(Method::POST, &["agents", id, "actions", "adopt"])).await
     }
 
-    /// Lets an agent work, if it shows the key with this fingerprint.
+    /// Adopts an agent if its key has this fingerprint.
     ///
     /// # Errors
     ///
-    /// 404 when there is none of that name, 409 when it shows another key.
+    /// 404 if there is no agent of that name, 409 if it has another key.
     pub async fn adopt_key(&self, id: &str, fingerprint: &str) -> Result<AgentView, ClientError> {
         let request = self.request(Method::POST, &["agents", id, "actions", "adopt"]);
         self.read(request.query(&[("fingerprint", fingerprint)])).await
     }
 
-    /// Refuses an agent.
+    /// Rejects an agent.
     ///
     /// # Errors
     ///
-    /// 404 when there is none of that name.
+    /// 404 if there is no agent of that name.
     pub async fn reject_agent(&self, id: &str) -> Result<AgentView, ClientError> {
         self.read(self.request(Method::POST, &["agents", id, "actions", "reject"])).await
     }
@@ -77,20 +77,20 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// 404 when there is none of that name.
+    /// 404 if there is no agent of that name.
     pub async fn forget_agent(&self, id: &str) -> Result<(), ClientError> {
-        self.done(self.request(Method::DELETE, &["agents", id])).await
+        self.send_for_status(self.request(Method::DELETE, &["agents", id])).await
     }
 }
 
-/// What an agent does. The client's token is one of the role `agent`, or one that its key has signed.
+/// Calls of an agent. The client's token has the role `agent`, or is signed by the agent's key.
 impl Client {
-    /// Begins a session.
+    /// Opens a session.
     ///
     /// # Errors
     ///
-    /// 401 when the token is not good; the answer's message says if the clock is off. 403 when the agent
-    /// was rejected. 409 when another agent has its name.
+    /// 401 if the token is not valid; the message states whether the clock is wrong. 403 if the
+    /// agent was rejected. 409 if another agent has its name.
     pub async fn open_session(
         &self,
         agent: &str,
@@ -103,18 +103,18 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// 409 when it is over.
+    /// 409 if the session is over.
     pub async fn close_session(&self, agent: &str, session: u64) -> Result<(), ClientError> {
         let session = session.to_string();
         let request = self.request(Method::DELETE, &["agents", agent, "sessions", &session]);
-        self.done(request).await
+        self.send_for_status(request).await
     }
 
-    /// Asks for work, and waits for it.
+    /// Polls for work, and waits for it.
     ///
     /// # Errors
     ///
-    /// 409 when a newer session was opened.
+    /// 409 if the agent has a newer session.
     pub async fn poll_work(
         &self,
         agent: &str,
@@ -125,11 +125,11 @@ impl Client {
         self.write(Method::POST, &["agents", agent, "sessions", &session, "poll"], body).await
     }
 
-    /// Takes jobs. May be repeated.
+    /// Takes jobs. Idempotent.
     ///
     /// # Errors
     ///
-    /// 409 when a newer session was opened.
+    /// 409 if the agent has a newer session.
     pub async fn take_jobs(
         &self,
         agent: &str,
@@ -140,11 +140,11 @@ impl Client {
         self.write(Method::POST, &["agents", agent, "sessions", &session, "take"], body).await
     }
 
-    /// Says what became of jobs. May be repeated.
+    /// Reports about jobs. Idempotent.
     ///
     /// # Errors
     ///
-    /// 409 when a newer session was opened.
+    /// 409 if the agent has a newer session.
     pub async fn report_jobs(
         &self,
         agent: &str,

@@ -1,4 +1,4 @@
-//! Deploying and watching.
+//! Calls about deployments.
 
 use super::{Client, ClientError};
 use crate::attempt::Stream;
@@ -16,18 +16,18 @@ use std::collections::BTreeMap;
 pub struct LogPart {
     /// Its bytes.
     pub bytes: Bytes,
-    /// Where the next part begins.
+    /// Offset of the next part.
     pub next_offset: u64,
-    /// Whether nothing follows.
+    /// Whether this is the last part.
     pub complete: bool,
 }
 
 impl Client {
-    /// Asks for a deployment; the same `key` again finds the same deployment.
+    /// Requests a deployment. The same `key` again returns the same deployment.
     ///
     /// # Errors
     ///
-    /// 400 names the faulty field; 409 says what stands in the way.
+    /// 400 names the faulty field; 409 names the obstacle.
     pub async fn create_deployment(
         &self,
         body: &DeploymentCreateBody,
@@ -41,25 +41,25 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// 404 when there is none.
+    /// 404 if there is no such deployment.
     pub async fn deployment(&self, id: &str) -> Result<Deployment, ClientError> {
         let found = self.read(self.request(Method::GET, &["deployments", id])).await?;
-        self.named(id, found)
+        self.check_id(id, found)
     }
 
-    /// The deployment that was asked for; another is the answer to another request.
-    fn named(&self, id: &str, found: Deployment) -> Result<Deployment, ClientError> {
+    /// Checks that `found` is the requested deployment; otherwise it answers another request.
+    fn check_id(&self, id: &str, found: Deployment) -> Result<Deployment, ClientError> {
         if found.id.to_string() == id {
             return Ok(found);
         }
-        Err(ClientError::foreign(&self.url, 200, "it tells of another deployment"))
+        Err(ClientError::foreign(&self.url, 200, "it is about another deployment"))
     }
 
     /// Deployments, newest first.
     ///
     /// # Errors
     ///
-    /// As every call.
+    /// No status of its own; see [`ClientError`].
     pub async fn deployments(
         &self,
         filter: &DeploymentQuery,
@@ -69,37 +69,37 @@ impl Client {
         self.read(request.query(filter).query(page)).await
     }
 
-    /// Waits up to `seconds` (at most 25) for the end; `None` when it has not come.
+    /// Waits up to `seconds` (at most 25) for the end; `None` if the deployment has not ended.
     ///
     /// # Errors
     ///
-    /// 404 when there is no such deployment.
+    /// 404 if there is no such deployment.
     pub async fn wait(&self, id: &str, seconds: u32) -> Result<Option<Deployment>, ClientError> {
         let path = ["deployments", id, "actions", "wait-for-complete"];
         let request = self.request(Method::GET, &path);
         match self.read(request.query(&[("timeout_in_seconds", seconds)])).await {
-            Ok(deployment) => self.named(id, deployment).map(Some),
+            Ok(deployment) => self.check_id(id, deployment).map(Some),
             Err(error) if error.status() == Some(408) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Asks to cancel.
+    /// Requests a cancel.
     ///
     /// # Errors
     ///
-    /// 409 when it is over.
+    /// 409 if the deployment has ended.
     pub async fn cancel(&self, id: &str) -> Result<Deployment, ClientError> {
         let path = ["deployments", id, "actions", "cancel"];
         let found = self.read(self.request(Method::POST, &path)).await?;
-        self.named(id, found)
+        self.check_id(id, found)
     }
 
-    /// A part of a stream from `offset` on; waits up to `wait` seconds for something to come.
+    /// The part of a stream from `offset` on; waits up to `wait` seconds for new bytes.
     ///
     /// # Errors
     ///
-    /// 404 when there is no such deployment.
+    /// 404 if there is no such deployment.
     pub async fn log_part(
         &self,
         id: &str,
@@ -115,21 +115,21 @@ impl Client {
         let answer = self.send(request).await?;
         let Some(next_offset) = answer.header(NEXT_OFFSET).and_then(|text| text.parse().ok())
         else {
-            return Err(answer.foreign(&self.url, "it is no part of a log"));
+            return Err(answer.foreign(&self.url, "it is not part of a log"));
         };
         if next_offset != offset + answer.body.len() as u64 {
-            return Err(answer.foreign(&self.url, "it is another part of a log, or not all of one"));
+            return Err(answer.foreign(&self.url, "it is another part of a log, or incomplete"));
         }
         let complete = answer.header(LOG_COMPLETE) == Some("true");
         let bytes = answer.body;
         Ok(LogPart { bytes, next_offset, complete })
     }
 
-    /// Outputs in clear; sensitive ones have no value.
+    /// Outputs in plaintext; sensitive ones have no value.
     ///
     /// # Errors
     ///
-    /// 404 when there is no such deployment.
+    /// 404 if there is no such deployment.
     pub async fn outputs(&self, id: &str) -> Result<BTreeMap<String, Output>, ClientError> {
         self.read(self.request(Method::GET, &["deployments", id, "outputs"])).await
     }
@@ -138,7 +138,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// 404 when none were kept.
+    /// 404 if none were stored.
     pub async fn encrypted_outputs(
         &self,
         id: &str,
@@ -146,11 +146,11 @@ impl Client {
         self.read(self.request(Method::GET, &["deployments", id, "encrypted-outputs"])).await
     }
 
-    /// Resources that a killed run may have left behind.
+    /// Resources that a killed run may have left.
     ///
     /// # Errors
     ///
-    /// 404 when there is no such deployment.
+    /// 404 if there is no such deployment.
     pub async fn orphans(&self, id: &str) -> Result<Vec<Orphan>, ClientError> {
         self.read(self.request(Method::GET, &["deployments", id, "orphans"])).await
     }

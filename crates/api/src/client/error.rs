@@ -1,7 +1,7 @@
-//! What can go wrong between a client and the API.
+//! Errors of the client.
 //!
-//! Only a refusal in Canyon's own form says what Canyon decided. Every other answer comes from
-//! something on the way, and says nothing about the request: it is asked again.
+//! Only a refusal in Canyon's own form is a decision of Canyon. Every other answer comes from a
+//! proxy or gateway and says nothing about the request, so the caller retries.
 
 use crate::ask::REPEATED;
 use crate::error::ErrorBody;
@@ -9,71 +9,73 @@ use crate::error::ErrorBody;
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No answer came: wrong address, no network, or the server is down.
-    #[error("cannot reach Canyon at {url}; is it running, and is CANYON_API_URL right?")]
+    /// No answer: wrong address, no network, or the server is down.
+    #[error(
+        "cannot reach Canyon at {url}; check that it is running and that CANYON_API_URL is right"
+    )]
     Unreachable {
-        /// Where it was expected.
+        /// Address of Canyon.
         url: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: reqwest::Error,
     },
-    /// An answer began, and the connection ended before it was whole.
-    #[error("the answer from {host} broke off")]
-    BrokenOff {
-        /// Who answered.
+    /// The connection ended in the middle of an answer.
+    #[error("the connection to {host} ended before the answer was complete")]
+    Interrupted {
+        /// The host that answered.
         host: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: reqwest::Error,
     },
-    /// An answer began, or was waited for, and nothing more came.
-    #[error("nothing came from {host} for {seconds} s")]
-    Silent {
-        /// Who was to answer.
+    /// No data came for too long, before or in the middle of an answer.
+    #[error("{host} sent no data for {seconds} s")]
+    NoData {
+        /// The host that should have answered.
         host: String,
-        /// For how long.
+        /// Duration without data.
         seconds: u64,
     },
-    /// No answer came from where Canyon keeps what is large.
+    /// No answer from the object store.
     #[error(
-        "cannot reach the object store at {host}, where Canyon keeps large archives; does the \
-         network of this machine allow it?"
+        "cannot reach the object store at {host}, where Canyon keeps large archives; check that the \
+         network of this machine allows it"
     )]
-    NoObjectStore {
-        /// Where it was expected.
+    ObjectStoreUnreachable {
+        /// Host of the object store.
         host: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: reqwest::Error,
     },
-    /// The object store, or a proxy before it, did not take a signed address. Its words are XML, and
-    /// not for people.
+    /// The object store, or a proxy before it, rejected a presigned URL. Its message is XML and not
+    /// shown.
     #[error(
         "the object store at {host}, where Canyon keeps large archives, answered with status {status}"
     )]
     ObjectStore {
-        /// Who answered.
+        /// The host that answered.
         host: String,
         /// The status code.
         status: u16,
     },
-    /// Canyon answered that it will not.
+    /// Canyon refused the request.
     #[error("{}{}", body.message, request(*status, body))]
     Refused {
         /// The status code.
         status: u16,
-        /// Its words.
+        /// Canyon's message and details.
         body: Box<ErrorBody>,
     },
-    /// Something answered, but not as Canyon does: a proxy, a gateway, a sign-in page.
+    /// The answer is not in Canyon's form: it comes from a proxy, a gateway or a sign-in page.
     #[error("the answer from {url} is not Canyon's (status {status}, {reason})")]
     Foreign {
-        /// Where Canyon was expected.
+        /// Address of Canyon.
         url: String,
-        /// The status code. It says nothing about what Canyon would answer.
+        /// The status code. It says nothing about Canyon's decision.
         status: u16,
-        /// What about it is not Canyon's.
+        /// Why the answer cannot be Canyon's.
         reason: String,
     },
     /// This machine cannot make requests.
@@ -82,24 +84,24 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    // reqwest repeats the whole address in its errors; ours is said once, and a signed one never.
+    // reqwest repeats the whole URL in its errors; ours is shown once, and a presigned one never.
     pub(super) fn unreachable(url: &str, source: reqwest::Error) -> Self {
         Self::Unreachable { url: url.to_owned(), source: source.without_url() }
     }
 
-    pub(super) fn broken_off(host: &str, source: reqwest::Error) -> Self {
-        Self::BrokenOff { host: host.to_owned(), source: source.without_url() }
+    pub(super) fn interrupted(host: &str, source: reqwest::Error) -> Self {
+        Self::Interrupted { host: host.to_owned(), source: source.without_url() }
     }
 
     pub(super) fn foreign(url: &str, status: u16, reason: impl Into<String>) -> Self {
         Self::Foreign { url: url.to_owned(), status, reason: reason.into() }
     }
 
-    /// An answer that is not a success.
+    /// The error for an answer that is not a success.
     pub(super) fn refused(url: &str, status: u16, answer: &[u8]) -> Self {
         match ErrorBody::of_answer(status, answer) {
             Some(body) => Self::Refused { status, body: Box::new(body) },
-            None => Self::foreign(url, status, "no error of Canyon's"),
+            None => Self::foreign(url, status, "it has no error code of Canyon"),
         }
     }
 
@@ -108,13 +110,13 @@ impl ClientError {
         self.refusal().map(|(status, _)| status)
     }
 
-    /// Whether Canyon, or something on the way, found the request too large.
+    /// Whether Canyon, or a proxy, rejected the request as too large.
     pub fn is_too_large(&self) -> bool {
         matches!(self, Self::Refused { status: 413, .. } | Self::Foreign { status: 413, .. })
     }
 
-    /// Which refusal it is, for programs: such as `session_superseded`, `rejected`, `another_agent`,
-    /// `clock` or `contended`.
+    /// The kind of refusal, for programs: such as `session_superseded`, `rejected`,
+    /// `another_agent`, `clock` or `contended`.
     pub fn code(&self) -> Option<&str> {
         self.refusal().and_then(|(_, body)| body.details.get("code")?.as_str())
     }
@@ -123,38 +125,39 @@ impl ClientError {
         match self {
             Self::Refused { status, body } => Some((*status, body)),
             Self::Unreachable { .. }
-            | Self::BrokenOff { .. }
-            | Self::Silent { .. }
-            | Self::NoObjectStore { .. }
+            | Self::Interrupted { .. }
+            | Self::NoData { .. }
+            | Self::ObjectStoreUnreachable { .. }
             | Self::ObjectStore { .. }
             | Self::Foreign { .. }
             | Self::Setup(_) => None,
         }
     }
 
-    /// Of which attempt the refusal says that it is, if it is the answer to a runner.
+    /// The attempt of the refusal, if it is an answer to a runner.
     pub fn of(&self) -> Option<&str> {
         self.refusal().and_then(|(_, body)| body.details.get("of")?.as_str())
     }
 
-    /// Whether Canyon has refused a runner's call for good. A refusal that does not say for which attempt it is answers
+    /// Whether Canyon has refused a runner's call for good. A refusal without an attempt answers
     /// another request than the one that was sent.
     pub fn is_final(&self) -> bool {
         !self.is_retryable() && (self.status().is_none() || self.of().is_some())
     }
 
-    /// Whether the same call may succeed later: the outcome of this one is unknown, or others were
-    /// in its way. It must be one that may be repeated.
+    /// Whether a retry may succeed: the outcome of this call is unknown, or concurrent requests
+    /// caused the refusal. The call must be idempotent.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unreachable { .. }
-            | Self::BrokenOff { .. }
-            | Self::Silent { .. }
-            | Self::NoObjectStore { .. }
+            | Self::Interrupted { .. }
+            | Self::NoData { .. }
+            | Self::ObjectStoreUnreachable { .. }
             | Self::ObjectStore { .. }
             | Self::Foreign { .. } => true,
             Self::Refused { status, body } => {
-                // No client of Canyon's asks with another method, or sends another kind of body.
+                // Canyon's clients use no other method and no other media type, so a proxy caused
+                // 405 or 415.
                 matches!(status, 405 | 415 | 429 | 500..=599)
                     || matches!(self.code(), Some("contended" | REPEATED))
                     || body.blames_the_network()
@@ -163,14 +166,13 @@ impl ClientError {
         }
     }
 
-    /// Whether Canyon itself said that it failed: its own log has the cause, and nothing on the way
-    /// is at fault.
+    /// Whether Canyon itself failed: its own log has the cause.
     pub fn is_failure_of_canyon(&self) -> bool {
         matches!(self.status(), Some(500..=599))
     }
 }
 
-/// Which request failed, for whoever will look into the log.
+/// Names the failed request, so that an administrator can find it in the log.
 fn request(status: u16, body: &ErrorBody) -> String {
     let id = body.request_id.as_ref().filter(|_| status >= 500);
     id.map_or_else(String::new, |id| format!(" (request {id})"))
@@ -181,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_foreign_answer_is_asked_again_whatever_its_status_and_a_refusal_of_canyons_is_not() {
+    fn a_foreign_answer_is_retryable_with_every_status_and_a_refusal_of_canyon_is_not() {
         for status in [302, 400, 401, 403, 404, 408, 409, 413, 500, 503] {
             for foreign in ["<html>", "", r#"{"message":"Not Found"}"#] {
                 let error = ClientError::refused("http://canyon", status, foreign.as_bytes());
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_did_not_come_as_it_was_sent_is_sent_again() {
+    fn a_request_that_the_network_changed_is_retryable() {
         for (status, code) in [(400, "incomplete"), (408, "incomplete"), (401, "no_token")] {
             let canyons = format!(
                 r#"{{"error": "API-{status}", "message": "no", "details": {{"code": "{code}"}}}}"#
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_only_in_the_way_of_others_asks_again() {
+    fn a_contended_request_is_retryable() {
         let contended =
             r#"{"error": "API-409", "message": "try again", "details": {"code": "contended"}}"#;
         let error = ClientError::refused("http://canyon", 409, contended.as_bytes());

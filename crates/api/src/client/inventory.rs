@@ -1,28 +1,27 @@
-//! Runners, rules, projects, environments, environment types.
+//! Calls about runners, rules, projects, environments and environment types.
 //!
-//! The command line treats all kinds alike, so these calls take the segments of a path and carry
-//! JSON as it is. The server checks it; an answer has the form of the wire type that
-//! the path names.
+//! The command line treats all kinds alike, so these calls take the segments of a path and transfer
+//! JSON unchanged. The server checks it; an answer has the form of the wire type of the path.
 
 use super::{Client, ClientError};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 
 impl Client {
-    /// Makes something.
+    /// Creates a thing.
     ///
     /// # Errors
     ///
-    /// 400 names each faulty field; 409 when it exists or something else stands in the way.
+    /// 400 names each faulty field; 409 if it exists or another obstacle exists.
     pub async fn create(&self, path: &[&str], body: &Value) -> Result<Value, ClientError> {
         self.write(Method::POST, path, body).await
     }
 
-    /// Reads something.
+    /// Reads a thing.
     ///
     /// # Errors
     ///
-    /// 404 when it is not there.
+    /// 404 if it does not exist.
     pub async fn get(&self, path: &[&str]) -> Result<Value, ClientError> {
         self.read(self.request(Method::GET, path)).await
     }
@@ -31,7 +30,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As every call.
+    /// No status of its own; see [`ClientError`].
     pub async fn list(
         &self,
         path: &[&str],
@@ -54,29 +53,29 @@ impl Client {
         }
     }
 
-    /// Changes something.
+    /// Changes a thing.
     ///
     /// # Errors
     ///
-    /// 400 names each faulty field; 404 when it is not there.
+    /// 400 names each faulty field; 404 if it does not exist.
     pub async fn update(&self, path: &[&str], body: &Value) -> Result<Value, ClientError> {
         self.write(Method::PATCH, path, body).await
     }
 
-    /// Sets something, be it there already or not.
+    /// Creates or replaces a thing.
     ///
     /// # Errors
     ///
-    /// 400 names each faulty field; 404 when what it is about is not there.
+    /// 400 names each faulty field; 404 if the thing that it refers to does not exist.
     pub async fn put(&self, path: &[&str], body: &Value) -> Result<Value, ClientError> {
         self.write(Method::PUT, path, body).await
     }
 
-    /// Deletes something. Returns what is left of it when that takes a while (202).
+    /// Deletes a thing. Returns it if the deletion takes a while (202).
     ///
     /// # Errors
     ///
-    /// 404 when it is not there; 409 when something needs it, with what that is.
+    /// 404 if it does not exist; 409 if another thing needs it, with the names of those.
     pub async fn delete(
         &self,
         path: &[&str],
@@ -87,15 +86,15 @@ impl Client {
         if answer.status == StatusCode::ACCEPTED {
             return self.parsed(&answer).map(Some);
         }
-        self.acknowledged(&answer)?;
+        self.check_acknowledged(&answer)?;
         Ok(None)
     }
 
-    /// Does something to something.
+    /// Performs an action on a thing.
     ///
     /// # Errors
     ///
-    /// 404 when it is not there; 409 when it cannot be done now.
+    /// 404 if it does not exist; 409 if the action is not possible now.
     pub async fn act(
         &self,
         path: &[&str],

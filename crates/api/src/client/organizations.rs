@@ -1,16 +1,16 @@
-//! Organizations.
+//! Calls about organizations.
 
 use super::{Client, ClientError};
 use crate::organization::NewOrganization;
 use secrecy::ExposeSecret as _;
 
 impl Client {
-    /// Makes an organization with the token of its first admin. For the operator of a Canyon, who
-    /// is of none: the organization of this caller does not matter.
+    /// Creates an organization with a token of its first admin. For the operator of a Canyon, who
+    /// belongs to no organization: the organization of this client is not used.
     ///
     /// # Errors
     ///
-    /// 403 when the token is not the operator's.
+    /// 403 if the token is not the operator's.
     pub async fn create_organization(&self) -> Result<NewOrganization, ClientError> {
         let request = self.http.post(format!("{}/orgs", self.url));
         self.read(request.bearer_auth(self.token.expose_secret())).await

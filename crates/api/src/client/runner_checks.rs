@@ -1,4 +1,4 @@
-//! Checking runners.
+//! Calls about checks of runners.
 
 use super::{Client, ClientError};
 use crate::runner_check::{CheckQuery, RunnerCheck, RunnerTrust};
@@ -9,25 +9,25 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// 404 when there is no such runner.
+    /// 404 if there is no such runner.
     pub async fn runner_trust(&self, runner: &str) -> Result<RunnerTrust, ClientError> {
         self.read(self.request(Method::GET, &["runners", runner, "trust"])).await
     }
 
-    /// Asks for a check; while one is open, that is it.
+    /// Requests a check. If the runner has an unfinished check, returns that one.
     ///
     /// # Errors
     ///
-    /// 404 when there is no such runner; 409 when an agent launches its jobs.
+    /// 404 if there is no such runner; 409 if an agent launches its jobs.
     pub async fn check_runner(&self, runner: &str) -> Result<RunnerCheck, ClientError> {
         self.read(self.request(Method::POST, &["runners", runner, "actions", "check"])).await
     }
 
-    /// A check, as soon as there is more news of it than `query` says is known.
+    /// A check, as soon as it has more steps than `query` names.
     ///
     /// # Errors
     ///
-    /// 404 when another check has taken its place.
+    /// 404 if another check has replaced it.
     pub async fn runner_check(
         &self,
         runner: &str,

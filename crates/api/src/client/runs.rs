@@ -1,4 +1,4 @@
-//! What a runner calls.
+//! Calls of a runner.
 
 use super::{Client, ClientError};
 use crate::attempt::{
@@ -11,15 +11,15 @@ use reqwest::{Method, RequestBuilder};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// How long a report may take. On a line that swallows it, the next one is still within the lease.
-const REPORT: Duration = Duration::from_secs(30);
+/// Time limit of a report. If the network loses it, the next report still comes within the lease.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Client {
     /// Claims attempt `number` of a deployment. The client's token is the claim code.
     ///
     /// # Errors
     ///
-    /// 409 when another runner has claimed it or it is over.
+    /// 409 if another runner has claimed it or it is over.
     pub async fn claim(
         &self,
         deployment: &str,
@@ -31,7 +31,8 @@ impl Client {
         self.answer_of(claim.json(body), deployment, number).await
     }
 
-    /// What is answered to the runner of this attempt. What is for another is [`ClientError::Foreign`].
+    /// The answer to the runner of this attempt. An answer for another attempt is
+    /// [`ClientError::Foreign`].
     async fn answer_of<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
@@ -45,11 +46,11 @@ impl Client {
         self.parsed(&answer)
     }
 
-    /// Says that the run lives, and ships what was written.
+    /// Sends a heartbeat with new output.
     ///
     /// # Errors
     ///
-    /// 409 when the attempt is over.
+    /// 409 if the attempt is over.
     pub async fn report(
         &self,
         deployment: &str,
@@ -57,15 +58,15 @@ impl Client {
         body: &ReportBody,
     ) -> Result<ReportAnswer, ClientError> {
         let path = ["deployments", deployment, "attempts", &number.to_string(), "report"];
-        let request = self.request(Method::POST, &path).timeout(REPORT);
+        let request = self.request(Method::POST, &path).timeout(REPORT_TIMEOUT);
         self.answer_of(request.json(body), deployment, number).await
     }
 
-    /// Asks what is to be done about a lock that is in the run's way.
+    /// Requests a decision about a lock that blocks the run.
     ///
     /// # Errors
     ///
-    /// 409 when the attempt is over.
+    /// 409 if the attempt is over.
     pub async fn judge_lock(
         &self,
         deployment: &str,
@@ -79,15 +80,15 @@ impl Client {
         if judged.id == body.id {
             return Ok(judged);
         }
-        Err(ClientError::foreign(&self.url, 200, "it judges another lock"))
+        Err(ClientError::foreign(&self.url, 200, "it is about another lock"))
     }
 
-    /// Gets a token of the job, for a cloud that trusts Canyon's issuer.
+    /// Requests a token of the job for a cloud that trusts Canyon's issuer.
     ///
     /// # Errors
     ///
-    /// 403 when the runner's definition names no such audience, or the deployment only plans. 409 when
-    /// the attempt is over, or has not begun to apply.
+    /// 403 if the runner's definition does not name the audience, or the deployment only plans. 409
+    /// if the attempt is over or has not started to apply.
     pub async fn issue_token(
         &self,
         deployment: &str,
@@ -101,15 +102,15 @@ impl Client {
         if issued.audience == body.audience && issued.phase == body.phase {
             return Ok(issued);
         }
-        Err(ClientError::foreign(&self.url, 200, "it is a token for something else"))
+        Err(ClientError::foreign(&self.url, 200, "it is a token with another audience or phase"))
     }
 
-    /// Says how attempt `number` ended. Canyon has taken it only if the answer says of which attempt
-    /// it took a result: a success of something else on the way is [`ClientError::Foreign`].
+    /// Sends the result of attempt `number`. Canyon has accepted it only if the answer names the
+    /// attempt: a success from a proxy is [`ClientError::Foreign`].
     ///
     /// # Errors
     ///
-    /// 409 when the attempt was over before.
+    /// 409 if the attempt was already over.
     pub async fn post_result(
         &self,
         deployment: &str,
@@ -121,6 +122,6 @@ impl Client {
         if answer.header(RESULT_OF) == Some(&result_of(deployment, number)) {
             return Ok(());
         }
-        Err(answer.foreign(&self.url, "it does not say that Canyon has taken the result"))
+        Err(answer.foreign(&self.url, "it does not confirm the result"))
     }
 }

@@ -1,4 +1,4 @@
-//! Keys in KMS, against moto's KMS; what moto does not do is answered by the test itself.
+//! Keys in KMS, with moto's KMS; the tests script answers that moto does not have.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
 

@@ -1,4 +1,5 @@
-//! An installation has one master key, whoever asked for it first, and only its KMS key opens it.
+//! An installation has one master key, which the first function creates and only its KMS key
+//! unwraps.
 
 use crate::moto::{answering, kms, make_key};
 use aws_sdk_kms::Client;
@@ -32,7 +33,7 @@ impl World {
         table
     }
 
-    /// What one process holds.
+    /// The master keys of one process.
     fn process(&self, table: &Table) -> MasterKeys {
         process(&self.kms, &self.key, table)
     }
@@ -43,7 +44,7 @@ fn process(kms: &Client, key: &str, table: &Table) -> MasterKeys {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_8_functions_that_start_at_once_all_have_the_same_key_for_ever() {
+async fn eight_functions_that_start_concurrently_always_get_the_same_key() {
     let world = World::new().await;
     let table = world.table("canyon").await;
     let tasks: Vec<_> = (0..8)
@@ -64,7 +65,7 @@ async fn of_8_functions_that_start_at_once_all_have_the_same_key_for_ever() {
 }
 
 #[tokio::test]
-async fn the_key_of_another_table_is_refused() {
+async fn a_key_of_another_table_is_rejected() {
     let world = World::new().await;
     let (ours, theirs) = (world.table("ours").await, world.table("theirs").await);
     world.process(&theirs).get().await.unwrap();
@@ -76,16 +77,16 @@ async fn the_key_of_another_table_is_refused() {
 }
 
 #[tokio::test]
-async fn a_table_restored_under_another_name_opens_its_key_if_it_is_told_the_first_name() {
+async fn a_table_restored_under_another_name_unwraps_its_key_with_the_first_name() {
     let world = World::new().await;
     let (first, restored) = (world.table("canyon").await, world.table("canyon-restored").await);
     let sealed = world.process(&first).get().await.unwrap().seal("place", b"secret", &System);
     restored.create_wrapped_key(&first.wrapped_key().await.unwrap().unwrap()).await.unwrap();
-    for (told, opens) in [(None, false), (Some("other"), false), (Some("canyon"), true)] {
+    for (table_name, opens) in [(None, false), (Some("other"), false), (Some("canyon"), true)] {
         let key =
             KmsMasterKey::new(world.kms.clone(), &world.key, restored.clone(), Arc::new(System));
-        let found = MasterKeys::on_demand(key.made_for(told)).get().await;
-        assert_eq!(found.is_ok(), opens, "{told:?}");
+        let found = MasterKeys::on_demand(key.made_for(table_name)).get().await;
+        assert_eq!(found.is_ok(), opens, "{table_name:?}");
         if let Ok(key) = found {
             assert_eq!(key.open("place", sealed.as_ref().unwrap()).unwrap(), b"secret");
         }
@@ -93,7 +94,7 @@ async fn a_table_restored_under_another_name_opens_its_key_if_it_is_told_the_fir
 }
 
 #[tokio::test]
-async fn another_kms_key_does_not_make_another_master_key() {
+async fn another_kms_key_creates_no_other_master_key() {
     let world = World::new().await;
     let table = world.table("canyon").await;
     world.process(&table).get().await.unwrap();

@@ -1,4 +1,4 @@
-//! The KMS of this test binary, and one that answers as a test says.
+//! The KMS of this test binary, and one with scripted answers.
 
 use aws_sdk_kms::Client;
 use aws_sdk_kms::config::{BehaviorVersion, Credentials, Region, SharedHttpClient};
@@ -63,25 +63,25 @@ impl HttpConnector for Answering {
     }
 }
 
-/// The ARN of a new key.
+/// Creates a key and returns its ARN.
 pub(crate) async fn make_key(kms: &Client, spec: KeySpec, usage: KeyUsageType) -> String {
     let made = kms.create_key().key_spec(spec).key_usage(usage).send().await.unwrap();
     made.key_metadata.unwrap().arn.unwrap()
 }
 
-/// The ARN of a new key that signs.
+/// Creates a signing key and returns its ARN.
 pub(crate) async fn signing_key(kms: &Client) -> String {
     make_key(kms, KeySpec::Rsa2048, KeyUsageType::SignVerify).await
 }
 
-/// Starts the program and waits until it answers. It ends with this process, however that ends.
+/// Starts the program and waits until it answers. The kernel ends it with this process.
 fn start() -> u16 {
     let Ok(program) = std::env::var("CANYON_TEST_MOTO") else {
         panic!("CANYON_TEST_MOTO is not set; run ./scripts/setup");
     };
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (started, child) = mpsc::channel::<Child>();
-    // `--pdeathsig` is about the thread that started the child, so this one lives to the end.
+    // `--pdeathsig` fires when the thread that started the child ends, so this thread never ends.
     std::thread::spawn(move || {
         let spawned = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--", &program, "-H", "127.0.0.1", "-p"])
@@ -97,7 +97,7 @@ fn start() -> u16 {
             std::thread::park();
         }
     });
-    #[expect(clippy::zombie_processes, reason = "it is to live as long as this process")]
+    #[expect(clippy::zombie_processes, reason = "it must run as long as this process")]
     let mut child = child.recv().unwrap();
     let deadline = Instant::now() + Duration::from_mins(1);
     while TcpStream::connect(("127.0.0.1", port)).is_err() {

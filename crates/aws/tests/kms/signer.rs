@@ -1,4 +1,4 @@
-//! What KMS signs is taken by whoever reads the published keys.
+//! Verifiers of the published keys accept what KMS signs.
 
 use crate::moto::{answering, kms, make_key, signing_key};
 use aws_sdk_kms::types::{KeySpec, KeyUsageType};
@@ -45,7 +45,7 @@ fn verified(token: &str, keys: &Value) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn a_token_of_either_key_is_good_while_both_are_published_whichever_signs() {
+async fn a_token_of_either_key_is_valid_while_both_are_published() {
     let kms = kms();
     let (old, new) = (signing_key(&kms).await, signing_key(&kms).await);
     let (before, after) = (issuer(&kms, &[&old, &new]), issuer(&kms, &[&new, &old]));
@@ -62,7 +62,7 @@ async fn a_token_of_either_key_is_good_while_both_are_published_whichever_signs(
 }
 
 #[tokio::test]
-async fn an_alias_that_moves_does_not_make_tokens_of_an_unpublished_key() {
+async fn an_alias_that_changes_causes_no_tokens_of_an_unpublished_key() {
     let kms = kms();
     let (one, other) = (signing_key(&kms).await, signing_key(&kms).await);
     let alias = format!("alias/{}", &one[one.len() - 12..]);
@@ -74,7 +74,7 @@ async fn an_alias_that_moves_does_not_make_tokens_of_an_unpublished_key() {
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_sign_is_named_with_what_to_make_instead() {
+async fn a_key_that_cannot_sign_is_named_with_the_key_to_create_instead() {
     let kms = kms();
     let kinds = [
         make_key(&kms, KeySpec::EccNistP256, KeyUsageType::SignVerify).await,
@@ -92,11 +92,11 @@ async fn a_key_that_cannot_sign_is_named_with_what_to_make_instead() {
 }
 
 #[tokio::test]
-async fn only_a_disabled_key_counts_as_gone() {
+async fn only_a_disabled_or_deleted_key_is_unusable() {
     let refusing = |status, code: &'static str| {
         let body = json!({ "__type": code, "message": "m" }).to_string();
         let kms = answering(move |_, _| (status, body.clone()));
-        // One try: the SDK's patience is not what is tested.
+        // One attempt: this test is not about the SDK's retries.
         let config = kms
             .config()
             .to_builder()
@@ -118,8 +118,8 @@ async fn only_a_disabled_key_counts_as_gone() {
 }
 
 #[tokio::test]
-async fn a_long_message_is_hashed_before_it_is_sent_and_the_public_half_is_asked_for_once() {
-    // moto hashes a digest once more, so what is sent is looked at here.
+async fn a_long_message_is_hashed_before_it_is_sent_and_the_public_key_is_fetched_once() {
+    // moto hashes a digest again, so the test checks the request here.
     let moto = kms();
     let arn = signing_key(&moto).await;
     let public = moto.get_public_key().key_id(&arn).send().await.unwrap();
@@ -132,8 +132,8 @@ async fn a_long_message_is_hashed_before_it_is_sent_and_the_public_half_is_asked
         "SigningAlgorithms": ["RSASSA_PSS_SHA_256", "RSASSA_PKCS1_V1_5_SHA_256"],
         "PublicKey": base64(public.public_key.unwrap().as_ref()),
     });
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&asked);
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&requests);
     let kms = answering(move |operation, body| {
         seen.lock().unwrap().push((operation.to_owned(), body.to_owned()));
         let signed = json!({ "Signature": "c2lnbmVk" }).to_string();
@@ -143,10 +143,10 @@ async fn a_long_message_is_hashed_before_it_is_sent_and_the_public_half_is_asked
     let long = [b'x'; 4_097];
     assert_eq!(signer.sign(&long[..4_096]).await.unwrap(), b"signed");
     assert_eq!(signer.sign(&long).await.unwrap(), b"signed");
-    let asked = asked.lock().unwrap();
-    let operations: Vec<_> = asked.iter().map(|(operation, _)| operation.as_str()).collect();
+    let requests = requests.lock().unwrap();
+    let operations: Vec<_> = requests.iter().map(|(operation, _)| operation.as_str()).collect();
     assert_eq!(operations, ["GetPublicKey", "Sign", "Sign"]);
-    let sent = |place: usize| serde_json::from_str::<Value>(&asked[place].1).unwrap();
+    let sent = |index: usize| serde_json::from_str::<Value>(&requests[index].1).unwrap();
     let expected = |kind: &str, message: &[u8]| {
         json!({
             "KeyId": arn, "MessageType": kind, "Message": base64(message),

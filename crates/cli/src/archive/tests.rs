@@ -31,7 +31,7 @@ fn the_same_content_packs_to_the_same_bytes() {
 }
 
 #[test]
-fn state_caches_and_what_is_ignored_stay_behind() {
+fn state_caches_and_ignored_files_are_left_out() {
     let folder = folder(&[
         ("main.tf", ""),
         (".terraform.lock.hcl", ""),
@@ -66,7 +66,7 @@ fn a_link_is_kept_inside_and_refused_when_it_leaves() {
         let error = pack(bad.path()).unwrap_err();
         assert!(matches!(error, ArchiveError::Refused { .. }), "{target:?}: {error}");
     }
-    // A detour: `a/..` is not this folder when `a` leads elsewhere.
+    // An indirect escape: `a/..` is not this folder when `a` is a link to another folder.
     let bad = folder(&[("main.tf", ""), ("deep/er/x", "")]);
     symlink("deep/er", bad.path().join("a")).unwrap();
     symlink("a/../../..", bad.path().join("b")).unwrap();
@@ -74,7 +74,7 @@ fn a_link_is_kept_inside_and_refused_when_it_leaves() {
 }
 
 #[test]
-fn too_much_is_refused_early() {
+fn a_module_over_the_size_limit_is_refused_early() {
     let mut bounded = Bounded(vec![0; MAX_BYTES]);
     let error = bounded.write(b"x").unwrap_err();
     assert!(matches!(read_error(Path::new("x"), error), ArchiveError::TooLarge));

@@ -10,7 +10,7 @@ fn set(document: Value, given: &str) -> Result<Value, String> {
 }
 
 #[test]
-fn an_assignment_puts_a_value_where_its_path_says() {
+fn an_assignment_sets_the_value_at_its_path() {
     for (given, expected) in [
         ("runner_id=my-runner", json!({"runner_id": "my-runner"})),
         ("description=123", json!({"description": "123"})),
@@ -76,7 +76,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn any_path_reads_back_and_leads_to_its_value(
+    fn any_path_reads_back_and_addresses_its_value(
         first in ".{1,8}",
         rest in prop::collection::vec(any_step(), 0..6),
         text in "[a-z=.\\[ ]{0,8}",
@@ -87,9 +87,9 @@ proptest! {
         let mut document = Value::Null;
         if let Ok(expected) = assignment.value() {
             assignment.apply(&mut document).unwrap();
-            let found = path.iter().fold(&document, |place, step| match step {
-                Step::Key(key) => &place[key.as_str()],
-                Step::Index(index) => &place[*index],
+            let found = path.iter().fold(&document, |value, step| match step {
+                Step::Key(key) => &value[key.as_str()],
+                Step::Index(index) => &value[*index],
             });
             prop_assert_eq!(found, &expected);
         }

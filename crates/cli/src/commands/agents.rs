@@ -1,4 +1,4 @@
-//! `canyon adopt`, `canyon reject` and `canyon forget`: whether an agent is the team's own.
+//! `canyon adopt`, `canyon reject` and `canyon forget`: whether the organization trusts an agent.
 
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::resource::{Kind, Resource};
 use canyon_api::client::Client;
 
-/// Which agent.
+/// The agent.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -23,7 +23,7 @@ enum What {
     },
 }
 
-/// Which agent, and by which key.
+/// The agent, and the key to adopt it by.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdoptArguments {
     #[command(subcommand)]
@@ -37,7 +37,7 @@ enum Adopted {
     Agent {
         /// Its id
         id: String,
-        /// Adopt it only by this key: the fingerprint that it printed at its start
+        /// Adopt it only by this key: the fingerprint that the agent printed at its start
         #[arg(long)]
         fingerprint: Option<String>,
     },
@@ -80,7 +80,7 @@ async fn judge(
     match client.act(&path, options.as_slice()).await {
         Ok(agent) => {
             output.notice(&format!("{done} agent `{}`", resource.id));
-            output.thing(&agent)?;
+            output.resource(&agent)?;
             Ok(Exit::Ok)
         }
         Err(error) => Err(resource.explain(client, error).await),

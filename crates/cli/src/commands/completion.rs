@@ -7,7 +7,7 @@ use crate::output::Output;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-/// Which shell.
+/// The shell.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The shell; for bash: `canyon completion bash > /etc/bash_completion.d/canyon`

@@ -9,7 +9,7 @@ use crate::resource::{Kind, Resource};
 use canyon_api::client::Client;
 use serde_json::{Map, Value};
 
-/// What to make.
+/// The resource to create.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// A runner: where and how jobs run, and where state lives
+    /// A runner: where and how jobs run, and where state is stored
     #[command(visible_alias = "runners")]
     Runner {
         /// Its id
@@ -26,7 +26,7 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
-    /// A rule that says which environments a runner serves
+    /// A rule that decides which environments a runner serves
     #[command(visible_alias = "runner-rules")]
     RunnerRule {
         #[command(flatten)]
@@ -35,7 +35,7 @@ enum What {
     /// A project
     #[command(visible_alias = "projects")]
     Project {
-        /// Its id, or a path of groups that ends in it
+        /// Its id, or a path of groups that ends with it
         id: String,
         #[command(flatten)]
         body: BodyArguments,
@@ -50,7 +50,7 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
-    /// A kind of environments
+    /// A type of environments
     #[command(visible_alias = "environment-types")]
     EnvironmentType {
         /// Its id
@@ -58,7 +58,7 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
-    /// An AWS account whose events on the bus may ask for deployments
+    /// An AWS account whose events on the bus may request deployments
     #[command(visible_alias = "event-sources")]
     EventSource {
         /// Its id
@@ -66,7 +66,7 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
-    /// A profile: settings that runners of agents take by its name
+    /// A profile: settings that runners of agents use by its name
     #[command(visible_alias = "runner-profiles")]
     RunnerProfile {
         /// Its id
@@ -91,7 +91,7 @@ enum What {
 }
 
 impl Arguments {
-    /// Whether it is about no organization that is there already.
+    /// Whether the command needs no existing organization.
     pub(crate) fn is_organization(&self) -> bool {
         matches!(self.what, What::Organization)
     }
@@ -121,11 +121,11 @@ pub(crate) async fn run(
     let made = client.create(&resource.collection(), &Value::Object(body)).await?;
     let id = made.get("id").and_then(Value::as_str).unwrap_or(&resource.id);
     output.notice(&format!("created {} `{id}`", resource.kind.noun()));
-    output.thing(&made)?;
+    output.resource(&made)?;
     Ok(Exit::Ok)
 }
 
-/// The id of the command line goes into the body; another one there is a mistake.
+/// Puts the command line's id into the body. Another id in the body is a mistake.
 fn named(
     resource: Resource,
     body: &BodyArguments,
@@ -135,19 +135,19 @@ fn named(
     match body.insert("id".to_owned(), id.clone()) {
         Some(other) if other != id => Err(CliError::usage_with_hint(
             format!("the document has another `id` than `{}`", resource.id),
-            "remove `id` from the document, or give the same one",
+            "remove `id` from the document, or give the same id",
         )),
         _ => Ok((resource, body)),
     }
 }
 
-/// As a table: the lines that open the organization, to be sourced.
+/// As a table: shell lines that set the organization's settings.
 async fn organization(client: &Client, output: Output) -> Result<Exit, CliError> {
     let made = client.create_organization().await?;
     output.notice(&format!("created organization `{}`", made.organization.id));
     output.notice("warning: the token is shown this once; keep it where only its user can read it");
     if output.format != Format::Table {
-        output.thing(&json(&made)?)?;
+        output.resource(&json(&made)?)?;
         return Ok(Exit::Ok);
     }
     for (name, value) in [
@@ -155,7 +155,7 @@ async fn organization(client: &Client, output: Output) -> Result<Exit, CliError>
         ("CANYON_ORG", &made.organization.id),
         ("CANYON_TOKEN", &made.admin_token),
     ] {
-        // What a server says is not to be run by a shell.
+        // Quoted, so that the shell runs nothing that a server answers.
         output.text(&format!("export {name}='{}'\n", value.replace('\'', "'\\''")))?;
     }
     Ok(Exit::Ok)

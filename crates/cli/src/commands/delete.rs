@@ -8,7 +8,7 @@ use crate::output::Output;
 use crate::resource::{Kind, Resource};
 use canyon_api::client::Client;
 
-/// What to delete.
+/// The resource to delete.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -35,17 +35,17 @@ enum What {
         /// Its id
         id: String,
     },
-    /// An environment, after destroying what was deployed to it
+    /// An environment, after destroying the resources in its state
     #[command(visible_alias = "environments")]
     Environment {
         /// The project
         project: String,
         /// Its id
         id: String,
-        /// Without destroying anything: what was deployed stays, and its state is forgotten
+        /// Destroy nothing: the resources stay, and Canyon deletes its record of their state
         #[arg(long)]
         force: bool,
-        /// Without a question
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -55,7 +55,7 @@ enum What {
         /// Its id
         id: String,
     },
-    /// An event source: its requests are refused from then on
+    /// An event source: Canyon refuses its requests from then on
     #[command(visible_alias = "event-sources")]
     EventSource {
         /// Its id
@@ -67,13 +67,13 @@ enum What {
         /// Its id
         id: String,
     },
-    /// A service account: nobody signs in as it any more, and its tokens end
+    /// A service account: no machine can sign in as it any more, and its tokens expire
     #[command(visible_alias = "service-accounts")]
     ServiceAccount {
         /// Its id
         id: String,
     },
-    /// An API token: it is refused from then on
+    /// An API token: Canyon refuses it from then on
     #[command(visible_alias = "tokens")]
     Token {
         /// Its id
@@ -104,7 +104,7 @@ pub(crate) async fn run(
     Ok(Exit::Ok)
 }
 
-/// Asks first, and says what is left behind.
+/// Asks for confirmation first, and reports which resources stay behind.
 async fn delete_environment(
     environment: &Resource,
     force: bool,
@@ -127,7 +127,7 @@ async fn delete_environment(
         confirm::ask(&action, confirm::ctrl_c(), output).await?;
     }
     let force_option = force.then(|| ("force", "true".to_owned()));
-    // The environment that was looked at, and none that has been made under its name since.
+    // Deletes only the environment that was read, and not a newer one of the same name.
     let uuid = facts.uuid().map(|uuid| ("uuid", uuid.to_string()));
     let options: Vec<_> = force_option.into_iter().chain(uuid).collect();
     let is_gone = delete(environment, &options, client, output).await?;
@@ -137,7 +137,7 @@ async fn delete_environment(
     Ok(Exit::Ok)
 }
 
-/// Whether it is gone at once.
+/// Whether the resource is deleted at once.
 async fn delete(
     resource: &Resource,
     options: &[(&str, String)],
@@ -152,10 +152,10 @@ async fn delete(
         }
         Ok(Some(left)) => {
             output.notice(&format!(
-                "deleting {noun} `{}`: what was deployed is being destroyed first",
+                "deleting {noun} `{}`: Canyon destroys its resources first",
                 resource.id
             ));
-            output.thing(&left)?;
+            output.resource(&left)?;
             Ok(false)
         }
         Err(error) => Err(resource.explain(client, error).await),

@@ -9,12 +9,12 @@ use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;
 use crate::exit::Exit;
 #[cfg(feature = "local")]
-use crate::here::{Here, Interrupts, OwnAgent};
+use crate::local_run::{Interrupts, LocalRun, OwnAgent};
 use crate::module_argument;
 use crate::output::{Format, Output};
-use crate::patience::insist;
 use crate::progress_bar::Display;
 use crate::resource::Resource;
+use crate::retry::retry_call;
 use crate::{follow, summary, variables};
 use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, DeploymentCreateBody, RequestedMode};
@@ -23,7 +23,7 @@ use canyon_domain::job::Module;
 use std::path::PathBuf;
 use uuid::Uuid;
 
-/// What to deploy, and where to.
+/// What to deploy, and to which environment.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Arguments {
@@ -38,36 +38,36 @@ pub(crate) struct Arguments {
     /// Set a variable of the module: `name=value`; `[..]` and `{..}` are lists and objects
     #[arg(long, value_name = "NAME=VALUE", requires = "module")]
     var: Vec<String>,
-    /// Take variables from a .tfvars.json or .yaml file
+    /// Read variables from a .tfvars.json or .yaml file
     #[arg(long, value_name = "FILE", requires = "module")]
     var_file: Vec<PathBuf>,
     /// Stop after the plan
     #[arg(long)]
     plan_only: bool,
-    /// Destroy everything in the environment's state; without --module, by the last deployment's
+    /// Destroy everything in the environment's state; without --module, with the last deployment's module
     #[arg(long)]
     destroy: bool,
-    /// Delete, replace and destroy without a question
+    /// Delete, replace and destroy without asking for confirmation
     #[arg(long)]
     yes: bool,
     /// End the run before its apply if its plan deletes or replaces more resources than this
     #[arg(long, value_name = "N")]
     max_deletions: Option<u32>,
-    /// Take the state that lies in the runner's storage, although it is not the one that the last run
-    /// left; for administrators
+    /// Use the state that is in the runner's storage, although the last run did not write it; for
+    /// administrators
     #[arg(long)]
     accept_state: bool,
-    /// What it goes before, where more wait than agents can launch
+    /// Which deployments it precedes when more are waiting than agents can launch
     #[arg(long, value_enum, value_name = "WHICH")]
     priority: Option<GivenPriority>,
-    /// Run it on this machine, whatever its runner's agents are: `canyon` is the agent, for this alone
+    /// Run it on this machine, whatever agents its runner has: `canyon` is the agent for this deployment alone
     #[cfg(feature = "local")]
     #[arg(long, conflicts_with_all = ["no_wait", "timeout", "idempotency_key"])]
     local: bool,
     /// Print the deployment's id and do not wait for its end
     #[arg(long)]
     no_wait: bool,
-    /// Stop waiting after so many seconds; the deployment goes on
+    /// Stop waiting after this many seconds; the deployment continues
     #[arg(long, value_name = "SECONDS", conflicts_with = "no_wait")]
     timeout: Option<u64>,
     /// `age` public key to encrypt all outputs to
@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
     /// `age` public key to encrypt the logs to
     #[arg(long, value_name = "AGE1...")]
     logs_recipient: Option<String>,
-    /// The same key finds the same deployment for 24 hours; a random one without it
+    /// The same key returns the same deployment for 24 hours; without it, the command uses a random one
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 }
@@ -99,7 +99,7 @@ impl From<GivenPriority> for Priority {
     }
 }
 
-/// How a deployment ended, and why it did not begin to change anything if a limit or a person said so.
+/// How a deployment ended, and the refusal if a limit or the user ended it before its apply.
 struct Ended {
     deployment: Deployment,
     refusal: Option<CliError>,
@@ -112,8 +112,8 @@ pub(crate) async fn run(
 ) -> Result<Exit, CliError> {
     confirm_destroy(&arguments, client, output).await?;
     #[cfg(feature = "local")]
-    let here = if arguments.local {
-        Some(Here::prepare(client, &arguments.project, &arguments.environment).await?)
+    let local_run = if arguments.local {
+        Some(LocalRun::prepare(client, &arguments.project, &arguments.environment).await?)
     } else {
         None
     };
@@ -125,11 +125,11 @@ pub(crate) async fn run(
             Some(Module { source: source.source, source_code: source.source_code, inputs })
         }
     };
-    let limit = Limit::of(&arguments);
+    let limit = Limit::from_arguments(&arguments);
     let body = body(&arguments, module);
     let key = arguments.idempotency_key.unwrap_or_else(new_key);
     if arguments.no_wait {
-        let deployment = create(client, &limit.on(&body), &key, output).await?;
+        let deployment = create(client, &limit.apply_to(&body), &key, output).await?;
         match output.format {
             Format::Table => output.text(&format!("{}\n", deployment.id))?,
             Format::Yaml | Format::Json => output.value(&json(&deployment)?)?,
@@ -137,15 +137,15 @@ pub(crate) async fn run(
         return Ok(Exit::Ok);
     }
     #[cfg(feature = "local")]
-    if let Some(here) = here {
-        return run_here(here, &body, limit, client, output).await;
+    if let Some(local_run) = local_run {
+        return run_locally(local_run, &body, limit, client, output).await;
     }
-    let ended = run_there(&body, limit, key, arguments.timeout, client, output).await?;
-    summary::say(client, ended.deployment, ended.refusal, output).await?;
+    let ended = run_by_launcher(&body, limit, key, arguments.timeout, client, output).await?;
+    summary::print(client, ended.deployment, ended.refusal, output).await?;
     Ok(Exit::Ok)
 }
 
-/// Asks before a run that destroys everything.
+/// Asks for confirmation before a run that destroys everything.
 async fn confirm_destroy(
     arguments: &Arguments,
     client: &Client,
@@ -164,8 +164,8 @@ async fn confirm_destroy(
     confirm::ask(&action, confirm::ctrl_c(), output).await
 }
 
-/// Has a launcher launch it, again as often as a person allows more deletions.
-async fn run_there(
+/// Lets a launcher run the deployment, and again each time the user allows more deletions.
+async fn run_by_launcher(
     body: &DeploymentCreateBody,
     mut limit: Limit,
     mut key: String,
@@ -174,42 +174,42 @@ async fn run_there(
     output: Output,
 ) -> Result<Ended, CliError> {
     loop {
-        let id = create(client, &limit.on(body), &key, output).await?.id.to_string();
+        let id = create(client, &limit.apply_to(body), &key, output).await?.id.to_string();
         let display = Display::new(output);
         display.line(&format!("deployment {id}"));
         let ended = follow::until_end(client, &id, &display, timeout).await;
         drop(display);
         let deployment = ended?;
         match limit.next(&deployment, client, confirm::ctrl_c(), output).await {
-            Next::Again(raised) => limit = raised,
+            Next::Rerun(raised) => limit = raised,
             Next::End(refusal) => return Ok(Ended { deployment, refusal }),
         }
         key = new_key();
     }
 }
 
-/// Has this process launch it.
+/// Runs the deployment in this process.
 #[cfg(feature = "local")]
-async fn run_here(
-    here: Here,
+async fn run_locally(
+    local_run: LocalRun,
     body: &DeploymentCreateBody,
     limit: Limit,
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
     let mut interrupts = Interrupts::listen()?;
-    let mut agent = here.join(client, &mut interrupts, output).await?;
+    let mut agent = local_run.join(client, &mut interrupts, output).await?;
     let body = DeploymentCreateBody { agent: Some(agent.name().to_owned()), ..body.clone() };
-    let ended = serve_here(&mut agent, &mut interrupts, &body, limit, client, output).await;
+    let ended = serve_locally(&mut agent, &mut interrupts, &body, limit, client, output).await;
     agent.leave(client, &mut interrupts, output).await;
     let ended = ended?;
-    summary::say(client, ended.deployment, ended.refusal, output).await?;
+    summary::print(client, ended.deployment, ended.refusal, output).await?;
     Ok(Exit::Ok)
 }
 
-/// The same as [`run_there`], by the agent that this process is.
+/// Does what [`run_by_launcher`] does, with this process as the agent.
 #[cfg(feature = "local")]
-async fn serve_here(
+async fn serve_locally(
     agent: &mut OwnAgent,
     interrupts: &mut Interrupts,
     body: &DeploymentCreateBody,
@@ -218,7 +218,7 @@ async fn serve_here(
     output: Output,
 ) -> Result<Ended, CliError> {
     loop {
-        let id = create(client, &limit.on(body), &new_key(), output).await?.id.to_string();
+        let id = create(client, &limit.apply_to(body), &new_key(), output).await?.id.to_string();
         let display = Display::new(output);
         display.line(&format!("deployment {id}, on this machine"));
         let ended = agent.serve(client, &id, interrupts, &display).await;
@@ -228,7 +228,7 @@ async fn serve_here(
             interrupts.next().await;
         };
         match limit.next(&deployment, client, interrupted, output).await {
-            Next::Again(raised) => limit = raised,
+            Next::Rerun(raised) => limit = raised,
             Next::End(refusal) => return Ok(Ended { deployment, refusal }),
         }
     }
@@ -264,8 +264,8 @@ fn body(arguments: &Arguments, module: Option<Module>) -> DeploymentCreateBody {
     }
 }
 
-/// Repeats with the same key while the outcome is unknown, so that a lost answer never deploys
-/// twice.
+/// Retries with the same key while the outcome is unknown, so that a lost answer never causes a second
+/// deployment.
 async fn create(
     client: &Client,
     body: &DeploymentCreateBody,
@@ -273,5 +273,5 @@ async fn create(
     output: Output,
 ) -> Result<Deployment, CliError> {
     let create = async || client.create_deployment(body, key).await;
-    Ok(insist(output, "asking again with the same key", create).await?)
+    Ok(retry_call(output, "retrying with the same key", create).await?)
 }

@@ -1,4 +1,4 @@
-//! `canyon doctor`: what is to be configured for a runner, and whether it works.
+//! `canyon doctor`: what to configure for a runner, and whether it works.
 
 mod trial;
 
@@ -17,14 +17,14 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// The server answers a long poll after this at the latest.
+/// The longest time after which the server answers a long poll.
 const POLL_SECONDS: u32 = 25;
-/// The server calls a check expired after two minutes; this is for one that does not.
-const GIVE_UP: Duration = Duration::from_mins(3);
-/// Between two questions to a server that does not wait.
-const PAUSE: Duration = Duration::from_millis(300);
+/// The server marks a check as expired after two minutes; this limit is for a server that does not.
+const CHECK_TIMEOUT: Duration = Duration::from_mins(3);
+/// The pause between two requests to a server that does not hold a long poll.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(300);
 
-/// What to look at.
+/// The resource to check.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -38,7 +38,7 @@ enum What {
     Runner(RunnerArguments),
 }
 
-/// Which runner, and how far to go.
+/// The runner, and which steps to do.
 #[derive(Debug, clap::Args)]
 struct RunnerArguments {
     /// Its id
@@ -46,14 +46,13 @@ struct RunnerArguments {
     /// Only print what to configure
     #[arg(long)]
     print_only: bool,
-    /// Print one document alone, to be piped to the program that takes it: its number, or words of its title
+    /// Print only one document, for the program that takes it: its number, or a part of its title
     #[arg(long, requires = "print_only", value_name = "N")]
     document: Option<String>,
-    /// Only try, without printing what to configure
+    /// Only check, without printing what to configure
     #[arg(long, conflicts_with = "print_only")]
     check_only: bool,
-    /// Then run a job: a plan of an empty module, in a project of its own that is deleted again.
-    /// Needs the role `admin`
+    /// Afterwards run a job: a plan of an empty module, in a temporary project. Needs the role `admin`
     #[arg(long, conflicts_with = "print_only")]
     run: bool,
 }
@@ -82,7 +81,7 @@ async fn doctor(
     if !arguments.check_only {
         let trust = client.runner_trust(runner).await?;
         if let Some(which) = &arguments.document {
-            // As it is: a program reads it.
+            // Printed unchanged: a program reads it.
             output.text(&document(&trust, which)?.text)?;
             return Ok(Exit::Ok);
         }
@@ -113,7 +112,7 @@ async fn doctor(
     Ok(if works { Exit::Ok } else { Exit::DeploymentFailed })
 }
 
-/// Asks for a check and shows each step as soon as it is known.
+/// Requests a check and prints each step as soon as the server knows it.
 async fn follow(client: &Client, runner: &str, output: Output) -> Result<RunnerCheck, CliError> {
     let begun = Instant::now();
     let mut check = client.check_runner(runner).await?;
@@ -127,33 +126,33 @@ async fn follow(client: &Client, runner: &str, output: Output) -> Result<RunnerC
         }
         shown = check.steps.len();
         let is_open = matches!(check.status.as_str(), "waiting" | "running");
-        if !is_open || begun.elapsed() > GIVE_UP {
+        if !is_open || begun.elapsed() > CHECK_TIMEOUT {
             break;
         }
         let query = CheckQuery {
             after_steps: Some(u32::try_from(shown).unwrap_or(u32::MAX)),
             wait_seconds: Some(POLL_SECONDS),
         };
-        let asked = Instant::now();
+        let sent_at = Instant::now();
         check = match client.runner_check(runner, &id, &query).await {
             Ok(check) => check,
-            Err(ClientError::Unreachable { .. }) if begun.elapsed() < GIVE_UP => check,
+            Err(ClientError::Unreachable { .. }) if begun.elapsed() < CHECK_TIMEOUT => check,
             Err(error) => return Err(error.into()),
         };
-        if asked.elapsed() < PAUSE {
-            sleep(PAUSE).await;
+        if sent_at.elapsed() < MIN_POLL_INTERVAL {
+            sleep(MIN_POLL_INTERVAL).await;
         }
     }
     if check.status != "done" {
         output.notice(
-            "no launcher has said how it went within two minutes; on AWS look at the logs of the \
-             functions `launcher` and `sweep`, on a laptop at what `canyon local` says, and check again",
+            "no launcher reported a result within two minutes; read the logs of the functions `launcher` \
+             and `sweep` on AWS, or the log of `canyon local` on a laptop, and check again",
         );
     }
     Ok(check)
 }
 
-/// One line for a step; what a cloud says may have more.
+/// One line for a step; the message of a cloud may have more lines, which are indented.
 fn line(step: &RunnerCheckStep) -> String {
     let message = step.message.trim().replace('\n', "\n                       ");
     let message = table::printable(&message);
@@ -164,7 +163,7 @@ fn line(step: &RunnerCheckStep) -> String {
     )
 }
 
-/// The document of that number, or the only one whose title has these words.
+/// The document with that number, or the only one whose title contains this text.
 fn document<'a>(trust: &'a RunnerTrust, which: &str) -> Result<&'a TrustDocument, CliError> {
     let documents = &trust.documents;
     let by_number = which.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
@@ -183,7 +182,7 @@ fn document<'a>(trust: &'a RunnerTrust, which: &str) -> Result<&'a TrustDocument
     let message = if all.is_empty() {
         "--document: there is nothing to configure for this runner".to_owned()
     } else {
-        format!("--document: `{which}` is none of these, or more than one:{}", all.concat())
+        format!("--document: `{which}` matches none of these, or more than one:{}", all.concat())
     };
     Err(CliError::usage(message))
 }

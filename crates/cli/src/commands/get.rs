@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::resource::{Kind, Resource};
 use canyon_api::client::Client;
 
-/// What to show.
+/// The resource to show.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -72,7 +72,7 @@ enum What {
         /// Its id
         id: String,
     },
-    /// The organization of the settings
+    /// The organization of the command's settings
     #[command(visible_alias = "organizations")]
     Organization,
     /// A deployment
@@ -100,12 +100,12 @@ pub(crate) async fn run(
         What::Agent { id } => Resource::new(Kind::Agent, id),
         What::Organization => Resource::new(Kind::Organization, client.org().to_owned()),
         What::Deployment { id } => {
-            output.thing(&json(&client.deployment(&id).await?)?)?;
+            output.resource(&json(&client.deployment(&id).await?)?)?;
             return Ok(Exit::Ok);
         }
     };
     match client.get(&resource.path()).await {
-        Ok(found) => output.thing(&found)?,
+        Ok(found) => output.resource(&found)?,
         Err(error) => return Err(resource.explain(client, error).await),
     }
     Ok(Exit::Ok)

@@ -6,7 +6,7 @@ use crate::output::Output;
 use canyon_api::client::Client;
 use serde_json::json;
 
-/// What to limit, and to how many.
+/// What to limit, and to how many jobs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -20,14 +20,14 @@ enum What {
         #[command(flatten)]
         max: Max,
     },
-    /// What a runner runs
+    /// The jobs of a runner
     Runner {
         /// Its id
         id: String,
         #[command(flatten)]
         max: Max,
     },
-    /// What is deployed to a project, or to the projects of a group
+    /// The deployments to a project, or to the projects of a group
     Project {
         /// Its id, or the path of the group
         id: String,
@@ -42,7 +42,7 @@ struct Max {
     /// How many jobs may run at once
     #[arg(long, value_name = "N")]
     jobs: Option<u32>,
-    /// Take the limit away
+    /// Remove the limit
     #[arg(long)]
     none: bool,
 }
@@ -61,10 +61,10 @@ pub(crate) async fn run(
     if let Some(max_jobs) = max.jobs {
         let set = client.put(&path, &json!({ "max_jobs": max_jobs })).await?;
         output.notice(&format!("limited {scope} to {max_jobs} jobs at once"));
-        output.thing(&set)?;
+        output.resource(&set)?;
     } else {
         client.delete(&path, &[]).await?;
-        output.notice(&format!("took the limit of {scope} away"));
+        output.notice(&format!("removed the limit of {scope}"));
     }
     Ok(Exit::Ok)
 }

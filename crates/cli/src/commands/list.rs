@@ -10,7 +10,7 @@ use canyon_api::deployment::DeploymentQuery;
 use canyon_api::page::PageQuery;
 use serde_json::Value;
 
-/// What to list.
+/// The resources to list.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -47,19 +47,19 @@ enum What {
     /// Environment types
     #[command(visible_alias = "environment-type")]
     EnvironmentTypes,
-    /// AWS accounts whose events on the bus may ask for deployments
+    /// AWS accounts whose events on the bus may request deployments
     #[command(visible_alias = "event-source")]
     EventSources,
     /// Profiles of runners
     #[command(visible_alias = "runner-profile")]
     RunnerProfiles,
-    /// Limits on how many jobs run at once, and who holds their places
+    /// Limits on how many jobs run at once, and the deployments that count against them
     #[command(visible_alias = "limit")]
     Limits,
     /// Machines that sign in with tokens of other issuers
     #[command(visible_alias = "service-account")]
     ServiceAccounts,
-    /// Agents, which launch jobs where Canyon itself cannot reach
+    /// Agents, which launch jobs in networks that Canyon itself cannot reach
     #[command(visible_alias = "agent")]
     Agents {
         /// Only those that wait to be adopted
@@ -75,14 +75,14 @@ enum What {
         /// Only those of this environment of the project
         #[arg(long, value_name = "ID", requires = "project")]
         environment: Option<String>,
-        /// At most so many
+        /// The largest number to list
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
     /// API tokens, without their secrets
     #[command(visible_alias = "token")]
     Tokens,
-    /// What was changed by whom
+    /// Audit records: who changed what
     Audit,
 }
 
@@ -144,7 +144,7 @@ pub(crate) async fn run(
 const DEPLOYMENT_COLUMNS: [&str; 7] =
     ["id", "project_id", "env_id", "mode", "status", "created_at", "status_message"];
 
-/// A runner's two types stand inside its configurations; a table shows them beside its id.
+/// Copies a runner's two types out of its configurations, for the table.
 fn show_types(runner: &mut Value) {
     let members = [("type", "runner_configuration"), ("state", "state_storage_configuration")];
     for (column, configuration) in members {
@@ -152,7 +152,7 @@ fn show_types(runner: &mut Value) {
     }
 }
 
-/// The number of resources stands inside an environment's state; with `?` there may be more.
+/// Copies the number of resources out of an environment's state; `?` means that there may be more.
 fn show_resources(environment: &mut Value) {
     let state = &environment["state"];
     let count = match (state["resources"].as_u64(), state["uncertain"].as_bool()) {
@@ -164,7 +164,7 @@ fn show_resources(environment: &mut Value) {
     environment["resources"] = count;
 }
 
-/// The first of many lines; all of them are in the other forms.
+/// Keeps the first lines only; the other formats show all of them.
 fn show_details(record: &mut Value) {
     const SHOWN: usize = 3;
     let all: Vec<&str> =
@@ -176,7 +176,7 @@ fn show_details(record: &mut Value) {
     record["details"] = shown.join(", ").into();
 }
 
-/// What an agent says of itself stands in its session; a table shows it beside its id.
+/// Copies what an agent reported out of its session, for the table.
 fn show_session(agent: &mut Value) {
     let session = agent["session"].take();
     agent["labels"] = labels(&agent["labels"]).into();
@@ -187,20 +187,20 @@ fn show_session(agent: &mut Value) {
     }
 }
 
-/// As they are given in its settings.
+/// Labels in the form of an agent's settings.
 fn labels(labels: &Value) -> String {
     let pair = |(name, value): (&String, &Value)| format!("{name}={}", one_line(value));
     labels.as_object().into_iter().flatten().map(pair).collect::<Vec<_>>().join(",")
 }
 
-/// The jobs that it runs, of those that it would.
+/// The number of jobs that the agent runs, and the number that it accepts.
 fn load(session: &Value) -> String {
     let counts = [&session["running"], &session["concurrency"]].map(Value::as_u64);
     let [Some(running), Some(most)] = counts else { return String::new() };
     format!("{running}/{most}")
 }
 
-/// What an agent has written stays in its row.
+/// Removes line breaks, so that an agent's text stays in its row.
 fn one_line(text: &Value) -> String {
     text.as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }

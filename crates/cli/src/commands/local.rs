@@ -8,35 +8,35 @@ use canyon_local::{Ready, Settings};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Where to listen and keep everything.
+/// Where to listen, and where to store data.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Where to listen
+    /// The address to listen on
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// Where everything is kept; `canyon` in `$XDG_DATA_HOME` or `~/.local/share` without it
+    /// The folder for all data; without it `canyon` in `$XDG_DATA_HOME` or `~/.local/share`
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
-    /// Where jobs on other machines reach this API, if not where it listens
+    /// The URL by which jobs on other machines reach this API, if it is not the address of --listen
     #[arg(long, value_name = "URL")]
     advertise_url: Option<String>,
     /// Canyon's name as an OIDC issuer: an https address at which clouds and clusters find this API
     #[arg(long, value_name = "URL")]
     issuer_url: Option<String>,
-    /// Image of jobs in clusters and on ECS whose runner names no other
+    /// Image of jobs in clusters and on ECS whose runner names no image
     #[arg(long, value_name = "IMAGE", env = "CANYON_RUNNER_IMAGE")]
     runner_image: Option<String>,
-    /// Issuers on an inner network whose keys Canyon may fetch, separated by commas
+    /// Issuers in a private network whose keys Canyon may fetch, separated by commas
     #[arg(long, value_name = "URLS", value_delimiter = ',', env = "CANYON_PRIVATE_ISSUERS")]
     private_issuers: Vec<String>,
-    /// File with the authority of their certificates, if not one that the system trusts
+    /// File with the CA certificate of these issuers, if the system does not trust it
     #[arg(long, value_name = "FILE", env = "CANYON_PRIVATE_ISSUERS_CA")]
     private_issuers_ca: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: Arguments, output: Output) -> Result<Exit, CliError> {
     let data_dir = arguments.data_dir.or_else(default_folder).ok_or_else(|| {
-        CliError::usage_with_hint("no folder for data is known", "name one with --data-dir")
+        CliError::usage_with_hint("the folder for data is unknown", "set it with --data-dir")
     })?;
     let settings = Settings {
         listen: arguments.listen,
@@ -50,12 +50,12 @@ pub(crate) fn run(arguments: Arguments, output: Output) -> Result<Exit, CliError
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime
         .map_err(CliError::Runtime)?
-        .block_on(canyon_local::run(settings, |ready| say(ready, output)))?;
+        .block_on(canyon_local::run(settings, |ready| print_ready(ready, output)))?;
     Ok(Exit::Ok)
 }
 
-/// Where it is, and how to call it: never the token.
-fn say(ready: &Ready, output: Output) {
+/// Prints the URL, and how to use it; never the token.
+fn print_ready(ready: &Ready, output: Output) {
     output.notice(&format!(
         "Canyon is ready at {}\nhint: in another shell, run `. {}`, then `canyon list runners`",
         ready.url,

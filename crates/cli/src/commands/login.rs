@@ -9,8 +9,8 @@ use secrecy::SecretString;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-/// Address and organization come from `--api-url` and `--org`, or are asked for; the token is read
-/// from stdin, and never from an argument.
+/// Takes address and organization from `--api-url` and `--org`, or asks for them. Reads the token from
+/// stdin, and never from an argument.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {}
 
@@ -20,7 +20,10 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<Exit, CliError> {
     let path = config_file::path(&variable).ok_or_else(|| {
-        CliError::usage_with_hint("no folder for settings is known", "set HOME or XDG_CONFIG_HOME")
+        CliError::usage_with_hint(
+            "the folder for settings is unknown",
+            "set HOME or XDG_CONFIG_HOME",
+        )
     })?;
     let file = ConfigFile::read(&path)?;
     let url = flags.api_url.clone().or_else(|| variable("CANYON_API_URL")).or(file.url);
@@ -30,16 +33,16 @@ pub(crate) async fn run(
         org: given("organization", "Organization: ", org, output)?,
         token: token()?,
     };
-    let remembered = ConfigFile {
+    let stored = ConfigFile {
         url: Some(settings.url.to_string()),
         org: Some(settings.org.clone()),
         token: Some(settings.token.clone()),
     };
     let org = settings.org.clone();
-    // `/orgs/{org}` itself: the shortest question that needs a good token.
+    // `/orgs/{org}` itself: the shortest request that needs a valid token.
     settings.client()?.get(&[]).await?;
-    remembered.write(&path)?;
-    output.notice(&format!("logged in to `{org}`; remembered in {}", path.display()));
+    stored.write(&path)?;
+    output.notice(&format!("logged in to `{org}`; stored in {}", path.display()));
     Ok(Exit::Ok)
 }
 
@@ -61,7 +64,7 @@ fn given(
 
 fn token() -> Result<SecretString, CliError> {
     let text = if io::stdin().is_terminal() {
-        // Neither shown nor kept by the terminal.
+        // The terminal does not show it.
         rpassword::prompt_password("Token: ").map_err(stdin_error)?
     } else {
         line()?
@@ -70,7 +73,7 @@ fn token() -> Result<SecretString, CliError> {
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(CliError::usage_with_hint(
             "stdin does not hold a token",
-            "give it like this: canyon login < token-file",
+            "pass the token like this: canyon login < token-file",
         ));
     }
     Ok(SecretString::from(token))

@@ -4,21 +4,21 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::identity::{Key, SealedLog};
 use crate::output::Output;
-use crate::patience::{insist, wait_out};
+use crate::retry::{retry_call, retry_through_outage};
 use canyon_api::attempt::Stream;
 use canyon_api::client::Client;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Which log.
+/// The log to show.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The deployment's id
     deployment: String,
-    /// Go on until the deployment ends
+    /// Continue until the deployment ends
     #[arg(short, long)]
     follow: bool,
-    /// OpenTofu's `-json` lines instead of what people read
+    /// OpenTofu's `-json` lines instead of its text
     #[arg(long)]
     events: bool,
     /// `age` secret key to decrypt the log with
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     identity: Option<PathBuf>,
 }
 
-/// The server answers a long poll after this at the latest.
+/// The longest time after which the server answers a long poll.
 const POLL_SECONDS: u32 = 25;
 
 pub(crate) async fn run(
@@ -41,12 +41,12 @@ pub(crate) async fn run(
     let mut offset = 0;
     loop {
         let id = &arguments.deployment;
-        let asked = async || client.log_part(id, stream, offset, wait).await;
+        let read = async || client.log_part(id, stream, offset, wait).await;
         let part = if arguments.follow && offset > 0 {
-            // A server that restarts has the log still.
-            wait_out(asked).await?
+            // The server still has the log after a restart.
+            retry_through_outage(read).await?
         } else {
-            insist(output, "asking again", asked).await?
+            retry_call(output, "retrying", read).await?
         };
         offset = part.next_offset;
         match &mut sealed {

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::identity::Key;
 use crate::output::{Format, Output};
-use crate::patience::insist;
+use crate::retry::retry_call;
 use crate::{hint, summary};
 use canyon_api::client::Client;
 use canyon_api::deployment::Output as ModuleOutput;
@@ -13,12 +13,12 @@ use canyon_domain::json::Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Which outputs.
+/// The outputs to show.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The deployment's id
     deployment: String,
-    /// Only this one; text is printed as it is
+    /// Print only this output; text is printed without quotes
     name: Option<String>,
     /// `age` secret key to decrypt the outputs with, the sensitive ones too
     #[arg(long, value_name = "FILE")]
@@ -33,7 +33,7 @@ pub(crate) async fn run(
     let id = &arguments.deployment;
     let outputs = match &arguments.identity {
         Some(file) => decrypted(client, id, file, output).await?,
-        None => insist(output, "asking again", async || client.outputs(id).await).await?,
+        None => retry_call(output, "retrying", async || client.outputs(id).await).await?,
     };
     match (&arguments.name, output.format) {
         (Some(name), _) => one(&outputs, name, output)?,
@@ -50,14 +50,14 @@ async fn decrypted(
     output: Output,
 ) -> Result<BTreeMap<String, ModuleOutput>, CliError> {
     let key = Key::read(file)?;
-    let asked = async || client.encrypted_outputs(id).await;
-    let text = key.open_base64(&insist(output, "asking again", asked).await?.raw)?;
+    let read = async || client.encrypted_outputs(id).await;
+    let text = key.open_base64(&retry_call(output, "retrying", read).await?.raw)?;
     let values: BTreeMap<String, Json> = serde_json::from_slice(&text)
         .map_err(|_| CliError::usage("the decrypted outputs are not a JSON object"))?;
     Ok(values.into_iter().map(|(name, value)| (name, described(value))).collect())
 }
 
-/// An output with its description, or a bare value.
+/// An output with its description, or a plain value without one.
 fn described(value: Json) -> ModuleOutput {
     match serde_json::from_str::<ModuleOutput>(&value.to_string()) {
         Ok(output) => output,
@@ -82,11 +82,11 @@ fn one(
     };
     match (&found.value, output.format) {
         (None, _) if !found.sensitive => Err(CliError::usage_with_hint(
-            format!("the value of the output `{name}` could not be kept"),
-            "the deployment's log says why: canyon logs ID",
+            format!("the value of the output `{name}` could not be stored"),
+            "read the reason in the deployment's log: canyon logs ID",
         )),
         (None, _) => Err(CliError::usage_with_hint(
-            format!("the output `{name}` is sensitive, and was not kept in clear"),
+            format!("the output `{name}` is sensitive, so Canyon did not store it unencrypted"),
             "deploy with --outputs-recipient, and read it with --identity",
         )),
         (Some(Json::String(text)), Format::Table) => output.text(&format!("{text}\n")),

@@ -6,17 +6,17 @@ use crate::output::Output;
 use crate::resource::Resource;
 use canyon_api::client::Client;
 
-/// Which environment.
+/// The environment.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The project
     project: String,
     /// The environment
     environment: String,
-    /// Only say which runner it would be
+    /// Only show which runner the rules choose
     #[arg(long)]
     dry_run: bool,
-    /// Have the next run move the environment's state if that runner keeps states elsewhere
+    /// If that runner stores state elsewhere, have the next run move the environment's state
     #[arg(long)]
     migrate: bool,
 }
@@ -32,7 +32,7 @@ pub(crate) async fn run(
     let mut options = vec![("dry_run", arguments.dry_run.to_string())];
     options.extend(arguments.migrate.then(|| ("migrate", "true".to_owned())));
     match client.act(&path, &options).await {
-        Ok(result) => output.thing(&result)?,
+        Ok(result) => output.resource(&result)?,
         Err(error) => return Err(environment.explain(client, error).await),
     }
     Ok(Exit::Ok)

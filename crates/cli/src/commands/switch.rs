@@ -16,13 +16,13 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// An agent: while it is disabled it gets no further work, and finishes what it has
+    /// An agent: while it is disabled it gets no new work, and finishes its current work
     #[command(visible_alias = "agents")]
     Agent {
         /// Its id
         id: String,
     },
-    /// A runner: while it is disabled nothing is launched by it; what runs goes on, the rest waits
+    /// A runner: while it is disabled it launches nothing; running jobs continue, the rest waits
     #[command(visible_alias = "runners")]
     Runner {
         /// Its id
@@ -44,7 +44,7 @@ pub(crate) async fn run(
         Ok(changed) => {
             let done = if disabled { "disabled" } else { "enabled" };
             output.notice(&format!("{done} {} `{}`", resource.kind.noun(), resource.id));
-            output.thing(&changed)?;
+            output.resource(&changed)?;
             Ok(Exit::Ok)
         }
         Err(error) => Err(resource.explain(client, error).await),

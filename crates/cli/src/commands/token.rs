@@ -12,7 +12,7 @@ use canyon_identity::system::System;
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 
-/// What to do.
+/// Which kind of token to create.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -21,16 +21,16 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Make a token and its hash here, without a server: for the operator of an installation
+    /// Create a token and its hash on this machine, without a server: for the operator of an installation
     New,
-    /// Make an API token; its secret is shown once
+    /// Create an API token; its secret is shown once
     Create(NewArguments),
 }
 
-/// The token that is wanted.
+/// The token to create.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewArguments {
-    /// What it may do in the whole organization; nothing but its scoped roles with `none`
+    /// Its role in the whole organization; with `none` it has only its scoped roles
     #[arg(
         long,
         value_parser = ["none", "viewer", "deployer", "admin", "agent"],
@@ -38,35 +38,35 @@ pub(crate) struct NewArguments {
         required_unless_present = "scoped_role"
     )]
     role: Option<String>,
-    /// What else it may do in a part of it, such as `deployer:project_id=shop,env_type_id=development` or
-    /// `admin:project_id=shop,env_id=blue`; may be given again
+    /// A role in a part of the organization, such as `deployer:project_id=shop,env_type_id=development` or
+    /// `admin:project_id=shop,env_id=blue`; may be repeated
     #[arg(long, value_name = "ROLE:PART", value_parser = scoped_role)]
     scoped_role: Vec<ScopedRole>,
     /// What it is for
     #[arg(long, default_value = "")]
     description: String,
-    /// Its life: `720h`, `30d`, `90m`, seconds, or `never`; 90 days without it, and with the role `agent` for ever
-    #[arg(long, value_name = "TIME", value_parser = life)]
-    expires_in: Option<Life>,
+    /// Its lifetime: `720h`, `30d`, `90m`, seconds, or `never`; the default is 90 days, and `never` for the role `agent`
+    #[arg(long, value_name = "TIME", value_parser = lifetime)]
+    expires_in: Option<Lifetime>,
     /// With the role `agent`: the only runner that its agent may serve
     #[arg(long, value_name = "ID")]
     runner: Option<String>,
-    /// With the role `agent`: a label of its agent, which runners choose by; may be given again
+    /// With the role `agent`: a label of its agent, by which runners choose agents; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     label: Vec<(String, String)>,
 }
 
-/// How long a token lives.
+/// The time until a token expires.
 #[derive(Clone, Copy, Debug)]
-enum Life {
-    /// Until it is revoked.
-    Endless,
-    /// So many seconds.
+enum Lifetime {
+    /// The token is valid until it is revoked.
+    Unlimited,
+    /// The number of seconds.
     Seconds(u32),
 }
 
-fn life(text: &str) -> Result<Life, String> {
-    if text == "never" { Ok(Life::Endless) } else { seconds(text).map(Life::Seconds) }
+fn lifetime(text: &str) -> Result<Lifetime, String> {
+    if text == "never" { Ok(Lifetime::Unlimited) } else { seconds(text).map(Lifetime::Seconds) }
 }
 
 impl Arguments {
@@ -76,15 +76,15 @@ impl Arguments {
     }
 }
 
-/// Makes a token and its hash here.
+/// Creates a token and its hash on this machine.
 pub(crate) fn new(output: Output) -> Result<Exit, CliError> {
     let token = bearer::api_token(&System);
     let token = token.expose_secret();
     output.notice(
         "warning: the token is shown this once; keep it where only its user can read it. The hash \
-         is no secret",
+         is not secret",
     );
-    output.thing(&serde_json::json!({ "token": token, "hash": bearer::hash(token).0 }))?;
+    output.resource(&serde_json::json!({ "token": token, "hash": bearer::hash(token).0 }))?;
     Ok(Exit::Ok)
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Makes a token at the server.
+/// Creates a token on the server.
 pub(crate) async fn create(
     arguments: NewArguments,
     client: &Client,
@@ -114,7 +114,7 @@ pub(crate) async fn create(
         .notice("warning: the secret is shown this once; keep it where only its user can read it");
     match (output.format, serde_json::from_value::<NewToken>(made.clone())) {
         (Format::Table, Ok(token)) => output.text(&format!("{}\n", token.secret))?,
-        _ => output.thing(&made)?,
+        _ => output.resource(&made)?,
     }
     Ok(Exit::Ok)
 }
@@ -124,8 +124,8 @@ fn body(arguments: NewArguments) -> Result<Value, CliError> {
     let role = serde_json::from_value(Value::from(role)).map_err(std::io::Error::other)?;
     let (never_expires, expires_in_seconds) = match arguments.expires_in {
         None => (false, None),
-        Some(Life::Endless) => (true, None),
-        Some(Life::Seconds(seconds)) => (false, Some(seconds)),
+        Some(Lifetime::Unlimited) => (true, None),
+        Some(Lifetime::Seconds(seconds)) => (false, Some(seconds)),
     };
     json(&TokenCreateBody {
         description: arguments.description,
@@ -138,7 +138,7 @@ fn body(arguments: NewArguments) -> Result<Value, CliError> {
     })
 }
 
-/// A role and the part of the organization where it holds.
+/// Parses a role and the part of the organization where it applies.
 fn scoped_role(text: &str) -> Result<ScopedRole, String> {
     const FORM: &str = "write it as ROLE:NAME=ID[,NAME=ID], where ROLE is `viewer`, `deployer` or `admin` and NAME is \
                         `project_id`, `env_type_id` or `env_id`";
@@ -153,7 +153,7 @@ fn scoped_role(text: &str) -> Result<ScopedRole, String> {
     serde_json::from_value(Value::Object(members)).map_err(|_| FORM.to_owned())
 }
 
-/// A time as people write it, in seconds.
+/// Parses a duration such as `720h` to seconds.
 fn seconds(text: &str) -> Result<u32, String> {
     let (number, unit) = match text.strip_suffix(|unit: char| unit.is_ascii_alphabetic()) {
         Some(number) => (number, &text[number.len()..]),
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scoped_role_names_where_it_holds() {
+    fn a_scoped_role_names_its_part_of_the_organization() {
         let read = |text: &str| serde_json::to_value(scoped_role(text).unwrap()).unwrap();
         assert_eq!(
             read("deployer:project_id=shop,env_type_id=development"),

@@ -8,7 +8,7 @@ use crate::resource::{Kind, Resource};
 use canyon_api::client::Client;
 use serde_json::Value;
 
-/// What to change.
+/// The resource to change.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// A runner; a part of a configuration that is given replaces the stored one
+    /// A runner; a given part of a configuration replaces the stored part
     #[command(visible_alias = "runners")]
     Runner {
         /// Its id
@@ -28,7 +28,7 @@ enum What {
         #[arg(long)]
         migrate: bool,
     },
-    /// A rule cannot be changed: delete it and make another
+    /// A rule cannot be changed: delete it and create another
     #[command(visible_alias = "runner-rules")]
     RunnerRule {
         /// Its id
@@ -70,7 +70,7 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
-    /// A profile; a `job` that is given replaces the stored one
+    /// A profile; a given `job` replaces the stored one
     #[command(visible_alias = "runner-profiles")]
     RunnerProfile {
         /// Its id
@@ -78,7 +78,7 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
-    /// An agent: what runners choose it by (`labels`), `run_untagged_jobs`, `disabled`
+    /// An agent: `labels`, by which runners choose it, `run_untagged_jobs`, `disabled`
     #[command(visible_alias = "agents")]
     Agent {
         /// Its id
@@ -92,7 +92,7 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
-    /// A service account; its `trust_policies` replace the stored ones, and its tokens end
+    /// A service account; its `trust_policies` replace the stored ones, and its tokens expire
     #[command(visible_alias = "service-accounts")]
     ServiceAccount {
         /// Its id
@@ -127,7 +127,7 @@ pub(crate) async fn run(
             return Err(CliError::usage_with_hint(
                 "a runner rule cannot be changed",
                 format!(
-                    "make the new one with `canyon create runner-rule`, and delete this one with \
+                    "create the new rule with `canyon create runner-rule`, and delete this one with \
                      `canyon delete runner-rule {id}`"
                 ),
             ));
@@ -136,8 +136,8 @@ pub(crate) async fn run(
     let mut body = body.body()?;
     if body.is_empty() {
         return Err(CliError::usage_with_hint(
-            "nothing to change was given",
-            "say what with --set or --set-yaml",
+            "no change was given",
+            "give the values to change with --set or --set-yaml",
         ));
     }
     if migrates {
@@ -146,7 +146,7 @@ pub(crate) async fn run(
     match client.update(&resource.path(), &Value::Object(body)).await {
         Ok(changed) => {
             output.notice(&format!("updated {} `{}`", resource.kind.noun(), resource.id));
-            output.thing(&changed)?;
+            output.resource(&changed)?;
             Ok(Exit::Ok)
         }
         Err(error) => Err(resource.explain(client, error).await),

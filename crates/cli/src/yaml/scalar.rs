@@ -1,16 +1,16 @@
-//! What a plain scalar means: the core schema of YAML 1.2 (10.3.2), cut to what JSON can hold.
+//! The value of a plain scalar: the core schema of YAML 1.2 (10.3.2), limited to what JSON can express.
 
 use super::Tree;
 
 /// The value of a plain scalar.
 ///
-/// Numbers that would change are refused: one with a leading zero (`012345678901` is an account
-/// id, not 12345678901), and where numbers have 64 bits one that does not fit them.
+/// Numbers that would change are refused: a number with a leading zero (`012345678901` is an account
+/// id, not 12345678901), and one of more than 64 bits where [`Tree::number`] cannot hold it.
 pub(crate) fn typed<T: Tree>(text: &str) -> Result<T, &'static str> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(T::null()),
-        "true" | "True" | "TRUE" => return Ok(T::truth(true)),
-        "false" | "False" | "FALSE" => return Ok(T::truth(false)),
+        "true" | "True" | "TRUE" => return Ok(T::boolean(true)),
+        "false" | "False" | "FALSE" => return Ok(T::boolean(false)),
         ".nan" | ".NaN" | ".NAN" => return Err("not a number; JSON has no such value"),
         _ => {}
     }
@@ -35,8 +35,8 @@ pub(crate) fn typed<T: Tree>(text: &str) -> Result<T, &'static str> {
     Ok(T::text(text.to_owned()))
 }
 
-/// A number with a fraction or an exponent as JSON writes it: digits on both sides of the point, and
-/// no leading zeros.
+/// A number with a fraction or an exponent in JSON's form: digits on both sides of the point, and no
+/// leading zeros.
 fn float(unsigned: &str) -> String {
     let at = unsigned.find(['e', 'E']).unwrap_or(unsigned.len());
     let (mantissa, exponent) = unsigned.split_at(at);

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 #[test]
-fn plain_scalars_mean_what_the_core_schema_says() {
+fn plain_scalars_follow_the_core_schema() {
     for (text, value) in [
         ("no", json!("no")),
         ("on", json!("on")),
@@ -44,7 +44,7 @@ fn collections_become_objects_and_lists() {
 }
 
 #[test]
-fn what_json_cannot_say_is_refused_with_its_line() {
+fn yaml_that_json_cannot_express_is_refused_with_its_line() {
     let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
     let bomb = format!("a: {}", "[".repeat(100_000));
     let refusals = [
@@ -131,13 +131,13 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back_the_same(value in any_json()) {
+    fn written_values_read_back_the_same(value in any_json()) {
         let text = write(&value).unwrap();
         prop_assert_eq!(parse(&text, "text"), Ok(value), "{}", text);
     }
 
     #[test]
-    fn no_text_makes_the_reader_panic(text in "[-a{}\\[\\]:,&*!<>|'\"#%@? \n\t]{0,60}") {
+    fn no_text_causes_a_panic(text in "[-a{}\\[\\]:,&*!<>|'\"#%@? \n\t]{0,60}") {
         let _ = parse::<Value>(&text, "text");
     }
 }

@@ -1,21 +1,21 @@
-//! What a document is read into: JSON as the server takes it, or with every digit of its numbers.
+//! The types that a document is read into: JSON as the server accepts it, or with every digit of its numbers.
 
 use canyon_domain::json::{Digits, Json};
 use serde_json::{Map, Number, Value};
 
 /// A value that can be read from YAML.
 pub(crate) trait Tree: Sized {
-    /// Nothing.
+    /// `null`.
     fn null() -> Self;
     /// `true` or `false`.
-    fn truth(value: bool) -> Self;
+    fn boolean(value: bool) -> Self;
     /// A text.
     fn text(text: String) -> Self;
     /// A list.
     fn list(items: Vec<Self>) -> Self;
-    /// An object, whose keys differ.
+    /// An object; the caller guarantees that its keys differ.
     fn object(members: Vec<(String, Self)>) -> Self;
-    /// The number that `text` writes in JSON; `None` if it would change.
+    /// The number that `text` is in JSON; `None` if this type cannot hold it exactly.
     fn number(text: &str) -> Option<Self>;
 }
 
@@ -24,7 +24,7 @@ impl Tree for Value {
         Self::Null
     }
 
-    fn truth(value: bool) -> Self {
+    fn boolean(value: bool) -> Self {
         Self::Bool(value)
     }
 
@@ -54,7 +54,7 @@ impl Tree for Json {
         Self::Null
     }
 
-    fn truth(value: bool) -> Self {
+    fn boolean(value: bool) -> Self {
         Self::Bool(value)
     }
 
@@ -75,25 +75,25 @@ impl Tree for Json {
     }
 }
 
-/// `value` with a text, made of `word` and a position, for each number that is not one of 64 bits; and
-/// those numbers.
-pub(super) fn without_long_numbers(value: &Json, word: &str) -> (Value, Vec<String>) {
+/// `value` with a placeholder text, `placeholder` and an index, for each number that does not fit into 64
+/// bits; and those numbers.
+pub(super) fn without_long_numbers(value: &Json, placeholder: &str) -> (Value, Vec<String>) {
     let mut numbers = Vec::new();
-    (short(value, word, &mut numbers), numbers)
+    (short(value, placeholder, &mut numbers), numbers)
 }
 
-fn short(value: &Json, word: &str, numbers: &mut Vec<String>) -> Value {
+fn short(value: &Json, placeholder: &str, numbers: &mut Vec<String>) -> Value {
     match value {
         Json::Null => Value::Null,
         Json::Bool(value) => Value::Bool(*value),
         Json::String(text) => Value::String(text.clone()),
         Json::Array(items) => {
-            Value::Array(items.iter().map(|item| short(item, word, numbers)).collect())
+            Value::Array(items.iter().map(|item| short(item, placeholder, numbers)).collect())
         }
         Json::Object(members) => Value::Object(
             members
                 .iter()
-                .map(|(name, member)| (name.clone(), short(member, word, numbers)))
+                .map(|(name, member)| (name.clone(), short(member, placeholder, numbers)))
                 .collect(),
         ),
         Json::Number(digits) => {
@@ -102,7 +102,7 @@ fn short(value: &Json, word: &str, numbers: &mut Vec<String>) -> Value {
                 Some(Value::Number(number)) if number.to_string() == text => Value::Number(number),
                 _ => {
                     numbers.push(text.to_owned());
-                    Value::String(format!("{word}-{}-", numbers.len() - 1))
+                    Value::String(format!("{placeholder}-{}-", numbers.len() - 1))
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A server that answers as it was told, and remembers what it was asked.
+//! A server with prepared answers, which records the requests it receives.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-/// What is answered: a status, headers and a body.
+/// A prepared answer: a status, headers and a body.
 #[derive(Clone)]
 pub(crate) struct Answer {
     status: u16,
@@ -20,7 +20,7 @@ pub(crate) fn json(status: u16, body: &Value) -> Answer {
     Answer { status, headers: vec![], body: body.to_string().into_bytes() }
 }
 
-/// A body as it is: a `Value` would not keep the digits of its numbers.
+/// A body as text: a `Value` would not keep the digits of its numbers.
 pub(crate) fn text(status: u16, body: &str) -> Answer {
     Answer { status, headers: vec![], body: body.as_bytes().to_vec() }
 }
@@ -29,18 +29,18 @@ pub(crate) fn empty(status: u16) -> Answer {
     Answer { status, headers: vec![], body: vec![] }
 }
 
-/// Canyon's answer when there is nothing to say.
+/// Canyon's answer without a body.
 pub(crate) fn done() -> Answer {
     Answer { status: 204, headers: vec![("x-request-id", "1".to_owned())], body: vec![] }
 }
 
-/// What a gateway says in Canyon's place.
+/// The answer of a gateway instead of Canyon's.
 pub(crate) fn html(status: u16) -> Answer {
     let headers = vec![("content-type", "text/html".to_owned())];
     Answer { status, headers, body: b"<html><h1>Blocked</h1></html>".to_vec() }
 }
 
-/// The whole of a stream, after which nothing follows.
+/// A complete stream.
 pub(crate) fn stream(body: &[u8]) -> Answer {
     let headers = vec![
         ("canyon-next-offset", body.len().to_string()),
@@ -49,9 +49,9 @@ pub(crate) fn stream(body: &[u8]) -> Answer {
     Answer { status: 200, headers, body: body.to_vec() }
 }
 
-/// One request, as far as tests look at it.
+/// The parts of a received request that tests check.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) what: String,
     pub(crate) key: Option<String>,
     pub(crate) authorization: Option<String>,
@@ -61,7 +61,7 @@ pub(crate) struct Asked {
 #[derive(Clone, Default)]
 struct Canned {
     answers: Arc<Mutex<HashMap<String, VecDeque<Answer>>>>,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 pub(crate) struct CannedServer {
@@ -71,7 +71,7 @@ pub(crate) struct CannedServer {
 }
 
 impl CannedServer {
-    /// Answers of a request such as `GET /runners` (below `/orgs/local`); the last one is repeated.
+    /// `answers` has answers to requests such as `GET /runners` (below `/orgs/local`); the last one repeats.
     pub(crate) fn start(answers: impl IntoIterator<Item = (&'static str, Answer)>) -> Self {
         let canned = Canned::default();
         for (what, answer) in answers {
@@ -93,16 +93,16 @@ impl CannedServer {
         &self.url
     }
 
-    /// What was asked, in order.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.canned.asked.lock().unwrap().clone()
+    /// The received requests, in order.
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.canned.requests.lock().unwrap().clone()
     }
 
-    /// The bodies that came with `what`.
+    /// The bodies of the requests that begin with `what`.
     pub(crate) fn bodies(&self, what: &str) -> Vec<Value> {
-        let asked = self.asked();
-        let bodies = asked.iter().filter(|asked| asked.what.starts_with(what));
-        bodies.map(|asked| serde_json::from_slice(&asked.body).unwrap()).collect()
+        let requests = self.requests();
+        let bodies = requests.iter().filter(|request| request.what.starts_with(what));
+        bodies.map(|request| serde_json::from_slice(&request.body).unwrap()).collect()
     }
 }
 
@@ -112,13 +112,13 @@ async fn answer(State(canned): State<Canned>, request: Request) -> Response<Body
     let path = parts.uri.path().strip_prefix("/orgs/local").unwrap_or(parts.uri.path());
     let what = format!("{} {path}", parts.method);
     let query = parts.uri.query().map_or_else(String::new, |query| format!("?{query}"));
-    let asked = Asked {
+    let received = ReceivedRequest {
         what: format!("{what}{query}"),
         key: header("idempotency-key"),
         authorization: header("authorization"),
         body: axum::body::to_bytes(body, usize::MAX).await.unwrap(),
     };
-    canned.asked.lock().unwrap().push(asked);
+    canned.requests.lock().unwrap().push(received);
     let found = canned.answers.lock().unwrap().get_mut(&what).map(|answers| {
         if answers.len() > 1 { answers.pop_front().unwrap() } else { answers[0].clone() }
     });
@@ -128,7 +128,7 @@ async fn answer(State(canned): State<Canned>, request: Request) -> Response<Body
     for (name, value) in &found.headers {
         response = response.header(*name, value);
     }
-    // Streams are read from an offset on.
+    // A stream is read from an offset on.
     let offset = query.split(['?', '&']).find_map(|pair| pair.strip_prefix("offset="));
     let is_stream = |(name, _): &(&str, String)| *name == "canyon-next-offset";
     let offset = offset.filter(|_| found.headers.iter().any(is_stream));

@@ -1,4 +1,4 @@
-//! Everything but deploying.
+//! All commands except `deploy`.
 
 use crate::canned_server::{CannedServer, done, empty, json};
 use crate::invocation::Invocation;
@@ -15,21 +15,21 @@ fn runner(id: &str) -> Value {
     })
 }
 
-/// What the binary says to each of `calls`, one after the other.
-fn told(server: &CannedServer, calls: &[&str]) -> String {
+/// The output of the binary for each of `calls`, one after the other.
+fn output_of(server: &CannedServer, calls: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
-    told_in(folder.path(), server, calls)
+    output_in(folder.path(), server, calls)
 }
 
-fn told_in(folder: &std::path::Path, server: &CannedServer, calls: &[&str]) -> String {
-    let said = calls
+fn output_in(folder: &std::path::Path, server: &CannedServer, calls: &[&str]) -> String {
+    let printed = calls
         .iter()
         .map(|call| format!("$ canyon {call}\n{}", Invocation::new(folder, call).at(server).run()));
-    said.collect::<Vec<_>>().join("\n")
+    printed.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
-fn a_runner_is_made_from_a_file_and_single_values() {
+fn a_runner_is_created_from_a_file_and_single_values() {
     let server = CannedServer::start([("POST /runners", json(201, &runner("laptop")))]);
     let folder = tempfile::tempdir().unwrap();
     let file = "description: from the file\nrunner_configuration:\n  type: local\n  on: no\n\
@@ -37,18 +37,18 @@ fn a_runner_is_made_from_a_file_and_single_values() {
     fs::write(folder.path().join("runner.yaml"), file).unwrap();
     let calls = ["create runner laptop --set-yaml=@runner.yaml \
                   --set=runner_configuration.slots=3 --set description=42"];
-    insta::assert_snapshot!(told_in(folder.path(), &server, &calls));
+    insta::assert_snapshot!(output_in(folder.path(), &server, &calls));
     let sent = value!({
         "id": "laptop", "description": "42",
         "runner_configuration": {"type": "local", "on": "no", "slots": 3},
         "state_storage_configuration": {"type": "local", "path": "/srv/state"},
     });
     assert_eq!(server.bodies("POST /runners"), [sent]);
-    assert_eq!(server.asked()[0].authorization.as_deref(), Some("Bearer t0ken"));
+    assert_eq!(server.requests()[0].authorization.as_deref(), Some("Bearer t0ken"));
 }
 
 #[test]
-fn each_kind_has_its_place_in_the_api() {
+fn each_kind_has_its_path_in_the_api() {
     let environment = json(200, &value!({"id": "dev"}));
     let server = CannedServer::start([("GET /projects/shop/envs/dev", environment)]);
     for call in [
@@ -118,14 +118,14 @@ fn each_kind_has_its_place_in_the_api() {
         "cancel 1",
         "outputs 1",
     ] {
-        told(&server, &[call]);
+        output_of(&server, &[call]);
     }
-    let asked: Vec<String> = server
-        .asked()
+    let requests: Vec<String> = server
+        .requests()
         .into_iter()
-        .map(|asked| format!("{} {}", asked.what, String::from_utf8_lossy(&asked.body)))
+        .map(|request| format!("{} {}", request.what, String::from_utf8_lossy(&request.body)))
         .collect();
-    insta::assert_snapshot!(asked.join("\n"));
+    insta::assert_snapshot!(requests.join("\n"));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn results_come_as_table_yaml_and_json() {
         ("GET /runners", json(200, &page)),
         ("GET /runners/laptop", json(200, &runner("laptop"))),
     ]);
-    insta::assert_snapshot!(told(
+    insta::assert_snapshot!(output_of(
         &server,
         &[
             "list runners",
@@ -147,7 +147,7 @@ fn results_come_as_table_yaml_and_json() {
 }
 
 #[test]
-fn agents_are_shown_with_what_their_newest_session_says() {
+fn agents_are_shown_with_the_report_of_their_newest_session() {
     let busy = value!({
         "id": "east-1", "state": "adopted", "availability": "busy", "runner_id": "private",
         "labels": {"region": "eu", "tier": "gold"}, "run_untagged_jobs": true, "disabled": false,
@@ -166,7 +166,7 @@ fn agents_are_shown_with_what_their_newest_session_says() {
         ("GET /agents", json(200, &value!({"items": [&busy, &pending]}))),
         ("GET /agents/east-1", json(200, &busy)),
     ]);
-    insta::assert_snapshot!(told(&server, &["list agents", "get agent east-1"]));
+    insta::assert_snapshot!(output_of(&server, &["list agents", "get agent east-1"]));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_list_is_read_to_its_end() {
         ("GET /projects", json(200, &first)),
         ("GET /projects", json(200, &value!({"items": [{"id": "cd"}]}))),
     ]);
-    insta::assert_snapshot!(told(&server, &["list projects"]));
+    insta::assert_snapshot!(output_of(&server, &["list projects"]));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_refusal_names_each_field_and_the_next_step() {
         ("GET /envs", empty(503)),
         ("GET /env-types", empty(200)),
     ]);
-    insta::assert_snapshot!(told(
+    insta::assert_snapshot!(output_of(
         &server,
         &[
             "create runner laptop",
@@ -214,14 +214,14 @@ fn a_refusal_names_each_field_and_the_next_step() {
 }
 
 #[test]
-fn wrong_usage_is_told_before_anything_is_sent() {
+fn wrong_usage_is_reported_before_any_request() {
     let server = CannedServer::start([]);
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("bad.yaml"), "a: 1\nb: *x\n").unwrap();
     fs::write(folder.path().join("other.yaml"), "id: ci\n").unwrap();
     fs::write(folder.path().join("list.yaml"), "- 1\n").unwrap();
     fs::create_dir(folder.path().join("empty")).unwrap();
-    insta::assert_snapshot!(told_in(
+    insta::assert_snapshot!(output_in(
         folder.path(),
         &server,
         &[
@@ -246,11 +246,11 @@ fn wrong_usage_is_told_before_anything_is_sent() {
             "list runners --api-url ftp://x",
         ],
     ));
-    assert!(server.asked().is_empty(), "{:?}", server.asked());
+    assert!(server.requests().is_empty(), "{:?}", server.requests());
 }
 
 #[test]
-fn a_missing_setting_or_server_is_told_with_the_way_to_get_it() {
+fn a_missing_setting_or_server_is_reported_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let missing = Invocation::new(folder.path(), "list runners").run();
     let settings = Invocation::new(folder.path(), "list runners --api-url http://127.0.0.1:9");
@@ -260,7 +260,7 @@ fn a_missing_setting_or_server_is_told_with_the_way_to_get_it() {
 }
 
 #[test]
-fn a_login_is_remembered_for_its_owner_only() {
+fn a_login_is_stored_for_its_owner_only() {
     let organization = value!({"id": "local"});
     let server = CannedServer::start([
         ("GET ", json(200, &organization)),
@@ -268,29 +268,29 @@ fn a_login_is_remembered_for_its_owner_only() {
     ]);
     let folder = tempfile::tempdir().unwrap();
     let login = format!("login --api-url {} --org local", server.url());
-    let said = Invocation::new(folder.path(), &login).stdin("t0ken\n").run();
+    let printed = Invocation::new(folder.path(), &login).stdin("t0ken\n").run();
     let file = folder.path().join(".config/canyon/config.yaml");
-    assert!(said.starts_with("exit: 0\n"), "{said}");
+    assert!(printed.starts_with("exit: 0\n"), "{printed}");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let listed = Invocation::new(folder.path(), "list projects").run();
     assert!(listed.starts_with("exit: 0\n"), "{listed}");
-    assert_eq!(server.asked()[1].authorization.as_deref(), Some("Bearer t0ken"));
+    assert_eq!(server.requests()[1].authorization.as_deref(), Some("Bearer t0ken"));
     let empty = Invocation::new(folder.path(), &login).stdin("\n").run();
     assert!(empty.starts_with("exit: 2\n"), "{empty}");
 }
 
 #[test]
-fn a_new_tokens_secret_alone_goes_to_stdout() {
+fn only_the_secret_of_a_new_token_goes_to_stdout() {
     let token = value!({
         "id": "01970000-0000-7000-8000-000000000001", "description": "ci", "role": "deployer",
         "created_at": "2026-01-01T00:00:00Z", "secret": "s3cret",
     });
     let server = CannedServer::start([("POST /tokens", json(201, &token))]);
-    insta::assert_snapshot!(told(&server, &["create token --role deployer --description ci"]));
+    insta::assert_snapshot!(output_of(&server, &["create token --role deployer --description ci"]));
 }
 
 #[test]
-fn a_new_organization_comes_as_the_lines_that_open_it() {
+fn a_new_organization_is_printed_as_shell_settings() {
     let made = value!({
         "id": "calm-river-k3xq2", "uuid": "01970000-0000-7000-8000-000000000001",
         "created_at": "2026-01-01T00:00:00Z", "plan": "open-source", "admin_token": "s3c'ret",
@@ -298,26 +298,27 @@ fn a_new_organization_comes_as_the_lines_that_open_it() {
     });
     let server = CannedServer::start([("POST /orgs", json(201, &made))]);
     let calls = ["create organization", "create organization --out json"];
-    insta::assert_snapshot!(told(&server, &calls));
-    // The operator is of no organization.
+    insta::assert_snapshot!(output_of(&server, &calls));
+    // The operator belongs to no organization.
     let folder = tempfile::tempdir().unwrap();
     let call = Invocation::new(folder.path(), "create organization")
         .env("CANYON_API_URL", server.url())
         .env("CANYON_TOKEN", "t0ken");
     assert!(call.run().starts_with("exit: 0\n"));
-    let asked = server.asked();
-    assert_eq!(asked.len(), 3);
-    assert_eq!(asked[2].authorization.as_deref(), Some("Bearer t0ken"));
+    let requests = server.requests();
+    assert_eq!(requests.len(), 3);
+    assert_eq!(requests[2].authorization.as_deref(), Some("Bearer t0ken"));
 }
 
 #[test]
-fn a_token_is_made_without_a_server_and_is_another_each_time() {
+fn token_new_creates_a_different_token_each_time_without_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let make = || {
-        let said = Invocation::new(folder.path(), "token new --out json").run();
-        let (told, warned) = said.split_once("--- stderr\n").unwrap();
-        assert!(warned.starts_with("warning: the token is shown this once"), "{warned}");
-        let made: Value = serde_json::from_str(told.split_once("--- stdout\n").unwrap().1).unwrap();
+        let printed = Invocation::new(folder.path(), "token new --out json").run();
+        let (stdout, stderr) = printed.split_once("--- stderr\n").unwrap();
+        assert!(stderr.starts_with("warning: the token is shown this once"), "{stderr}");
+        let made: Value =
+            serde_json::from_str(stdout.split_once("--- stdout\n").unwrap().1).unwrap();
         (made["token"].as_str().unwrap().to_owned(), made["hash"].as_str().unwrap().to_owned())
     };
     let (token, hash) = make();
@@ -329,7 +330,7 @@ fn a_token_is_made_without_a_server_and_is_another_each_time() {
 }
 
 #[test]
-fn a_deletion_says_whether_it_is_done() {
+fn a_deletion_reports_whether_it_is_complete() {
     let left = value!({"id": "dev", "status": "deleting"});
     let server = CannedServer::start([
         ("DELETE /runners/laptop", done()),
@@ -337,7 +338,7 @@ fn a_deletion_says_whether_it_is_done() {
         ("DELETE /projects/shop/envs/dev", json(202, &left)),
     ]);
     let calls = ["delete runner laptop", "delete environment shop dev --yes"];
-    insta::assert_snapshot!(told(&server, &calls));
+    insta::assert_snapshot!(output_of(&server, &calls));
 }
 
 #[test]

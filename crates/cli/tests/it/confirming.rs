@@ -1,4 +1,4 @@
-//! Who is asked before something is destroyed, and what becomes of the answer.
+//! When the command asks before it destroys something, and what each answer does.
 
 use crate::canned_server::{Answer, CannedServer, done, json, stream};
 use crate::deploying::{deployment, server, succeeded};
@@ -8,11 +8,11 @@ use serde_json::{Value, json as value};
 use std::process::Command;
 
 const SECOND: &str = "01970000-0000-7000-8000-000000000002";
-/// What Ctrl-D sends.
+/// The character of Ctrl-D.
 const END: &str = "\u{4}";
 const DEPLOY: &str = "deploy shop dev --module git::https://h/r.git";
 
-/// `action address` in each line, as the stream of a plan.
+/// The event stream of a plan with `action address` in each line.
 fn plan(changes: &[&str]) -> Vec<u8> {
     let line = |change: &&str| {
         let (action, address) = change.split_once(' ').unwrap();
@@ -38,7 +38,7 @@ fn refused(count: u32) -> Value {
     )
 }
 
-/// Which environment is looked at before it is deleted.
+/// The uuid of the environment that is read before it is deleted.
 const UUID: &str = "01970000-0000-7000-8000-0000000000e1";
 
 fn environment(more: &Value) -> Value {
@@ -56,7 +56,7 @@ fn with_state(resources: u32) -> Value {
     }}))
 }
 
-/// A server whose first deployment is refused for `count` deletions, and whose second one succeeds.
+/// A server that refuses the first deployment for `count` deletions; the second one succeeds.
 fn refusing(count: u32, environment: &Value) -> CannedServer {
     let changes = ["delete terraform_data.a", "create terraform_data.b", "replace x.c[\"d\"]"];
     let mut second = succeeded();
@@ -81,26 +81,26 @@ fn terminal(call: &str, server: &CannedServer) -> Terminal {
     typed("", call, server)
 }
 
-/// The same on a terminal on which something was typed `before`.
+/// The same on a terminal with input that was typed `before`.
 fn typed(before: &str, call: &str, server: &CannedServer) -> Terminal {
     let folder = tempfile::tempdir().unwrap();
     Terminal::start(Invocation::new(folder.path(), call).at(server).command(), before)
 }
 
-/// What `canyon` says where no terminal is.
-fn elsewhere(call: &str, server: &CannedServer) -> String {
+/// The output of `canyon` without a terminal.
+fn without_terminal(call: &str, server: &CannedServer) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let said = Invocation::new(folder.path(), call).at(server).run();
-    format!("$ canyon {call}\n{}", without_stages(&said))
+    let printed = Invocation::new(folder.path(), call).at(server).run();
+    format!("$ canyon {call}\n{}", without_stages(&printed))
 }
 
-/// The lines of the stages come from a poll that may be slower than the end.
-fn without_stages(said: &str) -> String {
-    let kept = said.lines().filter(|line| !matches!(*line, "queued" | "failed" | "succeeded"));
+/// The lines of the stages come from a poll that may be slower than the end of the deployment.
+fn without_stages(printed: &str) -> String {
+    let kept = printed.lines().filter(|line| !matches!(*line, "queued" | "failed" | "succeeded"));
     kept.fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// The limits that were sent, request by request.
+/// The limits in the requests, in order.
 fn limits(server: &CannedServer) -> Vec<Value> {
     let bodies = server.bodies("POST /deployments");
     bodies.iter().map(|body| body["max_deletions"].clone()).collect()
@@ -116,8 +116,8 @@ fn on_a_terminal_a_plan_that_deletes_is_applied_only_after_yes() {
     let sent: Vec<_> =
         sent.iter_mut().map(|body| body.as_object_mut().unwrap().remove("max_deletions")).collect();
     assert_eq!(sent.len(), 2);
-    let asked = server.asked();
-    let keys: Vec<_> = asked.iter().filter_map(|asked| asked.key.as_deref()).collect();
+    let requests = server.requests();
+    let keys: Vec<_> = requests.iter().filter_map(|request| request.key.as_deref()).collect();
     assert!(keys[0] == "k1" && keys[1].len() == 36, "{keys:?}");
 }
 
@@ -137,15 +137,15 @@ fn the_second_request_differs_in_nothing_but_its_limit() {
 fn any_other_answer_than_yes_changes_nothing() {
     for answer in ["no\n", "y\n", "YES\n", "yes please\n", "\n", END] {
         let server = refusing(2, &with_state(3));
-        let said = terminal(DEPLOY, &server).answer(answer).end();
-        assert!(said.starts_with("exit: 1\n"), "{answer:?}: {said}");
-        assert!(said.ends_with("error: not confirmed; nothing was changed\n"), "{said}");
+        let printed = terminal(DEPLOY, &server).answer(answer).end();
+        assert!(printed.starts_with("exit: 1\n"), "{answer:?}: {printed}");
+        assert!(printed.ends_with("error: not confirmed; nothing was changed\n"), "{printed}");
         assert_eq!(limits(&server), [value!(0)], "{answer:?}");
     }
 }
 
 #[test]
-fn a_plan_that_grows_meanwhile_is_asked_about_again() {
+fn a_plan_that_grows_meanwhile_needs_another_answer() {
     let mut third = refused(5);
     third["id"] = SECOND.into();
     let created = |id: &str| json(201, &deployment("queued", &value!({"id": id})));
@@ -165,10 +165,10 @@ fn a_plan_that_grows_meanwhile_is_asked_about_again() {
 }
 
 #[test]
-fn what_was_typed_before_the_question_is_no_answer() {
+fn input_typed_before_the_question_is_ignored() {
     let server = refusing(2, &with_state(3));
-    let said = typed("yes\nyes\n", DEPLOY, &server).answer("no\n").end();
-    assert!(said.starts_with("exit: 1\n"), "{said}");
+    let printed = typed("yes\nyes\n", DEPLOY, &server).answer("no\n").end();
+    assert!(printed.starts_with("exit: 1\n"), "{printed}");
     assert_eq!(limits(&server).len(), 1);
 }
 
@@ -178,20 +178,20 @@ fn ctrl_c_at_the_question_changes_nothing() {
     let mut terminal = terminal(DEPLOY, &server);
     terminal.until("Only `yes` is accepted: ");
     Command::new("kill").args(["-INT", &terminal.id().to_string()]).status().unwrap();
-    let said = terminal.end();
-    assert!(said.starts_with("exit: 130\n"), "{said}");
-    assert!(said.ends_with("error: interrupted; nothing was changed\n"), "{said}");
+    let printed = terminal.end();
+    assert!(printed.starts_with("exit: 130\n"), "{printed}");
+    assert!(printed.ends_with("error: interrupted; nothing was changed\n"), "{printed}");
     assert_eq!(limits(&server).len(), 1);
 }
 
 #[test]
-fn a_limit_of_the_environment_is_not_asked_about() {
+fn the_command_does_not_ask_about_a_limit_of_the_environment() {
     let protected = environment(&value!({"deletion_protection": {"max_deletions": 1}}));
     let server = refusing(2, &protected);
-    let said = terminal(DEPLOY, &server).end();
-    // The same by a script, which sends no limit of its own.
-    let script = elsewhere(&format!("{DEPLOY} --yes"), &server_of(&protected));
-    insta::assert_snapshot!(format!("{said}\n{script}"));
+    let printed = terminal(DEPLOY, &server).end();
+    // The same call by a script, which sends no limit of its own.
+    let script = without_terminal(&format!("{DEPLOY} --yes"), &server_of(&protected));
+    insta::assert_snapshot!(format!("{printed}\n{script}"));
     assert_eq!(limits(&server), [value!(0)]);
 }
 
@@ -200,22 +200,22 @@ fn server_of(environment: &Value) -> CannedServer {
 }
 
 #[test]
-fn an_environment_that_refuses_what_was_allowed_is_not_asked_about_again() {
-    // Its limit cannot be read; that it has one follows from the refusal.
+fn the_command_does_not_ask_again_when_the_environment_refuses_an_allowed_plan() {
+    // The environment cannot be read; the refusal implies that it has a limit.
     let server = refusing(2, &value!("unreadable"));
-    let said = elsewhere(&format!("{DEPLOY} --max-deletions 2"), &server);
-    assert!(said.contains("and shop/dev allows fewer\n"), "{said}");
+    let printed = without_terminal(&format!("{DEPLOY} --max-deletions 2"), &server);
+    assert!(printed.contains("and shop/dev allows fewer\n"), "{printed}");
 }
 
 #[test]
 fn scripts_set_their_own_limit() {
     let server = refusing(2, &with_state(3));
-    insta::assert_snapshot!(elsewhere(&format!("{DEPLOY} --max-deletions 1"), &server));
+    insta::assert_snapshot!(without_terminal(&format!("{DEPLOY} --max-deletions 1"), &server));
     assert_eq!(limits(&server), [value!(1)]);
 }
 
 #[test]
-fn a_limit_is_sent_only_where_somebody_may_be_asked() {
+fn a_limit_is_sent_only_where_the_command_can_ask() {
     let none = Value::Null;
     for (call, expected) in [
         (DEPLOY.to_owned(), value!(0)),
@@ -228,16 +228,16 @@ fn a_limit_is_sent_only_where_somebody_may_be_asked() {
         ("deploy shop dev --destroy --yes".to_owned(), none.clone()),
     ] {
         let server = server(&succeeded(), b"", vec![]);
-        let said = terminal(&call, &server).end();
-        assert!(said.starts_with("exit: 0\n"), "{call}: {said}");
+        let printed = terminal(&call, &server).end();
+        assert!(printed.starts_with("exit: 0\n"), "{call}: {printed}");
         assert_eq!(limits(&server), [expected], "{call}");
     }
     let server = server(&succeeded(), b"", vec![]);
-    assert!(elsewhere(DEPLOY, &server).contains("exit: 0\n"));
+    assert!(without_terminal(DEPLOY, &server).contains("exit: 0\n"));
     assert_eq!(limits(&server), [none]);
 }
 
-/// A server for what destroys; `call` says whether a deletion is done at once.
+/// A server for destructive commands; `call` determines whether a deletion is complete at once.
 fn destroying(environment: &Value, call: &str) -> CannedServer {
     let left = value!({"id": "dev", "status": "deleting"});
     let answer = if call.contains("--force") { done() } else { json(202, &left) };
@@ -258,11 +258,11 @@ const DESTROYING: [&str; 3] = [
 ];
 
 #[test]
-fn what_destroys_shows_the_resources_and_asks() {
-    let said = DESTROYING.map(|call| {
+fn destructive_commands_show_the_resources_and_ask() {
+    let printed = DESTROYING.map(|call| {
         let server = destroying(&with_state(12), call);
-        let said = terminal(call, &server).answer("yes\n").end();
-        let what: Vec<_> = server.asked().into_iter().map(|asked| asked.what).collect();
+        let printed = terminal(call, &server).answer("yes\n").end();
+        let what: Vec<_> = server.requests().into_iter().map(|request| request.what).collect();
         assert_eq!(what[0], "GET /projects/shop/envs/dev", "{call}");
         let destroyed = match call {
             "deploy shop dev --destroy" => "POST /deployments".to_owned(),
@@ -270,9 +270,9 @@ fn what_destroys_shows_the_resources_and_asks() {
             _ => format!("DELETE /projects/shop/envs/dev?force=true&uuid={UUID}"),
         };
         assert_eq!(what[1], destroyed, "{call}");
-        format!("$ canyon {call}\n{said}")
+        format!("$ canyon {call}\n{printed}")
     });
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(printed.join("\n"));
 }
 
 #[test]
@@ -280,29 +280,29 @@ fn nothing_is_destroyed_without_yes() {
     for call in DESTROYING {
         for answer in ["y\n", END] {
             let server = destroying(&with_state(12), call);
-            let said = terminal(call, &server).answer(answer).end();
-            assert!(said.starts_with("exit: 1\n"), "{said}");
-            assert!(said.ends_with("error: not confirmed; nothing was changed\n"), "{said}");
-            assert_eq!(server.asked().len(), 1, "{call}");
+            let printed = terminal(call, &server).answer(answer).end();
+            assert!(printed.starts_with("exit: 1\n"), "{printed}");
+            assert!(printed.ends_with("error: not confirmed; nothing was changed\n"), "{printed}");
+            assert_eq!(server.requests().len(), 1, "{call}");
         }
     }
 }
 
 #[test]
-fn an_environment_that_is_misspelt_is_no_question() {
+fn a_misspelt_environment_fails_without_a_question() {
     let missing =
         value!({"error": "API-404", "message": "no environment `devv` in project `shop`"});
     let server = CannedServer::start([
         ("GET /projects/shop/envs/devv", json(404, &missing)),
         ("GET /projects/shop/envs", json(200, &value!({"items": [{"id": "dev"}]}))),
     ]);
-    let said = terminal("deploy shop devv --destroy", &server).end();
-    assert!(said.starts_with("exit: 4\n"), "{said}");
-    assert!(said.ends_with("hint: did you mean `dev`?\n"), "{said}");
+    let printed = terminal("deploy shop devv --destroy", &server).end();
+    assert!(printed.starts_with("exit: 4\n"), "{printed}");
+    assert!(printed.ends_with("hint: did you mean `dev`?\n"), "{printed}");
 }
 
 #[test]
-fn what_is_not_known_of_a_state_is_said() {
+fn unknown_parts_of_a_state_are_reported() {
     let state = |more: &Value| {
         let mut state = value!({
             "place": "/srv/states/a.tfstate", "storage_type": "local", "storage_digest": "00",
@@ -322,18 +322,18 @@ fn what_is_not_known_of_a_state_is_said() {
         state(&known),
         state(&value!({"serial": 9, "resources": 0})),
     ];
-    let said = environments.map(|environment| {
+    let printed = environments.map(|environment| {
         let server = CannedServer::start([
             ("GET /projects/shop/envs/dev", json(200, &environment)),
             ("DELETE /projects/shop/envs/dev", done()),
         ]);
-        elsewhere("delete environment shop dev --force --yes", &server)
+        without_terminal("delete environment shop dev --force --yes", &server)
     });
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(printed.join("\n"));
 }
 
 #[test]
-fn a_deletion_that_is_refused_or_not_done_yet_leaves_nothing_behind() {
+fn a_refused_or_pending_deletion_reports_nothing_left_behind() {
     let used = value!({"error": "API-409", "message": "a deployment of it runs"});
     let deleting = value!({"id": "dev", "status": "deleting"});
     for (answer, exit) in [(json(409, &used), "exit: 4\n"), (json(202, &deleting), "exit: 0\n")] {
@@ -341,7 +341,7 @@ fn a_deletion_that_is_refused_or_not_done_yet_leaves_nothing_behind() {
             ("GET /projects/shop/envs/dev", json(200, &with_state(2))),
             ("DELETE /projects/shop/envs/dev", answer),
         ]);
-        let said = elsewhere("delete environment shop dev --force --yes", &server);
-        assert!(said.contains(exit) && !said.contains("left behind"), "{said}");
+        let printed = without_terminal("delete environment shop dev --force --yes", &server);
+        assert!(printed.contains(exit) && !printed.contains("left behind"), "{printed}");
     }
 }

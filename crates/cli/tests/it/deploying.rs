@@ -1,4 +1,4 @@
-//! `deploy`, and what belongs to a deployment.
+//! `deploy`, and the other commands for a deployment.
 
 use crate::canned_server::{Answer, CannedServer, done, empty, html, json, stream, text};
 use crate::invocation::Invocation;
@@ -72,10 +72,10 @@ fn module() -> tempfile::TempDir {
     folder
 }
 
-/// The lines of the progress come from three polls, in no fixed order; the rest is compared.
-fn without_progress(said: &str) -> String {
+/// Removes the progress lines: they come from three polls, in no fixed order.
+fn without_progress(printed: &str) -> String {
     let progress = ["queued", "launching", "starting", "succeeded", "failed", "  terraform_data"];
-    let kept = said.lines().filter(|line| !progress.iter().any(|start| line.starts_with(start)));
+    let kept = printed.lines().filter(|line| !progress.iter().any(|start| line.starts_with(start)));
     kept.collect::<Vec<_>>().join("\n")
 }
 
@@ -86,29 +86,29 @@ fn a_folder_is_uploaded_once_and_deployed() {
     });
     let folder = module();
     let found = server(&succeeded(), GOOD, vec![(path!("GET", "/outputs"), json(200, &outputs))]);
-    // The digest is not known beforehand: nothing is found, so it is uploaded, which answers 404.
-    let said = Invocation::new(folder.path(), "deploy shop dev --module ./net").at(&found).run();
-    let asked = found.asked();
-    let digest = asked[0].what.strip_prefix("GET /archives/").unwrap().to_owned();
-    assert_eq!(asked[1].what, format!("PUT /archives/{digest}"));
-    assert!(said.starts_with("exit: 4\n"), "{said}");
+    // The digest is not known beforehand: no archive is found, so it is uploaded, which answers 404.
+    let printed = Invocation::new(folder.path(), "deploy shop dev --module ./net").at(&found).run();
+    let requests = found.requests();
+    let digest = requests[0].what.strip_prefix("GET /archives/").unwrap().to_owned();
+    assert_eq!(requests[1].what, format!("PUT /archives/{digest}"));
+    assert!(printed.starts_with("exit: 4\n"), "{printed}");
 
     let is_there: &'static str = format!("GET /archives/{digest}").leak();
     let outputs = (path!("GET", "/outputs"), json(200, &outputs));
     let found = server(&succeeded(), GOOD, vec![outputs, (is_there, done())]);
     let call = "deploy shop dev --module ./net --var n=2 --var tags=[a]";
-    let said = Invocation::new(folder.path(), call).at(&found).run();
-    insta::assert_snapshot!(without_progress(&said));
+    let printed = Invocation::new(folder.path(), call).at(&found).run();
+    insta::assert_snapshot!(without_progress(&printed));
     let sent = value!({
         "mode": "deploy", "project_id": "shop", "env_id": "dev",
         "module": {"source": format!("sha256:{digest}"), "inputs": {"n": "2", "tags": ["a"]}},
     });
     assert_eq!(found.bodies("POST /deployments"), [sent]);
-    assert!(!found.asked().iter().any(|asked| asked.what.starts_with("PUT")));
+    assert!(!found.requests().iter().any(|request| request.what.starts_with("PUT")));
 }
 
 #[test]
-fn a_failure_says_its_class_what_to_do_and_what_was_left_behind() {
+fn a_failure_reports_its_class_a_hint_and_the_orphans() {
     let attempt = value!({
         "number": 1, "status": "failed", "phase": "apply", "launched_at": "2026-01-01T00:00:00Z",
         "failure": {"class": "user", "message": "local-exec provisioner error in `terraform_data.bad`"},
@@ -121,16 +121,16 @@ fn a_failure_says_its_class_what_to_do_and_what_was_left_behind() {
         server(&deployment("failed", &more), BAD, vec![(path!("GET", "/orphans"), orphans)]);
     let folder = tempfile::tempdir().unwrap();
     let call = Invocation::new(folder.path(), "deploy shop dev --module - --out json");
-    let said = call.stdin("resource {}").at(&server).run();
+    let printed = call.stdin("resource {}").at(&server).run();
     let module = &server.bodies("POST /deployments")[0]["module"];
     assert_eq!(module, &value!({"source": "inline", "source_code": "resource {}"}));
-    let stderr = said.split_once("--- stderr\n").unwrap().1;
+    let stderr = printed.split_once("--- stderr\n").unwrap().1;
     insta::assert_snapshot!(without_progress(stderr));
-    assert!(said.starts_with("exit: 1\n"), "{said}");
+    assert!(printed.starts_with("exit: 1\n"), "{printed}");
 }
 
 #[test]
-fn what_is_not_known_of_a_failed_run_is_not_told_as_nothing() {
+fn unknown_counts_of_a_failed_run_are_not_shown_as_zero() {
     let folder = tempfile::tempdir().unwrap();
     let attempt = |phase: &str, class: &str, message: &str| {
         value!({
@@ -150,13 +150,13 @@ fn what_is_not_known_of_a_failed_run_is_not_told_as_nothing() {
         (attempt("apply", "lost", "the job vanished"), &nothing, b""),
         (attempt("apply", "timeout", deadline), &counted, b""),
     ];
-    let said = ends.map(|(attempt, metrics, events)| {
+    let printed = ends.map(|(attempt, metrics, events)| {
         let end = deployment("failed", &value!({"attempts": [attempt], "metrics": metrics}));
         let server = server(&end, events, vec![]);
         let call = Invocation::new(folder.path(), "deploy shop dev --module -");
         without_progress(&call.stdin("# text").at(&server).run())
     });
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(printed.join("\n"));
 }
 
 #[test]
@@ -177,8 +177,8 @@ fn numbers_of_outputs_are_printed_with_every_digit() {
         "outputs 01970000-0000-7000-8000-000000000001 --out yaml",
         "outputs 01970000-0000-7000-8000-000000000001 all --out json",
     ];
-    let said = calls.map(|call| Invocation::new(folder.path(), call).at(&server).run());
-    insta::assert_snapshot!(said.join("\n"));
+    let printed = calls.map(|call| Invocation::new(folder.path(), call).at(&server).run());
+    insta::assert_snapshot!(printed.join("\n"));
 }
 
 #[test]
@@ -188,33 +188,33 @@ fn numbers_of_variables_are_sent_with_every_digit() {
     fs::write(folder.path().join("a.tfvars.json"), r#"{"a": 18446744073709551617, "b": 1e400}"#)
         .unwrap();
     let call = "deploy shop dev --module - --no-wait --var-file a.tfvars.json --var c=[0.10,1]";
-    let said = Invocation::new(folder.path(), call).stdin("# text").at(&server).run();
-    assert!(said.starts_with("exit: 0\n"), "{said}");
-    let asked = server.asked();
-    let sent = asked.iter().find(|asked| asked.what == "POST /deployments").unwrap();
+    let printed = Invocation::new(folder.path(), call).stdin("# text").at(&server).run();
+    assert!(printed.starts_with("exit: 0\n"), "{printed}");
+    let requests = server.requests();
+    let sent = requests.iter().find(|request| request.what == "POST /deployments").unwrap();
     let sent = String::from_utf8(sent.body.to_vec()).unwrap();
     let expected = r#""inputs":{"a":18446744073709551617,"b":1e400,"c":[0.10,1]}"#;
     assert!(sent.contains(expected), "{sent}");
 }
 
 #[test]
-fn a_lost_answer_is_asked_for_again_with_the_same_key() {
+fn a_lost_answer_is_retried_with_the_same_key() {
     let lost = ("POST /deployments", empty(502));
     let made = ("POST /deployments", json(201, &deployment("queued", &value!({}))));
     let server = server(&succeeded(), GOOD, vec![lost.clone(), lost, made]);
     let folder = tempfile::tempdir().unwrap();
     let call = "deploy shop dev --module git::https://h/r.git//sub?ref=v1 --no-wait";
     insta::assert_snapshot!(Invocation::new(folder.path(), call).at(&server).run());
-    let keys: Vec<_> = server.asked().into_iter().map(|asked| asked.key.unwrap()).collect();
+    let keys: Vec<_> = server.requests().into_iter().map(|request| request.key.unwrap()).collect();
     assert_eq!(keys.len(), 3);
     assert!(keys.iter().all(|key| *key == keys[0] && key.len() == 36), "{keys:?}");
 }
 
-/// What an innocent step of a deployment meets on the way.
+/// Statuses that a gateway may answer instead of Canyon, for any step of a deployment.
 const FOREIGN: [u16; 9] = [200, 302, 401, 403, 404, 408, 409, 413, 500];
 
 #[test]
-fn a_gateway_that_answers_in_canyons_place_changes_nothing_about_a_deployment() {
+fn a_gateways_answer_changes_nothing_about_a_deployment() {
     let outputs = value!({"url": {"sensitive": false, "value": "https://x"}});
     for status in FOREIGN {
         let folder = module();
@@ -229,25 +229,28 @@ fn a_gateway_that_answers_in_canyons_place_changes_nothing_about_a_deployment() 
             steps.into_iter().flat_map(|(step, good)| [(step, html(status)), (step, good)]);
         let server = CannedServer::start(answers);
         let call = "deploy shop dev --module git::https://h/r.git";
-        let said = Invocation::new(folder.path(), call).at(&server).run();
-        assert!(said.starts_with("exit: 0\n"), "{status}: {said}");
-        assert!(said.contains("https://x") && !said.contains("Blocked"), "{status}: {said}");
+        let printed = Invocation::new(folder.path(), call).at(&server).run();
+        assert!(printed.starts_with("exit: 0\n"), "{status}: {printed}");
+        assert!(
+            printed.contains("https://x") && !printed.contains("Blocked"),
+            "{status}: {printed}"
+        );
         let logs = "logs 01970000-0000-7000-8000-000000000001";
         let answers =
             [(path!("GET", "/logs"), html(status)), (path!("GET", "/logs"), stream(b"plan\n"))];
         let server = CannedServer::start(answers);
-        let said = Invocation::new(folder.path(), logs).at(&server).run();
-        assert!(said.starts_with("exit: 0\n--- stdout\nplan\n"), "{status}: {said}");
+        let printed = Invocation::new(folder.path(), logs).at(&server).run();
+        assert!(printed.starts_with("exit: 0\n--- stdout\nplan\n"), "{status}: {printed}");
     }
 }
 
 #[test]
-fn a_gateway_that_answers_in_canyons_place_does_not_pass_for_an_upload() {
+fn a_gateways_answer_is_not_taken_for_an_upload() {
     let folder = module();
     let probe = CannedServer::start([]);
     let call = "deploy shop dev --module ./net --no-wait";
     Invocation::new(folder.path(), call).at(&probe).run();
-    let digest = probe.asked()[0].what.strip_prefix("GET /archives/").unwrap().to_owned();
+    let digest = probe.requests()[0].what.strip_prefix("GET /archives/").unwrap().to_owned();
     let step = |method: &str| -> &'static str { format!("{method} /archives/{digest}").leak() };
     let missing = json(404, &value!({"error": "API-404", "message": "no such archive"}));
     for status in FOREIGN {
@@ -258,11 +261,11 @@ fn a_gateway_that_answers_in_canyons_place_does_not_pass_for_an_upload() {
             (step("PUT"), done()),
         ];
         let server = server(&succeeded(), GOOD, answers);
-        let said = Invocation::new(folder.path(), call).at(&server).run();
-        assert!(said.starts_with("exit: 0\n"), "{status}: {said}");
-        let asked: Vec<_> = server.asked().into_iter().map(|asked| asked.what).collect();
+        let printed = Invocation::new(folder.path(), call).at(&server).run();
+        assert!(printed.starts_with("exit: 0\n"), "{status}: {printed}");
+        let requests: Vec<_> = server.requests().into_iter().map(|request| request.what).collect();
         let expected = [step("GET"), step("GET"), step("PUT"), step("PUT"), "POST /deployments"];
-        assert_eq!(asked, expected, "{status}: {said}");
+        assert_eq!(requests, expected, "{status}: {printed}");
     }
 }
 
@@ -271,12 +274,12 @@ fn an_environment_is_destroyed_without_naming_a_module() {
     let server = server(&succeeded(), GOOD, vec![]);
     let folder = tempfile::tempdir().unwrap();
     let call = "deploy shop dev --destroy --plan-only --no-wait --idempotency-key k1";
-    let said = Invocation::new(folder.path(), call).at(&server).run();
-    assert!(said.starts_with("exit: 0\n"), "{said}");
+    let printed = Invocation::new(folder.path(), call).at(&server).run();
+    assert!(printed.starts_with("exit: 0\n"), "{printed}");
     let sent =
         value!({"mode": "destroy", "project_id": "shop", "env_id": "dev", "plan_only": true});
     assert_eq!(server.bodies("POST /deployments"), [sent]);
-    assert_eq!(server.asked()[0].key.as_deref(), Some("k1"));
+    assert_eq!(server.requests()[0].key.as_deref(), Some("k1"));
 }
 
 /// A server on which a deployment waits for another one.
@@ -297,7 +300,7 @@ fn waiting_server() -> CannedServer {
 }
 
 #[test]
-fn watching_ends_at_the_timeout_and_says_why_it_waits() {
+fn a_wait_ends_at_the_timeout_and_reports_why_the_deployment_waits() {
     let folder = tempfile::tempdir().unwrap();
     let server = waiting_server();
     let call = "deploy shop dev --destroy --yes --timeout 3";
@@ -311,7 +314,7 @@ fn an_interrupt_leaves_the_deployment_alone() {
     let mut child =
         Invocation::new(folder.path(), "deploy shop dev --destroy --yes").at(&server).spawn();
     let deadline = Instant::now() + Duration::from_secs(20);
-    while server.asked().len() < 4 && Instant::now() < deadline {
+    while server.requests().len() < 4 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
     }
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
@@ -319,12 +322,12 @@ fn an_interrupt_leaves_the_deployment_alone() {
     let mut stderr = String::new();
     child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     let hint = format!("or stop it with `canyon cancel {ID}`");
-    assert!(stderr.contains("goes on") && stderr.contains(&hint), "{stderr}");
-    assert!(!server.asked().iter().any(|asked| asked.what.ends_with("cancel")));
+    assert!(stderr.contains("continues") && stderr.contains(&hint), "{stderr}");
+    assert!(!server.requests().iter().any(|request| request.what.ends_with("cancel")));
 }
 
 #[test]
-fn logs_and_outputs_are_printed_as_they_are() {
+fn logs_and_outputs_are_printed_unchanged() {
     let outputs = value!({
         "url": {"sensitive": false, "value": "https://x"},
         "ports": {"sensitive": false, "value": [80]}, "password": {"sensitive": true},
@@ -343,12 +346,12 @@ fn logs_and_outputs_are_printed_as_they_are() {
         "outputs 01970000-0000-7000-8000-000000000001 password",
         "outputs 01970000-0000-7000-8000-000000000001 urk",
     ];
-    let said = calls.map(|call| Invocation::new(folder.path(), call).at(&server).run());
-    insta::assert_snapshot!(said.join("\n"));
+    let printed = calls.map(|call| Invocation::new(folder.path(), call).at(&server).run());
+    insta::assert_snapshot!(printed.join("\n"));
 }
 
 #[test]
-fn what_was_sealed_is_opened_with_the_key() {
+fn encrypted_logs_and_outputs_are_decrypted_with_the_key() {
     use age::secrecy::ExposeSecret;
     use base64::Engine;
     let key = age::x25519::Identity::generate();
@@ -364,11 +367,11 @@ fn what_was_sealed_is_opened_with_the_key() {
     let folder = tempfile::tempdir().unwrap();
     let text = format!("# created: today\n{}\n", key.to_string().expose_secret());
     fs::write(folder.path().join("key.txt"), text).unwrap();
-    let said = [
+    let printed = [
         "logs 01970000-0000-7000-8000-000000000001 --identity key.txt",
         "outputs 01970000-0000-7000-8000-000000000001 password --identity key.txt",
     ]
     .map(|call| Invocation::new(folder.path(), call).at(&server).run());
-    assert!(said[0].contains("one\ntwo\n"), "{}", said[0]);
-    assert!(said[1].contains("hunter2\n"), "{}", said[1]);
+    assert!(printed[0].contains("one\ntwo\n"), "{}", printed[0]);
+    assert!(printed[1].contains("hunter2\n"), "{}", printed[1]);
 }

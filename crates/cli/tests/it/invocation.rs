@@ -1,11 +1,11 @@
-//! Runs `canyon`.
+//! Runs the binary `canyon`.
 
 use crate::canned_server::CannedServer;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// One call of the binary, in a folder of its own.
+/// One call of the binary, in its own folder.
 pub(crate) struct Invocation {
     command: Command,
     stdin: Vec<u8>,
@@ -22,7 +22,7 @@ impl Invocation {
         Self { command, stdin: Vec::new(), hidden }
     }
 
-    /// With settings that lead to `server`.
+    /// Adds the settings for `server`.
     pub(crate) fn at(mut self, server: &CannedServer) -> Self {
         let settings =
             [("CANYON_API_URL", server.url()), ("CANYON_ORG", "local"), ("CANYON_TOKEN", "t0ken")];
@@ -50,13 +50,13 @@ impl Invocation {
         self.shown(&child.wait_with_output().unwrap())
     }
 
-    /// Starts it, to be interrupted.
+    /// Starts the program, for tests that interrupt it.
     pub(crate) fn spawn(mut self) -> std::process::Child {
         self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.command.spawn().unwrap()
     }
 
-    /// The command itself.
+    /// The command.
     pub(crate) fn command(&mut self) -> &mut Command {
         &mut self.command
     }

@@ -1,7 +1,7 @@
-//! The real binary against a small server with canned answers: what people and scripts see, exit
-//! code, stdout and stderr together.
+//! The real binary against a small server with prepared answers. The tests check what users and scripts
+//! see: exit code, stdout and stderr together.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod canned_server;
 mod commands;

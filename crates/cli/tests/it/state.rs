@@ -1,10 +1,10 @@
-//! What is shown of the states of environments, and how they are moved.
+//! How states of environments are shown and moved.
 
 use crate::canned_server::{CannedServer, done, json};
 use crate::invocation::Invocation;
 use serde_json::{Value, json as value};
 
-fn told(server: &CannedServer, calls: &[&str]) -> String {
+fn output_of(server: &CannedServer, calls: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let run = |call: &&str| {
         format!("$ canyon {call}\n{}", Invocation::new(folder.path(), call).at(server).run())
@@ -44,7 +44,7 @@ fn an_environment_is_shown_with_its_state_and_its_limit() {
         ("GET /projects/shop/envs/dev", json(200, &dev)),
         ("GET /projects/shop/envs", json(200, &page)),
     ]);
-    insta::assert_snapshot!(told(
+    insta::assert_snapshot!(output_of(
         &server,
         &[
             "get environment shop dev",
@@ -52,7 +52,7 @@ fn an_environment_is_shown_with_its_state_and_its_limit() {
             "list environments shop"
         ],
     ));
-    let json = told(&server, &["list environments shop --out json"]);
+    let json = output_of(&server, &["list environments shop --out json"]);
     assert!(!json.contains("12?") && json.contains("\"resources\": 12"), "{json}");
 }
 
@@ -74,7 +74,7 @@ fn a_change_that_would_leave_states_behind_is_refused_with_the_environments() {
         ("PATCH /runners/laptop", refusal(&environments)),
         ("POST /projects/shop/envs/dev/actions/refresh_runner", refusal(&one)),
     ]);
-    insta::assert_snapshot!(told(
+    insta::assert_snapshot!(output_of(
         &server,
         &[
             "update runner laptop --set=state_storage_configuration.path=/b",
@@ -84,13 +84,13 @@ fn a_change_that_would_leave_states_behind_is_refused_with_the_environments() {
 }
 
 #[test]
-fn a_state_is_moved_where_an_administrator_says_so() {
+fn a_state_moves_when_an_administrator_requests_it() {
     let moved = value!({"runner_id": "b", "updated": true, "moves_state_to": "s3://b/a.tfstate"});
     let server = CannedServer::start([
         ("PATCH /runners/laptop", json(200, &value!({"id": "laptop"}))),
         ("POST /projects/shop/envs/dev/actions/refresh_runner", json(200, &moved)),
     ]);
-    insta::assert_snapshot!(told(
+    insta::assert_snapshot!(output_of(
         &server,
         &[
             "update runner laptop --set=state_storage_configuration.path=/b --migrate",
@@ -100,8 +100,11 @@ fn a_state_is_moved_where_an_administrator_says_so() {
     ));
     let sent = value!({"state_storage_configuration": {"path": "/b"}, "migrate": true});
     assert_eq!(server.bodies("PATCH /runners/laptop"), [sent]);
-    let asked = server.asked();
-    assert!(asked[1].what.ends_with("refresh_runner?dry_run=false&migrate=true"), "{asked:?}");
+    let requests = server.requests();
+    assert!(
+        requests[1].what.ends_with("refresh_runner?dry_run=false&migrate=true"),
+        "{requests:?}"
+    );
 }
 
 #[test]
@@ -115,8 +118,8 @@ fn an_audit_record_is_shown_with_the_first_of_its_details() {
     let all = ["left behind: 4 resources", "x.a", "x.b", "x.c", "x.d"];
     let page = value!({"items": [record(&all), record(&all[..1]), record(&[])]});
     let server = CannedServer::start([("GET /audit-records", json(200, &page))]);
-    insta::assert_snapshot!(told(&server, &["list audit"]));
-    assert!(told(&server, &["list audit --out json"]).contains("\"x.d\""));
+    insta::assert_snapshot!(output_of(&server, &["list audit"]));
+    assert!(output_of(&server, &["list audit --out json"]).contains("\"x.d\""));
 }
 
 #[test]
@@ -127,6 +130,6 @@ fn a_deployment_is_shown_with_the_deletions_that_ended_it() {
         ("GET /deployments/01970000-0000-7000-8000-000000000001", json(200, &deployment)),
         ("DELETE /runners/laptop", done()),
     ]);
-    let said = told(&server, &[&format!("get deployment {}", crate::deploying::ID)]);
-    assert!(said.contains("\nrefused_deletions") && said.contains("  3\n"), "{said}");
+    let printed = output_of(&server, &[&format!("get deployment {}", crate::deploying::ID)]);
+    assert!(printed.contains("\nrefused_deletions") && printed.contains("  3\n"), "{printed}");
 }

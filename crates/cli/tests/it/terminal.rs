@@ -1,4 +1,4 @@
-//! A program on a pseudo terminal, as a person has it: stdin and stderr are the terminal, and stdout is a pipe.
+//! A program on a pseudo terminal, as a user runs it: stdin and stderr are the terminal, and stdout is a pipe.
 
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Longer than a busy machine takes for anything here.
+/// Longer than any step here takes on a busy machine.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// A person who looks at the terminal and types.
+/// A user at the terminal.
 pub(crate) struct Terminal {
     child: Child,
     keyboard: File,
@@ -20,9 +20,9 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Starts `command`; `typed` stands in the terminal before that.
+    /// Starts `command`; `typed` is in the terminal's input before that.
     pub(crate) fn start(command: &mut Command, typed: &str) -> Self {
-        // Programs of other tests must not hold it open.
+        // Programs of other tests must not inherit it and keep it open.
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let mut keyboard = File::from(openpt(flags).unwrap());
         grantpt(&keyboard).unwrap();
@@ -39,7 +39,7 @@ impl Terminal {
         let mut reader = keyboard.try_clone().unwrap();
         std::thread::spawn(move || {
             let mut part = [0; 4096];
-            // EIO when the last one has closed the line.
+            // The read fails with EIO after the last process has closed the terminal.
             while let Ok(length @ 1..) = reader.read(&mut part) {
                 let _ = sender.send(part[..length].to_vec());
             }
@@ -59,19 +59,19 @@ impl Terminal {
         self
     }
 
-    /// Types `text` when it is asked.
+    /// Types `text` when the program asks.
     pub(crate) fn answer(&mut self, text: &str) -> &mut Self {
         self.until("Only `yes` is accepted: ");
         self.keyboard.write_all(text.as_bytes()).unwrap();
         self
     }
 
-    /// Its process.
+    /// The id of the program's process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Exit code, stdout and the terminal, without what moves on it.
+    /// Exit code, stdout and the terminal, without the live line.
     pub(crate) fn end(&mut self) -> String {
         let mut stdout = String::new();
         let deadline = Instant::now() + LIMIT;
@@ -81,7 +81,7 @@ impl Terminal {
             }
             let seen: Vec<u8> = self.screen.try_iter().flatten().collect();
             self.seen.extend(seen);
-            // A question that the test does not expect would wait for ever.
+            // A question that the test does not expect would never end.
             let seen = String::from_utf8_lossy(&self.seen);
             assert!(Instant::now() < deadline, "it does not end:\n{seen}");
             std::thread::sleep(Duration::from_millis(10));
@@ -98,13 +98,13 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A test that has failed leaves no question open.
+        // If a test fails, its program may still wait for an answer.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The lines that stay.
+/// The lines that stay on the screen.
 fn lines(seen: &str) -> String {
     let moves = |line: &str| {
         let spins = |c: char| ('\u{2800}'..='\u{28ff}').contains(&c) || c == ' ';
@@ -114,7 +114,7 @@ fn lines(seen: &str) -> String {
     lines.fold(String::new(), |text, line| text + &line + "\n")
 }
 
-/// Without `ESC [ ... letter`.
+/// Removes control sequences `ESC [ ... letter`.
 fn without_steering(line: &str) -> String {
     let mut parts = line.split("\u{1b}[");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! A session that was opened while another one goes on: nothing proves yet that its process lives.
+//! A session that was opened while another one is current: no request proves yet that its process is live.
 
 use super::{Agent, Process, TokenScope};
 use crate::ids::RunnerId;
@@ -7,33 +7,34 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The most candidates of an agent; beyond that the oldest is dropped. Each write of the agent has them in it.
+/// Maximum number of candidates of an agent; beyond that the oldest is dropped. Each write of the agent
+/// contains them.
 pub(super) const MAX_CANDIDATES: usize = 4;
 
-/// How long after its opening a process may send its first request. One that lives sends it at once.
-const LIFE: Duration = Duration::from_mins(10);
+/// How long after its opening request a process may send its first request. A live process sends it at once.
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// An opening whose process has sent no request in its session.
+/// A session in which its process has sent no request yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The number of its session.
     pub number: u64,
-    /// The process, as its opening describes it.
+    /// The process, as its opening request describes it.
     pub process: Process,
-    /// What the agent is from the first request in the session on.
+    /// The agent's settings from the first request in the session on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub described: Option<Description>,
-    /// When the opening came.
+    /// When the opening request came.
     pub opened_at: Timestamp,
 }
 
 impl Candidate {
     pub(super) fn is_fresh(&self, now: Timestamp) -> bool {
-        now < self.opened_at + LIFE
+        now < self.opened_at + FIRST_REQUEST_TIMEOUT
     }
 }
 
-/// What an opening says of its agent, if a token or a runner's key vouches for it.
+/// What an opening request sets on its agent, if a token or a runner's key authenticates it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
     /// See [`Agent::runner`].
@@ -51,7 +52,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// What an administrator has set stays.
+    /// Applies the settings, except those that an administrator has set.
     pub(super) fn apply(self, agent: &mut Agent) {
         agent.runner = self.runner;
         agent.by_token = self.by_token;

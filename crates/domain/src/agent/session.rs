@@ -1,8 +1,10 @@
-//! The sessions of an agent. Each opening counts once, however often the network repeats it and however late it comes.
+//! The sessions of an agent. Opening a session is idempotent, however often and however late the network
+//! delivers the request.
 //!
-//! An opening alone does not supersede the session of another process, because the process that sent it may be dead:
-//! a proxy may deliver an opening minutes later. It makes a candidate ([`super::candidate`]), and the first request
-//! that its process sends in that session makes it the agent's session.
+//! Opening a session alone does not supersede the session of another process, because the process that sent
+//! the request may be dead: a proxy may deliver it minutes later. It creates a candidate
+//! ([`super::candidate`]). The first request that its process sends in that session makes it the agent's
+//! session.
 
 use super::Agent;
 use super::candidate::{Candidate, Description, MAX_CANDIDATES};
@@ -11,61 +13,62 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Silence after which an agent counts as gone: three of its requests may be lost.
+/// Without a request for this long, an agent counts as gone: three of its requests may be lost.
 pub const LEASE: Duration = Duration::from_mins(1);
 
-/// How long after its last offer an agent is not idle yet: work comes in bursts.
-const BUSY: Duration = Duration::from_mins(2);
+/// How long after its last offer an agent does not count as idle yet: work comes in bursts.
+const IDLE_AFTER_OFFER: Duration = Duration::from_mins(2);
 
-/// How many former openings are known again. Each write of the agent has them in it, so they are few.
-const REMEMBERED: usize = 8;
+/// How many earlier processes a session remembers, to recognize their late requests. Each write of the agent
+/// contains them, so the number is small.
+const MAX_REMEMBERED: usize = 8;
 
-/// One life of an agent's process.
+/// A session: the lifetime of one process of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Its number, the fence of all that is said in it.
+    /// Its number, the fence of all requests in it.
     pub number: u64,
-    /// What the process drew for its opening, so that it may repeat that if the answer was lost.
+    /// A random id of the process, so that it can repeat the opening request if the answer was lost.
     pub instance: String,
-    /// What the last ones before drew, oldest first: an opening of theirs comes late.
+    /// The ids of earlier processes, oldest first: an opening request of theirs is late.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
     /// When it began.
     pub opened_at: Timestamp,
-    /// When it was last heard.
+    /// When its last request came.
     pub last_seen: Timestamp,
-    /// When it took its leave.
+    /// When its process closed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
     /// The types of runners whose jobs it can launch.
     pub serves: Vec<RunnerType>,
-    /// Where its jobs run: the cluster, account or engine by an id of its own. Another agent of the same place
-    /// finds the same jobs there.
+    /// The platform that its jobs run on: the cluster, account or container engine, by an id of its own.
+    /// Another agent with the same `place` finds the same jobs.
     pub place: String,
     /// Version of the program.
     pub program: String,
-    /// Version of the protocol that both speak.
+    /// The protocol version that both sides use.
     pub protocol: u32,
-    /// How many jobs it runs at once.
+    /// The maximum number of jobs that it runs at once.
     pub concurrency: u32,
-    /// How many it runs.
+    /// The number of jobs that it runs.
     pub running: u32,
-    /// It finishes what it runs and takes nothing further.
+    /// It finishes its jobs and takes no further ones.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub draining: bool,
-    /// When it was last offered work, for turns.
+    /// When it was last offered work; orders the offers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_at: Option<Timestamp>,
-    /// What last went wrong, in its own words.
+    /// Its last error, as the agent reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// It has superseded another session, and not all jobs of that one are recorded as its own yet. When its opening
-    /// came.
+    /// Set if it has superseded another session, and not all jobs of that one are recorded as its own yet:
+    /// when its opening request came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopts_jobs: Option<Timestamp>,
 }
 
-/// A process that would speak for an agent, as its opening describes it.
+/// A process that opens a session, as its request describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// See [`Session::instance`].
@@ -82,21 +85,22 @@ pub struct Process {
     pub concurrency: u32,
 }
 
-/// What came of an opening.
+/// The result of an opening request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// A session has begun: the agent had none, or its process had left.
+    /// A session has begun: the agent had none, or its process had closed it.
     New,
-    /// It began the session that goes on. Nothing has changed but the time of the last request.
+    /// This process already has the current session. Only the time of the last request has changed.
     Again,
-    /// Another session goes on until a request comes in this one, which has the number.
+    /// The current session stays until a request comes in the new one, which has this number.
     Candidate(u64),
-    /// Its session is over: a newer one has begun, or the process has left. Nothing has changed.
+    /// The session of this process has ended: a newer one has begun, or the process has closed it. Nothing
+    /// has changed.
     Superseded,
 }
 
 impl Agent {
-    /// A process opens a session. `described` counts from the moment at which the session is the agent's.
+    /// A process opens a session. `described` takes effect when the session becomes the agent's.
     pub fn open(
         &mut self,
         process: Process,
@@ -113,7 +117,7 @@ impl Agent {
             if is_its || session.before.contains(&process.instance) {
                 return Opening::Superseded;
             }
-            // Of those that came while the former went on, one may live.
+            // A candidate that came while the former session was open may be live.
             if session.closed_at.is_none() || !self.candidates.is_empty() {
                 return Opening::Candidate(self.propose(process, described, now));
             }
@@ -123,7 +127,7 @@ impl Agent {
         Opening::New
     }
 
-    /// The number of the candidate of this process, made now unless it is there.
+    /// The number of this process's candidate, which is created if it is missing.
     fn propose(&mut self, process: Process, described: Option<Description>, now: Timestamp) -> u64 {
         let is_its = |known: &&Candidate| known.process.instance == process.instance;
         if let Some(known) = self.candidates.iter().find(is_its) {
@@ -139,13 +143,13 @@ impl Agent {
         number
     }
 
-    /// No number is drawn twice: a late request in a session that never was counts in no other.
+    /// No number is allocated twice, so a late request in a session that never began counts in no other.
     fn next_number(&self) -> u64 {
         self.sessions.max(self.numbers_drawn) + 1
     }
 
-    /// The first request in the session of a candidate: its process lives, so it speaks for the agent from now on, and
-    /// the older ones do not. `false` if there is no such candidate.
+    /// The first request in a candidate's session: its process is live and acts for the agent from now on,
+    /// and older processes no longer do. `false` if there is no such candidate.
     pub fn confirm(&mut self, number: u64, now: Timestamp) -> bool {
         let is_it = |known: &Candidate| known.number == number && known.is_fresh(now);
         let Some(place) = self.candidates.iter().position(is_it) else { return false };
@@ -164,7 +168,7 @@ impl Agent {
         true
     }
 
-    /// A process that never spoke in its session takes its leave. `false` if there is no such candidate.
+    /// A process closes a session in which it has sent no request. `false` if there is no such candidate.
     pub fn withdraw(&mut self, number: u64) -> bool {
         let Some(place) = self.candidates.iter().position(|known| known.number == number) else {
             return false;
@@ -174,17 +178,17 @@ impl Agent {
         true
     }
 
-    /// The agent as it would be if this candidate spoke for it.
+    /// The agent as it is after [`Self::confirm`] of this candidate.
     pub fn as_confirmed(&self, number: u64, now: Timestamp) -> Option<Self> {
         let mut agent = self.clone();
         agent.confirm(number, now).then_some(agent)
     }
 
-    /// A late opening of this process is known again.
+    /// Remembers a process, to recognize a late opening request of it.
     fn remember(&mut self, instance: String) {
         if let Some(session) = &mut self.session {
             session.before.push(instance);
-            let surplus = session.before.len().saturating_sub(REMEMBERED);
+            let surplus = session.before.len().saturating_sub(MAX_REMEMBERED);
             session.before.drain(..surplus);
         }
     }
@@ -230,14 +234,14 @@ impl Agent {
 }
 
 impl Session {
-    /// Whether the process is there, as far as one knows.
+    /// Whether the process is connected, as far as Canyon knows.
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.closed_at.is_none() && now < self.last_seen + LEASE
     }
 
-    /// Whether it runs nothing, and was offered nothing of late.
+    /// Whether it runs nothing, and had no offer recently.
     pub fn is_idle(&self, now: Timestamp) -> bool {
-        self.running == 0 && self.offered_at.is_none_or(|at| now >= at + BUSY)
+        self.running == 0 && self.offered_at.is_none_or(|at| now >= at + IDLE_AFTER_OFFER)
     }
 }
 

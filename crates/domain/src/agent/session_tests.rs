@@ -6,7 +6,7 @@ fn at(second: u64) -> Timestamp {
     "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + Duration::from_secs(second)
 }
 
-/// As earlier versions stored it: without the openings before.
+/// An agent in the format of earlier versions, without remembered processes.
 fn stored(session: u64, instance: &str) -> Agent {
     serde_json::from_value(json!({
         "id": "a", "identity": { "by": "token", "principal": "00000000-0000-0000-0000-000000000001" },
@@ -35,7 +35,7 @@ fn number(agent: &Agent) -> u64 {
     agent.session.as_ref().unwrap().number
 }
 
-/// The process opens a session while another one goes on; its number.
+/// A process opens a session while another one is current; returns the new number.
 fn opens(agent: &mut Agent, instance: &str, second: u64) -> u64 {
     match agent.open(process(instance), None, at(second)) {
         Opening::Candidate(number) => number,
@@ -44,29 +44,29 @@ fn opens(agent: &mut Agent, instance: &str, second: u64) -> u64 {
 }
 
 #[test]
-fn the_opening_of_the_living_process_said_again_changes_nothing_but_when_it_was_heard() {
+fn a_repeated_opening_of_the_current_process_changes_only_the_time_of_the_last_request() {
     let mut agent = stored(3, "living");
-    let mut heard = agent.clone();
-    heard.session.as_mut().unwrap().last_seen = at(7);
+    let mut expected = agent.clone();
+    expected.session.as_mut().unwrap().last_seen = at(7);
     assert_eq!(agent.open(process("living"), None, at(7)), Opening::Again);
-    assert_eq!(agent, heard);
+    assert_eq!(agent, expected);
 }
 
 #[test]
-fn an_opening_supersedes_a_session_that_goes_on_only_with_the_first_request_of_its_process() {
+fn a_new_session_supersedes_the_current_one_only_with_the_first_request_of_its_process() {
     let mut agent = stored(3, "living");
     let before = agent.session.clone();
     assert_eq!(opens(&mut agent, "dead", 1), 4);
     assert_eq!((number(&agent), &agent.session), (3, &before));
     assert_eq!(opens(&mut agent, "next", 2), 5);
-    assert_eq!(opens(&mut agent, "next", 3), 5, "the same opening, said again");
+    assert_eq!(opens(&mut agent, "next", 3), 5, "the same request again");
     assert_eq!((number(&agent), agent.candidates.len()), (3, 2));
 
     assert!(agent.confirm(5, at(4)));
     let session = agent.session.clone().unwrap();
     assert_eq!((session.number, session.instance.as_str(), agent.sessions), (5, "next", 5));
     assert!(session.adopts_jobs == Some(at(2)) && agent.candidates.is_empty());
-    assert!(!agent.confirm(4, at(5)), "older than the one that speaks");
+    assert!(!agent.confirm(4, at(5)), "older than the current session");
     for late in ["living", "dead"] {
         assert_eq!(agent.open(process(late), None, at(6)), Opening::Superseded, "{late}");
     }
@@ -74,13 +74,13 @@ fn an_opening_supersedes_a_session_that_goes_on_only_with_the_first_request_of_i
 }
 
 #[test]
-fn a_dead_opening_that_comes_between_those_of_a_process_that_lives_takes_nothing_from_it() {
+fn a_candidate_of_a_dead_process_does_not_affect_the_sessions_of_a_live_one() {
     let mut agent = stored(1, "former");
     assert_eq!(opens(&mut agent, "living", 1), 2);
     assert_eq!(opens(&mut agent, "dead", 2), 3);
     assert!(agent.confirm(2, at(3)));
     assert_eq!((number(&agent), agent.candidates.len()), (2, 1));
-    // What comes after the dead one has a number of its own.
+    // A request after that of the dead process gets a number of its own.
     assert_eq!(opens(&mut agent, "next", 4), 4);
     assert!(agent.withdraw(4) && !agent.withdraw(4));
     assert_eq!(opens(&mut agent, "last", 5), 5);
@@ -88,7 +88,7 @@ fn a_dead_opening_that_comes_between_those_of_a_process_that_lives_takes_nothing
 }
 
 #[test]
-fn a_candidate_is_forgotten_after_ten_minutes_and_its_number_is_not_drawn_again() {
+fn a_candidate_expires_after_ten_minutes_and_its_number_is_not_allocated_again() {
     let mut agent = stored(1, "living");
     assert_eq!(opens(&mut agent, "dead", 0), 2);
     assert!(!agent.confirm(2, at(600)));
@@ -101,7 +101,7 @@ fn a_candidate_is_forgotten_after_ten_minutes_and_its_number_is_not_drawn_again(
 }
 
 #[test]
-fn an_opening_of_a_process_that_was_superseded_or_has_left_changes_nothing() {
+fn an_opening_of_a_process_that_was_superseded_or_has_closed_its_session_changes_nothing() {
     let mut agent = stored(3, "first");
     let second = opens(&mut agent, "second", 1);
     assert!(agent.confirm(second, at(1)));
@@ -119,7 +119,7 @@ fn an_opening_of_a_process_that_was_superseded_or_has_left_changes_nothing() {
 }
 
 #[test]
-fn the_last_eight_openings_before_are_remembered_and_no_more() {
+fn the_last_eight_processes_are_remembered_and_no_more() {
     let mut agent = stored(1, "0");
     for drawn in 1..=9 {
         let number = opens(&mut agent, &drawn.to_string(), drawn);
@@ -130,7 +130,7 @@ fn the_last_eight_openings_before_are_remembered_and_no_more() {
 }
 
 #[test]
-fn what_a_dead_process_says_of_its_agent_counts_only_once_it_speaks() {
+fn the_settings_of_a_new_process_apply_only_from_its_first_request() {
     let mut agent = stored(1, "living");
     let labels = [("zone".to_owned(), "east".to_owned())].into();
     let described =
@@ -150,17 +150,17 @@ fn what_a_dead_process_says_of_its_agent_counts_only_once_it_speaks() {
 }
 
 proptest! {
-    /// In whatever order openings come, processes speak and leave: a session is superseded only by a process that
-    /// speaks in a later one, and no number stands for two processes.
+    /// For opening requests, requests and closes in any order: only a process that sends a request in a later
+    /// session supersedes a session, and no number stands for two processes.
     #[test]
-    fn no_order_of_openings_and_requests_puts_out_a_process_by_one_that_is_silent(
-        words in proptest::collection::vec((0..14_u8, 0..4_u8), 1..80),
+    fn no_order_of_openings_and_requests_replaces_a_process_by_a_silent_one(
+        events in proptest::collection::vec((0..14_u8, 0..4_u8), 1..80),
     ) {
         let mut agent = stored(1, "-");
         let mut numbers = std::collections::BTreeMap::from([(1, "-".to_owned())]);
-        for (second, (drawn, what)) in (1..).zip(words) {
+        for (second, (drawn, event)) in (1..).zip(events) {
             let (instance, before) = (drawn.to_string(), agent.clone());
-            match what {
+            match event {
                 0 | 1 => {
                     let opened = agent.open(process(instance.clone()), None, at(second));
                     let was_closed = before.session.as_ref().unwrap().closed_at.is_some();
@@ -177,10 +177,10 @@ proptest! {
                     prop_assert_eq!(numbers.entry(given).or_insert(instance.clone()), &instance);
                 }
                 2 => {
-                    let spoken = u64::from(drawn);
-                    let counts = agent.confirm(spoken, at(second));
-                    let known = before.candidates.iter().any(|known| known.number == spoken);
-                    prop_assert!(counts == known && (!counts || spoken > number(&before)));
+                    let requested = u64::from(drawn);
+                    let counts = agent.confirm(requested, at(second));
+                    let known = before.candidates.iter().any(|known| known.number == requested);
+                    prop_assert!(counts == known && (!counts || requested > number(&before)));
                     prop_assert!(counts || agent == before);
                 }
                 _ => agent.session.as_mut().unwrap().closed_at = Some(at(second)),

@@ -1,4 +1,5 @@
-//! Who has a job that was taken: the session that took it while that lives, then another of its place.
+//! The holder of a job that was taken: the session that took it while that is live, then another session on
+//! the same platform.
 
 use super::{AgentJob, Refused, Seen, Taken};
 use crate::agent::{Adoption, Agent, LEASE};
@@ -7,21 +8,21 @@ use crate::ids::AgentId;
 use jiff::Timestamp;
 
 impl Taken {
-    /// Whether the agent, in whichever session, took the job. One of the same name that was made after that, once the
-    /// former was forgotten, is another: it may serve another runner.
+    /// Whether this agent took the job, in any session. An agent of the same name that was created after
+    /// that, once the former one was forgotten, is another agent: it may serve another runner.
     pub fn is_by(&self, agent: &Agent) -> bool {
         agent.id == self.agent && agent.created_at <= self.at
     }
 
-    /// Whether the agent is there in the very session that took the job. Whom the runner names by now says nothing
-    /// of that.
+    /// Whether the session that took the job is live. A later change of the runner's agent selector does not
+    /// affect a job that an agent already holds.
     pub fn is_held_by(&self, agent: &Agent, now: Timestamp) -> bool {
-        // One that was refused cannot speak of its jobs.
+        // A rejected agent cannot report on its jobs.
         if !self.is_by(agent) || agent.adoption != Adoption::Adopted {
             return false;
         }
         if agent.sessions < self.session {
-            // It was read before it began that session.
+            // The agent was read before it began that session.
             return now < self.at + LEASE;
         }
         agent.live(now).is_some_and(|session| session.number == self.session)
@@ -29,8 +30,9 @@ impl Taken {
 }
 
 impl AgentJob {
-    /// Gives a job whose session is over to one of its place that lives, which must be told of it. `agents` may launch
-    /// such jobs by now, and `holder` is the agent that had it. Returns whether it changed.
+    /// Reassigns a job whose session has ended to a live session on the same platform, which must be
+    /// notified. `agents` may launch such jobs now, and `holder` is the agent that held the job. Returns
+    /// whether the job changed.
     pub fn hand_over(&mut self, agents: &[Agent], holder: Option<&Agent>, now: Timestamp) -> bool {
         let Some(taken) = &self.taken else { return false };
         if holder.is_some_and(|holder| taken.is_held_by(holder, now)) {
@@ -40,29 +42,31 @@ impl AgentJob {
             agent.adoption == Adoption::Adopted
                 && agent.live(now).is_some_and(|session| session.place == taken.place)
         };
-        // Its own agent knows it best. If the runner names others since, it sees to the job if none of them does.
+        // The former holder comes first. If the runner has selected other agents since, the former holder
+        // keeps the job if none of them is on its platform.
         let next = agents.iter().filter(is_here).min_by_key(|agent| agent.id != taken.agent);
         let itself = || holder.filter(is_here).filter(|holder| taken.is_by(holder));
         let Some(next) = next.or_else(itself) else { return false };
         let changed = self.take_over(next, holder, now);
         if let Some(taken) = self.taken.as_mut().filter(|_| changed) {
-            // Whoever polls by the runner's key is told what it is to do, and not what it holds.
+            // A poller with the runner's key receives messages, and no list of the jobs that it holds.
             taken.handed_over = self.polled.is_none();
         }
         changed
     }
 
-    /// A newer session, of the same agent or of another one in the same place, goes on with a job
-    /// whose former holder is gone. Returns whether that changed anything.
+    /// A newer session adopts a job whose holder is gone: a session of the same agent, or of another one on
+    /// the same platform. Returns whether that changed anything.
     pub fn take_over(&mut self, by: &Agent, holder: Option<&Agent>, now: Timestamp) -> bool {
         let (Some(session), Some(taken)) = (by.session.as_ref(), self.taken.as_mut()) else {
             return false;
         };
         let same_agent = taken.agent == by.id;
-        // One that was forgotten counts its sessions anew, from the first that goes on with the job.
+        // An agent that was forgotten and created again counts its sessions from 1, so the creation time
+        // decides for the first one that adopts the job.
         let newer = session.number > taken.session || by.created_at > taken.at;
         let abandoned = holder.is_none_or(|holder| !taken.is_held_by(holder, now));
-        // The place alone says where the job may run: an agent that moved does not find it.
+        // The job may run only on its platform: an agent that moved elsewhere does not find it.
         let may = taken.place == session.place && if same_agent { newer } else { abandoned };
         if may {
             taken.handed_over = !same_agent;
@@ -73,7 +77,7 @@ impl AgentJob {
         may
     }
 
-    /// Its agent has spoken of it, so it need not be told that it holds the job.
+    /// The holder has reported on the job, so Canyon need not notify it that it holds the job.
     pub fn heard(&mut self) {
         if let Some(taken) = &mut self.taken {
             taken.handed_over = false;
@@ -103,7 +107,7 @@ impl AgentJob {
         if self.taken.as_ref().is_some_and(holds) { Ok(()) } else { Err(Refused::TakenByAnother) }
     }
 
-    /// What the launcher may believe of a job that was taken: what its session last saw, while that lives.
+    /// The state of a taken job for the launcher: what its session last reported, while that is live.
     pub(super) fn observation_of_taken(
         &self,
         taken: &Taken,
@@ -114,7 +118,7 @@ impl AgentJob {
         match &self.seen {
             Some(Seen { observation: gone @ Observation::Gone(_), .. }) => gone.clone(),
             _ if !holder.is_some_and(|agent| taken.is_held_by(agent, now)) => {
-                Observation::Unknown(why_unwatched(taken, holder, now))
+                Observation::Unknown(reason_unwatched(taken, holder, now))
             }
             Some(seen) => seen.observation.clone(),
             None => Observation::Waiting(format!("agent `{}` is starting it", taken.agent)),
@@ -122,18 +126,18 @@ impl AgentJob {
     }
 }
 
-/// `holder` is the agent that took the job, if it is known still.
-fn why_unwatched(taken: &Taken, holder: Option<&Agent>, now: Timestamp) -> String {
+/// Why no agent reports on a job. `holder` is the agent that took the job, if it still exists.
+fn reason_unwatched(taken: &Taken, holder: Option<&Agent>, now: Timestamp) -> String {
     let id = &taken.agent;
     match holder.and_then(|agent| agent.session.as_ref()) {
         Some(session) if session.is_live(now) => {
-            format!("agent `{id}`, which watched the job, has begun anew and does not see to it")
+            format!("agent `{id}`, which held the job, has restarted and has not adopted it")
         }
         Some(session) => format!(
-            "agent `{id}`, which watches the job, was last seen {}",
+            "agent `{id}`, which holds the job, was last seen {}",
             session.last_seen.strftime("%Y-%m-%dT%H:%M:%SZ")
         ),
-        None => format!("agent `{id}`, which watched the job, is not there any more"),
+        None => format!("agent `{id}`, which held the job, no longer exists"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The fields that no template decides.
+//! The fields that no template can change.
 
 use super::{API_TOKEN_DIRECTORY, CONTAINER};
 use k8s_openapi::api::core::v1::{
@@ -10,19 +10,19 @@ use k8s_openapi::api::core::v1::{
 
 const TOKEN_VOLUME: &str = "canyon-api-token";
 
-/// Whether the job can talk to the API of its own cluster.
+/// Whether the job can access the API of its own cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiToken {
     /// It cannot.
     Withheld,
-    /// `canyon-runner` alone gets a token that ends with the pod, where client libraries look for
-    /// it. State storage of type `kubernetes` needs one.
+    /// Only `canyon-runner` gets a token, which expires with the pod, where client libraries look for it.
+    /// State storage of type `kubernetes` needs one.
     Projected,
 }
 
-/// Sets the fields that keep the job from its node and from other identities, whatever is there:
-/// service account, no automatic token, nothing of the host, no root, no capabilities, the default
-/// seccomp profile, no privilege escalation, no restarts. A user or group that is set stays.
+/// Sets the fields that isolate the job from its node and from other identities, whatever the template has:
+/// service account, no automatic token, no host namespaces, no root, no capabilities, the default seccomp
+/// profile, no privilege escalation, no restarts. A user or group in the template stays.
 pub fn force(template: &mut PodTemplateSpec, service_account: &str, token: ApiToken) {
     let spec = template.spec.get_or_insert_default();
     spec.service_account_name = Some(service_account.to_owned());
@@ -70,7 +70,7 @@ fn runtime_default() -> SeccompProfile {
     SeccompProfile { localhost_profile: None, type_: "RuntimeDefault".to_owned() }
 }
 
-/// What the automatic mount would give, to one container only.
+/// Mounts what the automatic mount would, in one container only.
 fn mount_token(spec: &mut PodSpec) {
     let volumes = spec.volumes.get_or_insert_default();
     volumes.retain(|volume| volume.name != TOKEN_VOLUME);

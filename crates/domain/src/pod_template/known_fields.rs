@@ -3,29 +3,80 @@
 use crate::field_error::{FieldErrors, join, shown};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
 
-/// `template` as the Kubernetes type, and the fields that got lost: the type drops what it does not
-/// know, so the result is written out again and compared.
+/// The most values of a wrong type that a template is read without. Each costs a reading of the whole template.
+const MAX_UNREAD: usize = 20;
+
+/// What could be read of a template.
+pub(super) struct Read {
+    /// The template without [`Self::unread`].
+    pub(super) template: PodTemplateSpec,
+    /// Values of a wrong type, and fields that the type does not have.
+    pub(super) doubts: FieldErrors,
+    /// The paths of the values of a wrong type.
+    pub(super) unread: Vec<String>,
+}
+
+/// `template` as the Kubernetes type, as far as it can be read. Fields that the type does not have are found by a comparison:
+/// the result is written out again. A value of a wrong type is left out, so that it hides nothing else from the validation. In a
+/// list, what comes after such a value is counted without it.
 ///
 /// # Errors
-/// The first field that has the wrong type; nothing after it can be read.
-pub(super) fn read(template: &Value) -> Result<(PodTemplateSpec, FieldErrors), FieldErrors> {
+/// More than 20 values have a wrong type: what else is in the template is not known.
+pub(super) fn read(template: &Value) -> Result<Read, FieldErrors> {
     let mut template = template.clone();
     quantities_as_text(&mut template);
-    let mut errors = FieldErrors::default();
-    let read: Result<PodTemplateSpec, _> = serde_path_to_error::deserialize(&template);
-    match read {
-        Ok(read) => {
-            let written = serde_json::to_value(&read).unwrap_or_default();
-            note_lost(&template, &written, "", &mut errors);
-            Ok((read, errors))
+    let (mut doubts, mut unread) = (FieldErrors::default(), Vec::new());
+    loop {
+        let error = match serde_path_to_error::deserialize::<_, PodTemplateSpec>(&template) {
+            Ok(read) => {
+                let written = serde_json::to_value(&read).unwrap_or_default();
+                note_lost(&template, &written, "", &mut doubts);
+                return Ok(Read { template: read, doubts, unread });
+            }
+            Err(error) => error,
+        };
+        let path = match error.path().to_string() {
+            path if path == "." => String::new(),
+            path => path,
+        };
+        let is_left_out = leave_out(&mut template, error.path());
+        let reason = reason(&error.into_inner().to_string());
+        if unread.len() == MAX_UNREAD || !is_left_out {
+            let mut faults = doubts.strictly();
+            faults.add(path, reason);
+            let rest =
+                format!("has more than {MAX_UNREAD} values of a wrong type; correct these first");
+            faults.add("", rest);
+            return Err(faults);
         }
-        Err(error) => {
-            let path = error.path().to_string();
-            let path = if path == "." { String::new() } else { path };
-            errors.add(path, reason(&error.into_inner().to_string()));
-            Err(errors)
+        doubts.warn(&path, reason);
+        unread.push(path);
+    }
+}
+
+/// Removes the value at `path`; `false` if there is none, or if it is the whole template.
+fn leave_out(template: &mut Value, path: &Path) -> bool {
+    let segments: Vec<_> = path.iter().collect();
+    let Some((last, parents)) = segments.split_last() else { return false };
+    let mut at = template;
+    for segment in parents {
+        let next = match segment {
+            Segment::Map { key } => at.get_mut(key),
+            Segment::Seq { index } => at.get_mut(*index),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        };
+        let Some(next) = next else { return false };
+        at = next;
+    }
+    match (last, at) {
+        (Segment::Map { key }, Value::Object(members)) => members.remove(key).is_some(),
+        (Segment::Seq { index }, Value::Array(items)) if *index < items.len() => {
+            items.remove(*index);
+            true
         }
+        _ => false,
     }
 }
 
@@ -46,7 +97,7 @@ fn note_lost(given: &Value, kept: &Value, path: &str, errors: &mut FieldErrors) 
                 let at = join(path, &shown(name));
                 match kept.get(name) {
                     Some(kept) => note_lost(value, kept, &at, errors),
-                    None => errors.add(at, "is not a field that Kubernetes has here"),
+                    None => errors.warn(at, "is not a field that Kubernetes has here"),
                 }
             }
         }

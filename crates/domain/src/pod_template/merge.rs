@@ -3,10 +3,11 @@
 use super::{CONTAINER, CONTAINER_ALIAS};
 use crate::field_error::{FieldErrors, join, shown};
 use serde_json::{Map, Value};
+use std::collections::{HashMap, HashSet};
 
-/// By what field the entries of the list `name` are matched: the `patchMergeKey` of the Kubernetes
-/// API types (core/v1). Lists that are not here are replaced, `tolerations` and `envFrom` among
-/// them. No two lists of a pod template share a name and differ in their key.
+/// The field by which entries of the list `name` are matched: the `patchMergeKey` of the Kubernetes API types
+/// (core/v1). Other lists are replaced, such as `tolerations` and `envFrom`. No two lists of a pod template
+/// have the same name and different keys.
 fn merge_key(name: &str) -> Option<&'static str> {
     match name {
         "containers"
@@ -26,30 +27,38 @@ fn merge_key(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Lays the template `user` over `default`: maps are merged, lists with a merge key are merged entry
-/// by entry, other values are replaced, `null` deletes. Entries of `default` come first.
+/// Merges the template `user` into `default`: maps are merged, lists with a merge key are merged entry by
+/// entry, other values are replaced, `null` deletes. Entries of `default` come first.
 ///
-/// A volume of the same name is replaced as a whole (patch strategy `retainKeys`): two sources in
-/// one volume are never meant.
+/// A volume of the same name is replaced completely (patch strategy `retainKeys`): two sources in one volume
+/// are never intended.
 ///
 /// # Errors
-/// A template that is no object, directives (`$patch` and the like), and list entries without their key or with one given twice.
+/// A template that is not an object, directives (`$patch` and similar), and list entries without their key or
+/// with a repeated one.
 pub fn merge(default: Value, user: &Value) -> Result<Value, FieldErrors> {
-    let mut errors = FieldErrors::default();
     let Value::Object(user) = user else {
+        let mut errors = FieldErrors::default();
         errors.add("", "must be an object");
         return Err(errors);
     };
+    let (merged, errors) = lay_over(default, user);
+    errors.into_result(merged)
+}
+
+/// The same, with the faults beside the result, for the judge alone: a list entry that cannot be matched is one more entry
+/// in it, so that what stands in the entry is judged too.
+pub(super) fn lay_over(default: Value, user: &Map<String, Value>) -> (Value, FieldErrors) {
+    let mut errors = FieldErrors::default();
     let default = match default {
         Value::Object(default) => default,
         _ => Map::new(),
     };
-    let merged = Value::Object(merge_maps(default, &with_alias_resolved(user), "", &mut errors));
-    errors.into_result(merged)
+    let merged = merge_maps(default, &with_alias_resolved(user), "", &mut errors);
+    (Value::Object(merged), errors)
 }
 
-/// `main` is taken for `canyon-runner`; with both there, `main` stays and is refused as a container
-/// too many.
+/// Renames `main` to `canyon-runner`. If both exist, `main` stays and is refused as a second container.
 fn with_alias_resolved(user: &Map<String, Value>) -> Map<String, Value> {
     let mut user = user.clone();
     let containers = user
@@ -124,12 +133,21 @@ fn merge_value(
     }
 }
 
-/// How the entries of a list are matched.
+/// How entries of a list are matched.
 #[derive(Clone, Copy)]
 struct ListKey {
     key: &'static str,
-    /// Whether an entry replaces the one it matches, rather than being merged into it.
+    /// Whether an entry replaces the matching one instead of being merged into it.
     whole: bool,
+}
+
+/// A key that is good for any entry.
+fn stand_in(key: &str) -> Value {
+    match key {
+        "containerPort" => 1.into(),
+        "mountPath" => "/unnamed".into(),
+        _ => "unnamed".into(),
+    }
 }
 
 fn merge_lists(
@@ -139,17 +157,31 @@ fn merge_lists(
     path: &str,
     errors: &mut FieldErrors,
 ) -> Vec<Value> {
+    // By hash: a template of thousands of entries is judged at every look at its runner.
+    let mut places = HashMap::with_capacity(base.len() + user.len());
+    for (place, old) in base.iter().enumerate() {
+        if let Some(id) = old.get(key) {
+            places.entry(id.clone()).or_insert(place);
+        }
+    }
+    let mut given = HashSet::with_capacity(user.len());
     for (n, item) in user.iter().enumerate() {
         let at = format!("{path}[{n}]");
         let Some(id) = item.get(key).filter(|id| !id.is_null()) else {
-            errors.add(at, format!("must be an object with `{key}`, which entries are matched by"));
+            let reason = format!("must be an object with `{key}`, which entries are matched by");
+            errors.add(&at, reason);
+            if let Some(Value::Object(mut entry)) = merge_value("", None, item, &at, errors) {
+                entry.insert(key.to_owned(), stand_in(key));
+                base.push(Value::Object(entry));
+            }
             continue;
         };
-        if user[..n].iter().any(|earlier| earlier.get(key) == Some(id)) {
-            errors.add(at, format!("has the same `{key}` as an earlier entry"));
+        if !given.insert(id) {
+            errors.add(&at, format!("has the same `{key}` as an earlier entry"));
+            base.extend(merge_value("", None, item, &at, errors));
             continue;
         }
-        let place = base.iter().position(|old| old.get(key) == Some(id));
+        let place = places.get(id).copied();
         let old = place.map(|place| base[place].take()).filter(|_| !whole);
         let merged = merge_value("", old, item, &at, errors).unwrap_or_default();
         match place {

@@ -1,13 +1,13 @@
-//! Judging a merged template: labels and annotations.
+//! Validation of a merged template: labels and annotations.
 
-use super::judge::Verdict;
+use super::pod_spec::Findings;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Domains of Kubernetes whose labels and annotations change nothing about the pod's rights.
+/// Domains of Kubernetes whose labels and annotations do not affect the pod's permissions.
 const HARMLESS: [&str; 3] =
     ["app.kubernetes.io", "cluster-autoscaler.kubernetes.io", "kubectl.kubernetes.io"];
 
-pub(super) fn judge(metadata: &ObjectMeta, verdict: &mut Verdict) {
+pub(super) fn validate(metadata: &ObjectMeta, findings: &mut Findings) {
     let ObjectMeta {
         annotations,
         creation_timestamp,
@@ -27,31 +27,39 @@ pub(super) fn judge(metadata: &ObjectMeta, verdict: &mut Verdict) {
     } = metadata;
     let at = |name: &str| format!("metadata.{name}");
     let server = "the API server sets it";
-    verdict.doubt(at("creationTimestamp"), creation_timestamp.as_ref(), server);
-    verdict.doubt(at("deletionGracePeriodSeconds"), deletion_grace_period_seconds.as_ref(), server);
-    verdict.doubt(at("deletionTimestamp"), deletion_timestamp.as_ref(), server);
-    verdict.doubt(at("generation"), generation.as_ref(), server);
-    verdict.doubt(at("managedFields"), managed_fields.as_ref(), server);
-    verdict.doubt(at("resourceVersion"), resource_version.as_ref(), server);
-    verdict.doubt(at("selfLink"), self_link.as_ref(), server);
-    verdict.doubt(at("uid"), uid.as_ref(), server);
+    findings.warn_if_set(at("creationTimestamp"), creation_timestamp.as_ref(), server);
+    findings.warn_if_set(
+        at("deletionGracePeriodSeconds"),
+        deletion_grace_period_seconds.as_ref(),
+        server,
+    );
+    findings.warn_if_set(at("deletionTimestamp"), deletion_timestamp.as_ref(), server);
+    findings.warn_if_set(at("generation"), generation.as_ref(), server);
+    findings.warn_if_set(at("managedFields"), managed_fields.as_ref(), server);
+    findings.warn_if_set(at("resourceVersion"), resource_version.as_ref(), server);
+    findings.warn_if_set(at("selfLink"), self_link.as_ref(), server);
+    findings.warn_if_set(at("uid"), uid.as_ref(), server);
     let canyon = "Canyon sets it; a template has only `labels` and `annotations`";
-    verdict.doubt(at("finalizers"), finalizers.as_ref(), canyon);
-    verdict.doubt(at("generateName"), generate_name.as_ref(), canyon);
-    verdict.doubt(at("name"), name.as_ref(), canyon);
-    verdict.doubt(at("namespace"), namespace.as_ref(), canyon);
-    verdict.doubt(at("ownerReferences"), owner_references.as_ref(), canyon);
+    findings.warn_if_set(at("finalizers"), finalizers.as_ref(), canyon);
+    findings.warn_if_set(at("generateName"), generate_name.as_ref(), canyon);
+    findings.warn_if_set(at("name"), name.as_ref(), canyon);
+    findings.warn_if_set(at("namespace"), namespace.as_ref(), canyon);
+    findings.warn_if_set(at("ownerReferences"), owner_references.as_ref(), canyon);
     for (field, map) in [("labels", labels), ("annotations", annotations)] {
         for key in map.iter().flatten().map(|(key, _)| key) {
             if let Some(reason) = refusal(key) {
-                verdict.require(format!("metadata.{field}.{}", key.escape_debug()), false, reason);
+                findings.reject_unless(
+                    format!("metadata.{field}.{}", key.escape_debug()),
+                    false,
+                    reason,
+                );
             }
         }
     }
 }
 
-/// Annotations switch off `AppArmor` and seccomp on older clusters, and set up `CRI-O`, containerd
-/// and Kata; those use the domains below, or a reversed one.
+/// Annotations disable `AppArmor` and seccomp on older clusters, and configure `CRI-O`, containerd and Kata.
+/// Those use the domains below, or a reversed one.
 fn refusal(key: &str) -> Option<&'static str> {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let of = |parent: &str| domain == parent || domain.ends_with(&format!(".{parent}"));
@@ -63,7 +71,7 @@ fn refusal(key: &str) -> Option<&'static str> {
         Some("it changes how the container runtime isolates the pod")
     } else if (of("kubernetes.io") || of("k8s.io")) && !HARMLESS.contains(&domain) {
         Some(
-            "of Kubernetes' own, only those of app.kubernetes.io, cluster-autoscaler.kubernetes.io and kubectl.kubernetes.io are allowed",
+            "of the domains of Kubernetes, only app.kubernetes.io, cluster-autoscaler.kubernetes.io and kubectl.kubernetes.io are allowed",
         )
     } else {
         None

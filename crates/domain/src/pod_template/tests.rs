@@ -4,7 +4,7 @@ mod hostile;
 
 const ACCOUNT: &str = "canyon-runner";
 
-fn judged(template: &Value) -> Result<(), FieldErrors> {
+fn validated(template: &Value) -> Result<(), FieldErrors> {
     check(template.as_object().unwrap(), ACCOUNT).strictly().into_result(())
 }
 
@@ -13,7 +13,7 @@ fn with_spec(spec: Value) -> Value {
     Value::Object(Map::from_iter([("spec".to_owned(), spec)]))
 }
 
-/// A template whose container has the fields of `container` too.
+/// A template whose container has also the fields of `container`.
 fn with_container(mut container: Value) -> Value {
     container["name"] = json!(CONTAINER);
     with_spec(json!({ "containers": [container] }))
@@ -33,7 +33,7 @@ fn the_documented_image_override_merges_by_container_name() {
         "name": "canyon-runner", "image": "ours", "env": [{"name": "A", "value": "1"}],
     }]}});
     insta::assert_snapshot!(merge(ours, &user).unwrap(), @r#"{"spec":{"containers":[{"env":[{"name":"A","value":"1"}],"image":"my-own-registry.com/humanitec/canyon-runner:vx.y.z","imagePullPolicy":"IfNotPresent","name":"canyon-runner"}],"imagePullSecrets":[{"name":"regcred"}]}}"#);
-    assert!(judged(&user).is_ok());
+    assert!(validated(&user).is_ok());
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn lists_merge_by_their_keys_and_null_deletes() {
 }
 
 #[test]
-fn a_merge_that_has_no_single_meaning_is_refused() {
+fn an_ambiguous_merge_is_refused() {
     let cases = [
         json!({ "spec": { "$patch": "replace" } }),
         with_spec(json!({ "containers": [{ "$patch": "delete", "name": "canyon-runner" }] })),
@@ -128,8 +128,8 @@ fn a_merge_that_has_no_single_meaning_is_refused() {
         with_container(json!({ "env": [{ "name": "A" }, { "name": "A" }] })),
         with_spec(json!({ "containers": [{ "name": "main" }, { "name": "main" }] })),
     ];
-    let said = cases.map(|user| merge(json!({}), &user).unwrap_err().to_string());
-    insta::assert_snapshot!(said.join("\n"), @r#"
+    let errors = cases.map(|user| merge(json!({}), &user).unwrap_err().to_string());
+    insta::assert_snapshot!(errors.join("\n"), @r#"
     `spec.$patch` is a directive, which is not supported here; use null to delete
     `spec.containers[0].$patch` is a directive, which is not supported here; use null to delete
     `spec.containers[0]` must be an object with `name`, which entries are matched by
@@ -140,7 +140,7 @@ fn a_merge_that_has_no_single_meaning_is_refused() {
 }
 
 #[test]
-fn what_people_need_is_allowed() {
+fn the_usual_settings_are_allowed() {
     let template = json!({
         "metadata": {
             "labels": { "team": "platform", "azure.workload.identity/use": "true" },
@@ -183,7 +183,7 @@ fn what_people_need_is_allowed() {
             ],
         },
     });
-    assert_eq!(judged(&template), Ok(()));
+    assert_eq!(validated(&template), Ok(()));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_refusal_names_the_path_and_the_reason_and_never_the_value() {
             "volumes": [{ "name": "root", "hostPath": { "path": "/hunter2" } }],
         },
     });
-    insta::assert_snapshot!(judged(&template).unwrap_err().to_string().replace("; `", "\n`"), @r#"
+    insta::assert_snapshot!(validated(&template).unwrap_err().to_string().replace("; `", "\n`"), @r#"
     `spec.hostNetwork` is refused: the job must not share namespaces with its node
     `spec.serviceAccountName` is refused: the job runs as the `service_account` of `job`
     `spec.containers[0].securityContext.privileged` is refused: the job must not gain rights over its node
@@ -204,7 +204,7 @@ fn a_refusal_names_the_path_and_the_reason_and_never_the_value() {
     `spec.containers[0].imagee` is not a field that Kubernetes has here
     "#);
     let wrong = with_spec(json!({ "hostNetwork": "hunter2" }));
-    insta::assert_snapshot!(judged(&wrong).unwrap_err(), @"`spec.hostNetwork` must be a boolean");
+    insta::assert_snapshot!(validated(&wrong).unwrap_err(), @"`spec.hostNetwork` must be a boolean");
 }
 
 #[test]

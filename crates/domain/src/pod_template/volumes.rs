@@ -1,12 +1,12 @@
 //! Judging a merged template: volumes.
 
-use super::judge::{Verdict, is_free_name};
+use super::pod_spec::{Findings, is_free_name};
 use k8s_openapi::api::core::v1::{ProjectedVolumeSource, Volume, VolumeProjection};
 
 const KINDS: &str =
     "use configMap, secret, emptyDir, projected, downwardAPI or persistentVolumeClaim";
 
-pub(super) fn judge(volume: &Volume, path: &str, verdict: &mut Verdict) {
+pub(super) fn validate(volume: &Volume, path: &str, findings: &mut Findings) {
     let Volume {
         aws_elastic_block_store,
         azure_disk,
@@ -69,7 +69,7 @@ pub(super) fn judge(volume: &Volume, path: &str, verdict: &mut Verdict) {
     let mut any_refused = false;
     for (kind, _) in refused.into_iter().filter(|(_, given)| *given) {
         any_refused = true;
-        verdict.require(format!("{path}.{kind}"), false, KINDS);
+        findings.reject_unless(format!("{path}.{kind}"), false, KINDS);
     }
     let allowed = [
         config_map.is_some(),
@@ -80,19 +80,20 @@ pub(super) fn judge(volume: &Volume, path: &str, verdict: &mut Verdict) {
         secret.is_some(),
     ];
     let sources = allowed.into_iter().filter(|given| *given).count();
-    verdict.require(path.to_owned(), sources == 1 || any_refused, "it must have one source");
+    findings.warn_unless(path.to_owned(), sources > 0 || any_refused, "it must have one source");
+    findings.reject_unless(path.to_owned(), sources < 2, "it must have one source");
     let free = "use lower case letters, digits and hyphens, not starting with `canyon-`";
-    verdict.require(format!("{path}.name"), is_free_name(name), free);
+    findings.reject_unless(format!("{path}.name"), is_free_name(name), free);
     if let Some(ProjectedVolumeSource { default_mode: _, sources }) = projected {
         for (n, source) in sources.iter().flatten().enumerate() {
-            judge_projection(source, &format!("{path}.projected.sources[{n}]"), verdict);
+            validate_projection(source, &format!("{path}.projected.sources[{n}]"), findings);
         }
     }
 }
 
 /// A token of the service account is allowed, for any audience: the job is that account, and cloud
 /// logins by workload identity need such tokens.
-fn judge_projection(source: &VolumeProjection, path: &str, verdict: &mut Verdict) {
+fn validate_projection(source: &VolumeProjection, path: &str, findings: &mut Findings) {
     let VolumeProjection {
         cluster_trust_bundle: _,
         config_map: _,
@@ -102,5 +103,5 @@ fn judge_projection(source: &VolumeProjection, path: &str, verdict: &mut Verdict
         service_account_token: _,
     } = source;
     let certificate = "the job must not ask for certificates in the cluster's name";
-    verdict.refuse(format!("{path}.podCertificate"), pod_certificate.as_ref(), certificate);
+    findings.reject_if_set(format!("{path}.podCertificate"), pod_certificate.as_ref(), certificate);
 }

@@ -5,11 +5,10 @@ use crate::ids::AgentId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most agents that a target names, most labels that it asks for.
-const MOST: usize = 16;
+/// Maximum number of agents that a target names, and of labels that it requires.
+const MAX_ENTRIES: usize = 16;
 
-/// `agents`: these ones, or those with these labels. A runner without it takes those that
-/// name it themselves.
+/// `agents`: agents by id, or by labels. A runner without it uses the agents that name the runner themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentTarget {
@@ -19,7 +18,7 @@ pub enum AgentTarget {
     Labels(BTreeMap<String, String>),
 }
 
-/// What stands behind "an agent that": `is called a or b`, `has the labels x=y`.
+/// Continues "an agent that": `is called a or b`, `has the labels x=y`.
 impl std::fmt::Display for AgentTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -37,7 +36,7 @@ impl std::fmt::Display for AgentTarget {
 }
 
 impl AgentTarget {
-    /// Whether the agent `id` with the labels `labels` is meant.
+    /// Whether it selects the agent `id` with the labels `labels`.
     ///
     /// ```
     /// # use canyon_domain::runner::agents::AgentTarget;
@@ -60,8 +59,9 @@ impl AgentTarget {
     /// `None` with at least one fault noted.
     pub(crate) fn read(fields: &mut Fields) -> Option<Self> {
         let given = fields.has("ids") || fields.has("labels");
-        let ids = fields.texts("ids", &(1..=MOST), &patterns::AGENT_ID);
-        let labels = fields.text_map("labels", MOST, &patterns::LABEL, &patterns::LABEL_VALUE);
+        let ids = fields.texts("ids", &(1..=MAX_ENTRIES), &patterns::AGENT_ID);
+        let labels =
+            fields.text_map("labels", MAX_ENTRIES, &patterns::LABEL, &patterns::LABEL_VALUE);
         match (ids, labels) {
             (Some(ids), None) => {
                 Some(Self::Ids(ids.into_iter().filter_map(|id| id.parse().ok()).collect()))

@@ -1,4 +1,4 @@
-//! `kubernetes-agent`, `ecs-agent` and `docker-agent`: launched by an agent that polls Canyon.
+//! `kubernetes-agent`, `ecs-agent` and `docker-agent`: an agent that polls Canyon launches the jobs.
 
 pub use super::{agent_target::AgentTarget, patterns::is_extra_host, profile::ProfileName};
 
@@ -15,24 +15,24 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What the runners of agents share: who launches for them.
+/// The settings that all runners of agents share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AgentSettings {
-    /// Public ed25519 key of the agent, PEM. Without one, the agent proves itself by its platform, or
-    /// was adopted.
+    /// Public ed25519 key of the agent, PEM. Without it, the agent authenticates by its platform, or was
+    /// adopted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Which agents may launch its jobs; any, unless set.
+    /// Which agents may launch its jobs. Default: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agents: Option<AgentTarget>,
-    /// Under which of its names the agent has what it launches with.
+    /// The profile with the agent's launch settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileName>,
 }
 
 impl AgentSettings {
-    /// Which agents launch, and with which of their settings: other ones may launch elsewhere. A key may change where
-    /// the agent stays.
+    /// The part of the platform's identity that these settings decide: other agents or another profile may
+    /// launch elsewhere. A new key does not change the platform.
     pub(super) fn site(&self) -> Value {
         json!({ "agents": self.agents, "profile": self.profile })
     }
@@ -59,7 +59,7 @@ fn read_profile(fields: &mut Fields) -> Option<ProfileName> {
 /// `kubernetes-agent`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct KubernetesAgent {
-    /// Who launches.
+    /// Which agents launch.
     #[serde(flatten)]
     pub settings: AgentSettings,
     /// What to run.
@@ -72,14 +72,14 @@ pub struct EcsAgent {
     /// Who launches.
     #[serde(flatten)]
     pub settings: AgentSettings,
-    /// What to run, and where.
+    /// The job, and where it runs.
     pub job: EcsJob,
 }
 
 /// `docker-agent`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DockerAgent {
-    /// Who launches.
+    /// Which agents launch.
     #[serde(flatten)]
     pub settings: AgentSettings,
     /// What to run.
@@ -99,13 +99,13 @@ pub struct DockerJob {
     /// Further entries of `/etc/hosts`: `NAME:ADDRESS`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_hosts: Option<Vec<String>>,
-    /// Most memory, in MiB.
+    /// Memory limit, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<u32>,
-    /// Whom the job is at the clouds.
+    /// The job's identity at clouds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<JobIdentity>,
-    /// Limits of time.
+    /// Timeouts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<TimeoutSettings>,
 }

@@ -11,7 +11,7 @@ fn faults(value: &Value) -> String {
 }
 
 #[test]
-fn a_runner_says_which_agents_launch_for_it_and_with_what() {
+fn a_runner_selects_agents_and_a_profile() {
     let with = |agents: Value, profile: Value| {
         json!({
             "runner_configuration": { "type": "docker-agent", "agents": agents, "profile": profile },
@@ -21,10 +21,10 @@ fn a_runner_says_which_agents_launch_for_it_and_with_what() {
     let definition = parse(&with(json!({ "ids": ["a1", "b1"] }), json!("${project.id}")));
     let settings = definition.configuration.agent_settings().unwrap();
     assert_eq!(settings.profile.as_ref().unwrap().as_str(), "${project.id}");
-    let meant = settings.agents.as_ref().unwrap();
+    let selector = settings.agents.as_ref().unwrap();
     let none = BTreeMap::default();
-    assert!(meant.matches(&"b1".parse().unwrap(), &none));
-    assert!(!meant.matches(&"c1".parse().unwrap(), &none));
+    assert!(selector.matches(&"b1".parse().unwrap(), &none));
+    assert!(!selector.matches(&"c1".parse().unwrap(), &none));
 
     let cases = [
         with(json!({}), json!(3)),
@@ -62,7 +62,7 @@ fn ecs(job: &Value) -> Value {
 }
 
 #[test]
-fn an_agent_of_ecs_knows_its_place_and_ec2_is_for_those_who_know_what_it_shares() {
+fn the_location_is_optional_for_ecs_agents_and_ec2_needs_an_acknowledgement() {
     let acknowledged = json!({
         "launch_type": "ec2", "acknowledge_shared_instance_credentials": true,
         "cpu": 300, "memory": 700,
@@ -94,15 +94,15 @@ fn an_agent_of_ecs_knows_its_place_and_ec2_is_for_those_who_know_what_it_shares(
         direct,
     ];
     insta::assert_snapshot!(cases.map(|value| faults(&value)).join("\n\n"), @r#"
-    `runner_configuration.job.launch_type` is `ec2`, which puts jobs on instances whose own credentials a task may reach; use `fargate`, or set `acknowledge_shared_instance_credentials: true` beside it, once the instances have ECS_AWSVPC_BLOCK_IMDS=true or nothing to lose
+    `runner_configuration.job.launch_type` is `ec2`, which puts jobs on instances whose own credentials a task may reach; use `fargate`, or set `acknowledge_shared_instance_credentials: true` beside it, once the instances have ECS_AWSVPC_BLOCK_IMDS=true or credentials without permissions
 
     `runner_configuration.job.launch_type` must be one of `fargate`, `ec2`
     `external` is not known
     `runner_configuration.job.cpu` must be one of 256, 512, 1024, 2048, 4096, 8192, 16384
 
-    `runner_configuration.job.ephemeral_storage_gib` is for Fargate alone, and `launch_type` is `ec2`
-    `runner_configuration.job.platform_version` is for Fargate alone, and `launch_type` is `ec2`
-    `runner_configuration.job.is_public_ip_enabled` is for Fargate alone, and `launch_type` is `ec2`
+    `runner_configuration.job.ephemeral_storage_gib` works only on Fargate, and `launch_type` is `ec2`
+    `runner_configuration.job.platform_version` works only on Fargate, and `launch_type` is `ec2`
+    `runner_configuration.job.is_public_ip_enabled` works only on Fargate, and `launch_type` is `ec2`
 
     `runner_configuration.job.region` is required
     `runner_configuration.job.cluster` is required

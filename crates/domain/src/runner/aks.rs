@@ -12,7 +12,7 @@ use serde::Serialize;
 pub struct Aks {
     /// What to run.
     pub job: KubernetesJob,
-    /// Where, and how to be let in.
+    /// The cluster and the access to it.
     pub cluster: AksCluster,
 }
 
@@ -21,15 +21,15 @@ pub struct Aks {
 pub struct AksCluster {
     /// Name of the cluster.
     pub name: String,
-    /// Resource group that the cluster lies in.
+    /// Resource group of the cluster.
     pub resource_group: String,
-    /// Subscription that the cluster belongs to.
+    /// Subscription of the cluster.
     pub subscription_id: String,
-    /// How Canyon is let in.
+    /// How Canyon authenticates.
     pub auth: AzureAuth,
 }
 
-/// Canyon's OIDC token is a federated credential of an application: nothing is stored.
+/// Canyon's OIDC token is a federated credential of an application: no secret is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AzureAuth {
     /// Entra tenant.

@@ -9,8 +9,8 @@ use super::{
     gke::Gke,
     kubernetes::{Kubernetes, KubernetesJob},
     local::Local,
+    string_enum::{UnknownValue, string_enum},
     timeouts::{TimeoutSettings, Timeouts},
-    word::{UnknownWord, word_enum},
 };
 use crate::field_error::{FieldErrors, join};
 use crate::job_identity::JobIdentity;
@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::str::FromStr;
 
-word_enum! {
+string_enum! {
     /// The types of runners.
     RunnerType {
         /// Any Kubernetes cluster, by its address.
@@ -31,7 +31,7 @@ word_enum! {
         Aks = "kubernetes-aks",
         /// AWS Fargate.
         ServerlessEcs = "serverless-ecs",
-        /// A Kubernetes cluster that only an agent inside reaches.
+        /// A Kubernetes cluster that only an agent inside can reach.
         KubernetesAgent = "kubernetes-agent",
         /// Fargate tasks that an agent inside the account starts.
         EcsAgent = "ecs-agent",
@@ -51,7 +51,7 @@ impl RunnerType {
         }
     }
 
-    /// Whether an agent launches the jobs; else Canyon does itself.
+    /// Whether an agent launches the jobs; otherwise Canyon does.
     pub const fn needs_agent(self) -> bool {
         match self {
             Self::KubernetesAgent | Self::EcsAgent | Self::DockerAgent => true,
@@ -66,7 +66,7 @@ impl RunnerType {
 }
 
 impl RunnerType {
-    /// Whether an agent can launch the jobs, if one is asked to.
+    /// Whether an agent can launch the jobs, if a deployment requests it.
     pub fn may_have_agent(self) -> bool {
         self.needs_agent() || self == Self::Local
     }
@@ -91,7 +91,7 @@ pub enum RunnerConfiguration {
     /// AWS Fargate.
     #[serde(rename = "serverless-ecs")]
     ServerlessEcs(Box<ServerlessEcs>),
-    /// A Kubernetes cluster that only an agent inside reaches.
+    /// A Kubernetes cluster that only an agent inside can reach.
     #[serde(rename = "kubernetes-agent")]
     KubernetesAgent(KubernetesAgent),
     /// Fargate tasks that an agent inside the account starts.
@@ -121,7 +121,7 @@ impl RunnerConfiguration {
         }
     }
 
-    /// The job of a Kubernetes kind.
+    /// The job of a Kubernetes type.
     pub fn kubernetes_job(&self) -> Option<&KubernetesJob> {
         match self {
             Self::Kubernetes(runner) => Some(&runner.job),
@@ -135,7 +135,7 @@ impl RunnerConfiguration {
         }
     }
 
-    /// Who launches its jobs, where an agent does.
+    /// The agent settings, if agents launch its jobs.
     pub fn agent_settings(&self) -> Option<&AgentSettings> {
         match self {
             Self::KubernetesAgent(runner) => Some(&runner.settings),
@@ -152,7 +152,7 @@ impl RunnerConfiguration {
         }
     }
 
-    /// Whom its jobs are at the clouds.
+    /// The identity of its jobs at clouds.
     pub fn job_identity(&self) -> Option<&JobIdentity> {
         match self {
             Self::Kubernetes(_)
@@ -169,7 +169,7 @@ impl RunnerConfiguration {
         }
     }
 
-    /// The limits of time that hold, with the defaults filled in.
+    /// The effective timeouts, with defaults.
     pub fn timeouts(&self) -> Timeouts {
         let given = match self {
             Self::Kubernetes(_)
@@ -208,8 +208,8 @@ impl RunnerConfiguration {
     }
 }
 
-/// The `type` of an object that stands at `path`; it decides which other fields there are.
-pub(crate) fn type_of<T: FromStr<Err = UnknownWord>>(
+/// The `type` of the object at `path`; it decides which other fields exist.
+pub(crate) fn type_of<T: FromStr<Err = UnknownValue>>(
     value: &Value,
     path: &str,
     errors: &mut FieldErrors,
@@ -222,7 +222,7 @@ pub(crate) fn type_of<T: FromStr<Err = UnknownWord>>(
     match value.get("type") {
         None | Some(Value::Null) => errors.add(at, "is required"),
         Some(Value::String(text)) => match text.parse() {
-            Ok(word) => return Some(word),
+            Ok(value) => return Some(value),
             Err(unknown) => errors.add(at, unknown.to_string()),
         },
         Some(_) => errors.add(at, "must be text"),

@@ -8,8 +8,8 @@ use super::{
         ECS_CLUSTER, IMAGE, LOG_GROUP, PLATFORM_VERSION, REGION, ROLE_ARN, SECRET_ARN,
         SECURITY_GROUP, SUBNET, TAG_KEY, TAG_VALUE, VALUE, VARIABLE,
     },
+    string_enum::string_enum,
     timeouts::TimeoutSettings,
-    word::word_enum,
 };
 use crate::job_identity::JobIdentity;
 use serde::Serialize;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// `serverless-ecs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ServerlessEcs {
-    /// How Canyon is let in.
+    /// How Canyon authenticates.
     pub auth: AwsAuth,
     /// What to run, and where.
     pub job: EcsJob,
@@ -27,27 +27,27 @@ pub struct ServerlessEcs {
 /// `job` of `serverless-ecs` and `ecs-agent`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EcsJob {
-    /// Region to run in. Empty where an agent's own is meant.
+    /// Region to run in. Empty: the agent's own.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub region: String,
-    /// Name of the ECS cluster. Empty where an agent's own is meant.
+    /// Name of the ECS cluster. Empty: the agent's own.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster: String,
-    /// Subnets that a task may be attached to, 1 to 16. None where an agent's own are meant.
+    /// Subnets that a task may be attached to, 1 to 16. Empty: the agent's own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub subnets: Vec<String>,
-    /// Role that ECS pulls the image and reads secrets with.
+    /// Role with which ECS pulls the image and reads secrets.
     pub execution_role_arn: String,
     /// Security groups of the task, at most 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_groups: Option<Vec<String>>,
-    /// Whether the task gets a public address, which it needs where there is no NAT gateway.
+    /// Whether the task gets a public address, which it needs without a NAT gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_public_ip_enabled: Option<bool>,
     /// Image to run instead of Canyon's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Role that the module acts as.
+    /// Role of the module.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_role_arn: Option<String>,
     /// Further environment variables.
@@ -65,7 +65,7 @@ pub struct EcsJob {
     /// Disk in GiB, 21 to 200.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ephemeral_storage_gib: Option<u32>,
-    /// How tasks are spread over Fargate and Fargate Spot.
+    /// Distribution of tasks over Fargate and Fargate Spot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_provider_strategy: Option<Vec<CapacityProviderShare>>,
     /// Tags of the task.
@@ -80,31 +80,31 @@ pub struct EcsJob {
     /// `CloudWatch` log group that the container writes to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_group: Option<String>,
-    /// Whom the job is at the clouds.
+    /// The job's identity at clouds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<JobIdentity>,
-    /// Limits of time.
+    /// Timeouts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<TimeoutSettings>,
-    /// `ecs-agent` alone: what tasks run on; Fargate, unless set.
+    /// Only with `ecs-agent`: what tasks run on. Default: Fargate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launch_type: Option<LaunchType>,
-    /// `ecs-agent` alone: tasks on EC2 may reach the credentials of their instance, and that is known.
+    /// Only with `ecs-agent`: acknowledges that tasks on EC2 may reach the credentials of their instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acknowledge_shared_instance_credentials: Option<bool>,
 }
 
-word_enum! {
+string_enum! {
     /// What a task runs on.
     LaunchType {
-        /// A machine of its own, which AWS keeps.
+        /// A machine of its own, managed by AWS.
         Fargate = "fargate",
         /// An instance of the cluster, beside other tasks.
         Ec2 = "ec2",
     }
 }
 
-word_enum! {
+string_enum! {
     /// Processor that a Fargate task runs on.
     Architecture {
         /// Intel or AMD.
@@ -114,12 +114,12 @@ word_enum! {
     }
 }
 
-word_enum! {
+string_enum! {
     /// Where Fargate takes capacity from.
     CapacityProvider {
         /// On demand.
         Fargate = "FARGATE",
-        /// Spare capacity: cheaper, and taken back with two minutes' notice.
+        /// Spare capacity: cheaper, and reclaimed with two minutes' notice.
         FargateSpot = "FARGATE_SPOT",
     }
 }
@@ -132,14 +132,14 @@ pub struct CapacityProviderShare {
     /// Share among the entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// Tasks that start here before shares count.
+    /// Number of tasks that start here before shares count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<u32>,
 }
 
 impl CapacityProviderShare {
     fn read(fields: &mut Fields) -> Option<Self> {
-        let capacity_provider = fields.required_word("capacity_provider");
+        let capacity_provider = fields.required_one_of("capacity_provider");
         let weight = fields.number("weight", 0..=1_000);
         let base = fields.number("base", 0..=100_000);
         Some(Self { capacity_provider: capacity_provider?, weight, base })
@@ -167,13 +167,13 @@ impl EcsJob {
         job
     }
 
-    /// That of `ecs-agent`: the agent knows where it is.
+    /// Reads the job of `ecs-agent`: region, cluster and subnets are optional, since the agent knows its own.
     pub(crate) fn read_by_agent(fields: &mut Fields) -> Self {
         let region = fields.text("region", &REGION).unwrap_or_default();
         let cluster = fields.text("cluster", &ECS_CLUSTER).unwrap_or_default();
         let subnets = fields.texts("subnets", &(1..=16), &SUBNET).unwrap_or_default();
         let mut job = Self { region, cluster, subnets, ..Self::read_rest(fields) };
-        job.launch_type = fields.word("launch_type");
+        job.launch_type = fields.one_of("launch_type");
         job.acknowledge_shared_instance_credentials =
             fields.flag("acknowledge_shared_instance_credentials");
         job.check(fields);
@@ -195,10 +195,10 @@ impl EcsJob {
             capacity_provider_strategy: fields
                 .objects("capacity_provider_strategy", &(1..=2), CapacityProviderShare::read)
                 .map(|shares| shares.into_iter().flatten().collect()),
-            // ECS takes 50; Canyon's own need room.
+            // ECS accepts 50 tags; Canyon adds its own.
             tags: fields.text_map("tags", 40, &TAG_KEY, &TAG_VALUE),
             platform_version: fields.text("platform_version", &PLATFORM_VERSION),
-            architecture: fields.word("architecture"),
+            architecture: fields.one_of("architecture"),
             log_group: fields.text("log_group", &LOG_GROUP),
             identity: fields.object("identity", JobIdentity::read),
             timeouts: fields.object("timeouts", TimeoutSettings::read),
@@ -211,7 +211,7 @@ impl EcsJob {
         self.launch_type == Some(LaunchType::Ec2)
     }
 
-    /// The fields that are given and mean something on Fargate alone.
+    /// The given fields that have a meaning on Fargate only.
     pub fn of_fargate_alone(&self) -> impl Iterator<Item = &'static str> {
         let fields = [
             ("ephemeral_storage_gib", self.ephemeral_storage_gib.is_some()),
@@ -222,7 +222,7 @@ impl EcsJob {
         fields.into_iter().filter_map(|(name, is_given)| is_given.then_some(name))
     }
 
-    /// What no single field can say.
+    /// Checks across fields.
     fn check(&self, fields: &mut Fields) {
         if self.is_on_ec2() {
             self.check_ec2(fields);
@@ -233,7 +233,7 @@ impl EcsJob {
         let secrets = self.secrets.as_ref().unwrap_or(&empty);
         for name in self.environment.iter().flatten().map(|(name, _)| name) {
             if secrets.contains_key(name) {
-                fields.warn(&format!("secrets.{name}"), "is in `environment` too");
+                fields.warn(&format!("secrets.{name}"), "is also in `environment`");
             }
         }
         for (name, arn) in secrets {
@@ -252,15 +252,15 @@ impl EcsJob {
         if self.acknowledge_shared_instance_credentials != Some(true) {
             let reason = "is `ec2`, which puts jobs on instances whose own credentials a task may reach; use \
                           `fargate`, or set `acknowledge_shared_instance_credentials: true` beside it, once the \
-                          instances have ECS_AWSVPC_BLOCK_IMDS=true or nothing to lose";
+                          instances have ECS_AWSVPC_BLOCK_IMDS=true or credentials without permissions";
             fields.fault("launch_type", reason);
         }
         for name in self.of_fargate_alone() {
-            fields.fault(name, "is for Fargate alone, and `launch_type` is `ec2`");
+            fields.fault(name, "works only on Fargate, and `launch_type` is `ec2`");
         }
     }
 
-    /// ECS: each provider once, one base at most, and not all weights zero.
+    /// Rules of ECS: each provider once, at most one base, and not all weights zero.
     fn check_shares(&self, fields: &mut Fields) {
         let Some(shares) = &self.capacity_provider_strategy else { return };
         let name = "capacity_provider_strategy";

@@ -12,7 +12,7 @@ use serde::Serialize;
 pub struct Eks {
     /// What to run.
     pub job: KubernetesJob,
-    /// Where, and how to be let in.
+    /// The cluster and the access to it.
     pub cluster: EksCluster,
 }
 
@@ -23,11 +23,11 @@ pub struct EksCluster {
     pub name: String,
     /// Region of the cluster.
     pub region: String,
-    /// How Canyon is let in.
+    /// How Canyon authenticates.
     pub auth: AwsAuth,
 }
 
-/// Canyon's OIDC token is exchanged for a role's credentials: nothing is stored.
+/// Canyon exchanges its OIDC token for credentials of a role: no secret is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AwsAuth {
     /// Role to assume.
@@ -50,7 +50,7 @@ impl AwsAuth {
     }
 }
 
-/// Why `arn` cannot be used in `region`, if so: AWS partitions share nothing.
+/// Why `arn` cannot be used in `region`, if so: AWS partitions are separate.
 pub(crate) fn other_partition(arn: &str, region: &str) -> Option<String> {
     let wanted = partition_of(region);
     let is_other = arn.split(':').nth(1).is_some_and(|given| given != wanted);

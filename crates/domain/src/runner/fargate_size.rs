@@ -1,8 +1,7 @@
-//! Which sizes Fargate offers: memory goes with CPU.
+//! The sizes that Fargate offers: memory depends on CPU.
 
-/// CPU units, least and most memory in MiB, and the step between. The smallest CPU is the exception:
-/// 512 MiB goes with it besides the steps of 1024.
-/// Source: Amazon ECS developer guide, "Task size" of Fargate task definitions.
+/// CPU units, minimum and maximum memory in MiB, and the step. The smallest CPU is an exception: it also
+/// allows 512 MiB. Source: Amazon ECS developer guide, "Task size" of Fargate task definitions.
 const SIZES: [(u32, u32, u32, u32); 7] = [
     (256, 1_024, 2_048, 1_024),
     (512, 1_024, 4_096, 1_024),
@@ -13,7 +12,7 @@ const SIZES: [(u32, u32, u32, u32); 7] = [
     (16_384, 32_768, 122_880, 8_192),
 ];
 
-/// Whether Fargate has a size of `cpu` units and `memory` MiB; else the field at fault and why.
+/// Checks that Fargate has a size of `cpu` units and `memory` MiB; else the faulty field and the reason.
 pub(crate) fn check(cpu: Option<u32>, memory: Option<u32>) -> Result<(), (&'static str, String)> {
     let (cpu, memory) = match (cpu, memory) {
         (None, None) => return Ok(()),

@@ -1,31 +1,30 @@
-//! Reading a JSON object field by field, noting every fault instead of stopping at the first.
+//! Reads a JSON object field by field, and notes every fault instead of stopping at the first.
 //!
-//! serde stops at the first fault, and loses the path inside an enum that is tagged by `type`. Here
-//! a faulty field yields a placeholder and the reading goes on; whoever started it drops the result
-//! if any fault was noted.
+//! serde stops at the first fault, and loses the path inside an enum that is tagged by `type`. Here a faulty
+//! field yields a placeholder and the reading continues; the caller discards the result if a fault was noted.
 
 use super::published;
-use super::word::{UnknownWord, listed};
+use super::string_enum::{UnknownValue, listed};
 use crate::field_error::{FieldErrors, join, shown};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, ops::RangeInclusive, str::FromStr};
 
-/// What a text field takes.
+/// The accepted values of a text field.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     /// Completes the sentence "must be ...".
     pub(crate) rule: &'static str,
-    /// Most characters.
+    /// Maximum number of characters.
     pub(crate) max: usize,
-    /// Whether a text that is not too long fits.
+    /// Whether a text is accepted, apart from its length.
     pub(crate) fits: fn(&str) -> bool,
-    /// Whether the published API accepts a text that does not fit.
+    /// Whether the published API accepts a text that `fits` refuses.
     pub(crate) published: fn(&str) -> bool,
 }
 
 impl Shape {
-    /// Whether `text` fits.
+    /// Whether `text` is accepted.
     pub(crate) fn holds(&self, text: &str) -> bool {
         text.chars().count() <= self.max && (self.fits)(text)
     }
@@ -36,10 +35,11 @@ impl Shape {
     }
 }
 
-/// Most bytes of a text whose length the published API does not limit. A definition is one item of the table.
-const LONGEST: usize = 65_536;
+/// Maximum length, in bytes, of a text whose length the published API does not limit. A definition is one
+/// item of the table.
+const MAX_PUBLISHED_LENGTH: usize = 65_536;
 
-/// An object being read. Fields that nobody has asked for by the end are faults.
+/// An object being read. Fields that were not read by the end are faults.
 pub(crate) struct Fields<'e> {
     path: String,
     given: Map<String, Value>,
@@ -48,7 +48,7 @@ pub(crate) struct Fields<'e> {
 }
 
 impl Fields<'_> {
-    /// Reads `value`, which stands at `path`, with `read`.
+    /// Reads `value`, which is at `path`, with `read`.
     pub(crate) fn read<T>(
         value: Value,
         path: &str,
@@ -78,7 +78,7 @@ impl Fields<'_> {
         self.errors.add(join(&self.path, name), reason);
     }
 
-    /// Notes that the field `name` cannot work, though the published API accepts it.
+    /// Notes that the field `name` cannot work, although the published API accepts it.
     pub(crate) fn warn(&mut self, name: &str, reason: impl Into<String>) {
         self.errors.warn(join(&self.path, name), reason);
     }
@@ -92,7 +92,7 @@ impl Fields<'_> {
         self.fault(name, format!("must be {wanted}, not {}", kind(value)));
     }
 
-    /// The raw field. `null`, as an empty YAML value reads, is the same as absent.
+    /// The raw field. `null`, the value of an empty YAML field, means absent.
     pub(crate) fn take(&mut self, name: &'static str) -> Option<Value> {
         self.known.push(name);
         self.given.remove(name).filter(|value| !value.is_null())
@@ -136,7 +136,7 @@ impl Fields<'_> {
                 } else {
                     format!("must be {}", shape.rule)
                 };
-                if text.len() <= LONGEST && (shape.published)(&text) {
+                if text.len() <= MAX_PUBLISHED_LENGTH && (shape.published)(&text) {
                     self.warn(name, reason);
                     return Some(text);
                 }
@@ -169,10 +169,13 @@ impl Fields<'_> {
         fits
     }
 
-    pub(crate) fn word<T: FromStr<Err = UnknownWord>>(&mut self, name: &'static str) -> Option<T> {
+    pub(crate) fn one_of<T: FromStr<Err = UnknownValue>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<T> {
         match self.take(name)? {
             Value::String(text) => match text.parse() {
-                Ok(word) => Some(word),
+                Ok(value) => Some(value),
                 Err(unknown) => {
                     self.fault(name, unknown.to_string());
                     None
@@ -185,14 +188,14 @@ impl Fields<'_> {
         }
     }
 
-    pub(crate) fn required_word<T: FromStr<Err = UnknownWord>>(
+    pub(crate) fn required_one_of<T: FromStr<Err = UnknownValue>>(
         &mut self,
         name: &'static str,
     ) -> Option<T> {
         if !self.has(name) {
             self.fault(name, "is required");
         }
-        self.word(name)
+        self.one_of(name)
     }
 
     fn list(
@@ -271,7 +274,7 @@ impl Fields<'_> {
             let at = join(name, &shown(&entry));
             if entry.chars().count() > key.max || !(key.fits)(&entry) {
                 let reason = format!("has a name that cannot be used: it must be {}", key.rule);
-                if entry.len() <= LONGEST && (key.published)(&entry) {
+                if entry.len() <= MAX_PUBLISHED_LENGTH && (key.published)(&entry) {
                     self.warn(&at, reason);
                 } else {
                     self.fault(&at, reason);
@@ -284,7 +287,7 @@ impl Fields<'_> {
         Some(read)
     }
 
-    /// An object of any content.
+    /// An object with any content.
     pub(crate) fn free_object(&mut self, name: &'static str) -> Option<Map<String, Value>> {
         match self.take(name)? {
             Value::Object(map) => Some(map),
@@ -315,7 +318,7 @@ impl Fields<'_> {
     }
 }
 
-/// How to call a value of the wrong type, without repeating it.
+/// The name of a value's type for messages, which do not repeat the value.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -327,7 +330,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Whether objects and lists nest in `value` more than `limit` deep.
+/// Whether objects and lists in `value` nest deeper than `limit`.
 pub(crate) fn nests_deeper_than(limit: usize, value: &Value) -> bool {
     let deeper = |inner| limit == 0 || nests_deeper_than(limit - 1, inner);
     match value {

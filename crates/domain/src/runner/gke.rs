@@ -12,7 +12,7 @@ use serde::Serialize;
 pub struct Gke {
     /// What to run.
     pub job: KubernetesJob,
-    /// Where, and how to be let in.
+    /// The cluster and the access to it.
     pub cluster: GkeCluster,
 }
 
@@ -21,21 +21,21 @@ pub struct Gke {
 pub struct GkeCluster {
     /// Name of the cluster.
     pub name: String,
-    /// Project that the cluster belongs to.
+    /// Project of the cluster.
     pub project_id: String,
     /// Region or zone of the cluster.
     pub location: String,
-    /// Proxy on the way to the cluster.
+    /// Proxy for connections to the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_url: Option<String>,
     /// Use the private endpoint of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub internal_ip: Option<bool>,
-    /// How Canyon is let in.
+    /// How Canyon authenticates.
     pub auth: GcpAuth,
 }
 
-/// Canyon's OIDC token is exchanged for a Google one: nothing is stored.
+/// Canyon exchanges its OIDC token for a Google token: no secret is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GcpAuth {
     /// Workload identity provider that trusts Canyon's issuer.

@@ -1,4 +1,4 @@
-//! The job that all Kubernetes kinds share, and `kubernetes`: any cluster, by its address.
+//! The job of all Kubernetes types, and `kubernetes`: any cluster, by its address.
 
 use super::{
     fields::Fields,
@@ -13,23 +13,23 @@ use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// `job` of every Kubernetes kind.
+/// `job` of every Kubernetes type.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct KubernetesJob {
     /// Namespace that the Job runs in.
     pub namespace: String,
     /// Service account that the Job runs as.
     pub service_account: String,
-    /// What to change in the pod: merged into Canyon's own template, then judged.
+    /// Changes of the pod: merged into Canyon's own template, then validated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_template: Option<Map<String, Value>>,
-    /// Whom the job is at the clouds.
+    /// The job's identity at clouds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<JobIdentity>,
-    /// Limits of time.
+    /// Timeouts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<TimeoutSettings>,
-    /// Whether a `NetworkPolicy` keeps jobs from the metadata services of clouds.
+    /// Whether a `NetworkPolicy` blocks the metadata services of clouds for jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deny_metadata_access: Option<bool>,
 }
@@ -56,7 +56,7 @@ impl KubernetesJob {
 pub struct Kubernetes {
     /// What to run.
     pub job: KubernetesJob,
-    /// Where, and how to be let in.
+    /// The cluster and the access to it.
     pub cluster: KubernetesCluster,
 }
 
@@ -65,7 +65,7 @@ pub struct Kubernetes {
 pub struct KubernetesCluster {
     /// Where the cluster is.
     pub cluster_data: ClusterData,
-    /// How Canyon is let in.
+    /// How Canyon authenticates.
     pub auth: KubernetesAuth,
 }
 
@@ -76,13 +76,13 @@ pub struct ClusterData {
     pub certificate_authority_data: String,
     /// Address of the API server.
     pub server: String,
-    /// Proxy on the way there.
+    /// Proxy for connections to the API server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_url: Option<String>,
 }
 
-/// `cluster.auth`: exactly one of a client certificate with its key, a service account's token, or
-/// `oidc`. The two secrets are never serialized; see [`super::RunnerDefinition::split_secrets`].
+/// `cluster.auth`: exactly one of a client certificate with its key, a service account's token, or `oidc`.
+/// The two secrets are never serialized; see [`super::RunnerDefinition::split_secrets`].
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct KubernetesAuth {
     /// Client certificate, PEM in base64.
@@ -94,7 +94,7 @@ pub struct KubernetesAuth {
     /// Token of a service account.
     #[serde(skip_serializing)]
     pub service_account_token: Option<SecretString>,
-    /// The API server trusts Canyon's issuer: nothing is stored.
+    /// The API server trusts Canyon's issuer: no secret is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oidc: Option<KubernetesOidc>,
 }
@@ -106,7 +106,7 @@ pub struct KubernetesOidc {
     pub audience: String,
 }
 
-/// How Canyon is let into a `kubernetes` cluster.
+/// How Canyon authenticates to a `kubernetes` cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KubernetesAuthKind {
     /// A client certificate and its key.
@@ -118,8 +118,8 @@ pub enum KubernetesAuthKind {
 }
 
 impl KubernetesAuth {
-    /// Which kind it is. Told by what is not secret, so that it can be told when the secrets are
-    /// kept elsewhere: neither `oidc` nor a certificate means a token.
+    /// The kind of authentication. It is derived from fields that are not secret, so it is known when the
+    /// secrets are stored elsewhere: neither `oidc` nor a certificate means a token.
     pub fn kind(&self) -> KubernetesAuthKind {
         if self.oidc.is_some() {
             KubernetesAuthKind::Oidc
@@ -130,7 +130,7 @@ impl KubernetesAuth {
         }
     }
 
-    /// The name and the place of the secret that this kind needs.
+    /// The name and the field of the secret that this kind needs.
     pub(crate) fn secret_mut(&mut self) -> Option<(&'static str, &mut Option<SecretString>)> {
         match self.kind() {
             KubernetesAuthKind::ClientCertificate => {

@@ -1,20 +1,20 @@
-//! `local`: a process on the machine that Canyon runs on, or on that of an agent.
+//! `local`: a process on Canyon's own machine, or on an agent's.
 
 use super::{
     agents::AgentSettings,
     fields::Fields,
     patterns::{VALUE, VARIABLE},
+    string_enum::string_enum,
     timeouts::TimeoutSettings,
-    word::word_enum,
 };
 use crate::job_identity::JobIdentity;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// `local`; nothing but the type needs to be given.
+/// `local`; only the type is required.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Local {
-    /// Who launches; Canyon itself, unless something here is set.
+    /// Which agents launch; Canyon itself, unless a field here is set.
     #[serde(flatten)]
     pub settings: AgentSettings,
     /// What to run.
@@ -25,21 +25,21 @@ pub struct Local {
 /// `job` of `local`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LocalJob {
-    /// Which program runs the module; whichever is found, OpenTofu first, unless set.
+    /// The program that runs the module; by default OpenTofu if it is installed, else Terraform.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executable: Option<Executable>,
     /// Further environment variables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<BTreeMap<String, String>>,
-    /// Whom the job is at the clouds.
+    /// The job's identity at clouds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<JobIdentity>,
-    /// Limits of time.
+    /// Timeouts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<TimeoutSettings>,
 }
 
-word_enum! {
+string_enum! {
     /// A program that runs modules.
     Executable {
         /// OpenTofu.
@@ -54,7 +54,7 @@ impl Local {
         Self {
             settings: AgentSettings::read(fields),
             job: fields.object("job", |job| LocalJob {
-                executable: job.word("executable"),
+                executable: job.one_of("executable"),
                 environment: job.text_map("environment", 200, &VARIABLE, &VALUE),
                 identity: job.object("identity", JobIdentity::read),
                 timeouts: job.object("timeouts", TimeoutSettings::read),

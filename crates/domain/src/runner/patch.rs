@@ -1,4 +1,4 @@
-//! Changing a definition, as the published `RunnerUpdateBody` says.
+//! Partial updates of a definition, as in the published `RunnerUpdateBody`.
 
 use super::{
     CONFIGURATION, MAX_DEPTH, RunnerConfiguration, RunnerDefinition, STORAGE,
@@ -10,15 +10,15 @@ use crate::field_error::FieldErrors;
 use serde_json::{Map, Value};
 
 impl RunnerDefinition {
-    /// This definition after `patch`. `description` and `state_storage_configuration` replace what
-    /// is there; of `runner_configuration`, the parts that are given (`job`, `cluster`, `auth`,
-    /// `key`) replace theirs, and its `type` must be given and stays.
+    /// This definition after `patch`. `description` and `state_storage_configuration` are replaced. Of
+    /// `runner_configuration`, the given parts (`job`, `cluster`, `auth`, `key`) are replaced; its `type` is
+    /// required and must stay the same.
     ///
-    /// A secret that the patch leaves out is kept: the result then holds it only if `self` does, so
-    /// a caller that stores secrets apart adds the new ones to the stored ones and drops those not
-    /// in [`Self::secret_paths`]. It is kept only while the kind of `auth` and the `cluster_data`
-    /// stay as they are: whoever may change the address, but does not know the token, could
-    /// otherwise have Canyon send it to a server of their own.
+    /// A secret that the patch leaves out is kept: the result then contains it only if `self` does. A caller
+    /// that stores secrets separately merges the new ones into the stored ones and removes those not in
+    /// [`Self::secret_paths`]. A secret is kept only while the kind of `auth` and the `cluster_data` stay the
+    /// same: otherwise a user who may change the address, and does not know the token, could make Canyon send
+    /// it to another server.
     ///
     /// # Errors
     /// Every fault with its path.
@@ -47,7 +47,7 @@ impl RunnerDefinition {
             return Err(errors);
         };
         self.keep_secret(&mut changed, &mut errors);
-        changed.judged(errors)
+        changed.with_warnings_of(errors)
     }
 
     fn replace_parts(
@@ -67,7 +67,7 @@ impl RunnerDefinition {
         if let (Some(Value::Object(parts)), Value::Object(patch)) =
             (whole.get_mut(CONFIGURATION), patch)
         {
-            // The type was judged above; a wrong one would only call every stored part unknown.
+            // The type was checked above; a wrong one would only make every stored part unknown.
             parts.extend(patch.into_iter().filter(|(name, _)| name != "type"));
         }
     }

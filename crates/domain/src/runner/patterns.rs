@@ -1,12 +1,12 @@
-//! The shapes of names that clouds and Kubernetes give to things.
+//! The accepted forms of names in clouds and Kubernetes.
 //!
 //! Most follow the patterns of the published API. They are wider where those leave out what exists
-//! (`GovCloud`, China, regions with two digits), and narrower where a value could not work or would
-//! lead elsewhere (`..` in a path). What the published API accepts there stands behind `or`: it is stored with a
+//! (`GovCloud`, China, regions with two digits), and narrower where a value could not work or would lead
+//! elsewhere (`..` in a path). What the published API accepts beyond them follows `or`: it is stored with a
 //! warning, and no job starts with it.
 
 use super::fields::Shape;
-use super::published;
+use super::{certificate, published};
 use crate::ids::AgentId;
 
 macro_rules! shapes {
@@ -27,7 +27,7 @@ shapes! {
     NAME: 255, "a name: not empty, without spaces around it or control characters", is_name;
     VALUE: 1024, "text without NUL", |text| !text.contains('\0'), or published::value;
     BASE64: 65_536, "base64, on one line", is_base64, or published::anything;
-    CERTIFICATE: 65_536, "a PEM certificate in base64, on one line", is_certificate, or published::certificate;
+    CERTIFICATE: 65_536, "a PEM certificate in base64, on one line", certificate::fits, or published::certificate;
     TOKEN: 16_384, "a token: letters, digits and punctuation, without spaces", is_token, or published::anything;
     HTTPS_URL: 2048, "an https:// URL without user name, query or fragment", is_https_url, or published::server;
     PROXY_URL: 2048, "an http://, https:// or socks5:// URL without user name or password", is_proxy_url, or published::proxy;
@@ -38,10 +38,10 @@ shapes! {
     DNS_LABEL: 63, "at most 63 lower case letters, digits and hyphens, with neither end a hyphen", is_dns_label, or published::anything;
     DNS_NAME: 253, "at most 253 lower case letters, digits, hyphens and dots", is_dns_name, or published::anything;
     REGION: 24, "an AWS region, such as eu-central-1", is_region;
-    // The published API limits that of a cluster no further.
+    // The published API does not limit the region of a cluster further.
     EKS_REGION: 24, "an AWS region, such as eu-central-1", is_region, or published::anything;
     ROLE_ARN: 2048, "the ARN of an IAM role: arn:aws:iam::123456789012:role/NAME (also aws-us-gov, aws-cn, aws-eusc)", is_role_arn;
-    // STS refuses `/`, which the published pattern lets pass.
+    // STS refuses `/`, which the published pattern allows.
     SESSION_NAME: 64, "3 to 64 letters, digits and +=,.@-_", |text| text.len() >= 3 && text.chars().all(is_session_char), or published::session_name;
     EKS_CLUSTER: 100, "letters, digits, `-` and `_`, starting with a letter or digit", |text| starts_alphanumeric(text) && only(text, "-_"), or published::anything;
     ECS_CLUSTER: 255, "the name or ARN of an ECS cluster", |text| !text.is_empty() && only(text, "-_:/"), or published::up_to_255;
@@ -56,7 +56,7 @@ shapes! {
     GCP_PROJECT: 100, "the id of a Google Cloud project", |text| starts_lower(text) && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:".contains(c)), or published::anything;
     GCP_AUDIENCE: 1024, "a workload identity provider: //iam.googleapis.com/projects/NUMBER/locations/global/workloadIdentityPools/POOL/providers/PROVIDER", is_gcp_audience, or published::anything;
     GCP_SERVICE_ACCOUNT: 255, "the address of a Google service account, ending in .gserviceaccount.com", is_gcp_service_account, or published::anything;
-    CLUSTER_AUDIENCE: 255, "an audience of the cluster's own, such as `canyon` or its address: a cloud's would let the server sign in there as the runner", is_cluster_audience;
+    CLUSTER_AUDIENCE: 255, "an audience of the cluster's own, such as `canyon` or its address: with a cloud's audience, the server could sign in to that cloud as the runner", is_cluster_audience;
     RESOURCE_GROUP: 90, "an Azure resource group: letters, digits and ._-(), not ending with a dot", |text| !text.is_empty() && !text.ends_with('.') && only(text, "._-()"), or published::anything;
     AKS_CLUSTER: 63, "letters, digits, `-` and `_`, starting with a letter or digit", |text| starts_alphanumeric(text) && only(text, "-_");
     STORAGE_ACCOUNT: 24, "an Azure storage account: 3 to 24 lower case letters and digits", |text| text.len() >= 3 && is_dns_label(text) && !text.contains('-'), or published::anything;
@@ -71,9 +71,9 @@ shapes! {
     PROFILE: 255, "the name of a profile", |_| true;
 }
 
-/// In an audience, what says that a cloud takes it for its own: AWS's STS in every partition and region, Google's STS,
+/// Parts of audiences that a cloud accepts as its own: AWS's STS in every partition and region, Google's STS,
 /// Microsoft Entra in its clouds, and Alibaba's STS.
-const OF_CLOUDS: [&str; 6] = [
+const CLOUD_AUDIENCES: [&str; 6] = [
     "amazonaws.",
     "googleapis.",
     "azureadtokenexchange",
@@ -82,15 +82,16 @@ const OF_CLOUDS: [&str; 6] = [
     "aliyuncs.",
 ];
 
-/// The launcher shows the assertion to a server that the runner's administrator names, with the runner's own subject.
+/// The launcher sends the assertion, with the runner's own subject, to a server that the runner's
+/// administrator names.
 fn is_cluster_audience(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    is_name(text) && !OF_CLOUDS.iter().any(|part| lower.contains(part))
+    is_name(text) && !CLOUD_AUDIENCES.iter().any(|part| lower.contains(part))
 }
 
 const PARTITIONS: [&str; 4] = ["aws", "aws-us-gov", "aws-cn", "aws-eusc"];
 
-/// The partition that `region` lies in, as it stands in every ARN there.
+/// The partition of `region`, as in every ARN there.
 pub(crate) fn partition_of(region: &str) -> &'static str {
     match region.split('-').next() {
         Some("cn") => "aws-cn",
@@ -129,15 +130,11 @@ fn is_base64(text: &str) -> bool {
         && only(body, "+/")
 }
 
-fn is_certificate(text: &str) -> bool {
-    published::certificate(text) && published::pem(text).contains("-----BEGIN CERTIFICATE-----")
-}
-
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
-/// `host` and what follows, without anything that hides another host or a password.
+/// Whether `text` is `host` and what follows, without parts that hide another host or a password.
 fn is_plain_location(text: &str) -> bool {
     (starts_alphanumeric(text) || text.starts_with('[')) && only(text, "-._~:/[]%")
 }
@@ -174,7 +171,7 @@ pub(crate) fn is_variable(text: &str) -> bool {
         && !text.starts_with("CANYON_")
 }
 
-/// A PEM block of the 12 bytes that say "ed25519" (RFC 8410, 4) and 32 bytes of key.
+/// A PEM block of the 12 bytes that mean "ed25519" (RFC 8410, 4) and 32 bytes of key.
 fn is_ed25519_key(text: &str) -> bool {
     let body = text.strip_prefix("-----BEGIN PUBLIC KEY-----\n").and_then(|rest| {
         rest.strip_suffix('\n').unwrap_or(rest).strip_suffix("\n-----END PUBLIC KEY-----")
@@ -200,11 +197,11 @@ fn is_dns_name(text: &str) -> bool {
 fn is_region(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [area, names @ .., number] = parts.as_slice() else { return false };
-    let word = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
+    let is_word = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
     (2..=4).contains(&area.len())
-        && word(area)
+        && is_word(area)
         && !names.is_empty()
-        && names.iter().all(|name| word(name))
+        && names.iter().all(|name| is_word(name))
         && (digits(number, 1) || digits(number, 2))
 }
 
@@ -220,7 +217,7 @@ pub(super) fn is_session_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "+=,.@-_".contains(c)
 }
 
-/// A secret may be followed by `:json-key:version-stage:version-id`, as ECS takes it.
+/// A secret may be followed by `:json-key:version-stage:version-id`, as ECS accepts it.
 fn is_secret_arn(text: &str) -> bool {
     let parts: Vec<&str> = text.split(':').collect();
     let ["arn", partition, service, region, account, rest @ ..] = parts.as_slice() else {

@@ -1,7 +1,7 @@
-//! `profile` of a runner: the name of what an agent is to launch with, made for each deployment.
+//! `profile` of a runner: the name of the agent's launch settings, computed for each deployment.
 //!
-//! An agent has its targets and settings under names, its profiles. A runner names one, and may leave
-//! the choice to the place of the deployment: `${environment.type}-${var.region}`.
+//! An agent has named sets of targets and settings, its profiles. A runner names one, and may derive the name
+//! from the deployment: `${environment.type}-${var.region}`.
 
 use crate::ids::{EnvId, EnvTypeId, ProjectId};
 use crate::job::Inputs;
@@ -9,17 +9,17 @@ use crate::json::Json;
 use serde::{Serialize, Serializer};
 use std::{fmt, str::FromStr};
 
-/// Longest name of a profile, in bytes, before and after interpolation.
+/// Maximum length of a profile's name, in bytes, before and after interpolation.
 pub const MAX_PROFILE_LENGTH: usize = 255;
 
-/// The name of a profile, with references such as `${environment.id}` in it.
+/// The name of a profile, which may contain references such as `${environment.id}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileName {
     given: String,
     parts: Vec<Part>,
 }
 
-/// Where a deployment goes: what the references of a [`ProfileName`] stand for.
+/// The target of a deployment: the values for the references of a [`ProfileName`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// `${project.id}`.
@@ -39,13 +39,13 @@ enum Part {
     Variable(String),
 }
 
-/// Why a text is not the name of a profile. Reads on after the path of the field.
+/// Why a text is not the name of a profile. The message continues after the path of the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileNameError {
-    /// Too much, or nothing.
+    /// It is empty or too long.
     #[error("must have 1 to {MAX_PROFILE_LENGTH} bytes")]
     Length,
-    /// A character that no name has.
+    /// It contains a character that no name has.
     #[error(
         "must consist of letters, digits and `._-/`, and of references such as `${{project.id}}`"
     )]
@@ -53,7 +53,7 @@ pub enum ProfileNameError {
     /// `${` without `}`.
     #[error("has a `${{` without its `}}`")]
     Open,
-    /// A reference to what is not there.
+    /// It contains an unknown reference.
     #[error(
         "has a reference that is not known; there are `${{project.id}}`, `${{environment.id}}`, \
          `${{environment.type}}` and `${{var.NAME}}`"
@@ -61,7 +61,7 @@ pub enum ProfileNameError {
     Reference,
 }
 
-/// Why a name came to nothing for one deployment. Never has the value of a variable, which may be a
+/// Why a name could not be computed for a deployment. Never contains the value of a variable, which may be a
 /// secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterpolationError {
@@ -71,7 +71,7 @@ pub enum InterpolationError {
          not set"
     )]
     Missing {
-        /// As it stands in the runner.
+        /// The profile's name in the runner.
         profile: String,
         /// The variable.
         variable: String,
@@ -83,13 +83,15 @@ pub enum InterpolationError {
          `._-/`"
     )]
     Value {
-        /// As it stands in the runner.
+        /// The profile's name in the runner.
         profile: String,
         /// The variable.
         variable: String,
     },
-    /// The name came out too long.
-    #[error("the runner's profile `{0}` comes to more than {MAX_PROFILE_LENGTH} bytes here")]
+    /// The computed name is too long.
+    #[error(
+        "the runner's profile `{0}` has more than {MAX_PROFILE_LENGTH} bytes for this deployment"
+    )]
     Length(String),
 }
 
@@ -117,7 +119,7 @@ impl ProfileName {
     ///
     /// # Errors
     ///
-    /// Names the variable that is missing, or whose value cannot be part of a name.
+    /// [`InterpolationError`] names the variable that is missing, or whose value cannot be part of a name.
     pub fn interpolate(
         &self,
         place: &Place,
@@ -150,7 +152,7 @@ impl ProfileName {
             Some(Json::Bool(flag)) => flag.to_string(),
             Some(Json::Array(_) | Json::Object(_)) => String::new(),
         };
-        // An empty value would make two different deployments' names one.
+        // With an empty value, two different deployments could have the same profile name.
         if text.is_empty() || !text.chars().all(is_name_char) {
             return Err(InterpolationError::Value { profile, variable });
         }
@@ -235,11 +237,11 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_stands_for_its_part_of_the_place_and_for_variables() {
+    fn every_reference_is_replaced_by_its_part_of_the_target_or_by_a_variable() {
         let variables = json!({ "org": "acme", "n": 3, "on": true, "long": "x".repeat(300),
             "list": [1], "empty": "", "odd": "hunter2 $(x)", "nested": "${project.id}" });
         let variables: Inputs = serde_json::from_value(variables).unwrap();
-        let made = |name: &str| match name
+        let computed = |name: &str| match name
             .parse::<ProfileName>()
             .unwrap()
             .interpolate(&place(), &variables)
@@ -249,22 +251,22 @@ mod tests {
         };
         let all =
             "a-${project.id}_${environment.id}.${environment.type}/${var.org}${var.n}${var.on}";
-        assert_eq!(made(all), "a-payments/api_eu-1.production/acme3true");
-        assert_eq!(made("plain"), "plain");
-        assert!(made("${var.absent}").contains("`absent`, which this deployment does not set"));
-        assert!(made("${var.long}").contains("more than 255 bytes"));
-        // What a variable says is never read as a reference, and never repeated.
+        assert_eq!(computed(all), "a-payments/api_eu-1.production/acme3true");
+        assert_eq!(computed("plain"), "plain");
+        assert!(computed("${var.absent}").contains("`absent`, which this deployment does not set"));
+        assert!(computed("${var.long}").contains("more than 255 bytes"));
+        // The value of a variable is never read as a reference, and never repeated.
         for name in ["${var.list}", "${var.empty}", "${var.odd}", "${var.nested}"] {
-            let said = made(name);
+            let error = computed(name);
             assert!(
-                said.contains("cannot be part of the name") && !said.contains("hunter2"),
-                "{said}"
+                error.contains("cannot be part of the name") && !error.contains("hunter2"),
+                "{error}"
             );
         }
     }
 
     #[test]
-    fn a_name_that_could_never_be_made_is_refused_when_it_is_given() {
+    fn a_name_that_could_never_be_computed_is_refused_when_it_is_given() {
         use ProfileNameError as E;
         let long = "x".repeat(256);
         let cases = [

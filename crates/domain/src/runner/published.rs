@@ -1,27 +1,27 @@
 //! What the published API accepts where a shape of [`super::patterns`] is narrower.
 //!
-//! Never what harms others than its author: a password in an address that anybody may read, a token sent in the clear,
-//! variables of Canyon's own.
+//! This never includes values that harm others than their author: a password in an address that other users
+//! can read, a token sent in clear, variables of Canyon's own.
 
 use super::patterns::{is_image, is_session_char, only};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// Of a field that the published API does not have.
+/// For a field that the published API does not have.
 pub(crate) fn nothing(_: &str) -> bool {
     false
 }
 
-/// Of a field whose type is text, and no more.
+/// For a field that the published API only requires to be text.
 pub(super) fn anything(_: &str) -> bool {
     true
 }
 
-/// Definitions are shown: a private key in the wrong field would be, too.
+/// The API shows definitions, so a private key in the wrong field would be shown too.
 pub(super) fn certificate(text: &str) -> bool {
     !text.contains("PRIVATE KEY") && !pem(text).contains("PRIVATE KEY")
 }
 
-/// What `text` has in base64; nothing if it is none.
+/// The base64 content of `text`; empty if it is not base64.
 pub(super) fn pem(text: &str) -> String {
     let lines: String = text.split_whitespace().collect();
     String::from_utf8_lossy(&STANDARD.decode(lines).unwrap_or_default()).into_owned()
@@ -39,22 +39,22 @@ pub(super) fn up_to_255(text: &str) -> bool {
     has(text, 1..=255)
 }
 
-/// Of a variable.
+/// The value of a variable.
 pub(super) fn value(text: &str) -> bool {
     has(text, 0..=1024)
 }
 
-/// Canyon's own are no one else's to set.
+/// Only Canyon sets variables of its own.
 pub(super) fn variable(name: &str) -> bool {
     !name.to_ascii_uppercase().starts_with("CANYON_")
 }
 
-/// A token is not sent in the clear, and definitions are shown: they hold no password.
+/// A token is not sent in clear, and definitions, which the API shows, contain no password.
 pub(super) fn server(text: &str) -> bool {
     !text.to_ascii_lowercase().starts_with("http://") && proxy(text)
 }
 
-/// As [`server`]; the connection to a proxy may be in the clear, for what passes it is not.
+/// As [`server`], but the connection to a proxy may be in clear, because the content is encrypted.
 pub(super) fn proxy(text: &str) -> bool {
     !text.contains('@')
 }

@@ -78,7 +78,7 @@ fn faults(value: &Value) -> String {
 }
 
 #[test]
-fn what_was_given_comes_back_as_it_was() {
+fn a_definition_comes_back_as_it_was_given() {
     let key = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAc5dgCx4ano39JT0XgTsHnts3jej+5xl7ZAwSIrKpef0=\n-----END PUBLIC KEY-----\n";
     let job = json!({ "namespace": "a", "service_account": "a", "pod_template": {
         "spec": { "containers": [{ "name": "canyon-runner", "image": "a", "tty": null }] },
@@ -156,8 +156,8 @@ fn types_and_pairs_that_do_not_exist_are_refused_with_those_that_do() {
         json!({ "runner_configuration": { "type": "local" }, "state_storage_configuration": { "type": "kubernetes", "namespace": "n" } }),
         json!({ "runner_configuration": "local", "state_storage_configuration": { "type": 3 } }),
     ];
-    let said = cases.map(|value| faults(&value));
-    insta::assert_snapshot!(said.join("\n\n"), @r#"
+    let messages = cases.map(|value| faults(&value));
+    insta::assert_snapshot!(messages.join("\n\n"), @r#"
     the body must be an object, not null
 
     `runner_configuration` is required
@@ -167,7 +167,7 @@ fn types_and_pairs_that_do_not_exist_are_refused_with_those_that_do() {
     `nomad` is not known
     `state_storage_configuration.type` is required
 
-    `state_storage_configuration.type` does not fit: `kubernetes` state cannot be used by a `local` runner: that state lies in the cluster of the job, and this job runs in none; use one of `s3`, `gcs`, `azurerm`, `local`
+    `state_storage_configuration.type` does not fit: `kubernetes` state cannot be used by a `local` runner: that state is in the cluster of the job, and this job does not run in a cluster; use one of `s3`, `gcs`, `azurerm`, `local`
 
     `runner_configuration` must be an object with a `type`
     `state_storage_configuration.type` must be text
@@ -175,7 +175,7 @@ fn types_and_pairs_that_do_not_exist_are_refused_with_those_that_do() {
 }
 
 #[test]
-fn a_pod_template_is_judged_when_the_runner_is_defined() {
+fn a_pod_template_is_validated_when_the_runner_is_defined() {
     let mut value = gke();
     value["runner_configuration"]["job"]["pod_template"] =
         json!({ "spec": { "hostNetwork": true, "serviceAccountName": "admin" } });
@@ -215,8 +215,8 @@ fn a_cluster_has_exactly_one_kind_of_auth() {
     for (auth, expected) in cases {
         let mut value = with_token();
         value["runner_configuration"]["cluster"]["auth"] = auth.clone();
-        let judged = RunnerDefinition::parse(value).ok();
-        assert_eq!(judged.map(|read| read.warnings().is_empty()), expected, "{auth}");
+        let result = RunnerDefinition::parse(value).ok();
+        assert_eq!(result.map(|read| read.warnings().is_empty()), expected, "{auth}");
     }
 }
 
@@ -253,17 +253,17 @@ fn a_patch_replaces_the_parts_that_it_names() {
         json!({ "runner_configuration": { "type": "kubernetes-gke", "key": "k", "job": null } }),
         json!({ "state_storage_configuration": { "type": "local", "path": "/a" }, "id": "x" }),
     ];
-    let said = cases.map(|patch| stored.patched(patch).unwrap_err().to_string());
-    insta::assert_snapshot!(said.join("\n"), @r#"
+    let messages = cases.map(|patch| stored.patched(patch).unwrap_err().to_string());
+    insta::assert_snapshot!(messages.join("\n"), @r#"
     `runner_configuration.type` is required; `runner_configuration.job.namespace` is required; `runner_configuration.job.service_account` is required
     `runner_configuration.type` must stay `kubernetes-gke`; create another runner to use `local`
     `runner_configuration.job` is required; `runner_configuration.key` is not a known field; the fields here are `type`, `job`, `cluster`
-    `id` is not a known field; the fields here are `description`, `runner_configuration`, `state_storage_configuration`; `state_storage_configuration.type` does not fit: `local` state cannot be used by a `kubernetes-gke` runner: the disk of a job there is gone with the job; use one of `kubernetes`, `s3`, `gcs`, `azurerm`
+    `id` is not a known field; the fields here are `description`, `runner_configuration`, `state_storage_configuration`; `state_storage_configuration.type` does not fit: `local` state cannot be used by a `kubernetes-gke` runner: the disk of a job there is deleted with the job; use one of `kubernetes`, `s3`, `gcs`, `azurerm`
     "#);
 }
 
 #[test]
-fn a_patch_keeps_a_secret_only_where_it_was_meant_to_go() {
+fn a_patch_keeps_a_secret_only_for_the_same_cluster() {
     let whole = parse(&with_token());
     let (bare, _) = whole.clone().split_secrets();
     let cluster = with_token()["runner_configuration"]["cluster"].clone();
@@ -282,15 +282,15 @@ fn a_patch_keeps_a_secret_only_where_it_was_meant_to_go() {
         c["auth"] =
             json!({ "client_certificate_data": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==" });
     });
-    let said = [moved, other].map(|patch| bare.patched(patch).unwrap_err().to_string());
-    insta::assert_snapshot!(said.join("\n"), @r#"
+    let messages = [moved, other].map(|patch| bare.patched(patch).unwrap_err().to_string());
+    insta::assert_snapshot!(messages.join("\n"), @r#"
     `runner_configuration.cluster.auth.service_account_token` is required again, as `cluster_data` changes
     `runner_configuration.cluster.auth.client_key_data` is required
     "#);
 }
 
 #[test]
-fn timeouts_have_defaults_that_are_not_written_down() {
+fn timeouts_have_defaults_that_are_not_stored() {
     let seconds = |value: &Value| {
         let limits = parse(value).timeouts();
         let [queue, start, run, stop] =

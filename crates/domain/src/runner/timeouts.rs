@@ -1,25 +1,25 @@
-//! How long a job may take in each of its phases.
+//! Timeouts of a job's phases.
 
 use super::fields::Fields;
 use jiff::SignedDuration;
 use serde::Serialize;
 
-/// `job.timeouts`: the limits as they were given, in seconds.
+/// `job.timeouts`: the given limits, in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TimeoutSettings {
-    /// Longest wait for a turn.
+    /// Maximum wait for a turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_seconds: Option<u32>,
-    /// Longest time from the launch until the job has claimed its work.
+    /// Maximum time from the launch until a runner has claimed the attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_seconds: Option<u32>,
-    /// Longest run.
+    /// Maximum duration of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_seconds: Option<u32>,
-    /// Time between the polite request to stop and the kill.
+    /// Time from the request to stop until the kill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_seconds: Option<u32>,
-    /// Longest time from the acceptance of a deployment to its end, over all its attempts.
+    /// Maximum time from the acceptance of a deployment to its end, over all its attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_seconds: Option<u32>,
 }
@@ -30,26 +30,26 @@ impl TimeoutSettings {
             queue_seconds: fields.number("queue_seconds", 60..=604_800),
             start_seconds: fields.number("start_seconds", 10..=3_600),
             run_seconds: fields.number("run_seconds", 30..=86_400),
-            // Fargate kills after 120 seconds whatever is asked of it (ECS, `stopTimeout`).
+            // Fargate kills after 120 seconds at the latest (ECS, `stopTimeout`).
             stop_seconds: fields.number("stop_seconds", 5..=120),
             total_seconds: fields.number("total_seconds", 60..=604_800),
         }
     }
 }
 
-/// The limits that hold, with the defaults filled in.
+/// The effective limits, with defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Longest wait for a turn; a day unless set.
+    /// Maximum wait for a turn. Default: one day.
     pub queue: SignedDuration,
-    /// Longest time from the launch until the job has claimed its work; five minutes unless set.
+    /// Maximum time from the launch until a runner has claimed the attempt. Default: five minutes.
     pub start: SignedDuration,
-    /// Longest run; an hour unless set.
+    /// Maximum duration of the run. Default: one hour.
     pub run: SignedDuration,
-    /// Time between the polite request to stop and the kill; 30 seconds unless set.
+    /// Time from the request to stop until the kill. Default: 30 seconds.
     pub stop: SignedDuration,
-    /// Longest time from the acceptance of a deployment to its end, over all its attempts; as long as the other
-    /// limits allow unless set.
+    /// Maximum time from the acceptance of a deployment to its end, over all its attempts. Default: none
+    /// beyond the other limits.
     pub total: Option<SignedDuration>,
 }
 

@@ -1,7 +1,7 @@
 //! AWS: the account trusts Canyon's issuer, and one role trusts one runner.
 
 use super::kubernetes::{User, cluster_documents};
-use super::{Document, Party};
+use super::{Document, TrustSubject};
 use crate::job_identity::AWS_AUDIENCE;
 use crate::runner::ecs::{EcsJob, ServerlessEcs};
 use crate::runner::eks::{AwsAuth, Eks};
@@ -9,12 +9,12 @@ use crate::runner::patterns::partition_of;
 use crate::state_storage::StateStorage;
 use serde_json::{Value, json};
 
-/// The group that an EKS cluster takes the role for. It must not begin with `system:`, `eks:`, `aws:`,
-/// `amazon:` or `iam:` (Amazon EKS User Guide, "Creating access entries").
+/// The Kubernetes group to which an EKS cluster maps the role. It must not begin with `system:`, `eks:`,
+/// `aws:`, `amazon:` or `iam:` (Amazon EKS User Guide, "Creating access entries").
 pub const EKS_GROUP: &str = "canyon-launcher";
 
-/// The `aud` that AWS STS wants of the launcher's tokens (IAM User Guide, "Create an OpenID Connect
-/// identity provider"). The partitions are apart: tokens for one are not to be good in another.
+/// The `aud` that AWS STS requires in the launcher's tokens (IAM User Guide, "Create an OpenID Connect
+/// identity provider"). Partitions are separate: a token for one is not valid in another.
 pub fn audience(auth: &AwsAuth) -> &'static str {
     match Role::of(auth).partition {
         "aws-cn" => "sts.amazonaws.com.cn",
@@ -39,18 +39,18 @@ impl<'a> Role<'a> {
     }
 }
 
-/// The issuer as IAM names it: without `https://`.
-fn provider(party: &Party) -> String {
-    let name = party.issuer.strip_prefix("https://").unwrap_or(party.issuer);
+/// The issuer's name in IAM: without `https://`.
+fn provider(trusted: &TrustSubject) -> String {
+    let name = trusted.issuer.strip_prefix("https://").unwrap_or(trusted.issuer);
     name.trim_end_matches('/').to_owned()
 }
 
-fn trust_documents(party: &Party, auth: &AwsAuth) -> Vec<Document> {
+fn trust_documents(trusted: &TrustSubject, auth: &AwsAuth) -> Vec<Document> {
     let role = Role::of(auth);
-    let provider = provider(party);
+    let provider = provider(trusted);
     let condition = json!({
         format!("{provider}:aud"): audience(auth),
-        format!("{provider}:sub"): party.subject,
+        format!("{provider}:sub"): trusted.subject,
     });
     let arn = format!("arn:{}:iam::{}:oidc-provider/{provider}", role.partition, role.account);
     let statement = json!({
@@ -59,7 +59,7 @@ fn trust_documents(party: &Party, auth: &AwsAuth) -> Vec<Document> {
         "Principal": { "Federated": arn },
         "Condition": { "StringEquals": condition },
     });
-    // The tokens of jobs, where a runner gives them any, have the same audience everywhere.
+    // Tokens of jobs, if the runner has an identity, have the same audience everywhere.
     let mut clients = vec![audience(auth)];
     clients.extend(Some(AWS_AUDIENCE).filter(|other| *other != audience(auth)));
     vec![
@@ -70,7 +70,7 @@ fn trust_documents(party: &Party, auth: &AwsAuth) -> Vec<Document> {
                  create-open-id-connect-provider --cli-input-json file://provider.json",
                 role.account
             ),
-            &json!({ "Url": party.issuer, "ClientIDList": clients }),
+            &json!({ "Url": trusted.issuer, "ClientIDList": clients }),
         ),
         Document::json(
             "Trust policy of the role",
@@ -100,23 +100,23 @@ fn policy(statements: &[Value]) -> Value {
     json!({ "Version": "2012-10-17", "Statement": statements })
 }
 
-pub(super) fn ecs_documents(party: &Party, runner: &ServerlessEcs) -> Vec<Document> {
-    let mut documents = trust_documents(party, &runner.auth);
-    documents.push(permissions(&runner.auth, &ecs_statements(party, &runner.auth, &runner.job)));
+pub(super) fn ecs_documents(trusted: &TrustSubject, runner: &ServerlessEcs) -> Vec<Document> {
+    let mut documents = trust_documents(trusted, &runner.auth);
+    documents.push(permissions(&runner.auth, &ecs_statements(trusted, &runner.auth, &runner.job)));
     documents
 }
 
-/// What the launcher calls for tasks. Which actions can be bound to which resources is in AWS's Service
-/// Authorization Reference: what describes a task definition, or registers one, cannot be bound to all
-/// of its names, so it is the roles that bound what a definition may do.
-fn ecs_statements(party: &Party, auth: &AwsAuth, job: &EcsJob) -> Vec<Value> {
+/// The launcher's permissions for tasks. AWS's Service Authorization Reference lists which actions can be
+/// limited to which resources: `DescribeTaskDefinition` and `RegisterTaskDefinition` cannot be limited to
+/// Canyon's names, so the roles in `iam:PassRole` limit what a definition may do.
+fn ecs_statements(trusted: &TrustSubject, auth: &AwsAuth, job: &EcsJob) -> Vec<Value> {
     let account = Role::of(auth).account;
     let place = format!("arn:{}:ecs:{}:{account}", partition_of(&job.region), job.region);
-    // A cluster is given by its name or its ARN.
+    // A definition has a cluster's name or ARN.
     let name = job.cluster.rsplit('/').next().unwrap_or(&job.cluster);
     let cluster = format!("{place}:cluster/{name}");
     let tasks = format!("{place}:task/{name}/*");
-    let definitions = format!("{place}:task-definition/canyon-{}-*:*", party.runner);
+    let definitions = format!("{place}:task-definition/canyon-{}-*:*", trusted.runner);
     let in_cluster = json!({ "ArnEquals": { "ecs:cluster": cluster } });
     let mut roles = vec![&job.execution_role_arn];
     roles.extend(job.task_role_arn.as_ref().filter(|role| **role != job.execution_role_arn));
@@ -137,7 +137,7 @@ fn ecs_statements(party: &Party, auth: &AwsAuth, job: &EcsJob) -> Vec<Value> {
             "Sid": "Find", "Effect": "Allow", "Resource": "*",
             "Action": "ecs:ListTasks", "Condition": in_cluster,
         }),
-        // For the doctor.
+        // For `canyon doctor`.
         json!({
             "Sid": "LookAtCluster", "Effect": "Allow", "Resource": cluster,
             "Action": "ecs:DescribeClusters",
@@ -166,7 +166,11 @@ fn ecs_statements(party: &Party, auth: &AwsAuth, job: &EcsJob) -> Vec<Value> {
     statements
 }
 
-pub(super) fn eks_documents(party: &Party, runner: &Eks, storage: &StateStorage) -> Vec<Document> {
+pub(super) fn eks_documents(
+    trusted: &TrustSubject,
+    runner: &Eks,
+    storage: &StateStorage,
+) -> Vec<Document> {
     let (auth, cluster) = (&runner.cluster.auth, &runner.cluster);
     let role = Role::of(auth);
     let arn = format!(
@@ -179,7 +183,7 @@ pub(super) fn eks_documents(party: &Party, runner: &Eks, storage: &StateStorage)
     let describe = json!({
         "Sid": "FindCluster", "Effect": "Allow", "Resource": arn, "Action": "eks:DescribeCluster",
     });
-    let mut documents = trust_documents(party, auth);
+    let mut documents = trust_documents(trusted, auth);
     documents.push(permissions(auth, &[describe]));
     documents.push(Document::json(
         "Access entry of the cluster",

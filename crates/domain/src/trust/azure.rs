@@ -1,17 +1,21 @@
 //! Azure: one federated credential of an application, or of a managed identity, trusts one runner.
 
 use super::kubernetes::{User, cluster_documents};
-use super::{Document, Party};
+use super::{Document, TrustSubject};
 use crate::job_identity::AZURE_AUDIENCE;
 use crate::runner::aks::Aks;
 use crate::state_storage::StateStorage;
 use serde_json::json;
 
-/// Lets its holder list the user credentials of a cluster: its address and its authority, and nothing
-/// in it.
+/// Allows its holder to list the user credentials of a cluster: its address and its certificate authority,
+/// and nothing in it.
 pub const CLUSTER_ROLE: &str = "Azure Kubernetes Service Cluster User Role";
 
-pub(super) fn documents(party: &Party, runner: &Aks, storage: &StateStorage) -> Vec<Document> {
+pub(super) fn documents(
+    trusted: &TrustSubject,
+    runner: &Aks,
+    storage: &StateStorage,
+) -> Vec<Document> {
     let (cluster, auth) = (&runner.cluster, &runner.cluster.auth);
     let scope = format!(
         "/subscriptions/{}/resourceGroups/{}/providers/Microsoft.ContainerService/managedClusters/{}",
@@ -29,8 +33,8 @@ pub(super) fn documents(party: &Party, runner: &Aks, storage: &StateStorage) -> 
             ),
             &json!({
                 "name": "canyon",
-                "issuer": party.issuer,
-                "subject": party.subject,
+                "issuer": trusted.issuer,
+                "subject": trusted.subject,
                 "audiences": [AZURE_AUDIENCE],
             }),
         ),

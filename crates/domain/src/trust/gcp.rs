@@ -1,13 +1,13 @@
-//! Google Cloud: a workload identity pool trusts Canyon's issuer, and one service account lets one
-//! runner act as it.
+//! Google Cloud: a workload identity pool trusts Canyon's issuer, and one runner may act as one service
+//! account.
 
 use super::kubernetes::{User, cluster_documents};
-use super::{Document, Party};
+use super::{Document, TrustSubject};
 use crate::runner::gke::Gke;
 use crate::state_storage::StateStorage;
 use serde_json::json;
 
-/// Lets in the launcher, which speaks for runners, and not the jobs, whose subjects are longer.
+/// Admits the launcher, whose subjects are runners, and not the jobs, whose subjects are longer.
 pub(super) const RUNNERS_ALONE: &str =
     "assertion.sub.matches('^org:[0-9a-f-]{36}:runner:[0-9a-f-]{36}$')";
 
@@ -28,15 +28,19 @@ impl<'a> Provider<'a> {
     }
 }
 
-pub(super) fn documents(party: &Party, runner: &Gke, storage: &StateStorage) -> Vec<Document> {
+pub(super) fn documents(
+    trusted: &TrustSubject,
+    runner: &Gke,
+    storage: &StateStorage,
+) -> Vec<Document> {
     let (cluster, auth) = (&runner.cluster, &runner.cluster.auth);
     let provider = Provider::of(&auth.gcp_audience);
     let (pool, location) = (provider.pool, provider.location);
     let pool_path =
         format!("projects/{}/locations/{location}/workloadIdentityPools/{pool}", provider.project);
-    let member = format!("principal://iam.googleapis.com/{pool_path}/subject/{}", party.subject);
+    let member = format!("principal://iam.googleapis.com/{pool_path}/subject/{}", trusted.subject);
     let account = &auth.gcp_service_account;
-    // Both forms of a provider's own name are taken where no audiences are listed.
+    // Without a list of audiences, Google accepts both forms of the provider's own name.
     let mut documents = vec![
         Document::json(
             "Workload identity provider",
@@ -46,13 +50,13 @@ pub(super) fn documents(party: &Party, runner: &Gke, storage: &StateStorage) -> 
                  create-oidc {} --workload-identity-pool={pool} --location={location} \
                  --issuer-uri={} --attribute-mapping=google.subject=assertion.sub \
                  --attribute-condition=\"{RUNNERS_ALONE}\"",
-                provider.project, provider.name, party.issuer
+                provider.project, provider.name, trusted.issuer
             ),
             &json!({
                 "name": format!("{pool_path}/providers/{}", provider.name),
                 "attributeMapping": { "google.subject": "assertion.sub" },
                 "attributeCondition": RUNNERS_ALONE,
-                "oidc": { "issuerUri": party.issuer },
+                "oidc": { "issuerUri": trusted.issuer },
             }),
         ),
         Document::json(

@@ -1,40 +1,40 @@
-//! Kubernetes: a namespace for jobs, what they run as, and what the launcher may do there.
+//! Kubernetes: a namespace for jobs, their service account, and the launcher's permissions there.
 
-use super::{Document, Party, SERVER_CLAIM};
+use super::{Document, SERVER_CLAIM, TrustSubject};
 use crate::runner::kubernetes::{Kubernetes, KubernetesAuthKind, KubernetesJob};
 use crate::state_storage::StateStorage;
 use std::fmt::Write as _;
 
-/// A rule of a Role: what may be done with which resources of an API group.
+/// A rule of a Role: the allowed verbs on a resource of an API group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The API group; empty for the core.
     pub group: &'static str,
     /// The resource, with its subresource.
     pub resource: &'static str,
-    /// What may be done.
+    /// The allowed verbs.
     pub verbs: &'static [&'static str],
 }
 
-/// What the launcher does in the namespace of the jobs: it makes, finds, suspends and deletes Jobs,
-/// finds and ends their pods, and reads what they have written. It cannot read a Secret, run a
-/// command in a pod, or make a pod of its own.
+/// The launcher's permissions in the namespace of the jobs: it creates, finds, suspends and deletes Jobs,
+/// finds and deletes their pods, and reads their logs. It cannot read a Secret, run a command in a pod, or
+/// create a pod of its own.
 pub const LAUNCHER: [Rule; 4] = [
     Rule { group: "batch", resource: "jobs", verbs: &["create", "get", "list", "patch", "delete"] },
     Rule { group: "", resource: "pods", verbs: &["list", "delete"] },
     Rule { group: "", resource: "pods/log", verbs: &["get"] },
-    // Only for the reason why a pod cannot be made.
+    // Only for the reason why a pod cannot be created.
     Rule { group: "", resource: "events", verbs: &["list"] },
 ];
 
-/// The same where jobs are kept from the node's metadata addresses.
+/// Its further permissions where a `NetworkPolicy` blocks the node's metadata addresses.
 pub const NETWORK_POLICIES: Rule = Rule {
     group: "networking.k8s.io",
     resource: "networkpolicies",
     verbs: &["create", "get", "patch"],
 };
 
-/// What OpenTofu's state storage `kubernetes` does, as the job's service account.
+/// The permissions of the jobs' service account for OpenTofu's state storage `kubernetes`.
 pub const STATE: [Rule; 2] = [
     Rule { group: "", resource: "secrets", verbs: &["create", "get", "list", "update", "delete"] },
     Rule {
@@ -44,11 +44,11 @@ pub const STATE: [Rule; 2] = [
     },
 ];
 
-/// How the names of those begin whom an API server knows by Canyon's issuer: they can be mistaken for
-/// nobody else.
+/// Prefix of the user names that an API server derives from tokens of Canyon's issuer, so that they cannot
+/// collide with other users.
 pub const USER_PREFIX: &str = "canyon:";
 
-/// As whom the launcher comes to the cluster.
+/// The launcher's identity in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum User {
     /// A user.
@@ -57,7 +57,7 @@ pub(super) enum User {
     Group(String),
     /// A user whose name Canyon cannot know.
     Placeholder {
-        /// What stands for it.
+        /// The placeholder in the document.
         name: String,
         /// How to find it.
         how: String,
@@ -65,7 +65,7 @@ pub(super) enum User {
 }
 
 pub(super) fn documents(
-    party: &Party,
+    trusted: &TrustSubject,
     runner: &Kubernetes,
     storage: &StateStorage,
 ) -> Vec<Document> {
@@ -74,8 +74,8 @@ pub(super) fn documents(
     let user = match (auth.kind(), &auth.oidc) {
         (KubernetesAuthKind::Oidc, Some(oidc)) => {
             let server = &runner.cluster.cluster_data.server;
-            documents.push(authentication(party, &oidc.audience, server));
-            User::Named(format!("{USER_PREFIX}{}", party.subject))
+            documents.push(authentication(trusted, &oidc.audience, server));
+            User::Named(format!("{USER_PREFIX}{}", trusted.subject))
         }
         (KubernetesAuthKind::ClientCertificate, _) => User::Placeholder {
             name: "COMMON_NAME_OF_THE_CERTIFICATE".to_owned(),
@@ -92,11 +92,11 @@ pub(super) fn documents(
     documents
 }
 
-/// The API server trusts the issuer, for runners of this organization and not for what jobs may ask to
-/// be signed. The subject alone is the name, so that no other claim of a token can give a right. A token that another
-/// server was shown names that one, and is good for nothing here.
-fn authentication(party: &Party, audience: &str, server: &str) -> Document {
-    let Party { issuer, org, .. } = party;
+/// The API server trusts the issuer for runners of this organization, and not for tokens of jobs. The subject
+/// alone is the user name, so no other claim of a token can grant a permission. A token for another server
+/// names that server, and is refused here.
+fn authentication(trusted: &TrustSubject, audience: &str, server: &str) -> Document {
+    let TrustSubject { issuer, org, .. } = trusted;
     let text = format!(
         "apiVersion: apiserver.config.k8s.io/v1\n\
          kind: AuthenticationConfiguration\n\
@@ -120,7 +120,7 @@ fn authentication(party: &Party, audience: &str, server: &str) -> Document {
     Document::new("Trust in Canyon's issuer", place, text)
 }
 
-/// What every kind needs in the cluster.
+/// The documents that every Kubernetes type needs in the cluster.
 pub(super) fn cluster_documents(
     job: &KubernetesJob,
     storage: &StateStorage,
@@ -148,7 +148,7 @@ pub(super) fn cluster_documents(
     documents
 }
 
-/// A job's pod fits into the strictest of the Pod Security Standards, so the namespace asks for it.
+/// A job's pod meets the strictest of the Pod Security Standards, so the namespace enforces it.
 fn namespace(job: &KubernetesJob) -> String {
     let KubernetesJob { namespace, service_account, .. } = job;
     format!(

@@ -1,4 +1,4 @@
-//! What is printed for each type of runner.
+//! The trust documents of each type of runner.
 
 use super::*;
 use crate::trust::kubernetes::{LAUNCHER, Rule};
@@ -138,7 +138,7 @@ fn no_cloud_trusts_anything_but_the_runners_own_subject() {
     for configuration in [ecs(), gke(), eks(), aks(), kubernetes()] {
         let trust = trust(&configuration, &s3());
         assert_eq!(trust.subject, subject);
-        // Google bounds a mapped subject to 127 bytes (Workload Identity Federation, attribute mappings).
+        // Google limits a mapped subject to 127 bytes (Workload Identity Federation, attribute mappings).
         assert!(trust.subject.len() <= 127);
         let all: String = trust.documents.iter().map(|document| document.text.as_str()).collect();
         assert!(all.contains(subject), "{configuration}");
@@ -149,7 +149,7 @@ fn no_cloud_trusts_anything_but_the_runners_own_subject() {
 }
 
 #[test]
-fn the_launcher_may_make_jobs_and_nothing_that_leads_further() {
+fn the_launcher_may_create_jobs_and_has_no_permission_that_leads_further() {
     let may = |group: &str, resource: &str, verb: &str| {
         LAUNCHER.iter().any(|Rule { group: g, resource: r, verbs }| {
             *g == group && *r == resource && verbs.contains(&verb)
@@ -165,7 +165,7 @@ fn the_launcher_may_make_jobs_and_nothing_that_leads_further() {
 }
 
 #[test]
-fn rights_over_network_policies_are_asked_for_only_where_they_are_used() {
+fn permissions_for_network_policies_are_requested_only_where_they_are_used() {
     let mut wanted = kubernetes();
     assert!(!shown(&wanted, &s3()).contains("networkpolicies"));
     wanted["job"]["deny_metadata_access"] = json!(true);
@@ -173,7 +173,7 @@ fn rights_over_network_policies_are_asked_for_only_where_they_are_used() {
 }
 
 #[test]
-fn the_printed_provider_of_google_has_the_condition_that_infra_gcp_has() {
+fn the_printed_provider_of_google_has_the_same_condition_as_infra_gcp() {
     let infra = include_str!("../../../../infra/gcp/main.tf");
     let condition = format!("attribute_condition = \"{}\"", super::gcp::RUNNERS_ALONE);
     assert!(infra.contains(&condition), "{condition}");

@@ -1,30 +1,30 @@
-//! What a claim must be: one of some texts, or like one of some globs.
+//! The accepted values of a claim: texts, or globs.
 //!
-//! A glob stands for names that its writer does not know yet, and strangers choose names. So `*` stays
-//! within one segment (it crosses neither `/` nor `:`), and the owner of what is named stands before
-//! the first one: `repo:acme/*:ref:refs/heads/main`, not `repo:acme*`.
+//! A glob matches names that the policy's author does not know yet, and attackers can choose names. So `*`
+//! stays within one segment (it matches neither `/` nor `:`), and the owner must be complete before the first
+//! `*`: `repo:acme/*:ref:refs/heads/main`, not `repo:acme*`.
 
 use serde::{Deserialize, Serialize};
 
-/// What separates the segments of a claim.
+/// The separators of a claim's segments.
 const SEPARATORS: [char; 2] = ['/', ':'];
-/// The shortest text before the first `*`.
+/// Minimum length of the text before the first `*`.
 const SHORTEST_PREFIX: usize = 8;
-/// The longest value, in bytes.
+/// Maximum length of a value, in bytes.
 pub(super) const MAX_VALUE: usize = 256;
 
-/// How the values of bound claims are meant.
+/// How values of bound claims are matched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ClaimMatching {
-    /// As they are.
+    /// Literally.
     #[default]
     String,
-    /// `*` stands for any name, or part of one.
+    /// As globs: `*` matches any name, or part of one.
     Glob,
 }
 
-/// Why `value` is refused for the claim `name`; reads on after the field's name.
+/// Why `value` is refused for the claim `name`. The message continues after the field's name.
 pub(super) fn unfit(name: &str, value: &str, matching: ClaimMatching) -> Option<&'static str> {
     if value.is_empty() || value.len() > MAX_VALUE {
         return Some("has 1 to 256 characters");
@@ -35,7 +35,7 @@ pub(super) fn unfit(name: &str, value: &str, matching: ClaimMatching) -> Option<
     match (matching, value.split_once('*')) {
         (_, None) => None,
         (ClaimMatching::String, Some(_)) => {
-            Some("has a `*`, which means itself here; for globs say `bound_claims_type: GLOB`")
+            Some("has a `*`, which is literal here; for globs set `bound_claims_type: GLOB`")
         }
         (ClaimMatching::Glob, Some((fixed, _))) => too_wide(name, value, fixed),
     }
@@ -58,7 +58,7 @@ fn too_wide(name: &str, value: &str, fixed: &str) -> Option<&'static str> {
     None
 }
 
-/// Segments of `fixed` that a separator ends.
+/// Number of segments of `fixed` that end with a separator.
 fn whole_segments(fixed: &str) -> usize {
     let fixed = fixed.split_once("://").map_or(fixed, |(_, rest)| rest);
     let mut segments = fixed.split(SEPARATORS);
@@ -66,9 +66,9 @@ fn whole_segments(fixed: &str) -> usize {
     segments.filter(|segment| !segment.is_empty()).count()
 }
 
-/// How many segments there are up to the owner. A subject says first what kind of thing it names. A
-/// service account of Kubernetes is called `system:serviceaccount:<namespace>:<name>`, and a SPIFFE id
-/// of one `spiffe://<domain>/ns/<namespace>/sa/<name>`.
+/// Number of segments up to and including the owner. A subject begins with the kind of what it names. A
+/// service account of Kubernetes is called `system:serviceaccount:<namespace>:<name>`, and a SPIFFE id of one
+/// `spiffe://<domain>/ns/<namespace>/sa/<name>`.
 fn segments_to_owner(name: &str, fixed: &str) -> usize {
     let has_kind = name == "sub" || fixed.find(SEPARATORS) == fixed.find(':');
     if fixed.starts_with("system:") || fixed.starts_with("spiffe://") {
@@ -80,7 +80,7 @@ fn segments_to_owner(name: &str, fixed: &str) -> usize {
     }
 }
 
-/// Whether the claim `value` is `bound`.
+/// Whether the claim's `value` matches `bound`.
 pub(super) fn fits(bound: &str, value: &str, matching: ClaimMatching) -> bool {
     if bound == value {
         return true;
@@ -88,7 +88,7 @@ pub(super) fn fits(bound: &str, value: &str, matching: ClaimMatching) -> bool {
     matching == ClaimMatching::Glob && is_plain(value) && like(bound, value)
 }
 
-/// Each segment by itself: what no `*` can cross must be in both.
+/// Matches segment by segment: the separators must be the same in both.
 fn like(glob: &str, value: &str) -> bool {
     let separators = |text: &str| text.matches(SEPARATORS).collect::<String>();
     separators(glob) == separators(value)
@@ -100,7 +100,7 @@ fn like_segment(glob: &str, value: &str) -> bool {
     let (middle, last) = rest.rsplit_once('*').map_or(("", rest), |(middle, last)| (middle, last));
     let open = value.strip_prefix(first).and_then(|value| value.strip_suffix(last));
     let Some(mut open) = open else { return false };
-    // A separator that is written in another way would be crossed all the same.
+    // An escaped separator would otherwise be matched by `*`.
     if open.contains(['%', '\\']) {
         return false;
     }

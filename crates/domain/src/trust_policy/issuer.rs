@@ -1,32 +1,32 @@
-//! The address of an issuer, which is its name: `iss` of all that it signs.
+//! The URL of an issuer, which is also its name: the `iss` of its tokens.
 //!
-//! It is compared byte by byte (OpenID Connect Discovery 1.0, section 4.3), and Canyon may fetch from
-//! it. So there is one way to write each, and none that two readers understand differently.
+//! It is compared byte by byte (OpenID Connect Discovery 1.0, section 4.3), and Canyon may fetch from it. So
+//! each URL has one accepted spelling, which all parsers read the same.
 
 use crate::public_address::is_public;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest address, in bytes.
+/// Maximum length, in bytes.
 const MAX_LENGTH: usize = 255;
 
-/// The address of an issuer, such as `https://token.example.com/tenant`.
+/// The URL of an issuer, such as `https://token.example.com/tenant`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct IssuerUrl(String);
 
-/// Why an address is refused; reads on after the name of the field, and does not repeat it.
+/// Why a URL is refused. The message continues after the name of the field and does not repeat the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnfitIssuer(&'static str);
 
 impl IssuerUrl {
-    /// Reads an address. It may name a host by an address that is not public.
+    /// Validates a URL. Its host may be an address that is not public.
     ///
     /// # Errors
     ///
-    /// [`UnfitIssuer`] says what is wrong with its form.
+    /// [`UnfitIssuer`] if its form is not accepted.
     pub fn new(text: &str) -> Result<Self, UnfitIssuer> {
         check(text)?;
         Ok(Self(text.to_owned()))
@@ -37,8 +37,8 @@ impl IssuerUrl {
         &self.0
     }
 
-    /// Where its discovery document is: a `/` at its end is left out before the rest is appended
-    /// (OpenID Connect Discovery 1.0, section 4).
+    /// The URL of its discovery document: a `/` at its end is removed before the rest is appended (OpenID
+    /// Connect Discovery 1.0, section 4).
     pub fn discovery_url(&self) -> String {
         format!("{}/.well-known/openid-configuration", self.0.trim_end_matches('/'))
     }
@@ -48,7 +48,7 @@ impl IssuerUrl {
         split(&self.0).map_or("", |(host, _, _)| host)
     }
 
-    /// Whether it names its host by an address that is not public.
+    /// Whether its host is an address that is not public.
     pub fn is_private_address(&self) -> bool {
         let address = self.host().parse::<IpAddr>();
         address.is_ok_and(|address| !is_public(address)) || self.host() == "localhost"
@@ -61,7 +61,7 @@ impl fmt::Display for IssuerUrl {
     }
 }
 
-/// Host, port and path, if it is divided as an address of ours.
+/// Host, port and path, if it has the form of an accepted URL.
 fn split(text: &str) -> Option<(&str, Option<&str>, &str)> {
     let rest = text.strip_prefix("https://")?;
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -85,9 +85,7 @@ fn check(text: &str) -> Result<(), UnfitIssuer> {
         return unfit("has only printable ASCII characters, and no spaces");
     }
     if !text.starts_with("https://") {
-        return unfit(
-            "begins with `https://`: what is fetched otherwise can be changed on its way",
-        );
+        return unfit("begins with `https://`: other connections can be tampered with");
     }
     if text.contains(['?', '#', '@', '\\', '%']) {
         return unfit("has no user, query, fragment, `\\` or `%`");
@@ -114,8 +112,8 @@ fn is_port(text: &str) -> bool {
     !text.starts_with(['0', '+']) && text.parse::<u16>().is_ok()
 }
 
-/// What some readers take for a number (`2130706433`, `0x7f.1`) is refused, unless it is the one form
-/// that all of them read the same.
+/// Refuses hosts that some parsers read as numbers (`2130706433`, `0x7f.1`), except the one form that all of
+/// them read the same.
 fn is_host(host: &str, in_brackets: bool) -> bool {
     if in_brackets {
         return host.parse::<Ipv6Addr>().is_ok_and(|address| address.to_string() == host);
@@ -145,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_issuer_is_an_https_address_that_is_read_in_one_way() {
+    fn an_issuer_is_an_https_url_that_all_parsers_read_the_same() {
         for text in [
             "https://token.actions.example.com",
             "https://login.example.com/1f2e/v2.0",
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_an_inner_network_is_known_as_one() {
+    fn an_address_of_a_private_network_is_recognized() {
         for text in [
             "https://127.0.0.1",
             "https://169.254.169.254/latest",

@@ -1,8 +1,8 @@
-//! AWS: Canyon's token for the credentials of a role (`AssumeRoleWithWebIdentity`).
+//! AWS: exchanges Canyon's token for credentials of a role (`AssumeRoleWithWebIdentity`).
 
-use super::parts::Parts;
+use super::context::ExchangeContext;
 use super::post::reason;
-use super::words::quote;
+use super::quoting::quote;
 use super::{FederationError, RunnerIdentity};
 use aws_credential_types::Credentials;
 use aws_sdk_sts::config::{BehaviorVersion, Region, retry::RetryConfig, timeout::TimeoutConfig};
@@ -12,14 +12,14 @@ use secrecy::ExposeSecret as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-const CONNECT: Duration = Duration::from_secs(5);
-const TRY: Duration = Duration::from_secs(10);
-const ALL_TRIES: Duration = Duration::from_secs(25);
-const TRIES: u32 = 3;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(25);
+const MAX_ATTEMPTS: u32 = 3;
 
-type Failed = SdkError<AssumeRoleWithWebIdentityError>;
+type AssumeRoleError = SdkError<AssumeRoleWithWebIdentityError>;
 
-/// What is asked for.
+/// A request for credentials.
 #[derive(Clone, Debug)]
 pub(super) struct RoleRequest {
     pub(super) who: RunnerIdentity,
@@ -29,8 +29,8 @@ pub(super) struct RoleRequest {
 }
 
 impl RoleRequest {
-    /// What the OIDC provider in IAM must name as a client id. The partitions are apart: tokens for
-    /// one are not to be good in another.
+    /// The client id that the OIDC provider in IAM must list. Partitions are separate: a token for
+    /// one must not be valid in another.
     fn audience(&self) -> &'static str {
         match self.arn_part(1) {
             "aws-cn" => "sts.amazonaws.com.cn",
@@ -38,41 +38,45 @@ impl RoleRequest {
         }
     }
 
-    fn arn_part(&self, place: usize) -> &str {
-        self.role_arn.split(':').nth(place).unwrap_or_default()
+    fn arn_part(&self, index: usize) -> &str {
+        self.role_arn.split(':').nth(index).unwrap_or_default()
     }
 
-    pub(super) async fn exchange(self, parts: Arc<Parts>) -> Result<Credentials, FederationError> {
-        let token = parts.assertion(self.who, self.audience()).await?;
+    pub(super) async fn exchange(
+        self,
+        context: Arc<ExchangeContext>,
+    ) -> Result<Credentials, FederationError> {
+        let token = context.assertion(self.who, self.audience()).await?;
         let sent = self
-            .client(&parts)
+            .client(&context)
             .assume_role_with_web_identity()
             .role_arn(&self.role_arn)
             .role_session_name(&self.session_name)
             .web_identity_token(token.expose_secret())
             .send()
             .await;
-        let answer = sent.map_err(|error| self.explain(&error, parts.issuer.url()))?;
-        let given = answer.credentials.ok_or_else(|| self.unavailable("no credentials came"))?;
+        let answer = sent.map_err(|error| self.explain(&error, context.issuer.url()))?;
+        let given =
+            answer.credentials.ok_or_else(|| self.unavailable("its answer has no credentials"))?;
         let ends_at = SystemTime::try_from(given.expiration)
-            .map_err(|_| self.unavailable("it gives no time of expiry"))?;
+            .map_err(|_| self.unavailable("its answer has no expiry"))?;
         let (id, secret) = (given.access_key_id, given.secret_access_key);
         Ok(Credentials::new(id, secret, Some(given.session_token), Some(ends_at), "canyon"))
     }
 
-    fn client(&self, parts: &Parts) -> aws_sdk_sts::Client {
+    fn client(&self, context: &ExchangeContext) -> aws_sdk_sts::Client {
         let timeouts = TimeoutConfig::builder()
-            .connect_timeout(CONNECT)
-            .operation_attempt_timeout(TRY)
-            .operation_timeout(ALL_TRIES)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+            .operation_timeout(TOTAL_TIMEOUT)
             .build();
         let mut config = aws_sdk_sts::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new(self.region.clone()))
-            .retry_config(RetryConfig::standard().with_max_attempts(TRIES))
+            .retry_config(RetryConfig::standard().with_max_attempts(MAX_ATTEMPTS))
             .timeout_config(timeouts)
-            .http_client(parts.aws_http());
-        if let Some(endpoint) = &parts.endpoints.aws_sts {
+            .http_client(context.aws_http());
+        if let Some(endpoint) = &context.endpoints.aws_sts {
             config = config.endpoint_url(endpoint);
         }
         aws_sdk_sts::Client::from_conf(config.build())
@@ -83,34 +87,34 @@ impl RoleRequest {
         FederationError::Unavailable(format!("AWS STS in {region} did not answer: {why}"))
     }
 
-    fn explain(&self, error: &Failed, issuer: &str) -> FederationError {
+    fn explain(&self, error: &AssumeRoleError, issuer: &str) -> FederationError {
         let Some(service) = error.as_service_error() else {
             return self.unavailable(&quote(&reason(error)));
         };
         let status = error.raw_response().map_or(0, |response| response.status().as_u16());
-        // Whatever stands between answers without a code.
+        // A proxy on the way answers without a code.
         let code = service.code().unwrap_or_default();
-        let said = match quote(service.message().unwrap_or_default()) {
+        let reported = match quote(service.message().unwrap_or_default()) {
             _ if code.is_empty() => format!("HTTP status {status}"),
-            words if words.is_empty() => code.to_owned(),
-            words => format!("{code}: {words}"),
+            message if message.is_empty() => code.to_owned(),
+            message => format!("{code}: {message}"),
         };
         let role = &self.role_arn;
         let refused = |advice: String| {
             FederationError::Refused(format!(
-                "AWS STS refuses the role {role} of `role_arn` ({said}). {advice}"
+                "AWS STS refuses the role {role} of `role_arn` ({reported}). {advice}"
             ))
         };
         match code {
             _ if is_throttling(code) || status == 429 => FederationError::Throttled(format!(
-                "AWS STS in {} asks for fewer calls ({said})",
+                "AWS STS in {} throttles Canyon ({reported})",
                 self.region
             )),
             "IDPCommunicationError" => FederationError::Unavailable(format!(
-                "AWS STS cannot reach Canyon's issuer {issuer} ({said}). Its discovery document \
+                "AWS STS cannot reach Canyon's issuer {issuer} ({reported}). Its discovery document \
                  and keys must be readable from the internet"
             )),
-            _ if status >= 500 || code.is_empty() => self.unavailable(&said),
+            _ if status >= 500 || code.is_empty() => self.unavailable(&reported),
             "InvalidIdentityToken" => refused(format!(
                 "IAM of account {} needs an OIDC provider for {issuer} with the audience {}, and \
                  must be able to read that address",
@@ -131,7 +135,7 @@ impl RoleRequest {
         }
     }
 
-    /// What the role's trust policy has to say.
+    /// What the role's trust policy must contain.
     fn trust(&self, issuer: &str) -> String {
         let host = issuer.strip_prefix("https://").unwrap_or(issuer);
         format!(
@@ -144,7 +148,7 @@ impl RoleRequest {
     }
 }
 
-/// As AWS's SDKs tell throttling.
+/// The codes that AWS's SDKs treat as throttling.
 fn is_throttling(code: &str) -> bool {
     ["Throttl", "RequestLimitExceeded", "TooManyRequests", "SlowDown", "RequestThrottled"]
         .iter()
@@ -155,7 +159,7 @@ fn is_throttling(code: &str) -> bool {
 mod tests {
     use aws_sdk_sts::config::endpoint::{DefaultResolver, Params, ResolveEndpoint as _};
 
-    /// A call that crosses partitions would carry a token to where it is not for.
+    /// A call to another partition would send a token to a service that it is not for.
     #[tokio::test]
     async fn each_region_has_an_endpoint_in_its_own_partition() {
         let cases = [

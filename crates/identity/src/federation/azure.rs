@@ -1,8 +1,9 @@
-//! Azure: Canyon's token as a federated credential of an application (RFC 7523, client assertion).
+//! Azure: presents Canyon's token as a federated credential of an application (RFC 7523, client
+//! assertion).
 
-use super::parts::Parts;
+use super::context::ExchangeContext;
 use super::post::{Answer, post};
-use super::words::quote;
+use super::quoting::quote;
 use super::{AccessToken, FederationError, RunnerIdentity};
 use canyon_domain::runner::aks::AzureAuth;
 use jiff::SignedDuration;
@@ -10,11 +11,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// What a federated credential has as its audience (Microsoft Entra, "Workload identity federation").
+/// The audience of a federated credential (Microsoft Entra, "Workload identity federation").
 const AUDIENCE: &str = "api://AzureADTokenExchange";
 const JWT_BEARER: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// What is asked for.
+/// A request for a token.
 #[derive(Clone, Debug)]
 pub(super) struct TokenRequest {
     pub(super) who: RunnerIdentity,
@@ -23,7 +24,7 @@ pub(super) struct TokenRequest {
 }
 
 #[derive(Deserialize)]
-struct Given {
+struct TokenAnswer {
     access_token: SecretString,
     expires_in: u32,
 }
@@ -39,12 +40,15 @@ struct Refusal {
 }
 
 impl TokenRequest {
-    pub(super) async fn exchange(self, parts: Arc<Parts>) -> Result<AccessToken, FederationError> {
-        let token = parts.assertion(self.who, AUDIENCE).await?;
-        let authority = &parts.endpoints.azure_authority;
+    pub(super) async fn exchange(
+        self,
+        context: Arc<ExchangeContext>,
+    ) -> Result<AccessToken, FederationError> {
+        let token = context.assertion(self.who, AUDIENCE).await?;
+        let authority = &context.endpoints.azure_authority;
         let address = format!("{authority}/{}/oauth2/v2.0/token", self.auth.tenant_id);
-        let http = parts.http()?;
-        let asked_at = parts.clock.now();
+        let http = context.http()?;
+        let asked_at = context.clock.now();
         let answer = post(|| {
             http.post(&address).form(&[
                 ("grant_type", "client_credentials"),
@@ -55,35 +59,35 @@ impl TokenRequest {
             ])
         });
         let answer = answer.await.map_err(|why| unavailable(&quote(&why)))?;
-        if !answer.is_good() {
-            return Err(self.explain(&answer, parts.issuer.url()));
+        if !answer.is_success() {
+            return Err(self.explain(&answer, context.issuer.url()));
         }
-        let given: Given = serde_json::from_slice(&answer.body)
+        let given: TokenAnswer = serde_json::from_slice(&answer.body)
             .map_err(|_| unavailable("its answer is not a token"))?;
         let ends_at = asked_at.checked_add(SignedDuration::from_secs(given.expires_in.into()));
-        let ends_at = ends_at.map_err(|_| unavailable("its token has no end"))?;
+        let ends_at = ends_at.map_err(|_| unavailable("its token has no valid expiry"))?;
         Ok(AccessToken { secret: given.access_token, ends_at })
     }
 
     fn explain(&self, answer: &Answer, issuer: &str) -> FederationError {
         let refusal: Refusal = serde_json::from_slice(&answer.body).unwrap_or_default();
-        // What follows differs each time, and is for Microsoft's support.
-        let words = refusal.error_description.split(" Trace ID:").next().unwrap_or_default();
-        let said = match (quote(words), refusal.error) {
-            (words, _) if !words.is_empty() => words,
+        // The text after it differs each time, and is for Microsoft's support.
+        let message = refusal.error_description.split(" Trace ID:").next().unwrap_or_default();
+        let reported = match (quote(message), refusal.error) {
+            (message, _) if !message.is_empty() => message,
             (_, code) if !code.is_empty() => quote(&code),
             _ => format!("HTTP status {}", answer.status),
         };
         let code = refusal.error_codes.first().copied().unwrap_or_default();
-        // 90033, 50196 and 50166 are Entra's own ways to say "later", "you ask in a loop" and "the
-        // issuer does not answer".
+        // Codes of Entra: 90033 is a transient error, 50196 a request loop, and 50166 an issuer
+        // that does not answer.
         if answer.status == 429 || code == 50_196 {
             return FederationError::Throttled(format!(
-                "Microsoft Entra asks for fewer calls ({said})"
+                "Microsoft Entra throttles Canyon ({reported})"
             ));
         }
         if !(400..500).contains(&answer.status) || code == 90_033 || code == 50_166 {
-            return unavailable(&said);
+            return unavailable(&reported);
         }
         let AzureAuth { tenant_id, client_id } = &self.auth;
         let advice = match code {
@@ -102,7 +106,7 @@ impl TokenRequest {
         };
         FederationError::Refused(format!(
             "Microsoft Entra refuses the application {client_id} of `client_id` in the tenant \
-             {tenant_id} ({said}). {advice}"
+             {tenant_id} ({reported}). {advice}"
         ))
     }
 }

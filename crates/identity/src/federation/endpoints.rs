@@ -1,7 +1,7 @@
-//! Where the clouds are.
+//! Addresses of the clouds.
 
-/// Addresses of the clouds' services. The public ones, unless a setting names others: private
-/// endpoints, sovereign clouds, test servers.
+/// Addresses of the clouds' services: the public ones, unless a setting names others, such as
+/// private endpoints, sovereign clouds or test servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
     /// Google's Security Token Service.
@@ -25,8 +25,8 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// From settings. The names are the SDKs' own where they have one: `AWS_ENDPOINT_URL_STS`,
-    /// `_EKS`, `_ECS`, `_CLOUDWATCH_LOGS`, and `AZURE_AUTHORITY_HOST`.
+    /// Reads the addresses from variables. The names are those of the SDKs where they have one:
+    /// `AWS_ENDPOINT_URL_STS`, `_EKS`, `_ECS`, `_CLOUDWATCH_LOGS`, and `AZURE_AUTHORITY_HOST`.
     pub fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let given = |name: &str| {
             let text = variable(name).map(|text| text.trim().trim_end_matches('/').to_owned());

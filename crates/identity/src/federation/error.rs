@@ -1,4 +1,4 @@
-//! Why a cloud did not let Canyon in.
+//! Errors of token exchanges.
 
 use crate::assertion::AssertionError;
 use canyon_domain::causes::Causes;
@@ -10,19 +10,19 @@ pub enum FederationError {
     /// Canyon's own token cannot be signed.
     #[error("Canyon's own token cannot be signed: {}", Causes(.0))]
     Assertion(#[from] AssertionError),
-    /// The cloud said no; it will again until somebody changes something.
+    /// The cloud rejected the request. It will again until an administrator changes a setting.
     #[error("{0}")]
     Refused(String),
-    /// The cloud asked for fewer calls.
+    /// The cloud throttles Canyon.
     #[error("{0}")]
     Throttled(String),
-    /// The cloud did not answer, or not in a form that is known.
+    /// The cloud did not answer, or not in a known form.
     #[error("{0}")]
     Unavailable(String),
 }
 
 impl FederationError {
-    /// The class of a failure for this reason.
+    /// The failure class of a job that fails for this reason.
     pub fn class(&self) -> FailureClass {
         match self {
             Self::Refused(_) => FailureClass::Config,

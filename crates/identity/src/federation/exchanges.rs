@@ -1,4 +1,5 @@
-//! What was exchanged, kept until shortly before it ends: whoever asks meanwhile shares it.
+//! Cache of exchanged tokens, until shortly before they expire. Concurrent callers share one
+//! exchange.
 
 use super::{AccessToken, FederationError, RunnerIdentity};
 use aws_credential_types::Credentials;
@@ -9,16 +10,17 @@ use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What ends sooner is not handed out: whoever gets it has this long to use it. Of what lives
-/// shorter than twice that, half its life.
-const SHORTEST_REST: SignedDuration = SignedDuration::from_mins(5);
-/// How long a refusal is repeated without asking again, so that a thousand deployments of a runner
-/// that is not let in are not a thousand calls. Whoever has put it right waits no longer than that.
-const REFUSED_FOR: SignedDuration = SignedDuration::from_secs(10);
-/// The most kept ones; beyond that all are forgotten, and exchanged anew.
-const MAX_KEPT: usize = 1_000;
+/// A result with less time left is not reused, so that a caller has this long to use it. For a
+/// result with a shorter lifetime than twice this, it is half the lifetime.
+const MIN_REMAINING_LIFE: SignedDuration = SignedDuration::from_mins(5);
+/// How long a rejection is cached, so that a thousand deployments of a runner without access make
+/// one call. After an administrator fixes the access, callers wait at most this long.
+const REJECTION_CACHE_TIME: SignedDuration = SignedDuration::from_secs(10);
+/// Most cached results; beyond that the cache is cleared, and tokens are exchanged again.
+const MAX_CACHED: usize = 1_000;
 
-/// Who asked, and for what in every detail: two runners never share, whatever they ask for.
+/// The runner and every parameter of the request: two runners never share a result, whatever they
+/// request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     who: RunnerIdentity,
@@ -31,36 +33,36 @@ impl Key {
     }
 }
 
-/// What a cloud gives out ends.
-pub(super) trait Ends {
+/// A result with an expiry.
+pub(super) trait Expiring {
     fn ends_at(&self) -> Timestamp;
 }
 
-impl Ends for AccessToken {
+impl Expiring for AccessToken {
     fn ends_at(&self) -> Timestamp {
         self.ends_at
     }
 }
 
-impl Ends for Credentials {
+impl Expiring for Credentials {
     fn ends_at(&self) -> Timestamp {
         self.expiry().and_then(|end| Timestamp::try_from(end).ok()).unwrap_or(Timestamp::MIN)
     }
 }
 
 #[derive(Clone)]
-struct Landed<T> {
+struct Finished<T> {
     result: Result<T, FederationError>,
-    /// Until when it is the answer for others.
+    /// Until when other callers get this result.
     until: Timestamp,
 }
 
-/// An exchange on its way or there. It has a task of its own, so it goes on when the one that asked
-/// first gives up.
-type Flight<T> = Shared<BoxFuture<'static, Landed<T>>>;
+/// A pending or finished exchange. It is a task of its own, so it continues if the first caller
+/// gives up.
+type PendingExchange<T> = Shared<BoxFuture<'static, Finished<T>>>;
 
-/// Exchanges by what was asked for.
-pub(super) struct Exchanges<T>(Mutex<HashMap<Key, Flight<T>>>);
+/// Exchanges by request.
+pub(super) struct Exchanges<T>(Mutex<HashMap<Key, PendingExchange<T>>>);
 
 impl<T> Default for Exchanges<T> {
     fn default() -> Self {
@@ -68,8 +70,8 @@ impl<T> Default for Exchanges<T> {
     }
 }
 
-impl<T: Ends + Clone + Send + Sync + 'static> Exchanges<T> {
-    /// The one of before, the one on its way, or a new one.
+impl<T: Expiring + Clone + Send + Sync + 'static> Exchanges<T> {
+    /// The cached result, the result of the pending exchange, or that of a new one.
     pub(super) async fn get<F>(
         &self,
         key: Key,
@@ -79,58 +81,63 @@ impl<T: Ends + Clone + Send + Sync + 'static> Exchanges<T> {
     where
         F: Future<Output = Result<T, FederationError>> + Send + 'static,
     {
-        self.flight(key, clock, exchange).await.result
+        self.pending(key, clock, exchange).await.result
     }
 
-    fn flight<F>(&self, key: Key, clock: &Arc<dyn Clock>, exchange: impl FnOnce() -> F) -> Flight<T>
+    fn pending<F>(
+        &self,
+        key: Key,
+        clock: &Arc<dyn Clock>,
+        exchange: impl FnOnce() -> F,
+    ) -> PendingExchange<T>
     where
         F: Future<Output = Result<T, FederationError>> + Send + 'static,
     {
         let now = clock.now();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(flight) = known.get(&key).filter(|flight| is_good(flight, now)) {
-            return flight.clone();
+        if let Some(pending) = known.get(&key).filter(|pending| is_usable(pending, now)) {
+            return pending.clone();
         }
-        if known.len() >= MAX_KEPT {
-            known.retain(|_, flight| is_good(flight, now));
+        if known.len() >= MAX_CACHED {
+            known.retain(|_, pending| is_usable(pending, now));
         }
-        if known.len() >= MAX_KEPT {
+        if known.len() >= MAX_CACHED {
             known.clear();
         }
-        let flight = launch(exchange(), Arc::clone(clock));
-        known.insert(key, flight.clone());
-        flight
+        let pending = start(exchange(), Arc::clone(clock));
+        known.insert(key, pending.clone());
+        pending
     }
 }
 
-fn launch<T, F>(exchange: F, clock: Arc<dyn Clock>) -> Flight<T>
+fn start<T, F>(exchange: F, clock: Arc<dyn Clock>) -> PendingExchange<T>
 where
-    T: Ends + Clone + Send + Sync + 'static,
+    T: Expiring + Clone + Send + Sync + 'static,
     F: Future<Output = Result<T, FederationError>> + Send + 'static,
 {
-    let landing = exchange.map(move |result| {
-        let until = good_until(&result, clock.now());
-        Landed { result, until }
+    let finishing = exchange.map(move |result| {
+        let until = usable_until(&result, clock.now());
+        Finished { result, until }
     });
-    let flight = landing.boxed().shared();
-    tokio::spawn(flight.clone().map(drop));
-    flight
+    let pending = finishing.boxed().shared();
+    tokio::spawn(pending.clone().map(drop));
+    pending
 }
 
-fn is_good<T>(flight: &Flight<T>, now: Timestamp) -> bool
+fn is_usable<T>(pending: &PendingExchange<T>, now: Timestamp) -> bool
 where
     T: Clone,
 {
-    flight.peek().is_none_or(|landed| now < landed.until)
+    pending.peek().is_none_or(|finished| now < finished.until)
 }
 
-fn good_until<T: Ends>(result: &Result<T, FederationError>, now: Timestamp) -> Timestamp {
+fn usable_until<T: Expiring>(result: &Result<T, FederationError>, now: Timestamp) -> Timestamp {
     let until = match result {
         Ok(given) => {
             let life = given.ends_at().duration_since(now);
-            given.ends_at().checked_sub(SHORTEST_REST.min(life / 2))
+            given.ends_at().checked_sub(MIN_REMAINING_LIFE.min(life / 2))
         }
-        Err(FederationError::Refused(_)) => now.checked_add(REFUSED_FOR),
+        Err(FederationError::Refused(_)) => now.checked_add(REJECTION_CACHE_TIME),
         Err(_) => Ok(now),
     };
     until.unwrap_or(now)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use uuid::Uuid;
 
-type Given = Result<AccessToken, FederationError>;
+type Exchanged = Result<AccessToken, FederationError>;
 
 fn key(number: u128) -> Key {
     let who = RunnerIdentity {
@@ -16,7 +16,7 @@ fn key(number: u128) -> Key {
     Key::new(who, ["scope"])
 }
 
-/// Exchanges that give what a test says, and count.
+/// Exchanges whose results a test sets, and a count of them.
 struct Cloud {
     exchanges: Exchanges<AccessToken>,
     clock: Arc<TestClock>,
@@ -29,7 +29,7 @@ impl Cloud {
         Self { exchanges: Exchanges::default(), clock, asked }
     }
 
-    async fn ask(&self, key: Key, answer: Given) -> Given {
+    async fn ask(&self, key: Key, answer: Exchanged) -> Exchanged {
         let clock: Arc<dyn Clock> = self.clock.clone();
         let exchange = || {
             self.asked.fetch_add(1, Ordering::SeqCst);
@@ -43,8 +43,8 @@ impl Cloud {
         AccessToken { secret: "secret".into(), ends_at }
     }
 
-    /// Asks once more after `seconds`; whether that was a new exchange.
-    async fn is_new_after(&self, seconds: i64, answer: &dyn Fn() -> Given) -> bool {
+    /// Requests again after `seconds`; returns whether that caused a new exchange.
+    async fn is_new_after(&self, seconds: i64, answer: &dyn Fn() -> Exchanged) -> bool {
         self.clock.advance(seconds);
         let before = self.asked.load(Ordering::SeqCst);
         let _ = self.ask(key(1), answer()).await;
@@ -53,7 +53,8 @@ impl Cloud {
 }
 
 #[tokio::test]
-async fn a_token_is_kept_until_five_minutes_before_its_end_and_a_short_one_for_half_its_life() {
+async fn a_token_is_cached_until_five_minutes_before_its_expiry_and_a_short_one_for_half_its_life()
+{
     for (life, kept) in [(3_600, 3_300), (600, 300), (60, 30), (0, 0), (-5, 0)] {
         let cloud = Cloud::new();
         let token = || Ok(cloud.token(life));
@@ -68,7 +69,7 @@ async fn a_token_is_kept_until_five_minutes_before_its_end_and_a_short_one_for_h
 }
 
 #[tokio::test]
-async fn a_refusal_is_repeated_for_ten_seconds_and_other_failures_not_at_all() {
+async fn a_rejection_is_cached_for_ten_seconds_and_other_failures_are_not() {
     let cloud = Cloud::new();
     let refused = || Err(FederationError::Refused("no".to_owned()));
     assert!(cloud.is_new_after(0, &refused).await);
@@ -82,32 +83,31 @@ async fn a_refusal_is_repeated_for_ten_seconds_and_other_failures_not_at_all() {
     }
 }
 
-/// What nobody waited for any more has ended by the time somebody asks again.
+/// An exchange without waiting callers may have expired when the next caller comes.
 #[tokio::test]
-async fn what_was_left_alone_goes_on_and_is_not_handed_out_dead() {
+async fn an_abandoned_exchange_continues_and_an_expired_result_is_not_returned() {
     let cloud = Cloud::new();
     let clock: Arc<dyn Clock> = cloud.clock.clone();
     let token = Ok(cloud.token(3_600));
-    let slow = cloud.exchanges.get(key(1), &clock, || async {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        token
-    });
+    let (answer, answered) = tokio::sync::oneshot::channel();
+    let slow = cloud.exchanges.get(key(1), &clock, || async { answered.await.unwrap() });
     tokio::time::timeout(Duration::from_millis(1), slow).await.unwrap_err();
-    let landed = async {
+    answer.send(token).unwrap_or_else(|_| panic!("the exchange goes on without its caller"));
+    let finished = async {
         while cloud.exchanges.0.lock().unwrap()[&key(1)].peek().is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), landed).await.expect("it goes on");
+    tokio::time::timeout(Duration::from_secs(10), finished).await.expect("the exchange continues");
     assert!(!cloud.is_new_after(0, &|| Ok(cloud.token(3_600))).await);
     assert!(cloud.is_new_after(3_600, &|| Ok(cloud.token(3_600))).await);
 }
 
 #[tokio::test]
-async fn what_is_kept_is_bounded() {
+async fn the_cache_is_bounded() {
     let cloud = Cloud::new();
     for number in 0..3_000 {
         cloud.ask(key(number), Ok(cloud.token(3_600))).await.unwrap();
     }
-    assert!(cloud.exchanges.0.lock().unwrap().len() <= MAX_KEPT);
+    assert!(cloud.exchanges.0.lock().unwrap().len() <= MAX_CACHED);
 }

@@ -1,9 +1,10 @@
-//! Google Cloud: Canyon's token for a federated one, and that for one of a service account.
+//! Google Cloud: exchanges Canyon's token for a federated token, and that for one of a service
+//! account.
 
+use super::context::ExchangeContext;
 use super::gcp_exchange::{ExchangeFailure, exchange_token};
-use super::parts::Parts;
 use super::post::{Answer, post};
-use super::words::quote;
+use super::quoting::quote;
 use super::{AccessToken, FederationError, RunnerIdentity};
 use canyon_domain::runner::gke::GcpAuth;
 use jiff::Timestamp;
@@ -14,10 +15,10 @@ use serde_json::json;
 use std::sync::Arc;
 
 const CLOUD_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
-/// The longest that Google gives without an organization policy that says otherwise.
-const LIFE: &str = "3600s";
+/// The longest lifetime that Google allows without an organization policy.
+const LIFETIME: &str = "3600s";
 
-/// What is asked for.
+/// A request for an access token of a service account.
 #[derive(Clone, Debug)]
 pub(super) struct AccountRequest {
     pub(super) who: RunnerIdentity,
@@ -26,7 +27,7 @@ pub(super) struct AccountRequest {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Given {
+struct TokenAnswer {
     access_token: SecretString,
     expire_time: Timestamp,
 }
@@ -46,40 +47,43 @@ struct RefusalError {
 }
 
 impl AccountRequest {
-    pub(super) async fn exchange(self, parts: Arc<Parts>) -> Result<AccessToken, FederationError> {
-        // A provider without audiences of its own takes its resource name with and without the
-        // scheme, one with a list takes exactly what is on it (IAM API, `Oidc.allowedAudiences`). So
-        // the token says what the runner says.
-        let token = parts.assertion(self.who, &self.auth.gcp_audience).await?;
-        let address = format!("{}/v1/token", parts.endpoints.gcp_sts);
+    pub(super) async fn exchange(
+        self,
+        context: Arc<ExchangeContext>,
+    ) -> Result<AccessToken, FederationError> {
+        // A provider without an own list of audiences accepts its resource name with and without
+        // the scheme; one with a list accepts exactly the listed ones (IAM API,
+        // `Oidc.allowedAudiences`). So the token has the audience of the runner's definition.
+        let token = context.assertion(self.who, &self.auth.gcp_audience).await?;
+        let address = format!("{}/v1/token", context.endpoints.gcp_sts);
         let federated = exchange_token(address, self.provider(), token).await;
         let federated =
-            federated.map_err(|failure| self.explain_exchange(&failure, parts.issuer.url()))?;
+            federated.map_err(|failure| self.explain_exchange(&failure, context.issuer.url()))?;
         let address = format!(
             "{}/v1/projects/-/serviceAccounts/{}:generateAccessToken",
-            parts.endpoints.gcp_iam_credentials, self.auth.gcp_service_account
+            context.endpoints.gcp_iam_credentials, self.auth.gcp_service_account
         );
-        let http = parts.http()?;
+        let http = context.http()?;
         let answer = post(|| {
             let request = http.post(&address).header(AUTHORIZATION, federated.clone());
-            request.json(&json!({ "scope": [CLOUD_PLATFORM], "lifetime": LIFE }))
+            request.json(&json!({ "scope": [CLOUD_PLATFORM], "lifetime": LIFETIME }))
         });
         let answer = answer.await.map_err(|why| account_unavailable(&quote(&why)))?;
-        if !answer.is_good() {
+        if !answer.is_success() {
             return Err(self.explain_account(&answer));
         }
-        let given: Given = serde_json::from_slice(&answer.body)
+        let given: TokenAnswer = serde_json::from_slice(&answer.body)
             .map_err(|_| account_unavailable("its answer is not a token"))?;
         Ok(AccessToken { secret: given.access_token, ends_at: given.expire_time })
     }
 
-    /// The provider as the token service wants it: without the scheme.
+    /// The provider in the form of the token service: without the scheme.
     fn provider(&self) -> &str {
         let audience = &self.auth.gcp_audience;
         audience.strip_prefix("https:").unwrap_or(audience)
     }
 
-    /// The runner as IAM calls it.
+    /// The runner's principal identifier in IAM.
     fn principal(&self) -> String {
         let provider = self.provider();
         let pool = provider.split_once("/providers/").map_or(provider, |(pool, _)| pool);
@@ -87,27 +91,29 @@ impl AccountRequest {
     }
 
     fn explain_exchange(&self, failure: &ExchangeFailure, issuer: &str) -> FederationError {
-        let ExchangeFailure { status, code, words } = failure;
-        let said = match (quote(code), quote(words)) {
-            (code, words) if !code.is_empty() && !words.is_empty() => format!("{code}: {words}"),
-            (code, words) => format!("{code}{words}"),
+        let ExchangeFailure { status, code, message } = failure;
+        let reported = match (quote(code), quote(message)) {
+            (code, message) if !code.is_empty() && !message.is_empty() => {
+                format!("{code}: {message}")
+            }
+            (code, message) => format!("{code}{message}"),
         };
         if *status == 429 {
             return FederationError::Throttled(format!(
-                "Google's Security Token Service asks for fewer calls ({said})"
+                "Google's Security Token Service throttles Canyon ({reported})"
             ));
         }
-        // Google's words for an issuer that does not answer; the code is that of a bad token.
-        if !(400..500).contains(status) || words.starts_with("Error connecting") {
+        // Google's message for an issuer that does not answer; its code is that of a bad token.
+        if !(400..500).contains(status) || message.starts_with("Error connecting") {
             return FederationError::Unavailable(format!(
-                "Google's Security Token Service did not give a token: {said}"
+                "Google's Security Token Service did not give a token: {reported}"
             ));
         }
         let audience = &self.auth.gcp_audience;
         let advice = match code.as_str() {
             "invalid_target" => "Check that this provider exists and is enabled".to_owned(),
             "unauthorized_client" => format!(
-                "Its attribute mapping and attribute condition must let in the subject {}",
+                "Its attribute mapping and attribute condition must accept the subject {}",
                 self.who.subject()
             ),
             "invalid_grant" => format!(
@@ -118,28 +124,28 @@ impl AccountRequest {
         };
         FederationError::Refused(format!(
             "Google's Security Token Service refuses Canyon's token for the provider {audience} of \
-             `gcp_audience` ({said}). {advice}"
+             `gcp_audience` ({reported}). {advice}"
         ))
     }
 
     fn explain_account(&self, answer: &Answer) -> FederationError {
         let refusal: Refusal = serde_json::from_slice(&answer.body).unwrap_or_default();
         let RefusalError { status: code, message } = refusal.error;
-        let said = match quote(&message) {
-            words if words.is_empty() => format!("HTTP status {}", answer.status),
-            words => format!("{}: {words}", quote(&code)),
+        let reported = match quote(&message) {
+            message if message.is_empty() => format!("HTTP status {}", answer.status),
+            message => format!("{}: {message}", quote(&code)),
         };
         if answer.status == 429 {
             return FederationError::Throttled(format!(
-                "Google's IAM Service Account Credentials ask for fewer calls ({said})"
+                "Google's IAM Service Account Credentials throttle Canyon ({reported})"
             ));
         }
         if !(400..500).contains(&answer.status) {
-            return account_unavailable(&said);
+            return account_unavailable(&reported);
         }
         let advice = match answer.status {
             403 => format!(
-                "Grant {} the role roles/iam.workloadIdentityUser on that service account, and see \
+                "Grant {} the role roles/iam.workloadIdentityUser on that service account, and check \
                  that the project has the IAM Service Account Credentials API enabled",
                 self.principal()
             ),
@@ -147,7 +153,7 @@ impl AccountRequest {
         };
         FederationError::Refused(format!(
             "Google does not let the runner act as the service account {} of \
-             `gcp_service_account` ({said}). {advice}",
+             `gcp_service_account` ({reported}). {advice}",
             self.auth.gcp_service_account
         ))
     }

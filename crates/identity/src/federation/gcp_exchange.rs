@@ -1,7 +1,7 @@
-//! Canyon's token for a federated one, by Google's own library.
+//! Exchanges Canyon's token for a federated token with Google's own library.
 //!
-//! The library could go on to the service account. But it does not tell when that token ends, and a
-//! time in the past makes it panic; so that step is in `gcp`.
+//! The library could also do the exchange for the service account. But it does not return the
+//! expiry of that token, and panics if the expiry is in the past; so `gcp` does that step.
 
 use super::post::reason;
 use google_cloud_auth::credentials::CacheableResource;
@@ -16,20 +16,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
-/// All that the federated token is for.
+/// The only scope that the federated token needs.
 const IAM_SCOPE: &str = "https://www.googleapis.com/auth/iam";
-const TRY: Duration = Duration::from_secs(10);
-const TRIES: u32 = 3;
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_ATTEMPTS: u32 = 3;
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Why there is no federated token.
 #[derive(Debug, Default)]
 pub(super) struct ExchangeFailure {
-    /// Of the answer; 0 if there was none.
+    /// HTTP status of the answer; 0 if there was none.
     pub(super) status: u16,
-    /// As in RFC 6749, section 5.2.
+    /// Error code of RFC 6749, section 5.2.
     pub(super) code: String,
-    pub(super) words: String,
+    pub(super) message: String,
 }
 
 #[derive(Debug)]
@@ -43,15 +43,15 @@ impl SubjectTokenProvider for Subject {
     }
 }
 
-/// A header with the federated token.
+/// Returns a header with the federated token.
 pub(super) async fn exchange_token(
     address: String,
     provider: &str,
     token: SecretString,
 ) -> Result<HeaderValue, ExchangeFailure> {
     let subject = Arc::new(Subject(token));
-    let mut pause = FIRST_PAUSE;
-    for _ in 1..TRIES {
+    let mut pause = FIRST_RETRY_DELAY;
+    for _ in 1..MAX_ATTEMPTS {
         match once(&address, provider, Arc::clone(&subject)).await {
             Err(failure) if failure.status == 0 || failure.status >= 500 => {
                 tokio::time::sleep(pause).await;
@@ -74,12 +74,17 @@ async fn once(
         .with_token_url(address)
         .with_scopes([IAM_SCOPE])
         .build()
-        .map_err(|error| ExchangeFailure { words: reason(&error), ..Default::default() })?;
-    let headers = tokio::time::timeout(TRY, credentials.headers(Extensions::new())).await;
-    let silent = || ExchangeFailure { words: "it took too long".to_owned(), ..Default::default() };
+        .map_err(|error| ExchangeFailure { message: reason(&error), ..Default::default() })?;
+    let headers =
+        tokio::time::timeout(ATTEMPT_TIMEOUT, credentials.headers(Extensions::new())).await;
+    let silent =
+        || ExchangeFailure { message: "it took too long".to_owned(), ..Default::default() };
     let headers = headers.map_err(|_| silent())?.map_err(|error| failure(&error))?;
     let CacheableResource::New { data: mut headers, .. } = headers else {
-        return Err(ExchangeFailure { words: "no token came".to_owned(), ..Default::default() });
+        return Err(ExchangeFailure {
+            message: "the answer has no token".to_owned(),
+            ..Default::default()
+        });
     };
     headers.remove(AUTHORIZATION).ok_or_else(ExchangeFailure::default)
 }
@@ -92,7 +97,7 @@ struct Refusal {
     error_description: String,
 }
 
-/// The library tells the answer in its texts only.
+/// Parses the answer from the library's messages, because it has no other form.
 fn failure(error: &CredentialsError) -> ExchangeFailure {
     let mut status = 0;
     let mut refusal = None;
@@ -107,13 +112,15 @@ fn failure(error: &CredentialsError) -> ExchangeFailure {
         cause = error.source();
     }
     match refusal {
-        Some(Refusal { error: code, error_description: words }) => {
-            ExchangeFailure { status, code, words }
+        Some(Refusal { error: code, error_description: message }) => {
+            ExchangeFailure { status, code, message }
         }
-        None if status > 0 => {
-            ExchangeFailure { status, words: format!("HTTP status {status}"), ..Default::default() }
-        }
-        None => ExchangeFailure { status, words: reason(error), ..Default::default() },
+        None if status > 0 => ExchangeFailure {
+            status,
+            message: format!("HTTP status {status}"),
+            ..Default::default()
+        },
+        None => ExchangeFailure { status, message: reason(error), ..Default::default() },
     }
 }
 

@@ -1,11 +1,11 @@
-//! The keys of an issuer, fetched from it (OpenID Connect Discovery 1.0, section 4).
+//! Fetches the keys of an issuer (OpenID Connect Discovery 1.0, section 4).
 //!
-//! Whoever may save a policy chooses the host, and so could have Canyon look at what only Canyon
-//! reaches. So: https only, no redirects, no proxy; the name is looked up once, every address that it
-//! has must be public, and the connection goes to one of these. What comes is bounded in time and
-//! size, and what went wrong is for the log alone.
+//! A user who may save a policy chooses the host, and could make Canyon request addresses that only
+//! Canyon can reach (server-side request forgery). So: only https, no redirects, no proxy. The name
+//! is resolved once, all its addresses must be public, and the connection goes to one of these.
+//! Time and size are limited, and the reason of a failure is only logged.
 
-use super::key_set::{KeySet, UnfitKeys};
+use super::key_set::{InvalidKeySet, KeySet};
 use super::private_issuers::PrivateIssuers;
 use super::strict_json;
 use async_trait::async_trait;
@@ -20,26 +20,26 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For each of the two documents.
-const TRY: Duration = Duration::from_secs(3);
-/// For both.
-const ALL: Duration = Duration::from_secs(4);
-/// The largest document, in bytes.
-const MOST: usize = 64 * 1024;
-/// The most addresses of a host that are looked at.
+/// Time limit for each of the two documents.
+const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time limit for both.
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(4);
+/// Largest document, in bytes.
+const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
+/// Most addresses of a host that are accepted.
 const MAX_ADDRESSES: usize = 32;
-/// Issuers that have their keys on another host, by their own documentation: Google Cloud, "Verify
-/// OpenID Connect ID tokens".
-const KEYS_ELSEWHERE: [(&str, &str); 1] = [("accounts.google.com", "www.googleapis.com")];
+/// Issuers that document that their keys are on another host: Google Cloud, "Verify OpenID Connect
+/// ID tokens".
+const SEPARATE_KEY_HOSTS: [(&str, &str); 1] = [("accounts.google.com", "www.googleapis.com")];
 
-/// Where keys come from; tests have another.
+/// Source of keys. Tests have their own.
 #[async_trait]
 pub trait Fetch: Send + Sync {
-    /// The keys of `issuer` now.
+    /// Fetches the current keys of `issuer`.
     async fn fetch(&self, issuer: &IssuerUrl) -> Result<KeySet, FetchError>;
 }
 
-/// Looks names up.
+/// Resolves host names.
 #[async_trait]
 pub trait Resolve: Send + Sync {
     /// The addresses of `host`.
@@ -58,27 +58,27 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// Why there are no keys. For the log, never for a caller.
+/// Why there are no keys. Only for the log, never for a caller.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The name has no address.
     #[error("its host is not found")]
     NotFound(#[source] io::Error),
-    /// At least one of its addresses is of an inner network.
+    /// At least one of its addresses is not public.
     #[error("its host is at an address that is not public")]
     NotPublic,
-    /// The keys are said to be at another host.
-    #[error("its `jwks_uri` is no https address of the same host")]
+    /// Its document names another host for its keys.
+    #[error("its `jwks_uri` is not an https address of the same host")]
     Elsewhere,
-    /// It says that it is somebody else.
-    #[error("its discovery document is of another issuer, or none")]
+    /// Its document belongs to another issuer.
+    #[error("its discovery document is of another issuer, or is not valid")]
     Document,
-    /// It took too long, refused, or sent too much.
+    /// It took too long, answered with an error, or sent too much.
     #[error("{0}")]
     Failed(String),
-    /// What it says its keys are is none.
+    /// The document at its `jwks_uri` is not a usable key set.
     #[error("its key set {0}")]
-    Keys(UnfitKeys),
+    Keys(InvalidKeySet),
 }
 
 /// Fetches keys over the network.
@@ -88,7 +88,7 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// A fetcher that also asks the `private` issuers.
+    /// A fetcher that may also reach the `private` issuers.
     pub fn new(private: PrivateIssuers, resolver: Arc<dyn Resolve>) -> Self {
         Self { private, resolver }
     }
@@ -116,7 +116,7 @@ impl Fetcher {
             && keys.username().is_empty()
             && keys.password().is_none()
             && (at.origin() == keys.origin()
-                || KEYS_ELSEWHERE.contains(&elsewhere) && keys.port().is_none()
+                || SEPARATE_KEY_HOSTS.contains(&elsewhere) && keys.port().is_none()
                 || is_private && self.private.are_at(keys))
     }
 
@@ -127,7 +127,7 @@ impl Fetcher {
         check(&response)?;
         let mut body = Vec::new();
         while let Some(piece) = response.chunk().await.map_err(failed)? {
-            if body.len() + piece.len() > MOST {
+            if body.len() + piece.len() > MAX_DOCUMENT_BYTES {
                 return Err(FetchError::Failed("it sent more than 64 KiB".to_owned()));
             }
             body.extend_from_slice(&piece);
@@ -135,7 +135,7 @@ impl Fetcher {
         Ok(body)
     }
 
-    /// A client that connects to the addresses that were checked, and to no other.
+    /// A client that connects only to the addresses that were checked.
     async fn client(
         &self,
         url: &Url,
@@ -160,7 +160,7 @@ impl Fetcher {
             .https_only(true)
             .redirect(Policy::none())
             .referer(false)
-            .timeout(TRY)
+            .timeout(DOCUMENT_TIMEOUT)
             .pool_max_idle_per_host(0)
             .resolve_to_addrs(host, &addresses);
         let authorities = self.private.authorities();
@@ -176,24 +176,24 @@ impl Fetcher {
 impl Fetch for Fetcher {
     async fn fetch(&self, issuer: &IssuerUrl) -> Result<KeySet, FetchError> {
         let late = |_| FetchError::Failed("it took too long".to_owned());
-        tokio::time::timeout(ALL, self.keys(issuer)).await.map_err(late)?
+        tokio::time::timeout(TOTAL_TIMEOUT, self.keys(issuer)).await.map_err(late)?
     }
 }
 
-/// A redirect is an answer like any other that is not 200. What is compressed could be small here and
-/// large after.
+/// Rejects everything except an uncompressed 200, redirects included. Compressed data could be
+/// small here and large after decompression.
 fn check(response: &Response) -> Result<(), FetchError> {
     if response.status() != 200 {
         return Err(FetchError::Failed(format!("it answered {}", response.status().as_u16())));
     }
     let coding = response.headers().get(CONTENT_ENCODING);
     if coding.is_some_and(|coding| coding != "identity") {
-        return Err(FetchError::Failed("it sent something compressed".to_owned()));
+        return Err(FetchError::Failed("it sent compressed data".to_owned()));
     }
     Ok(())
 }
 
-/// The innermost cause: the outer ones say no more than that the call failed.
+/// The innermost cause: the outer ones only state that the call failed.
 fn reason(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {

@@ -1,8 +1,8 @@
-//! The keys of issuers, remembered.
+//! Cache of issuers' keys.
 //!
-//! Anybody may send a token that names an unknown key, and each must not become a call to the issuer.
-//! So an issuer is asked at most once a minute, however many ask for it and whatever it answers, and
-//! all who ask at once wait for one answer.
+//! Any caller may send a token that names an unknown key, and each must not cause a call to the
+//! issuer. So Canyon calls an issuer at most once a minute, whatever it answers, and concurrent
+//! callers wait for one answer.
 
 use super::fetch::Fetch;
 use super::key_set::KeySet;
@@ -14,15 +14,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long keys are good without another look. It bounds how long a withdrawn key is believed.
-const FRESH: Duration = Duration::from_mins(10);
-/// How long they are good while the issuer does not answer.
-const STALE: Duration = Duration::from_hours(1);
-/// Between two calls to an issuer.
-const PAUSE: Duration = Duration::from_mins(1);
-/// The same where nothing is known of it: somebody may be waiting for it to be mended.
-const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// The most issuers; beyond that all are forgotten, and asked anew.
+/// How long keys are used without a new fetch. This limits how long a withdrawn key is trusted.
+const FRESH_LIFETIME: Duration = Duration::from_mins(10);
+/// How long keys are used while the issuer does not answer.
+const STALE_LIFETIME: Duration = Duration::from_hours(1);
+/// Shortest time between two calls to an issuer.
+const MIN_FETCH_INTERVAL: Duration = Duration::from_mins(1);
+/// The same for an issuer without known keys, where an administrator may wait for the result of a
+/// fix.
+const MIN_FIRST_FETCH_INTERVAL: Duration = Duration::from_secs(10);
+/// Most cached issuers; beyond that the cache is cleared, and keys are fetched again.
 const MAX_ISSUERS: usize = 1_000;
 
 /// Keys of issuers.
@@ -32,36 +33,37 @@ pub struct IssuerKeys {
     issuers: Mutex<HashMap<IssuerUrl, Arc<Entry>>>,
 }
 
-/// One issuer. Who needs it asked waits for `asking`; who finds a key among the known ones does not.
+/// One issuer. A caller that needs a fetch waits for `fetching`; a caller that finds its key in the
+/// cache does not.
 #[derive(Debug, Default)]
 struct Entry {
-    known: Mutex<Known>,
-    asking: Arc<tokio::sync::Mutex<()>>,
+    known: Mutex<CachedKeys>,
+    fetching: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Entry {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, CachedKeys> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CachedKeys {
     keys: Option<(Arc<KeySet>, Timestamp)>,
-    asked_at: Option<Timestamp>,
+    fetched_at: Option<Timestamp>,
 }
 
-impl Known {
+impl CachedKeys {
     fn keys(&self, now: Timestamp, life: Duration) -> Option<&Arc<KeySet>> {
         self.keys.as_ref().filter(|(_, at)| now < *at + life).map(|(keys, _)| keys)
     }
 
-    /// Whether it may be asked now; then it counts as asked.
-    fn begins_to_ask(&mut self, now: Timestamp) -> bool {
-        let pause = if self.keys.is_some() { PAUSE } else { FIRST_PAUSE };
-        let may = self.asked_at.is_none_or(|at| now >= at + pause);
+    /// Whether a call is allowed now; if so, records it.
+    fn start_fetch(&mut self, now: Timestamp) -> bool {
+        let pause = if self.keys.is_some() { MIN_FETCH_INTERVAL } else { MIN_FIRST_FETCH_INTERVAL };
+        let may = self.fetched_at.is_none_or(|at| now >= at + pause);
         if may {
-            self.asked_at = Some(now);
+            self.fetched_at = Some(now);
         }
         may
     }
@@ -74,17 +76,17 @@ impl std::fmt::Debug for IssuerKeys {
 }
 
 impl IssuerKeys {
-    /// Keys that come from `fetch`.
+    /// A cache that gets keys from `fetch`.
     pub fn new(fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>) -> Self {
         Self { fetch, clock, issuers: Mutex::default() }
     }
 
-    /// The keys of `issuer`; asked for anew if the known ones do not suffice.
+    /// The keys of `issuer`; fetches them again if the cached ones do not suffice.
     ///
     /// # Errors
     ///
-    /// Says that there are none, for the log.
-    pub(super) async fn having(
+    /// A message for the log if there are no keys.
+    pub(super) async fn get(
         &self,
         issuer: &IssuerUrl,
         suffice: impl Fn(&KeySet) -> bool,
@@ -92,19 +94,20 @@ impl IssuerKeys {
         let entry = self.entry(issuer);
         let fresh = |now| {
             let known = entry.known();
-            known.keys(now, FRESH).filter(|keys| suffice(keys)).cloned()
+            known.keys(now, FRESH_LIFETIME).filter(|keys| suffice(keys)).cloned()
         };
         if let Some(keys) = fresh(self.clock.now()) {
             return Ok(keys);
         }
-        let asking = entry.asking.clone().lock_owned().await;
-        // Others may have asked meanwhile.
+        let fetching = entry.fetching.clone().lock_owned().await;
+        // Another caller may have fetched them.
         let now = self.clock.now();
         if let Some(keys) = fresh(now) {
             return Ok(keys);
         }
-        if entry.known().begins_to_ask(now) {
-            // In a task of its own: it counts as asked, and whoever asks may be gone before the answer comes.
+        if entry.known().start_fetch(now) {
+            // In a task of its own: the call is recorded, so it must finish even if the caller is
+            // gone.
             let (fetch, issuer, asked) = (self.fetch.clone(), issuer.clone(), entry.clone());
             let answer = tokio::spawn(async move {
                 match fetch.fetch(&issuer).await {
@@ -113,16 +116,16 @@ impl IssuerKeys {
                         tracing::warn!(%issuer, error = %Causes(&error), "cannot fetch an issuer's keys");
                     }
                 }
-                drop(asking);
+                drop(fetching);
             });
             if let Err(error) = answer.await {
-                tracing::error!(%error, "a fetch of keys ended early");
+                tracing::error!(%error, "a fetch of an issuer's keys was aborted");
             }
         } else {
-            drop(asking);
+            drop(fetching);
         }
-        let keys = entry.known().keys(now, STALE).cloned();
-        keys.ok_or_else(|| "the keys of its issuer are not known".to_owned())
+        let keys = entry.known().keys(now, STALE_LIFETIME).cloned();
+        keys.ok_or_else(|| "the keys of its issuer are not available".to_owned())
     }
 
     fn entry(&self, issuer: &IssuerUrl) -> Arc<Entry> {

@@ -10,26 +10,26 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-/// The most keys of an issuer.
+/// Most keys of an issuer.
 const MAX_KEYS: usize = 64;
 
 /// The usable keys of an issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySet(Vec<Key>);
 
-/// Why a key set is not taken; reads on after the name of the field.
+/// Why a key set is rejected. The text continues a sentence after the name of the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnfitKeys {
-    /// It is something else.
-    #[error("is no JSON Web Key Set: an object whose `keys` are a list of keys")]
+pub enum InvalidKeySet {
+    /// It is not a key set.
+    #[error("is not a JSON Web Key Set: an object whose `keys` is a list of keys")]
     NoSet,
-    /// It has more than are looked at.
+    /// It has more than the limit.
     #[error("has more than 64 keys")]
     TooMany,
-    /// Whoever has it can sign as the issuer.
-    #[error("holds a private or symmetric key; give the public keys alone, and replace that one")]
+    /// It contains a key with which anyone could sign as the issuer.
+    #[error("holds a private or symmetric key; give only public keys, and replace that key")]
     Secret,
-    /// None is of a kind that is taken.
+    /// It has no key of an accepted kind.
     #[error("has no key for RS256 (2048 to 8192 bits), ES256 or EdDSA (Ed25519)")]
     NoneUsable,
 }
@@ -49,42 +49,42 @@ enum Material {
 }
 
 impl KeySet {
-    /// The keys in `bytes`.
+    /// Parses the keys in `bytes`.
     ///
     /// # Errors
     ///
-    /// [`UnfitKeys`].
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, UnfitKeys> {
-        Self::from_value(&strict_json::read(bytes).map_err(|_| UnfitKeys::NoSet)?)
+    /// [`InvalidKeySet`] if they are not a valid and usable key set.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidKeySet> {
+        Self::from_value(&strict_json::read(bytes).map_err(|_| InvalidKeySet::NoSet)?)
     }
 
-    /// The keys in `value`. Those of other kinds are left out: issuers have them too.
+    /// Parses the keys in `value`. Skips keys of other kinds, because issuers have them too.
     ///
     /// # Errors
     ///
-    /// [`UnfitKeys`].
-    pub fn from_value(value: &Value) -> Result<Self, UnfitKeys> {
-        let keys = value.get("keys").and_then(Value::as_array).ok_or(UnfitKeys::NoSet)?;
+    /// [`InvalidKeySet`] if they are not a valid and usable key set.
+    pub fn from_value(value: &Value) -> Result<Self, InvalidKeySet> {
+        let keys = value.get("keys").and_then(Value::as_array).ok_or(InvalidKeySet::NoSet)?;
         if keys.len() > MAX_KEYS {
-            return Err(UnfitKeys::TooMany);
+            return Err(InvalidKeySet::TooMany);
         }
         let mut usable = Vec::new();
         for key in keys {
-            let key = key.as_object().ok_or(UnfitKeys::NoSet)?;
+            let key = key.as_object().ok_or(InvalidKeySet::NoSet)?;
             if key.contains_key("d") || key.contains_key("k") {
-                return Err(UnfitKeys::Secret);
+                return Err(InvalidKeySet::Secret);
             }
             usable.extend(Key::read(key));
         }
-        if usable.is_empty() { Err(UnfitKeys::NoneUsable) } else { Ok(Self(usable)) }
+        if usable.is_empty() { Err(InvalidKeySet::NoneUsable) } else { Ok(Self(usable)) }
     }
 
-    /// Whether there is a key that `token` may be signed with.
+    /// Whether there is a key that could have signed `token`.
     pub(super) fn knows(&self, token: &Compact<'_>) -> bool {
         self.find(token).is_some()
     }
 
-    /// A token that names no key is signed with the only one.
+    /// The key of `token`. A token that names no key is matched to the only key.
     fn find(&self, token: &Compact<'_>) -> Option<&Key> {
         match (&token.kid, &self.0[..]) {
             (None, [only]) => Some(only).filter(|key| key.material.alg() == token.alg),
@@ -95,23 +95,23 @@ impl KeySet {
         }
     }
 
-    /// Whether `token` is signed with one of these keys.
+    /// Verifies that one of these keys signed `token`.
     ///
     /// # Errors
     ///
-    /// Says why not, for the log.
+    /// The reason, for the log.
     pub(super) fn verify(&self, token: &Compact<'_>) -> Result<(), String> {
         let key =
             self.find(token).ok_or("the issuer has no such key, or not for this algorithm")?;
-        if key.material.has_signed(token.signed, &token.signature) {
+        if key.material.verifies(token.signed, &token.signature) {
             return Ok(());
         }
-        Err("its signature is not good".to_owned())
+        Err("its signature is not valid".to_owned())
     }
 }
 
 impl Key {
-    /// The key, if it is for signatures of a kind that is taken.
+    /// The key, if it is for signatures of an accepted kind.
     fn read(jwk: &Map<String, Value>) -> Option<Self> {
         let text = |name: &str| jwk.get(name).and_then(Value::as_str);
         let bytes = |name: &str| text(name).and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
@@ -148,7 +148,8 @@ impl Material {
         }
     }
 
-    /// The length of an RSA key is judged when it verifies, too; here so that a weak one is not listed.
+    /// Verification checks the length of an RSA key too; this check keeps a weak key out of the
+    /// set.
     fn is_strong(&self) -> bool {
         match self {
             Self::Rsa { n, e } => {
@@ -160,7 +161,7 @@ impl Material {
         }
     }
 
-    fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+    fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         match self {
             Self::Rsa { n, e } => RsaPublicKeyComponents { n, e }
                 .verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)

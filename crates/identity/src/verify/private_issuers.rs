@@ -1,4 +1,4 @@
-//! Issuers on an inner network that the operator of this installation lets Canyon fetch from.
+//! Issuers on a private network that the operator of this installation allows Canyon to fetch from.
 
 use canyon_domain::trust_policy::{IssuerUrl, UnfitIssuer};
 use reqwest::{Certificate, Url};
@@ -6,10 +6,10 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// The setting that names them.
-const LIST: &str = "CANYON_PRIVATE_ISSUERS";
-/// The setting that names the file with the authority of their certificates.
-const AUTHORITY: &str = "CANYON_PRIVATE_ISSUERS_CA";
+/// Setting with the list of issuers.
+const LIST_SETTING: &str = "CANYON_PRIVATE_ISSUERS";
+/// Setting with the file of the certificate authorities.
+const AUTHORITY_SETTING: &str = "CANYON_PRIVATE_ISSUERS_CA";
 
 /// Issuers whose addresses need not be public.
 #[derive(Clone, Debug, Default)]
@@ -18,28 +18,28 @@ pub struct PrivateIssuers {
     authorities: Vec<Certificate>,
 }
 
-/// Why the settings are not taken.
+/// Why the settings are rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateIssuersError {
-    /// One is no issuer.
-    #[error("setting {LIST}: `{given}` {reason}")]
+    /// An entry is not an issuer.
+    #[error("setting {LIST_SETTING}: `{given}` {reason}")]
     Issuer {
-        /// What was given.
+        /// The entry.
         given: String,
-        /// Why not.
+        /// The fault.
         reason: UnfitIssuer,
     },
-    /// The file is not there, or not for us.
-    #[error("setting {AUTHORITY}: cannot read `{}`", path.display())]
+    /// The file cannot be read.
+    #[error("setting {AUTHORITY_SETTING}: cannot read `{}`", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The file holds something else.
-    #[error("setting {AUTHORITY}: `{}` holds no certificates in PEM", path.display())]
+    /// The file contains no certificates.
+    #[error("setting {AUTHORITY_SETTING}: `{}` holds no certificates in PEM", path.display())]
     NoCertificates {
         /// The file.
         path: PathBuf,
@@ -47,8 +47,8 @@ pub enum PrivateIssuersError {
 }
 
 impl PrivateIssuers {
-    /// The issuers with these addresses, and the file of the authorities that vouch for them. Without
-    /// one, those that the system trusts do.
+    /// The issuers with these addresses, and the file of their certificate authorities. Without a
+    /// file, the system's authorities apply.
     ///
     /// # Errors
     ///
@@ -75,12 +75,12 @@ impl PrivateIssuers {
         Ok(Self { issuers, authorities })
     }
 
-    /// Whether it is one of them.
+    /// Whether `issuer` is one of them.
     pub fn includes(&self, issuer: &IssuerUrl) -> bool {
         self.issuers.contains(issuer)
     }
 
-    /// Whether `url` is of the same host and port as one of them.
+    /// Whether `url` has the same host and port as one of them.
     pub(super) fn are_at(&self, url: &Url) -> bool {
         let origin = |issuer: &IssuerUrl| issuer.as_str().parse::<Url>().map(|url| url.origin());
         self.issuers.iter().any(|issuer| origin(issuer) == Ok(url.origin()))

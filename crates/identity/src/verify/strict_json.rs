@@ -1,15 +1,15 @@
-//! JSON in which no object has a name twice. Readers differ in which of the two they take (RFC 8259,
-//! section 4), so that one could judge what another uses.
+//! JSON that rejects an object with a repeated name. Parsers differ in which value they use (RFC
+//! 8259, section 4), so that one could check what another does not use.
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// The value that `bytes` are, to their end.
+/// Parses all of `bytes`.
 ///
 /// # Errors
 ///
-/// When it is not JSON, or has a name twice.
+/// An error if `bytes` is not JSON, or an object repeats a name.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = Strict.deserialize(&mut json)?;
@@ -69,7 +69,7 @@ impl<'de> Visitor<'de> for Strict {
         let mut values = Map::new();
         while let Some(name) = object.next_key::<String>()? {
             if values.contains_key(&name) {
-                return Err(A::Error::custom("a name stands twice in an object"));
+                return Err(A::Error::custom("an object repeats a name"));
             }
             values.insert(name, object.next_value_seed(Self)?);
         }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_two_readers_could_read_in_two_ways_is_refused() {
+    fn an_ambiguous_document_is_rejected() {
         let good = r#"{"a": [1, -2, 3.5, "x", null, true, {"a": {}}], "b": {"a": 1}}"#;
         assert_eq!(read(good.as_bytes()).unwrap(), serde_json::from_str::<Value>(good).unwrap());
         for bad in [

@@ -20,7 +20,7 @@ fn accounts(account: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_role_that_trusts_the_runner_gives_credentials_for_an_hour() {
+async fn a_role_that_trusts_the_runner_returns_credentials_for_an_hour() {
     let (canyon, who) = (Canyon::start().await, runner());
     canyon.set(accounts(&account(&canyon.url, who))).await;
     let given = canyon.federation.aws(who, &aws_auth(), "eu-central-1", "acme-shop").await.unwrap();
@@ -35,7 +35,7 @@ async fn the_role_that_trusts_the_runner_gives_credentials_for_an_hour() {
 }
 
 #[tokio::test]
-async fn each_refusal_says_what_to_change_in_aws() {
+async fn each_rejection_states_what_to_change_in_aws() {
     let (canyon, who) = (Canyon::start().await, runner());
     let good = account(&canyon.url, who);
     let session = "acme-shop";
@@ -67,9 +67,9 @@ async fn each_refusal_says_what_to_change_in_aws() {
     insta::assert_snapshot!("aws_region", refusal(&canyon, who, &auth, session).await);
 }
 
-/// With a right clock this does not happen: tokens are exchanged at once.
+/// Does not happen with a correct clock, because tokens are exchanged at once.
 #[tokio::test]
-async fn a_token_that_has_ended_points_at_the_clock() {
+async fn an_expired_token_causes_a_message_about_the_clock() {
     let (canyon, who) = (Canyon::start().await, runner());
     let body = "<ErrorResponse><Error><Code>ExpiredTokenException</Code>\
         <Message>Token expired: current date/time 1 must be before 0</Message></Error></ErrorResponse>";
@@ -79,9 +79,9 @@ async fn a_token_that_has_ended_points_at_the_clock() {
     insta::assert_snapshot!("aws_expired", refusal(&canyon, who, &aws_auth(), "acme-shop").await);
 }
 
-/// IAM's wildcards, as people write them: a whole organization, and nobody else.
+/// IAM's wildcards as people use them: all runners of one organization, and no others.
 #[tokio::test]
-async fn a_trust_policy_for_a_whole_organization_lets_in_its_runners_only() {
+async fn a_trust_policy_for_a_whole_organization_accepts_only_its_runners() {
     let (canyon, who) = (Canyon::start().await, runner());
     let mut account = account(&canyon.url, who);
     let mut policy = role(&canyon.url, "");
@@ -94,15 +94,15 @@ async fn a_trust_policy_for_a_whole_organization_lets_in_its_runners_only() {
     account["roles"]["canyon-runner"] = policy;
     canyon.set(accounts(&account)).await;
     let sibling = RunnerIdentity { runner: runner().runner, ..who };
-    for (who, let_in) in [(who, true), (sibling, true), (runner(), false)] {
+    for (who, accepted) in [(who, true), (sibling, true), (runner(), false)] {
         let asked = canyon.federation.aws(who, &aws_auth(), "eu-central-1", "acme-shop").await;
-        assert_eq!(asked.is_ok(), let_in, "{asked:?}");
+        assert_eq!(asked.is_ok(), accepted, "{asked:?}");
     }
 }
 
-/// Each partition is a cloud of its own: another domain, and in China another audience.
+/// Each partition is a separate cloud: another domain, and in China another audience.
 #[tokio::test]
-async fn the_partition_of_the_role_decides_the_audience() {
+async fn the_partition_of_the_role_determines_the_audience() {
     let (canyon, who) = (Canyon::start().await, runner());
     let cases = [
         ("aws", "eu-central-1", "sts.amazonaws.com"),

@@ -24,7 +24,7 @@ fn credential(state: &mut Value) -> &mut Value {
 }
 
 #[tokio::test]
-async fn the_federated_credential_gives_a_token_for_each_scope() {
+async fn a_federated_credential_returns_a_token_for_each_scope() {
     let (canyon, who) = (Canyon::start().await, runner());
     canyon.set(azure(&application(&canyon.url, who))).await;
     let aks = "6dae42f8-4368-4678-94ff-3960e28e3630/.default";
@@ -40,7 +40,7 @@ async fn the_federated_credential_gives_a_token_for_each_scope() {
 }
 
 #[tokio::test]
-async fn each_refusal_says_what_to_change_in_entra() {
+async fn each_rejection_states_what_to_change_in_entra() {
     let (canyon, who) = (Canyon::start().await, runner());
     let good = application(&canyon.url, who);
     let auth = azure_auth();

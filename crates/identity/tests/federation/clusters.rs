@@ -1,4 +1,4 @@
-//! The tokens at a real API server, which knows them as it would in each cloud: by its authenticator.
+//! The tokens at a real API server, which authenticates them with a webhook, as in each cloud.
 
 use crate::harness::{Canyon, application, azure_auth, gcp_auth, provider, runner};
 use base64::Engine as _;
@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// The cluster of the tests (scripts/cluster), which asks our strict servers while this value lives.
+/// The cluster of the tests (scripts/cluster), which calls our strict servers while this value
+/// lives.
 struct Cluster {
     settings: HashMap<String, String>,
     authenticator: PathBuf,
@@ -41,7 +42,7 @@ impl Cluster {
         })
     }
 
-    /// Who the API server says that the token is of.
+    /// The user that the API server finds for the token.
     async fn user(&self, token: &AccessToken) -> Value {
         let authority = std::fs::read(&self.settings["CA_FILE"]).unwrap();
         let authority = reqwest::Certificate::from_pem(&authority).unwrap();
@@ -67,7 +68,7 @@ impl Drop for Cluster {
 }
 
 #[tokio::test]
-async fn the_api_server_knows_the_account_and_the_application() {
+async fn the_api_server_authenticates_the_account_and_the_application() {
     let (canyon, who) = (Canyon::start().await, runner());
     let cluster = Cluster::with(&canyon);
     canyon
@@ -82,15 +83,16 @@ async fn the_api_server_knows_the_account_and_the_application() {
     let server = "6dae42f8-4368-4678-94ff-3960e28e3630/.default";
     let aks = canyon.federation.azure(who, &azure_auth(), server).await.unwrap();
     assert_eq!(cluster.user(&aks).await, "33333333-3333-4333-8333-333333333333");
-    // The token for the Resource Manager is none for clusters.
+    // A token for the Resource Manager is not valid for clusters.
     let management = "https://management.azure.com/.default";
     let other = canyon.federation.azure(who, &azure_auth(), management).await.unwrap();
     assert_eq!(cluster.user(&other).await, Value::Null);
 }
 
-/// Who makes a runner chooses the server that is shown the token, and its audience.
+/// The administrator who defines a runner chooses the server that receives the token, and its
+/// audience.
 #[tokio::test]
-async fn a_token_for_a_server_names_it_and_is_handed_out_for_no_other_server() {
+async fn a_token_for_a_server_names_it_and_is_reused_for_no_other_server() {
     let (canyon, who) = (Canyon::start().await, runner());
     let signed = async |server: Option<&str>| {
         let (federation, audience) = (&canyon.federation, "canyon");
@@ -102,7 +104,7 @@ async fn a_token_for_a_server_names_it_and_is_handed_out_for_no_other_server() {
         let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
         serde_json::from_slice::<Value>(&claims).unwrap()
     };
-    // Those of the same statement are kept, so each of these asks twice.
+    // Tokens are cached by statement, so each of these is requested twice.
     for server in [Some("https://a.example.com"), Some("https://b.example.com"), None].repeat(2) {
         let claims = signed(server).await;
         assert_eq!(claims.get("server").and_then(Value::as_str), server, "{claims}");

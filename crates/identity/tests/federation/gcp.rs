@@ -18,7 +18,7 @@ fn gcp(state: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_runner_acts_as_the_service_account_that_lets_it() {
+async fn the_runner_acts_as_a_service_account_that_trusts_it() {
     let (canyon, who) = (Canyon::start().await, runner());
     canyon.set(gcp(&provider(&canyon.url, who))).await;
     let given = canyon.federation.gcp(who, &gcp_auth()).await.unwrap();
@@ -32,9 +32,10 @@ async fn the_runner_acts_as_the_service_account_that_lets_it() {
     assert_eq!(calls[0]["aud"], format!("//iam.googleapis.com/{PROVIDER}"));
 }
 
-/// Google takes the provider's name as audience with and without the scheme, unless it lists some.
+/// Google accepts the provider's name as audience with and without the scheme, unless the provider
+/// lists audiences.
 #[tokio::test]
-async fn the_token_has_the_audience_that_the_runner_has() {
+async fn the_token_has_the_audience_of_the_runner() {
     let (canyon, who) = (Canyon::start().await, runner());
     let with_scheme =
         GcpAuth { gcp_audience: format!("https://iam.googleapis.com/{PROVIDER}"), ..gcp_auth() };
@@ -48,7 +49,7 @@ async fn the_token_has_the_audience_that_the_runner_has() {
 }
 
 #[tokio::test]
-async fn each_refusal_says_what_to_change_in_google_cloud() {
+async fn each_rejection_states_what_to_change_in_google_cloud() {
     let (canyon, who) = (Canyon::start().await, runner());
     let good = provider(&canyon.url, who);
 
@@ -78,7 +79,7 @@ async fn each_refusal_says_what_to_change_in_google_cloud() {
     canyon.set(gcp(&absent)).await;
     insta::assert_snapshot!("gcp_account", refusal(&canyon, who, &gcp_auth()).await);
 
-    // 127 bytes is the longest subject that Google takes.
+    // Google accepts subjects of at most 127 bytes.
     let mut long = good;
     long["providers"][0]["attribute_mapping"] =
         json!({ "google.subject": "assertion.iss + assertion.sub + assertion.sub" });

@@ -1,18 +1,18 @@
-//! Canyon's tokens at the clouds. The clouds are strict servers in Python, which know nothing of
-//! Canyon but what it publishes: `tests/strict`.
+//! Canyon's tokens at the clouds. The clouds are strict servers in Python, which know only what
+//! Canyon publishes: `tests/strict`.
 
 #![cfg_attr(
     test,
-    allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")
+    allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue fails")
 )]
 
 mod aws;
 mod azure;
+mod caching;
 mod clusters;
+mod faults;
 mod gcp;
 mod harness;
-mod keeping;
 mod rotation;
 mod servers;
 mod tenants;
-mod unwell;

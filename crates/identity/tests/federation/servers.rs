@@ -3,8 +3,8 @@
 use crate::harness::python;
 use std::time::Duration;
 
-/// Ends without a farewell: while the interpreter is taken down, the servers' threads are still in OpenSSL, and now and
-/// then that ends it with a signal.
+/// Exits without the interpreter's shutdown: during it, the servers' threads are still in OpenSSL,
+/// which sometimes kills the process with a signal.
 const RUN: &str = "
 import os, sys, unittest
 found = unittest.defaultTestLoader.discover(sys.argv[2], top_level_dir=sys.argv[1])
@@ -14,7 +14,7 @@ os._exit(0 if result.wasSuccessful() else 1)
 ";
 
 #[tokio::test]
-async fn the_strict_servers_judge_as_the_clouds_do() {
+async fn the_strict_servers_verify_tokens_like_the_clouds() {
     let mut tests = python();
     let tests_of = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests");
     tests.args(["-c", RUN, tests_of]).arg(format!("{tests_of}/strict/tests"));

@@ -1,4 +1,4 @@
-//! How often an issuer is asked, whatever callers send.
+//! The number of calls to an issuer is limited, whatever tokens callers send.
 
 use crate::issuer::{AUDIENCE, Issuer, SUBJECT, TestClock, URL, judge, policy};
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// An issuer that counts who asks.
+/// An issuer that counts calls.
 struct Counting {
     jwks: Mutex<Option<Value>>,
     asked: AtomicU32,
@@ -28,7 +28,7 @@ impl Fetch for Counting {
     }
 }
 
-struct Bench {
+struct Setup {
     issuer: Issuer,
     source: Arc<Counting>,
     clock: Arc<TestClock>,
@@ -36,7 +36,7 @@ struct Bench {
     policy: TrustPolicy,
 }
 
-impl Bench {
+impl Setup {
     fn new() -> Self {
         let (issuer, clock) = (Issuer::new(), TestClock::new());
         let jwks = json!({ "keys": [issuer.rsa_jwk("one")] });
@@ -68,68 +68,68 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn ten_thousand_unknown_keys_are_at_most_two_calls() {
-    let bench = Bench::new();
-    assert_eq!(bench.judge("one").await, Ok(0));
-    let tokens: Vec<_> = (0..10_000).map(|n| bench.token(&format!("unknown-{n}"))).collect();
-    let policy = &bench.policy;
-    let judged = join_all(tokens.iter().map(|token| judge(&bench.verifier, token, policy))).await;
+async fn ten_thousand_unknown_keys_cause_at_most_two_calls() {
+    let setup = Setup::new();
+    assert_eq!(setup.judge("one").await, Ok(0));
+    let tokens: Vec<_> = (0..10_000).map(|n| setup.token(&format!("unknown-{n}"))).collect();
+    let policy = &setup.policy;
+    let judged = join_all(tokens.iter().map(|token| judge(&setup.verifier, token, policy))).await;
     assert!(judged.iter().all(Result::is_err));
-    assert!(bench.asked() <= 2, "{}", bench.asked());
-    bench.clock.advance(59);
-    assert!(bench.judge("unknown").await.is_err());
-    assert_eq!(bench.judge("one").await, Ok(0));
-    assert!(bench.asked() <= 2, "{}", bench.asked());
+    assert!(setup.asked() <= 2, "{}", setup.asked());
+    setup.clock.advance(59);
+    assert!(setup.judge("unknown").await.is_err());
+    assert_eq!(setup.judge("one").await, Ok(0));
+    assert!(setup.asked() <= 2, "{}", setup.asked());
 }
 
 #[tokio::test]
-async fn all_who_come_at_once_wait_for_one_answer() {
-    let bench = Bench::new();
-    let judged = join_all((0..100).map(|_| bench.judge("one"))).await;
+async fn concurrent_callers_wait_for_one_answer() {
+    let setup = Setup::new();
+    let judged = join_all((0..100).map(|_| setup.judge("one"))).await;
     assert!(judged.iter().all(Result::is_ok));
-    assert_eq!(bench.asked(), 1);
+    assert_eq!(setup.asked(), 1);
 }
 
 #[tokio::test]
-async fn a_new_key_is_found_within_a_minute_and_a_withdrawn_one_forgotten_within_ten() {
-    let bench = Bench::new();
-    assert_eq!(bench.judge("one").await, Ok(0));
-    bench.publishes(&["one", "two"]);
-    assert!(bench.judge("two").await.is_err(), "it was asked a moment ago");
-    bench.clock.advance(60);
-    assert_eq!(bench.judge("two").await, Ok(0));
-    bench.publishes(&["two"]);
-    bench.clock.advance(599);
-    assert_eq!(bench.judge("one").await, Ok(0));
-    bench.clock.advance(1);
-    assert!(bench.judge("one").await.is_err());
-    assert_eq!(bench.judge("two").await, Ok(0));
+async fn a_new_key_is_found_within_a_minute_and_a_withdrawn_one_expires_within_ten() {
+    let setup = Setup::new();
+    assert_eq!(setup.judge("one").await, Ok(0));
+    setup.publishes(&["one", "two"]);
+    assert!(setup.judge("two").await.is_err(), "the last call was less than a minute ago");
+    setup.clock.advance(60);
+    assert_eq!(setup.judge("two").await, Ok(0));
+    setup.publishes(&["two"]);
+    setup.clock.advance(599);
+    assert_eq!(setup.judge("one").await, Ok(0));
+    setup.clock.advance(1);
+    assert!(setup.judge("one").await.is_err());
+    assert_eq!(setup.judge("two").await, Ok(0));
 }
 
 #[tokio::test]
-async fn an_issuer_that_does_not_answer_is_believed_for_an_hour_and_asked_once_a_minute() {
-    let bench = Bench::new();
-    assert_eq!(bench.judge("one").await, Ok(0));
-    *bench.source.jwks.lock().unwrap() = None;
+async fn keys_of_an_issuer_that_does_not_answer_are_used_for_an_hour_and_fetched_once_a_minute() {
+    let setup = Setup::new();
+    assert_eq!(setup.judge("one").await, Ok(0));
+    *setup.source.jwks.lock().unwrap() = None;
     for minute in 1..60 {
-        bench.clock.advance(60);
-        assert_eq!(bench.judge("one").await, Ok(0), "after {minute} min");
-        assert_eq!(bench.judge("one").await, Ok(0));
+        setup.clock.advance(60);
+        assert_eq!(setup.judge("one").await, Ok(0), "after {minute} min");
+        assert_eq!(setup.judge("one").await, Ok(0));
     }
-    assert!(bench.asked() <= 60, "{}", bench.asked());
-    bench.clock.advance(60);
-    assert!(bench.judge("one").await.is_err());
+    assert!(setup.asked() <= 60, "{}", setup.asked());
+    setup.clock.advance(60);
+    assert!(setup.judge("one").await.is_err());
 }
 
 #[tokio::test]
-async fn an_issuer_that_never_answered_is_asked_again_after_ten_seconds() {
-    let bench = Bench::new();
-    *bench.source.jwks.lock().unwrap() = None;
-    let judged = join_all((0..100).map(|_| bench.judge("one"))).await;
+async fn a_first_fetch_that_failed_is_retried_after_ten_seconds() {
+    let setup = Setup::new();
+    *setup.source.jwks.lock().unwrap() = None;
+    let judged = join_all((0..100).map(|_| setup.judge("one"))).await;
     assert!(judged.iter().all(Result::is_err));
-    assert_eq!(bench.asked(), 1);
-    bench.publishes(&["one"]);
-    bench.clock.advance(10);
-    assert_eq!(bench.judge("one").await, Ok(0));
-    assert_eq!(bench.asked(), 2);
+    assert_eq!(setup.asked(), 1);
+    setup.publishes(&["one"]);
+    setup.clock.advance(10);
+    assert_eq!(setup.judge("one").await, Ok(0));
+    assert_eq!(setup.asked(), 2);
 }

@@ -1,10 +1,10 @@
-//! Forged and twisted tokens, from what was done to other verifiers (RFC 8725, CVE-2015-9235,
+//! Forged and malformed tokens, from known attacks on other verifiers (RFC 8725, CVE-2015-9235,
 //! CVE-2018-0114, CVE-2026-25537, and the classes of JSON and base64 ambiguity).
 
 use crate::issuer::{AUDIENCE, Issuer, SUBJECT, TestClock, URL, encode, judge, offline};
 use aws_lc_rs::hmac;
 use canyon_domain::seam::Clock as _;
-use canyon_identity::verify::{KeySet, Refusal, UnfitKeys};
+use canyon_identity::verify::{InvalidKeySet, KeySet, Refusal};
 use serde_json::{Value, json};
 
 const RSA: &str = r#"{"alg":"RS256","kid":"rsa"}"#;
@@ -26,7 +26,7 @@ fn without(now: i64, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_good_token_is_taken_in_every_form_that_issuers_have() {
+async fn a_valid_token_is_accepted_in_every_form_that_issuers_use() {
     let (issuer, clock) = (Issuer::new(), TestClock::new());
     let (verifier, policy) = (offline(clock.clone()), issuer.policy());
     let now = clock.now().as_second();
@@ -62,7 +62,7 @@ async fn a_good_token_is_taken_in_every_form_that_issuers_have() {
     }
 }
 
-/// What is sent, and by which key it is signed.
+/// Header of a token, and the key that signs it.
 fn bad_headers() -> Vec<(String, &'static str)> {
     let long = "k".repeat(129);
     let jwk = r#"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#;
@@ -128,7 +128,7 @@ fn bad_headers() -> Vec<(String, &'static str)> {
 }
 
 #[tokio::test]
-async fn a_header_that_says_how_to_be_believed_is_not_believed() {
+async fn a_header_that_instructs_the_verifier_is_rejected() {
     let (issuer, clock) = (Issuer::new(), TestClock::new());
     let (verifier, policy) = (offline(clock.clone()), issuer.policy());
     let good = payload(clock.now().as_second()).to_string();
@@ -141,14 +141,15 @@ async fn a_header_that_says_how_to_be_believed_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_signature_that_is_not_the_keys_own_is_not_taken() {
-    let (issuer, stranger, clock) = (Issuer::new(), Issuer::new(), TestClock::new());
+async fn a_signature_that_is_not_of_the_key_is_rejected() {
+    let (issuer, other_issuer, clock) = (Issuer::new(), Issuer::new(), TestClock::new());
     let (verifier, policy) = (offline(clock.clone()), issuer.policy());
     let now = clock.now().as_second();
     let good = payload(now).to_string();
     let token = issuer.sign(RSA, &good, "rsa");
     let (signed, signature) = token.rsplit_once('.').unwrap();
-    // The public key as a secret: what a verifier falls for that lets the token choose.
+    // The public key as a shared secret: an attack on verifiers that let the token choose the
+    // algorithm.
     let jwks = issuer.jwks();
     let confused = |secret: &[u8], header: &str| {
         let signed = format!("{}.{}", encode(header), encode(&good));
@@ -160,9 +161,9 @@ async fn a_signature_that_is_not_the_keys_own_is_not_taken() {
     let ec = issuer.sign(r#"{"alg":"ES256","kid":"ec"}"#, &good, "ec");
     let other = issuer.sign(RSA, &with(now, "sub", json!("other")), "rsa");
     let bad = [
-        stranger.sign(RSA, &good, "rsa"),
-        stranger.sign(r#"{"alg":"ES256","kid":"ec"}"#, &good, "ec"),
-        stranger.sign(r#"{"alg":"EdDSA","kid":"ed"}"#, &good, "ed"),
+        other_issuer.sign(RSA, &good, "rsa"),
+        other_issuer.sign(r#"{"alg":"ES256","kid":"ec"}"#, &good, "ec"),
+        other_issuer.sign(r#"{"alg":"EdDSA","kid":"ed"}"#, &good, "ed"),
         confused(der_like, r#"{"alg":"HS256","kid":"rsa"}"#),
         confused(jwks.to_string().as_bytes(), r#"{"alg":"HS256","kid":"rsa"}"#),
         confused(b"", r#"{"alg":"HS256","kid":"rsa"}"#),
@@ -205,7 +206,7 @@ async fn a_signature_that_is_not_the_keys_own_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_signed_token_with_twisted_claims_is_not_taken() {
+async fn a_signed_token_with_invalid_claims_is_rejected() {
     let (issuer, clock) = (Issuer::new(), TestClock::new());
     let (verifier, policy) = (offline(clock.clone()), issuer.policy());
     let now = clock.now().as_second();
@@ -262,7 +263,7 @@ async fn a_signed_token_with_twisted_claims_is_not_taken() {
 }
 
 #[test]
-fn a_key_set_is_taken_for_what_its_keys_can_verify() {
+fn a_key_set_is_accepted_if_it_has_a_usable_public_key() {
     let issuer = Issuer::new();
     let rsa = issuer.rsa_jwk("a");
     let changed = |name: &str, value: Value| {
@@ -276,15 +277,15 @@ fn a_key_set_is_taken_for_what_its_keys_can_verify() {
         )
         .is_ok()
     );
-    let none = Err(UnfitKeys::NoneUsable);
+    let none = Err(InvalidKeySet::NoneUsable);
     for (set, expected) in [
         (json!({ "keys": [] }), none.clone()),
-        (json!({ "keys": {} }), Err(UnfitKeys::NoSet)),
-        (json!({ "keys": [1] }), Err(UnfitKeys::NoSet)),
-        (json!([]), Err(UnfitKeys::NoSet)),
-        (json!({ "keys": vec![rsa.clone(); 65] }), Err(UnfitKeys::TooMany)),
-        (changed("d", json!("AQAB")), Err(UnfitKeys::Secret)),
-        (json!({ "keys": [{ "kty": "oct", "k": "AAAA" }] }), Err(UnfitKeys::Secret)),
+        (json!({ "keys": {} }), Err(InvalidKeySet::NoSet)),
+        (json!({ "keys": [1] }), Err(InvalidKeySet::NoSet)),
+        (json!([]), Err(InvalidKeySet::NoSet)),
+        (json!({ "keys": vec![rsa.clone(); 65] }), Err(InvalidKeySet::TooMany)),
+        (changed("d", json!("AQAB")), Err(InvalidKeySet::Secret)),
+        (json!({ "keys": [{ "kty": "oct", "k": "AAAA" }] }), Err(InvalidKeySet::Secret)),
         (changed("use", json!("enc")), none.clone()),
         (changed("alg", json!("RS512")), none.clone()),
         (changed("alg", json!("HS256")), none.clone()),
@@ -298,5 +299,5 @@ fn a_key_set_is_taken_for_what_its_keys_can_verify() {
         assert_eq!(KeySet::from_value(&set), expected, "{set}");
     }
     let twice = r#"{"keys":[],"keys":[]}"#;
-    assert_eq!(KeySet::from_bytes(twice.as_bytes()), Err(UnfitKeys::NoSet));
+    assert_eq!(KeySet::from_bytes(twice.as_bytes()), Err(InvalidKeySet::NoSet));
 }

@@ -1,4 +1,4 @@
-//! Canyon's verifier beside `PyJWT`, which others have written: what Canyon takes, `PyJWT` takes too.
+//! Compares Canyon's verifier with `PyJWT`: every token that Canyon accepts, `PyJWT` accepts too.
 
 use crate::issuer::{AUDIENCE, Issuer, SUBJECT, URL, encode, judge, offline};
 use canyon_domain::seam::Clock as _;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 const TOKENS: usize = 50_000;
 const GOOD: usize = 300;
 
-/// Pseudo-random numbers that are the same in each run (xorshift64*, Vigna 2016).
+/// Pseudo-random numbers, equal in each run (xorshift64*, Vigna 2016).
 struct Dice(u64);
 
 impl Dice {
@@ -28,7 +28,7 @@ impl Dice {
     }
 }
 
-/// Good ones, then twisted ones: in what they say, or in their bytes.
+/// Valid tokens, then tokens with changed contents or changed bytes.
 fn tokens(issuer: &Issuer, now: i64) -> Vec<String> {
     let mut dice = Dice(0x00ca_1107);
     let headers = [
@@ -47,18 +47,18 @@ fn tokens(issuer: &Issuer, now: i64) -> Vec<String> {
     }
     while tokens.len() < TOKENS {
         let token = if dice.roll(3) == 0 {
-            let (header, by) = twisted_header(&mut dice, &headers);
-            issuer.sign(&header, &twisted_claims(&mut dice, &claims, now), by)
+            let (header, by) = changed_header(&mut dice, &headers);
+            issuer.sign(&header, &changed_claims(&mut dice, &claims, now), by)
         } else {
             let good = tokens[dice.roll(GOOD)].clone();
-            twisted_bytes(&mut dice, &good)
+            changed_bytes(&mut dice, &good)
         };
         tokens.push(token);
     }
     tokens
 }
 
-fn twisted_header(
+fn changed_header(
     dice: &mut Dice,
     good: &[(&'static str, &'static str)],
 ) -> (String, &'static str) {
@@ -81,7 +81,7 @@ fn twisted_header(
     (header.to_string(), by)
 }
 
-fn twisted_claims(dice: &mut Dice, good: &Value, now: i64) -> String {
+fn changed_claims(dice: &mut Dice, good: &Value, now: i64) -> String {
     let mut claims = good.clone();
     for _ in 0..dice.roll(3) {
         let name = dice.pick(&["iss", "aud", "sub", "exp", "nbf", "iat", "jti"]);
@@ -115,7 +115,7 @@ fn twisted_claims(dice: &mut Dice, good: &Value, now: i64) -> String {
     claims.to_string()
 }
 
-fn twisted_bytes(dice: &mut Dice, good: &str) -> String {
+fn changed_bytes(dice: &mut Dice, good: &str) -> String {
     let mut bytes = good.as_bytes().to_vec();
     let at = dice.roll(bytes.len());
     match dice.roll(6) {
@@ -131,7 +131,7 @@ fn twisted_bytes(dice: &mut Dice, good: &str) -> String {
             bytes.swap(at, other);
         }
     }
-    // One token stands on a line.
+    // Each line has one token.
     String::from_utf8_lossy(&bytes).replace(['\n', '\r', '\0'], " ")
 }
 
@@ -152,12 +152,12 @@ fn pyjwt(jwks: &Value, tokens: &[String]) -> Vec<bool> {
     let output = child.wait_with_output().unwrap();
     writing.join().unwrap().unwrap();
     assert!(output.status.success());
-    let said = String::from_utf8(output.stdout).unwrap();
-    said.lines().map(|line| line == "1").collect()
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().map(|line| line == "1").collect()
 }
 
 #[tokio::test]
-async fn nothing_is_taken_that_another_verifier_refuses() {
+async fn every_accepted_token_is_accepted_by_another_verifier() {
     let issuer = Issuer::new();
     let (verifier, policy) = (offline(Arc::new(System)), issuer.policy());
     let tokens = tokens(&issuer, System.now().as_second());
@@ -173,6 +173,6 @@ async fn nothing_is_taken_that_another_verifier_refuses() {
         }
     }
     assert!(ours_alone.is_empty(), "{ours_alone:#?}");
-    // Or nothing but the good ones were tried.
+    // Otherwise the changed tokens prove nothing.
     assert!(both > GOOD + 100 && both < tokens.len() / 2, "{both}");
 }

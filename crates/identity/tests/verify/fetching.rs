@@ -1,5 +1,5 @@
-//! Where Canyon connects to for an issuer's keys, and what it takes from there. The hosts that it must
-//! not reach are traps on this machine, which count who comes.
+//! Addresses that Canyon connects to for an issuer's keys, and answers that it accepts. The hosts
+//! that it must not reach are traps on this machine, which count connections.
 
 use crate::issuer::Issuer;
 use async_trait::async_trait;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
-/// Answers each look-up with the next of its lists, and the last one for ever.
+/// Answers each lookup with the next of its lists, then always with the last one.
 struct Names {
     answers: Mutex<Vec<Vec<IpAddr>>>,
     asked: AtomicUsize,
@@ -59,9 +59,9 @@ async fn fetch(fetcher: &Fetcher, url: &str) -> Result<KeySet, FetchError> {
 }
 
 #[tokio::test]
-async fn no_address_of_an_inner_network_is_connected_to() {
+async fn canyon_connects_to_no_address_of_a_private_network() {
     let (port, caught) = trap().await;
-    // That the trap works.
+    // Checks that the trap works.
     assert!(tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok());
     while caught.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
@@ -77,7 +77,7 @@ async fn no_address_of_an_inner_network_is_connected_to() {
         &["::ffff:169.254.169.254"],
         &["64:ff9b::7f00:1"],
         &["fd00:ec2::254"],
-        // One good address does not make the others good.
+        // One public address does not make the others acceptable.
         &["8.8.8.8", "127.0.0.1"],
         &["127.0.0.1", "2600::1"],
     ];
@@ -91,11 +91,11 @@ async fn no_address_of_an_inner_network_is_connected_to() {
         let got = fetch(&fetcher, &format!("https://{host}:{port}")).await;
         assert!(matches!(got, Err(FetchError::NotPublic)), "{host}: {got:?}");
     }
-    assert_eq!(caught.load(Ordering::SeqCst), 1, "only the test itself came");
+    assert_eq!(caught.load(Ordering::SeqCst), 1, "only the test itself connected");
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_address_after_the_look_is_not_followed() {
+async fn a_name_is_resolved_once_and_a_later_change_of_its_address_has_no_effect() {
     let (port, caught) = trap().await;
     let names = Names::new(&[&["240.0.0.1"], &["127.0.0.1"]]);
     let fetcher = Fetcher::new(PrivateIssuers::default(), names.clone());
@@ -104,11 +104,11 @@ async fn a_name_that_changes_its_address_after_the_look_is_not_followed() {
     let names = Names::new(&[&["8.8.8.8"], &["127.0.0.1"]]);
     let fetcher = Fetcher::new(PrivateIssuers::default(), names.clone());
     assert!(fetch(&fetcher, &format!("https://issuer.example.com:{port}")).await.is_err());
-    assert_eq!(names.asked.load(Ordering::SeqCst), 1, "the connection goes to what was looked at");
+    assert_eq!(names.asked.load(Ordering::SeqCst), 1, "the connection goes to the checked address");
     assert_eq!(caught.load(Ordering::SeqCst), 0);
 }
 
-/// A server of this machine whose paths each do something else; `hostile_issuer.py` lists them.
+/// A server on this machine with a path for each attack; `hostile_issuer.py` lists them.
 struct Hostile {
     child: Child,
     port: u16,
@@ -153,7 +153,7 @@ impl Hostile {
         Fetcher::new(private, Names::new(&[&["127.0.0.1"]]))
     }
 
-    /// What it has counted.
+    /// The number of bytes that it sent.
     fn sent(&self, what: &str) -> u64 {
         let path = self.folder.path().join(what);
         std::fs::read_to_string(path).map_or(0, |text| text.trim().parse().unwrap())
@@ -161,13 +161,14 @@ impl Hostile {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_hostile_issuer_answers_costs_little_and_leads_nowhere() {
+async fn answers_of_a_hostile_issuer_cost_little_and_cause_no_other_connection() {
     let (port, caught) = trap().await;
     let jwks = Issuer::new().jwks();
     let hostile = Hostile::start(&jwks.to_string(), port);
-    let (elsewhere, document) = ("no https address of the same host", "of another issuer, or none");
-    let (too_much, compressed) = ("it sent more than 64 KiB", "it sent something compressed");
-    // The time for one document, or that for both.
+    let (elsewhere, document) =
+        ("not an https address of the same host", "of another issuer, or is not valid");
+    let (too_much, compressed) = ("it sent more than 64 KiB", "it sent compressed data");
+    // The time limit for one document, or that for both.
     let too_late = "timed out|took too long";
     let harm = [
         ("redirect", "it answered 302"),
@@ -198,11 +199,11 @@ async fn what_a_hostile_issuer_answers_costs_little_and_leads_nowhere() {
     let good = fetch(&fetcher, &hostile.url("good")).await.unwrap();
     assert_eq!(good, KeySet::from_value(&jwks).unwrap());
     for (path, expected) in harm {
-        let said = fetch(&fetcher, &hostile.url(path)).await.unwrap_err().to_string();
-        assert!(expected.split('|').any(|words| said.contains(words)), "{path}: {said}");
+        let message = fetch(&fetcher, &hostile.url(path)).await.unwrap_err().to_string();
+        assert!(expected.split('|').any(|text| message.contains(text)), "{path}: {message}");
     }
-    assert_eq!(caught.load(Ordering::SeqCst), 0, "nobody was sent on");
-    // It was willing to send 10 GiB; the rest of what was sent lies in buffers of the system.
+    assert_eq!(caught.load(Ordering::SeqCst), 0, "no redirect was followed");
+    // It tries to send 10 GiB; what it sent and Canyon did not read is in buffers of the system.
     for mode in ["endless", "endless-chunks", "endless-keys"] {
         let sent = hostile.sent(mode);
         assert!((1..64 << 20).contains(&sent), "{mode}: {sent}");
@@ -210,16 +211,15 @@ async fn what_a_hostile_issuer_answers_costs_little_and_leads_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_issuers_that_the_operator_names_may_be_on_an_inner_network_and_with_his_authority()
- {
+async fn only_issuers_that_the_operator_lists_may_be_on_a_private_network_and_use_its_authority() {
     let hostile = Hostile::start(&Issuer::new().jwks().to_string(), 1);
     let good = hostile.url("good");
     let authority = || Some(hostile.authority.clone());
     assert!(fetch(&hostile.fetcher(&["good"], authority()), &good).await.is_ok());
     let unnamed = fetch(&hostile.fetcher(&["other"], authority()), &good).await;
     assert!(matches!(unnamed, Err(FetchError::NotPublic)), "{unnamed:?}");
-    let unproved = fetch(&hostile.fetcher(&["good"], None), &good).await;
-    assert!(matches!(unproved, Err(FetchError::Failed(_))), "{unproved:?}");
+    let untrusted = fetch(&hostile.fetcher(&["good"], None), &good).await;
+    assert!(matches!(untrusted, Err(FetchError::Failed(_))), "{untrusted:?}");
     assert!(PrivateIssuers::new(&["http://a.com".to_owned()], None).is_err());
     let missing = PrivateIssuers::new(&[], Some(Path::new("no-such-file").to_owned()));
     assert!(missing.unwrap_err().to_string().contains("no-such-file"));

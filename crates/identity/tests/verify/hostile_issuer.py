@@ -1,8 +1,8 @@
-"""An issuer on loopback, with TLS, whose paths are each an issuer that means harm in its own way.
+"""An issuer on loopback, with TLS. Each path is an issuer with another kind of attack.
 
     hostile_issuer.py FOLDER JWKS TRAP_PORT
 
-Makes an authority in the folder, prints its port, and ends with its standard input. `good` means none.
+Creates an authority in the folder, prints its port, and ends with its standard input. `good` is no attack.
 """
 
 import gzip
@@ -19,7 +19,7 @@ from strict.certificates import Authority  # noqa: E402
 
 folder, jwks, trap = pathlib.Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])
 TEN_GIB = 10 << 30
-# Made beforehand: it takes longer than whoever asks for it waits.
+# Compressed in advance: it takes longer than the client waits.
 BOMB = gzip.compress(b" " * (50 << 20))
 
 
@@ -85,7 +85,7 @@ class Issuer(http.server.BaseHTTPRequestHandler):
             self.begin({"Content-Length": str(TEN_GIB)})
             self.endless(mode, b" " * 65536)
         elif harm == "endless-chunks":
-            # Whoever reads it has no length to judge by.
+            # Without a length, the client must count.
             self.begin({"Transfer-Encoding": "chunked"})
             self.endless(mode, b"10000\r\n" + b" " * 65536 + b"\r\n")
         elif harm == "slow":

@@ -1,4 +1,4 @@
-//! An issuer that signs whatever a test writes, good or not.
+//! An issuer that signs everything that a test passes, valid or not.
 
 use async_trait::async_trait;
 use aws_lc_rs::rand::SystemRandom;
@@ -25,7 +25,7 @@ pub(crate) fn encode(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// One key of each kind that is taken.
+/// One key of each accepted kind.
 pub(crate) struct Issuer {
     pub(crate) rsa: RsaKeyPair,
     pub(crate) p256: EcdsaKeyPair,
@@ -58,7 +58,7 @@ impl Issuer {
         ] })
     }
 
-    /// A token of this header and payload, signed by the key that is called `by`.
+    /// A token with this header and payload, signed by the key named `by`.
     pub(crate) fn sign(&self, header: &str, payload: &str, by: &str) -> String {
         let signed = format!("{}.{}", encode(header), encode(payload));
         let signature = self.signature(signed.as_bytes(), by);
@@ -81,7 +81,7 @@ impl Issuer {
         }
     }
 
-    /// The usual policy, with the keys in it.
+    /// The usual policy, which contains the keys.
     pub(crate) fn policy(&self) -> TrustPolicy {
         policy(Some(self.jwks()))
     }
@@ -118,19 +118,19 @@ impl Clock for TestClock {
     }
 }
 
-/// Nobody is to be asked.
-struct Nobody;
+/// A source of keys that must not be called.
+struct NoFetch;
 
 #[async_trait]
-impl Fetch for Nobody {
+impl Fetch for NoFetch {
     async fn fetch(&self, issuer: &IssuerUrl) -> Result<KeySet, FetchError> {
-        panic!("{issuer} was asked")
+        panic!("the keys of {issuer} were fetched")
     }
 }
 
-/// A verifier that asks nobody.
+/// A verifier that fetches no keys.
 pub(crate) fn offline(clock: Arc<dyn Clock>) -> Verifier {
-    Verifier::new(Arc::new(IssuerKeys::new(Arc::new(Nobody), clock.clone())), clock)
+    Verifier::new(Arc::new(IssuerKeys::new(Arc::new(NoFetch), clock.clone())), clock)
 }
 
 /// Whether a token matches the usual policy.
@@ -139,5 +139,5 @@ pub(crate) async fn judge(
     token: &str,
     policy: &TrustPolicy,
 ) -> Result<usize, Refusal> {
-    verifier.verify(token, std::slice::from_ref(policy)).await
+    verifier.verify(token, std::slice::from_ref(policy)).await.map(|admission| admission.policy)
 }

@@ -1,4 +1,4 @@
-"""Judges tokens with PyJWT as strictly as it can: one on each line of the standard input, `1` or `0` for each.
+"""Verifies tokens with PyJWT, as strictly as it can: one on each line of the standard input, `1` or `0` for each.
 
     judge.py JWKS ISSUER AUDIENCE SUBJECT
 """

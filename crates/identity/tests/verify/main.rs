@@ -1,8 +1,8 @@
-//! Tokens of other issuers, judged. What is refused here lets nobody in.
+//! Verification of tokens of other issuers.
 
 #![cfg_attr(
     test,
-    allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")
+    allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue fails")
 )]
 
 mod caching;
@@ -10,3 +10,4 @@ mod corpus;
 mod differential;
 mod fetching;
 mod issuer;
+mod subjects;

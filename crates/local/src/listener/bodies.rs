@@ -1,4 +1,4 @@
-//! The bodies of a request and of its answer, watched: their ends are those of phases of the connection.
+//! The bodies of a request and of its answer. They record when they end, because a new phase of the connection begins.
 
 use super::table::{Phase, State};
 use axum::body::{Body, Bytes, HttpBody};
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
 
-/// The body of a request. While it comes, the connection waits for its peer.
+/// The body of a request. While it is transferred, the connection waits for its peer.
 pub(super) struct RequestBody<B> {
     body: B,
     state: Arc<State>,
     is_asked: bool,
 }
 
-/// What a poll of a body brings.
+/// The result of polling a body.
 type PolledFrame<B> = Result<Frame<<B as HttpBody>::Data>, <B as HttpBody>::Error>;
 
 impl<B: HttpBody> RequestBody<B> {
@@ -60,7 +60,7 @@ impl<B: HttpBody + Unpin> HttpBody for RequestBody<B> {
 
 impl<B> Drop for RequestBody<B> {
     fn drop(&mut self) {
-        // Nothing asks for the rest of it.
+        // The rest of the body is not read.
         if self.is_asked {
             self.state.advance(|phase| matches!(phase, Phase::Body(_)).then_some(Phase::Answer));
         }
@@ -101,7 +101,7 @@ impl HttpBody for AnswerBody {
 
 impl Drop for AnswerBody {
     fn drop(&mut self) {
-        // What is left to write of it is in buffers by now; if the peer takes none of that, it is blocked still.
+        // The rest of the answer is in buffers. If the peer does not read it, the connection stays blocked.
         self.state.advance(|phase| match phase {
             Phase::Blocked { since, .. } => Some(Phase::Blocked { since, is_whole: true }),
             _ => Some(Phase::Idle(Instant::now())),

@@ -1,8 +1,8 @@
-//! One connection: its requests are answered one after the other, and whatever it waits for has a time limit.
+//! One connection: it answers its requests one after the other, and each wait has a time limit.
 
 use super::Limits;
 use super::bodies::{AnswerBody, RequestBody};
-use super::table::{Phase, Seat, State};
+use super::table::{Phase, Slot, State};
 use super::transport::Transport;
 use axum::Router;
 use axum::body::Body;
@@ -20,43 +20,43 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
-/// The limits of what one connection waits for.
+/// The limits of a connection's waits.
 pub(super) type Limited = Limits;
 
-/// The most bytes of the head of a request. API Gateway takes 10,240 (its quotas); tokens of others may be long.
+/// The most bytes of the head of a request. API Gateway accepts 10,240 (its quotas); tokens of other issuers may be long.
 const MAX_HEAD: usize = 32 * 1024;
 
-/// A connection with its place.
+/// A connection with its slot.
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
-    pub(super) seat: Seat,
+    pub(super) slot: Slot,
 }
 
 impl Connection {
-    /// Answers its requests until it is closed, by its peer, by a time limit or to make way.
+    /// Answers its requests until it is closed: by its peer, by a time limit, or to free its slot.
     pub(super) async fn serve(
         self,
         router: Router,
         limits: Limits,
         mut closing: watch::Receiver<()>,
     ) {
-        let Self { stream, peer, seat } = self;
-        let state = seat.state.clone();
+        let Self { stream, peer, slot } = self;
+        let state = slot.state.clone();
         let service = service_fn(|request: hyper::Request<Incoming>| {
             answer(router.clone(), request, peer, state.clone())
         });
         let io = TokioIo::new(Transport::new(stream, state.clone()));
         let connection = http1::Builder::new()
             .max_header_size(MAX_HEAD)
-            // This connection has limits of its own.
+            // The limits of this module apply instead.
             .header_read_timeout(None)
             .serve_connection(io, service);
         let mut connection = pin!(connection);
         let mut is_closing = false;
         loop {
             tokio::select! {
-                // An error is the peer's: it went away, or sent what is no request.
+                // An error is the peer's: it closed the connection, or sent an invalid request.
                 _ = connection.as_mut() => return,
                 () = state.changed() => {}
                 () = expired(&state, &limits) => return,
@@ -72,7 +72,7 @@ impl Connection {
     }
 }
 
-/// Waits until the connection has waited for its peer for too long.
+/// Returns when the connection has waited too long for its peer.
 async fn expired(state: &State, limits: &Limits) {
     match state.phase().deadline(limits) {
         Some(deadline) => tokio::time::sleep_until(deadline).await,

@@ -2,11 +2,11 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The most that is asked for. Jobs of this process inherit it, and some programs go through all that they may have.
+/// The highest limit that is requested. Jobs inherit the limit, and some programs iterate over all possible descriptors.
 const WANTED: u64 = 16 * 1024;
 
-/// Raises the soft limit, which is low for the sake of programs that use select(2), as far as the hard one allows.
-/// Returns the limit that holds.
+/// Raises the soft limit as far as the hard limit allows. The soft limit is low for programs that use select(2). Returns
+/// the limit that applies.
 pub(crate) fn raise() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX).min(WANTED);

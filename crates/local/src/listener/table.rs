@@ -1,4 +1,4 @@
-//! The connections there are, and which of them makes way for a new one.
+//! The open connections, and the choice of one to close for a new one.
 
 use super::connection::Limited;
 use std::collections::HashMap;
@@ -7,28 +7,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What a connection is at.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It waits for a request, since then.
+    /// It waits for a request since this time.
     Idle(Instant),
-    /// The head of a request comes, since then.
+    /// It receives the head of a request since this time.
     Head(Instant),
-    /// The body of a request comes; the last part came then.
+    /// It receives the body of a request; the last part came at this time.
     Body(Instant),
     /// A request is being answered.
     Answer,
-    /// The peer takes nothing of the answer.
+    /// The peer does not read the answer.
     Blocked {
-        /// Since when.
+        /// Since this time.
         since: Instant,
-        /// Whether only what is in buffers is left of the answer.
+        /// Whether the rest of the answer is only in buffers.
         is_whole: bool,
     },
 }
 
 impl Phase {
-    /// Since when Canyon waits for the peer, if it does.
+    /// Since when the connection waits for its peer; `None` if it does not wait.
     fn waits_since(self) -> Option<Instant> {
         match self {
             Self::Idle(since)
@@ -39,25 +39,25 @@ impl Phase {
         }
     }
 
-    /// When the connection is closed if nothing comes.
+    /// When the connection is closed if the peer does nothing.
     pub(super) fn deadline(self, limits: &Limited) -> Option<Instant> {
         match self {
             Self::Idle(since) => Some(since + limits.idle),
             Self::Head(since) => Some(since + limits.head),
             Self::Blocked { since, .. } => Some(since + limits.stall),
-            // The router has limits of its own for bodies, and answers.
+            // The router has its own limits for bodies and answers.
             Self::Body(_) | Self::Answer => None,
         }
     }
 }
 
-/// One connection, as the table knows it.
+/// The state of one connection.
 #[derive(Debug)]
 pub(super) struct State {
     source: IpAddr,
     phase: Mutex<Phase>,
     evicted: Mutex<bool>,
-    /// Something has changed that its task must see.
+    /// Notified when the connection's task must check the state.
     changed: Notify,
 }
 
@@ -71,7 +71,7 @@ impl State {
         self.changed.notify_one();
     }
 
-    /// Sets the phase that follows the one there is, if any does.
+    /// Sets the phase that `next` returns for the present one, if it returns any.
     pub(super) fn advance(&self, next: impl FnOnce(Phase) -> Option<Phase>) {
         let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(next) = next(*phase) {
@@ -95,27 +95,27 @@ impl State {
     }
 }
 
-/// The connections there are.
+/// The open connections.
 #[derive(Debug)]
 pub(super) struct Table {
     most: usize,
     states: Mutex<Vec<Arc<State>>>,
 }
 
-/// The place of a connection, until it is dropped.
+/// The slot of a connection; it is free again when this value is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Slot {
     pub(super) state: Arc<State>,
     table: Arc<Table>,
 }
 
-/// Whether there is a place for another connection.
+/// Whether there was a slot for a new connection.
 pub(super) enum Admission {
-    /// There is.
-    Free(Seat),
-    /// One that does nothing, from this address, makes way.
-    InPlaceOf(Seat, IpAddr),
-    /// Each of those there are is being answered.
+    /// A slot was free.
+    Free(Slot),
+    /// A waiting connection from this address was closed for the new one.
+    Replaced(Slot, IpAddr),
+    /// All connections are being answered.
     Full,
 }
 
@@ -140,39 +140,39 @@ impl Table {
         let state = Arc::new(State { source, phase, evicted: evicted_flag, changed });
         states.push(state.clone());
         drop(states);
-        let seat = Seat { state, table: self.clone() };
+        let slot = Slot { state, table: self.clone() };
         match evicted {
-            None => Admission::Free(seat),
-            Some(out) => Admission::InPlaceOf(seat, out),
+            None => Admission::Free(slot),
+            Some(out) => Admission::Replaced(slot, out),
         }
     }
 
-    /// Closes some that do nothing. How many.
+    /// Closes up to `count` waiting connections. Returns how many.
     pub(super) fn shed(&self, count: usize) -> usize {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         (0..count).map_while(|_| evict_one(&mut states)).count()
     }
 }
 
-/// Closes one that Canyon waits for: the oldest from the address that has most connections, so that a crowd from one
-/// address closes only its own.
+/// Closes one waiting connection: the oldest from the address that has the most. So many connections from one address
+/// replace only each other.
 fn evict_one(states: &mut Vec<Arc<State>>) -> Option<IpAddr> {
     let mut counts = HashMap::<IpAddr, usize>::new();
     for state in states.iter() {
         *counts.entry(state.source).or_default() += 1;
     }
-    let waiting = states.iter().enumerate().filter_map(|(place, state)| {
+    let waiting = states.iter().enumerate().filter_map(|(index, state)| {
         let since = state.phase().waits_since()?;
-        let crowd = counts.get(&state.source).copied().unwrap_or_default();
-        Some((std::cmp::Reverse(crowd), since, place))
+        let from_address = counts.get(&state.source).copied().unwrap_or_default();
+        Some((std::cmp::Reverse(from_address), since, index))
     });
-    let (_, _, place) = waiting.min()?;
-    let state = states.swap_remove(place);
+    let (_, _, index) = waiting.min()?;
+    let state = states.swap_remove(index);
     state.evict();
     Some(state.source)
 }
 
-impl Drop for Seat {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut states = self.table.states.lock().unwrap_or_else(PoisonError::into_inner);
         states.retain(|state| !Arc::ptr_eq(state, &self.state));
@@ -188,34 +188,34 @@ mod tests {
         Arc::new(Table::new(most))
     }
 
-    fn seat(table: &Arc<Table>, source: u8) -> Option<Seat> {
+    fn slot(table: &Arc<Table>, source: u8) -> Option<Slot> {
         match table.admit(IpAddr::from([192, 0, 2, source])) {
-            Admission::Free(seat) | Admission::InPlaceOf(seat, _) => Some(seat),
+            Admission::Free(slot) | Admission::Replaced(slot, _) => Some(slot),
             Admission::Full => None,
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_crowd_makes_way_for_others_and_what_is_being_answered_stays() {
+    async fn the_address_with_most_connections_loses_one_and_answers_in_progress_are_kept() {
         let table = table(4);
-        let lone = seat(&table, 1).unwrap();
-        let mut crowd = Vec::new();
+        let lone = slot(&table, 1).unwrap();
+        let mut many = Vec::new();
         for _ in 0..3 {
             tokio::time::advance(Duration::from_secs(1)).await;
-            crowd.push(seat(&table, 2).unwrap());
+            many.push(slot(&table, 2).unwrap());
         }
-        crowd[0].state.set(Phase::Answer);
-        let newcomer = seat(&table, 3).unwrap();
-        let evicted: Vec<_> = crowd.iter().map(|seat| seat.state.is_evicted()).collect();
-        assert_eq!(evicted, [false, true, false], "the oldest of the crowd that waits");
-        assert!(!lone.state.is_evicted(), "older, and alone at its address");
-        for seat in [&lone, &newcomer, &crowd[2]] {
-            seat.state.set(Phase::Answer);
+        many[0].state.set(Phase::Answer);
+        let newest = slot(&table, 3).unwrap();
+        let evicted: Vec<_> = many.iter().map(|slot| slot.state.is_evicted()).collect();
+        assert_eq!(evicted, [false, true, false], "the oldest that waits");
+        assert!(!lone.state.is_evicted(), "older, but the only one from its address");
+        for slot in [&lone, &newest, &many[2]] {
+            slot.state.set(Phase::Answer);
         }
-        assert!(seat(&table, 4).is_none(), "each is being answered");
+        assert!(slot(&table, 4).is_none(), "all are being answered");
         drop(lone);
-        assert!(seat(&table, 4).is_some());
-        drop((crowd, newcomer));
+        assert!(slot(&table, 4).is_some());
+        drop((many, newest));
         assert_eq!(table.len(), 0);
     }
 }

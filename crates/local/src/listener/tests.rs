@@ -12,12 +12,12 @@ const LONG: Duration = Duration::from_mins(10);
 const SHORT: Duration = Duration::from_millis(300);
 const HALF: &[u8] = b"GET /health HTTP/1.1\r\nhost: x\r\nx-half: ";
 
-/// A server on a free port, and what its handlers wait for.
+/// A server on a free port, with handlers that wait.
 struct Served {
     address: SocketAddr,
-    /// `/wait` is answered after this.
+    /// `/wait` is answered after this notification.
     go_on: Arc<Notify>,
-    /// The body of `/large` was dropped.
+    /// Receives a message when the body of `/large` is dropped.
     dropped: mpsc::UnboundedReceiver<()>,
     closing: watch::Sender<()>,
     server: tokio::task::JoinHandle<()>,
@@ -82,7 +82,7 @@ impl Served {
         stream
     }
 
-    /// Asks on a connection of its own; all that is answered.
+    /// Sends a request on a connection of its own, and returns the whole answer.
     async fn get(&self, path: &str) -> String {
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
         let mut stream = self.send(request.as_bytes()).await;
@@ -92,20 +92,20 @@ impl Served {
     }
 }
 
-/// Reads until the server closes the connection: what came until then.
+/// Reads until the server closes the connection. Returns what was read.
 async fn until_closed(mut stream: TcpStream) -> String {
     let mut answer = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer));
-    // One that is closed with something unread in it ends with a reset.
+    // If the server closes a connection with unread bytes, the read ends with a reset.
     let _ = read.await.expect("it stays open");
     String::from_utf8(answer).unwrap()
 }
 
 #[tokio::test]
-async fn a_connection_whose_request_never_becomes_whole_is_closed() {
+async fn a_connection_with_an_incomplete_request_is_closed() {
     let served = served(Limits { head: SHORT, ..limits(16) }).await;
     assert_eq!(until_closed(served.send(HALF).await).await, "");
-    // One that was answered, and begins the next.
+    // A connection that was answered and begins its next request.
     let mut stream = served.send(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").await;
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_connection_whose_request_never_becomes_whole_is_closed() {
 }
 
 #[tokio::test]
-async fn a_connection_that_asks_nothing_further_is_closed_and_one_that_is_answered_is_not() {
+async fn an_idle_connection_is_closed_and_one_that_is_being_answered_is_not() {
     let served = served(Limits { idle: SHORT, ..limits(16) }).await;
     let waits = served.send(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n").await;
     assert_eq!(until_closed(served.send(b"").await).await, "");
@@ -125,7 +125,7 @@ async fn a_connection_that_asks_nothing_further_is_closed_and_one_that_is_answer
 }
 
 #[tokio::test]
-async fn a_body_may_come_slowly_as_long_as_it_comes() {
+async fn a_slow_body_is_accepted_as_long_as_bytes_come() {
     let limits = Limits { head: SHORT, idle: SHORT, stall: SHORT, connections: 16 };
     let served = served(limits).await;
     let head =
@@ -139,16 +139,16 @@ async fn a_body_may_come_slowly_as_long_as_it_comes() {
 }
 
 #[tokio::test]
-async fn an_answer_that_its_peer_does_not_read_is_given_up() {
+async fn an_answer_that_its_peer_does_not_read_is_dropped() {
     let mut served = served(Limits { stall: SHORT, ..limits(16) }).await;
     let _unread = served.send(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await;
     let dropped = tokio::time::timeout(Duration::from_secs(20), served.dropped.recv()).await;
-    assert_eq!(dropped.expect("it is held"), Some(()));
+    assert_eq!(dropped.expect("the answer is held"), Some(()));
     assert!(served.get("/health").await.starts_with("HTTP/1.1 200"));
 }
 
 #[tokio::test]
-async fn more_half_sent_and_idle_connections_than_there_is_room_for_keep_no_request_out() {
+async fn many_incomplete_and_idle_connections_do_not_block_other_requests() {
     let served = served(limits(16)).await;
     let waits = served.send(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n").await;
     assert!(served.get("/health").await.starts_with("HTTP/1.1 200"));
@@ -166,17 +166,17 @@ async fn more_half_sent_and_idle_connections_than_there_is_room_for_keep_no_requ
     let mut first = [0; 12];
     let mut waits = waits;
     waits.read_exact(&mut first).await.unwrap();
-    assert_eq!(&first, b"HTTP/1.1 200", "what is being answered makes no way");
+    assert_eq!(&first, b"HTTP/1.1 200", "an answer in progress is not evicted");
 }
 
 #[tokio::test]
-async fn where_each_connection_is_being_answered_a_new_one_is_told_to_come_again() {
+async fn if_all_connections_are_being_answered_a_new_one_gets_503_with_retry_after() {
     let served = served(limits(2)).await;
     let mut waiting = Vec::new();
     for _ in 0..2 {
         waiting.push(served.send(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n").await);
     }
-    // Until both have been read, one may be taken for one that does nothing.
+    // Until both requests have been read, their connections may count as idle.
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let refused = until_closed(served.send(b"").await).await;
@@ -190,7 +190,7 @@ async fn where_each_connection_is_being_answered_a_new_one_is_told_to_come_again
 }
 
 #[tokio::test]
-async fn at_its_end_the_listener_closes_idle_connections_and_ends_what_is_being_answered() {
+async fn at_its_end_the_listener_closes_idle_connections_and_completes_answers_in_progress() {
     let served = served(limits(16)).await;
     let idle = served.send(b"").await;
     let waits = served.send(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -200,7 +200,7 @@ async fn at_its_end_the_listener_closes_idle_connections_and_ends_what_is_being_
     served.go_on.notify_one();
     assert!(until_closed(waits).await.ends_with("done"));
     let ended = tokio::time::timeout(Duration::from_secs(20), served.server).await;
-    ended.expect("it goes on").unwrap();
+    ended.expect("the listener goes on").unwrap();
 }
 
 #[tokio::test]
@@ -214,7 +214,7 @@ async fn a_head_that_is_too_long_is_refused() {
 }
 
 #[test]
-fn few_descriptors_leave_room_for_the_database_and_many_make_no_crowd() {
+fn few_descriptors_leave_room_for_the_database_and_many_do_not_raise_the_bound() {
     let connections = |descriptors| Limits::of_descriptors(descriptors).connections;
     assert_eq!([0, 256, 1024, 1 << 20].map(connections), [16, 160, 928, 4096]);
 }

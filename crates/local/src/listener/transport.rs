@@ -1,4 +1,4 @@
-//! The bytes of a connection, watched: when a request begins, and when its peer stops taking the answer.
+//! The bytes of a connection. It records when a request begins, and when the peer does not read the answer.
 
 use super::table::{Phase, State};
 use std::io;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// A stream that notes in its connection's state what happens.
+/// A stream that records its progress in the connection's state.
 pub(super) struct Transport {
     stream: TcpStream,
     state: Arc<State>,

@@ -1,4 +1,4 @@
-//! An agent and the runner of a job, as far as they speak to Canyon.
+//! An agent and a job's runner, as far as they call Canyon.
 
 use crate::world::{RUNNER, World};
 use reqwest::Method;
@@ -18,7 +18,7 @@ impl Agent {
         Self::join_as(world, NAME).await
     }
 
-    /// All of them are of one place.
+    /// All agents of the tests have the same place.
     pub(crate) async fn join_as(world: &World, name: &'static str) -> Self {
         let token = world.make("/tokens", json!({ "role": "agent", "runner_id": RUNNER })).await;
         let token = token["secret"].as_str().unwrap().to_owned();
@@ -43,7 +43,7 @@ impl Agent {
         self.asks(world, "poll", json!({ "running": 0, "wait_seconds": 0 })).await
     }
 
-    /// What it is offered now.
+    /// The jobs that it is offered now.
     pub(crate) async fn offers(&self, world: &World) -> Vec<Value> {
         self.poll(world).await["offers"].as_array().cloned().unwrap_or_default()
     }
@@ -55,7 +55,7 @@ impl Agent {
         offers.remove(0)
     }
 
-    /// Takes a job or is told why not.
+    /// Takes a job; the answer may be a refusal.
     pub(crate) async fn try_take(&self, world: &World, job: &Value) -> Value {
         self.asks(world, "take", json!({ "jobs": [job] })).await
     }
@@ -67,22 +67,22 @@ impl Agent {
         answer["taken"][0].clone()
     }
 
-    /// Says what became of a job; the answer.
-    pub(crate) async fn try_say(&self, world: &World, report: Value) -> Value {
+    /// Reports the state of a job, and returns the answer.
+    pub(crate) async fn try_report(&self, world: &World, report: Value) -> Value {
         self.asks(world, "reports", json!({ "reports": [report] })).await
     }
 
-    pub(crate) async fn say(&self, world: &World, report: Value) {
-        let answer = self.try_say(world, report).await;
+    pub(crate) async fn report(&self, world: &World, report: Value) {
+        let answer = self.try_report(world, report).await;
         assert!(answer["refused"].as_array().is_none_or(Vec::is_empty), "{answer}");
     }
 }
 
 impl Agent {
-    /// It says that a job has ended.
+    /// Reports that a job has ended.
     pub(crate) async fn sees_the_end(&self, world: &World, job: &Value) {
         let gone = json!({ "state": "gone", "reason": null });
-        self.say(world, json!({ "job": job, "observation": gone })).await;
+        self.report(world, json!({ "job": job, "observation": gone })).await;
     }
 }
 
@@ -114,22 +114,22 @@ impl Runner {
         Self { path, deployment, token: claimed["token"].as_str().unwrap().to_owned() }
     }
 
-    /// A sign of life; what it is answered.
-    pub(crate) async fn reports(&self, world: &World, phase: &str) -> Value {
+    /// Sends a sign of life, and returns the answer.
+    pub(crate) async fn report_phase(&self, world: &World, phase: &str) -> Value {
         let (path, body) = (format!("{}/report", self.path), json!({ "phase": phase }));
         let (status, answer) = world.call(&self.token, Method::POST, &path, Some(&body)).await;
         assert_eq!(status, 200, "{answer}");
         answer
     }
 
-    /// The status code that its result is answered with.
-    pub(crate) async fn says_that_it_succeeded(&self, world: &World) -> u16 {
+    /// Delivers a result, and returns the status code of the answer.
+    pub(crate) async fn report_success(&self, world: &World) -> u16 {
         let path = format!("/deployments/{}/results", self.deployment);
         let body = json!({ "status": "success" });
         world.call(&self.token, Method::POST, &path, Some(&body)).await.0
     }
 
     pub(crate) async fn succeeds(&self, world: &World) {
-        assert_eq!(self.says_that_it_succeeded(world).await, 204);
+        assert_eq!(self.report_success(world).await, 204);
     }
 }

@@ -1,10 +1,10 @@
-//! Canyon in this process, with a clock that the test moves: the API over HTTP, and a launcher that looks at what is
-//! due as often as that clock says.
+//! Canyon in this process, with a clock that the test controls: the API over HTTP, and a launcher that makes its passes
+//! as that clock advances.
 
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::seam::{Clock, Entropy as _};
 use canyon_functions::App;
 use canyon_functions::app::agent_desk::AgentDesk;
@@ -38,24 +38,24 @@ use uuid::Uuid;
 /// The runner of every deployment.
 pub(crate) const RUNNER: &str = "far";
 const ORG: &str = "acme";
-/// Between two looks of the launcher, in seconds.
+/// The time between two passes of the launcher, in seconds.
 const STEP: i64 = 5;
-/// Looks after which everything that was due has been done.
-const MAX_LOOKS: usize = 50;
+/// After so many passes, nothing may be due any more.
+const MAX_PASSES: usize = 50;
 
-/// The system's time, and what the test adds to it.
+/// The system's time, plus what the test adds to it.
 #[derive(Clone, Default)]
-struct Moved(Arc<Mutex<SignedDuration>>);
+struct AdjustedClock(Arc<Mutex<SignedDuration>>);
 
-impl Clock for Moved {
+impl Clock for AdjustedClock {
     fn now(&self) -> Timestamp {
         System.now() + *self.0.lock().unwrap()
     }
 }
 
-/// Ends with the test's runtime.
+/// A running Canyon. It ends with the test's runtime.
 pub(crate) struct World {
-    clock: Moved,
+    clock: AdjustedClock,
     sweeper: Sweeper,
     url: String,
     http: reqwest::Client,
@@ -64,12 +64,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// With a runner that agents serve, and two environments.
+    /// Starts Canyon with a runner that agents serve, and two environments.
     pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let clock = Moved::default();
+        let clock = AdjustedClock::default();
         let app = app(&folder, &url, &clock).await;
         let admin = organization(&app).await;
         let served = router(app.clone(), &HttpSettings::default());
@@ -79,7 +79,7 @@ impl World {
         let world = Self { clock, sweeper, url, http, admin, _folder: folder };
         let runner = json!({
             "id": RUNNER,
-            // No job of these tests is too slow.
+            // Long enough for every job of these tests.
             "runner_configuration": { "type": "docker-agent", "job": { "timeouts": { "run_seconds": 7200 } } },
             "state_storage_configuration": { "type": "s3", "bucket": "states" },
         });
@@ -93,7 +93,7 @@ impl World {
         world
     }
 
-    /// Asks as `token`, below the organization.
+    /// Sends a request with `token`, below the organization.
     pub(crate) async fn call(
         &self,
         token: &str,
@@ -102,7 +102,7 @@ impl World {
         body: Option<&Value>,
     ) -> (u16, Value) {
         let url = format!("{}/orgs/{ORG}{path}", self.url);
-        // The runner that the test speaks for understands every job.
+        // The runner that the test plays understands every job.
         let format = canyon_domain::job::FORMAT.to_string();
         let mut request =
             self.http.request(method, url).bearer_auth(token).header("canyon-job-format", format);
@@ -115,20 +115,20 @@ impl World {
         (status, serde_json::from_str(&text).unwrap_or_default())
     }
 
-    /// Makes something that must succeed.
+    /// Creates something; must succeed.
     pub(crate) async fn make(&self, path: &str, body: Value) -> Value {
         let (status, answer) = self.call(&self.admin, Method::POST, path, Some(&body)).await;
         assert_eq!(status, 201, "{path}: {answer}");
         answer
     }
 
-    /// Asks for a deployment, and lets the launcher see it.
+    /// Creates a deployment, and lets the launcher make its passes.
     pub(crate) async fn deploy(&self, env: &str) -> String {
         let module = json!({ "source": "inline", "source_code": "# nothing" });
         let body =
             json!({ "project_id": "shop", "env_id": env, "mode": "deploy", "module": module });
         let made = self.make("/deployments", body).await;
-        self.look().await;
+        self.launcher_passes().await;
         made["id"].as_str().unwrap().to_owned()
     }
 
@@ -139,16 +139,16 @@ impl World {
         found
     }
 
-    /// So many seconds pass, and the launcher does what falls due in them.
+    /// Lets so many seconds pass, and the launcher do what becomes due.
     pub(crate) async fn pass(&self, seconds: i64) {
         for _ in 0..seconds / STEP {
             *self.clock.0.lock().unwrap() += SignedDuration::from_secs(STEP);
-            self.look().await;
+            self.launcher_passes().await;
         }
     }
 
-    async fn look(&self) {
-        for _ in 0..MAX_LOOKS {
+    async fn launcher_passes(&self) {
+        for _ in 0..MAX_PASSES {
             let mut tasks = JoinSet::new();
             let pass = self.sweeper.pass(&mut tasks).await.unwrap();
             tasks.join_all().await;
@@ -156,11 +156,11 @@ impl World {
                 return;
             }
         }
-        panic!("something stays due however often it is done");
+        panic!("something stays due after every pass");
     }
 }
 
-async fn app(folder: &TempDir, url: &str, clock: &Moved) -> App {
+async fn app(folder: &TempDir, url: &str, clock: &AdjustedClock) -> App {
     let embedded = Embedded::open(&folder.path().join("canyon.db"), Arc::new(|| {})).unwrap();
     let table = Table::new(embedded.client(), "canyon");
     table.ensure().await.unwrap();
@@ -189,7 +189,7 @@ async fn app(folder: &TempDir, url: &str, clock: &Moved) -> App {
     }
 }
 
-/// As `canyon local` wires it, but that it looks when the test says.
+/// The wiring of `canyon local`, but the test decides when the launcher makes a pass.
 fn launcher(app: App) -> Launcher {
     let hints = app.agents.hints.clone();
     let hint = Arc::new(move |org, agent: &_| hints.hint(org, agent));
@@ -209,7 +209,7 @@ fn launcher(app: App) -> Launcher {
     }
 }
 
-/// Makes the organization; its admin's token.
+/// Creates the organization, and returns its admin's token.
 async fn organization(app: &App) -> String {
     let (now, secret) = (app.now(), bearer::api_token(&System).expose_secret().to_owned());
     let (org, by) = (OrgUuid(System.id(now)), PrincipalId(System.id(now)));
@@ -221,6 +221,7 @@ async fn organization(app: &App) -> String {
         scoped_roles: Vec::new(),
         runner: None,
         operator: false,
+        sign_in: SignIn::default(),
     };
     let token = TokenRecord {
         hash: bearer::hash(&secret),

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 pub(crate) type Variables = Vec<(String, String)>;
 
-/// It ends with the thread of its test, even if somebody kills the whole test run.
+/// The command of an agent that ends with the thread of its test, even if the whole test run is killed.
 pub(crate) async fn command(canyon: &Canyon, folder: &Path, variables: Variables) -> Command {
     let mut command = Command::new("setpriv");
     command
@@ -22,23 +22,23 @@ pub(crate) async fn command(canyon: &Canyon, folder: &Path, variables: Variables
         .env("CANYON_RUNNER_PATH", format!("{ORG}/{RUNNER}"))
         .env("CANYON_TOKEN", canyon.agents_token().await.expose_secret())
         .env("CANYON_AGENT_NAME", AGENT)
-        // Twenty starts at once, and those that linger.
+        // Enough for twenty starts at once, and jobs that have not ended yet.
         .env("CANYON_AGENT_CONCURRENCY", "30")
         .env("CANYON_AGENT_STATE_DIR", folder.join("state"))
         .envs(variables);
     command
 }
 
-/// It ends with this value. Its jobs are the bed's.
+/// A running agent. It ends with this value; its jobs belong to the test bed.
 pub(crate) struct Agent {
     folder: TempDir,
-    /// With the one token that the agent has: with another it would be another agent.
+    /// Has the one token of the agent: with another token it would be another agent.
     command: Command,
     child: Child,
 }
 
 impl Agent {
-    /// Signs in as an agent of Canyon's one runner.
+    /// Starts an agent of Canyon's one runner.
     pub(crate) async fn start(canyon: &Canyon, variables: Variables) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = File::create(folder.path().join("log")).unwrap();
@@ -48,7 +48,7 @@ impl Agent {
         Self { folder, command, child }
     }
 
-    /// Kills it at once, as `kill -9` does, starts it again, and waits for its next session.
+    /// Kills it like `kill -9`, starts it again, and waits for its next session.
     pub(crate) async fn restart(&mut self, canyon: &Canyon) {
         let before = canyon.sessions().await;
         self.child.kill().unwrap();

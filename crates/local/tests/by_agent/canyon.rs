@@ -1,5 +1,5 @@
-//! Canyon with one runner that agents serve: its table, its API over HTTP, and the runner's dispatcher. Nobody tends
-//! the deployments here, so that each word to the dispatcher is the test's.
+//! Canyon with one runner that agents serve: its table, its API over HTTP, and the runner's dispatcher. No launcher runs
+//! here, so that every call to the dispatcher is the test's.
 
 use canyon_dispatch::{Dispatcher, JobRef, Platform as _, Target};
 use canyon_domain::attempt::Limits;
@@ -12,7 +12,7 @@ use canyon_domain::inventory::{
 };
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::lifecycle;
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::runner::RunnerDefinition;
 use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_domain::turn::Turns;
@@ -46,10 +46,10 @@ use uuid::Uuid;
 
 pub(crate) const ORG: &str = "acme";
 pub(crate) const RUNNER: &str = "far";
-/// The one agent.
+/// The name of the only agent.
 pub(crate) const AGENT: &str = "companion";
 
-/// Ends with the test's runtime.
+/// A running Canyon. It ends with the test's runtime.
 pub(crate) struct Canyon {
     pub(crate) url: String,
     pub(crate) runner: RunnerUuid,
@@ -78,11 +78,11 @@ impl Canyon {
             Target { org, org_id, runner, runner_id, definition: definition.clone(), agent: None };
         let dispatcher = agents.dispatcher(&Arc::new(target));
         let canyon = Self { url, runner, dispatcher, app, org, _folder: folder };
-        canyon.furnish(&definition).await;
+        canyon.create_inventory(&definition).await;
         canyon
     }
 
-    async fn furnish(&self, definition: &RunnerDefinition) {
+    async fn create_inventory(&self, definition: &RunnerDefinition) {
         let (table, now) = (&self.app.table, System.now());
         let (_, admin) = self.token(Role::Admin);
         let id = ORG.parse().unwrap();
@@ -120,7 +120,7 @@ impl Canyon {
         table.create_runner(self.org, &runner, &record()).await.unwrap();
     }
 
-    /// By which an agent of the runner signs in.
+    /// A token with which an agent of the runner signs in.
     pub(crate) async fn agents_token(&self) -> SecretString {
         let (secret, stored) = self.token(Role::Agent);
         self.app.table.create_token(&stored, &record()).await.unwrap();
@@ -144,6 +144,7 @@ impl Canyon {
             scoped_roles: Vec::new(),
             runner: (role == Role::Agent).then(|| RUNNER.parse().unwrap()),
             operator: false,
+            sign_in: SignIn::default(),
         };
         let stored = TokenRecord {
             hash: bearer::hash(secret.expose_secret()),
@@ -171,7 +172,7 @@ impl Canyon {
         environment.version += 1;
         let timeouts = RunnerDefinition::parse_stored(self.definition().await).unwrap().timeouts();
         let limits = Limits::new(timeouts, now);
-        let hash = bearer::hash("nobody claims it");
+        let hash = bearer::hash("never claimed");
         lifecycle::launch(&mut deployment, fence, hash, limits, now).unwrap();
         assert_eq!(deployment.open_attempt().unwrap().number, job.attempt);
         let module = Module {
@@ -237,7 +238,7 @@ fn record() -> AuditRecord {
     }
 }
 
-/// One for each deployment, so that none waits for another.
+/// An environment for each deployment, so that none waits for another.
 fn environment(job: &JobRef, now: Timestamp) -> Environment {
     let name = format!("env-{}", job.deployment.0.simple());
     Environment {
@@ -282,6 +283,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
+        awaited_limit: None,
         due_at: Some(now),
         attempts: Vec::new(),
         cancel: None,

@@ -1,25 +1,25 @@
-//! Containers of a real Docker engine, by its agent.
+//! Containers of a real Docker engine, through an agent.
 
 use crate::bed::{ACT_IMAGE, Facts, act_image};
 use crate::behaviour::{Act, behaves};
 use crate::check;
-use crate::far::{Bed, Far, Place, settings};
 use crate::notes::Notes;
 use crate::restart;
+use crate::through_agent::{Bed, Setup, ThroughAgent, settings};
 use canyon_dispatch::JobRef;
 use serde_json::json;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The engine. The runner's containers end with the test.
+/// The engine. The runner's containers are removed at the end of the test.
 struct Engine {
     notes: Notes,
     label: OnceLock<String>,
 }
 
 impl Bed for Engine {
-    fn tell(&self, job: &JobRef, act: Act) {
-        self.notes.tell_job(job, act);
+    fn prepare(&self, job: &JobRef, act: Act) {
+        self.notes.prepare_job(job, act);
     }
 
     fn noted(&self, job: &JobRef, what: &str) -> usize {
@@ -28,7 +28,7 @@ impl Bed for Engine {
 
     fn lives(&self, job: &JobRef) -> bool {
         let label = format!("label=canyon.dev/deployment={}", job.deployment);
-        // Of all containers it names those that run.
+        // Without `--all`, the command lists only running containers.
         let answer = Command::new("docker")
             .args(["ps", "--quiet", "--filter", &label])
             .env("DOCKER_HOST", Facts::of_cluster().get("DOCKER_HOST"))
@@ -50,7 +50,7 @@ impl Drop for Engine {
     }
 }
 
-async fn place() -> Place<Engine> {
+async fn setup() -> Setup<Engine> {
     let facts = Facts::of_cluster();
     tokio::task::spawn_blocking(|| act_image(facts)).await.unwrap();
     let notes = Notes::at(facts.get("NODE_ADDRESS"));
@@ -60,26 +60,27 @@ async fn place() -> Place<Engine> {
     });
     let data = [("HOST", facts.get("DOCKER_HOST")), ("IMAGE", ACT_IMAGE), ("LOCAL_IMAGE", "true")];
     let variables = settings("docker", Some(&notes), &data);
-    Place { bed: Engine { notes, label: OnceLock::new() }, definition, variables }
+    Setup { bed: Engine { notes, label: OnceLock::new() }, definition, variables }
 }
 
-async fn far() -> Far<Engine> {
-    let far = Far::at(place().await).await;
-    far.bed.label.set(format!("canyon.dev/runner={}", far.canyon.runner)).unwrap();
-    far
+async fn through_agent() -> ThroughAgent<Engine> {
+    let through_agent = ThroughAgent::start(setup().await).await;
+    let label = format!("canyon.dev/runner={}", through_agent.canyon.runner);
+    through_agent.bed.label.set(label).unwrap();
+    through_agent
 }
 
-behaves! { far().await }
+behaves! { through_agent().await }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_was_killed_goes_on_with_its_job_when_it_is_back() {
-    restart::it_goes_on_with_its_job(&mut far().await).await;
+    restart::the_agent_finds_its_job(&mut through_agent().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {
-    let place = place().await;
-    check::finds_all_good(&place).await;
+async fn a_check_succeeds_and_reports_each_wrong_setting() {
+    let setup = setup().await;
+    check::succeeds(&setup).await;
     let cases = [
         ("CANYON_JOB_DISPATCHER_DATA_IMAGE", "canyon.test/absent:1", "`image`"),
         ("CANYON_JOB_DISPATCHER_DATA_NETWORK", "no-such-network", "`network`"),
@@ -87,6 +88,6 @@ async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {
         ("CANYON_JOB_DISPATCHER_DATA_HOST", "unix:///nowhere/docker.sock", "`host`"),
     ];
     for (name, value, expected) in cases {
-        check::names_what_is_wrong(&place, &[(name, value)], expected).await;
+        check::reports_the_fault(&setup, &[(name, value)], expected).await;
     }
 }

@@ -1,24 +1,24 @@
-//! Tasks of a strict ECS that are containers which really run, by the agent of the account.
+//! Tasks of a simulated, strict ECS that runs real containers, through an agent of the account.
 
 use crate::bed::{ACT_IMAGE, Facts, act_image};
 use crate::behaviour::{Act, behaves};
 use crate::check;
 use crate::ecs_bed::{ACCOUNT, Account, LOG_GROUP, REGION};
-use crate::far::{Bed, Far, Place, settings};
 use crate::notes::Notes;
 use crate::restart;
+use crate::through_agent::{Bed, Setup, ThroughAgent, settings};
 use canyon_dispatch::JobRef;
 use serde_json::{Value, json};
 
-/// The account. It ends with the test, and its containers do.
+/// The account. It and its containers end with the test.
 struct Tasks {
     notes: Notes,
     account: Account,
 }
 
 impl Bed for Tasks {
-    fn tell(&self, job: &JobRef, act: Act) {
-        self.notes.tell_job(job, act);
+    fn prepare(&self, job: &JobRef, act: Act) {
+        self.notes.prepare_job(job, act);
     }
 
     fn noted(&self, job: &JobRef, what: &str) -> usize {
@@ -26,7 +26,7 @@ impl Bed for Tasks {
     }
 
     fn lives(&self, job: &JobRef) -> bool {
-        // The organization comes first, for which the agent has a name of its own.
+        // The name begins with the organization, for which the agent uses its own uuid.
         let end = format!("-{}-{}", job.deployment.0.simple(), job.attempt);
         let is_its = |task: &&Value| task["startedBy"].as_str().unwrap().ends_with(&end);
         let tasks = self.account.all_tasks();
@@ -34,11 +34,11 @@ impl Bed for Tasks {
     }
 }
 
-async fn place() -> Place<Tasks> {
+async fn setup() -> Setup<Tasks> {
     let facts = Facts::of_cluster();
     tokio::task::spawn_blocking(|| act_image(facts)).await.unwrap();
     let notes = Notes::at(facts.get("NODE_ADDRESS"));
-    // Two minutes of `stopTimeout` in ten seconds.
+    // Scales two minutes of `stopTimeout` to ten seconds.
     let account =
         Account::new(&json!({ "docker_host": facts.get("DOCKER_HOST"), "stop_scale": 0.08 }));
     let job = json!({
@@ -54,11 +54,11 @@ async fn place() -> Place<Tasks> {
         [("REGION", REGION), ("CLUSTER", "jobs"), ("SUBNETS", "subnet-0a"), ("IMAGE", ACT_IMAGE)];
     let mut variables = settings("ecs", Some(&notes), &data);
     variables.extend(account.in_place_variables().await);
-    Place { bed: Tasks { notes, account }, definition, variables }
+    Setup { bed: Tasks { notes, account }, definition, variables }
 }
 
-// What a task wrote stays in its log group.
-behaves! { Far::at(place().await).await;
+// The rules about output are left out: a task's output is in its log group.
+behaves! { ThroughAgent::start(setup().await).await;
     a_job_that_was_never_started_is_gone_and_may_be_stopped,
     a_second_start_finds_the_first_dead_or_alive,
     of_many_starts_at_once_one_runs,
@@ -68,15 +68,15 @@ behaves! { Far::at(place().await).await;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_was_killed_goes_on_with_its_job_when_it_is_back() {
-    restart::it_goes_on_with_its_job(&mut Far::at(place().await).await).await;
+    restart::the_agent_finds_its_job(&mut ThroughAgent::start(setup().await).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {
-    let place = place().await;
-    check::finds_all_good(&place).await;
+async fn a_check_succeeds_and_reports_each_wrong_setting() {
+    let setup = setup().await;
+    check::succeeds(&setup).await;
     let other = [("CANYON_JOB_DISPATCHER_DATA_CLUSTER", "other")];
-    check::names_what_is_wrong(&place, &other, "`other`").await;
-    let nobody = [("AWS_ACCESS_KEY_ID", ""), ("AWS_EC2_METADATA_DISABLED", "true")];
-    check::names_what_is_wrong(&place, &nobody, "AWS_ACCESS_KEY_ID").await;
+    check::reports_the_fault(&setup, &other, "`other`").await;
+    let without_keys = [("AWS_ACCESS_KEY_ID", ""), ("AWS_EC2_METADATA_DISABLED", "true")];
+    check::reports_the_fault(&setup, &without_keys, "AWS_ACCESS_KEY_ID").await;
 }

@@ -1,10 +1,10 @@
-//! Jobs of a real cluster, by its agent, which has the rights that the documentation asks for and no others.
+//! Jobs of a real cluster, through an agent that has the rights in the documentation and no others.
 
 use crate::bed::{ACCOUNT, ACT_IMAGE, Facts};
 use crate::behaviour::{Act, behaves};
 use crate::check;
-use crate::far::{Bed, Far, Place, settings};
 use crate::restart;
+use crate::through_agent::{Bed, Setup, ThroughAgent, settings};
 use canyon_dispatch::JobRef;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
@@ -13,15 +13,15 @@ use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
-/// A namespace, and the file by which the agent finds the cluster.
+/// A namespace, and the kubeconfig of the agent.
 struct Cluster {
     bed: crate::bed::Bed,
     _kubeconfig: TempDir,
 }
 
 impl Bed for Cluster {
-    fn tell(&self, job: &JobRef, act: Act) {
-        self.bed.notes.tell_job(job, act);
+    fn prepare(&self, job: &JobRef, act: Act) {
+        self.bed.notes.prepare_job(job, act);
     }
 
     fn noted(&self, job: &JobRef, what: &str) -> usize {
@@ -56,14 +56,14 @@ fn kubeconfig(token: &str) -> Value {
     })
 }
 
-async fn place() -> Place<Cluster> {
+async fn setup() -> Setup<Cluster> {
     let bed = crate::bed::Bed::new().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config");
     std::fs::write(&file, kubeconfig(&bed.token).to_string()).unwrap();
     let job = json!({
         "namespace": bed.namespace, "service_account": ACCOUNT,
-        // A pod that has been asked keeps its grace, also when it is killed.
+        // A pod that was asked to end keeps its grace period, even if it is killed afterwards.
         "timeouts": { "stop_seconds": 5 },
     });
     let definition = json!({
@@ -76,22 +76,22 @@ async fn place() -> Place<Cluster> {
         ("IMAGE", ACT_IMAGE),
     ];
     let variables = settings("kubernetes", Some(&bed.notes), &data);
-    Place { bed: Cluster { bed, _kubeconfig: folder }, definition, variables }
+    Setup { bed: Cluster { bed, _kubeconfig: folder }, definition, variables }
 }
 
-behaves! { Far::at(place().await).await }
+behaves! { ThroughAgent::start(setup().await).await }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_was_killed_goes_on_with_its_job_when_it_is_back() {
-    restart::it_goes_on_with_its_job(&mut Far::at(place().await).await).await;
+    restart::the_agent_finds_its_job(&mut ThroughAgent::start(setup().await).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {
-    let mut place = place().await;
-    check::finds_all_good(&place).await;
+async fn a_check_succeeds_and_reports_each_wrong_setting() {
+    let mut setup = setup().await;
+    check::succeeds(&setup).await;
     let other = [("CANYON_JOB_DISPATCHER_DATA_KUBE_CONFIG_CONTEXT", "other")];
-    check::names_what_is_wrong(&place, &other, "no context `other`").await;
-    place.definition["runner_configuration"]["job"]["namespace"] = "default".into();
-    check::names_what_is_wrong(&place, &[], "namespace `default`").await;
+    check::reports_the_fault(&setup, &other, "no context `other`").await;
+    setup.definition["runner_configuration"]["job"]["namespace"] = "default".into();
+    check::reports_the_fault(&setup, &[], "namespace `default`").await;
 }

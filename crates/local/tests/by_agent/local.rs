@@ -1,11 +1,11 @@
-//! Processes beside an agent.
+//! Processes, through an agent on this machine.
 
 use crate::act_scripts;
 use crate::behaviour::{Act, behaves};
 use crate::canyon::AGENT;
 use crate::check;
-use crate::far::{Bed, Far, Place, settings};
 use crate::restart;
+use crate::through_agent::{Bed, Setup, ThroughAgent, settings};
 use canyon_dispatch::JobRef;
 use serde_json::json;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The program in the place of the runner, and for each job a script and what it notes. The jobs end with the test.
+/// A program in the place of the runner, and for each job a script and its notes. The jobs end with the test.
 struct Scripts(TempDir);
 
 impl Scripts {
@@ -23,7 +23,7 @@ impl Scripts {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("canyon-runner");
         let acts = folder.path().display();
-        // What a job notes in its work folder outlives that folder. `exec` keeps the process id, so that signals meet the
+        // The links let a job's notes outlive its work folder. `exec` keeps the process id, so that signals reach the
         // script.
         let text = format!(
             "#!/bin/sh\njob=\"{acts}/$CANYON_DEPLOYMENT_ID-$CANYON_ATTEMPT\"\n\
@@ -41,7 +41,7 @@ impl Scripts {
 }
 
 impl Bed for Scripts {
-    fn tell(&self, job: &JobRef, act: Act) {
+    fn prepare(&self, job: &JobRef, act: Act) {
         fs::write(self.script(job), act_scripts::of(act)).unwrap();
     }
 
@@ -56,7 +56,7 @@ impl Bed for Scripts {
 }
 
 impl Drop for Scripts {
-    /// A rule that fails leaves its jobs behind, and those never end by themselves. The agent is gone by now.
+    /// A test that fails leaves its jobs behind, and those never end by themselves. The agent has ended by now.
     fn drop(&mut self) {
         for process in processes_with(&self.0.path().display().to_string()) {
             let _ = Command::new("kill").arg("-KILL").arg(process).output();
@@ -64,47 +64,47 @@ impl Drop for Scripts {
     }
 }
 
-/// The ids of the processes that have `path` in their command line: the script of a job is in its own, and in nobody
-/// else's. One that has ended has none any more.
+/// The ids of the processes that have `path` in their command line: only a job has its script there. A process that has
+/// ended has no command line.
 fn processes_with(path: &str) -> Vec<OsString> {
     let has_path = |process: &DirEntry| {
-        let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&words).contains(path)
+        let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(path)
     };
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     all.filter(has_path).map(|process| process.file_name()).collect()
 }
 
-fn place() -> Place<Scripts> {
+fn setup() -> Setup<Scripts> {
     let scripts = Scripts::new();
     let definition = json!({
         "runner_configuration": { "type": "local", "agents": { "ids": [AGENT] } },
         "state_storage_configuration": { "type": "local", "path": "/var/lib/state" },
     });
     let program = scripts.0.path().join("canyon-runner").to_str().unwrap().to_owned();
-    // Of what jobs run, `canyon-agent check` wants to see that it is there.
+    // `canyon-agent check` only checks that OpenTofu exists.
     fs::write(scripts.0.path().join("tofu"), "").unwrap();
     let path = format!("/usr/bin:/bin:{}", scripts.0.path().display());
     let mut variables = settings("local", None, &[]);
     variables.push(("PATH".to_owned(), path));
     variables.push(("CANYON_AGENT_RUNNER_PROGRAM".to_owned(), program));
-    Place { bed: scripts, definition, variables }
+    Setup { bed: scripts, definition, variables }
 }
 
-behaves! { Far::at(place()).await }
+behaves! { ThroughAgent::start(setup()).await }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_was_killed_goes_on_with_its_job_when_it_is_back() {
-    restart::it_goes_on_with_its_job(&mut Far::at(place()).await).await;
+    restart::the_agent_finds_its_job(&mut ThroughAgent::start(setup()).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_finds_all_good_here_and_names_what_is_wrong_elsewhere() {
-    let place = place();
-    check::finds_all_good(&place).await;
+async fn a_check_succeeds_and_reports_each_wrong_setting() {
+    let setup = setup();
+    check::succeeds(&setup).await;
     let nowhere = [("CANYON_AGENT_RUNNER_PROGRAM", "/nowhere/canyon-runner")];
-    check::names_what_is_wrong(&place, &nowhere, "CANYON_AGENT_RUNNER_PROGRAM").await;
-    check::names_what_is_wrong(&place, &[("PATH", "/usr/bin:/bin")], "neither `tofu` nor").await;
-    let token = [("CANYON_TOKEN", "cya_nobody-has-this-token")];
-    check::names_what_is_wrong(&place, &token, "does not take the token").await;
+    check::reports_the_fault(&setup, &nowhere, "CANYON_AGENT_RUNNER_PROGRAM").await;
+    check::reports_the_fault(&setup, &[("PATH", "/usr/bin:/bin")], "neither `tofu` nor").await;
+    let token = [("CANYON_TOKEN", "cya_no-such-token-exists")];
+    check::reports_the_fault(&setup, &token, "refuses the token").await;
 }

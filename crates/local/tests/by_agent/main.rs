@@ -1,11 +1,11 @@
-//! What every kind of compute must do, once more with an agent in between: the rules are those of the direct launch, the
-//! dispatcher is the one that writes into the table, and the real agent comes for the jobs by HTTP and starts them.
+//! The behaviour that every kind of platform must have, with an agent in between. The rules are those of the direct
+//! launch. The dispatcher is the one that writes into the table; a real agent takes the jobs over HTTP and starts them.
 
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a harness may panic, and says what a failing agent said"
+    reason = "a test may panic, and prints the log of a failing agent"
 )]
 
 #[path = "../../../../launcher/dispatch/tests/suite/act_scripts.rs"]
@@ -23,9 +23,9 @@ mod ecs;
 #[allow(dead_code, reason = "the suite of the dispatchers uses the rest")]
 #[path = "../../../../launcher/dispatch/tests/suite/ecs_bed.rs"]
 mod ecs_bed;
-mod far;
 mod kubernetes;
 mod local;
 #[path = "../../../../launcher/dispatch/tests/suite/notes.rs"]
 mod notes;
 mod restart;
+mod through_agent;

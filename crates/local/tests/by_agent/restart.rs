@@ -1,19 +1,20 @@
-//! An agent that dies leaves its jobs to its next life.
+//! An agent that is killed and started again.
 
 use crate::behaviour::{Act, Platform as _, running, until, until_dead};
-use crate::far::{Bed, Far};
+use crate::through_agent::{Bed, ThroughAgent};
 use canyon_dispatch::StopMode;
 use canyon_domain::deadline::Observation;
 
-/// The agent remembers nothing: it is the same place, in which it finds the job by what Canyon kept of it.
-pub(crate) async fn it_goes_on_with_its_job<B: Bed>(far: &mut Far<B>) {
-    let kind = far.dispatcher();
-    let job = running(far, Act::UntilAsked).await;
-    far.agent.restart(&far.canyon).await;
+/// The agent keeps no data: it finds the job through the place's id and what Canyon has stored.
+pub(crate) async fn the_agent_finds_its_job<B: Bed>(through_agent: &mut ThroughAgent<B>) {
+    let kind = through_agent.dispatcher();
+    let job = running(through_agent, Act::UntilAsked).await;
+    through_agent.agent.restart(&through_agent.canyon).await;
     until("the job is seen again", async || kind.observe(&job).await == Observation::Alive).await;
-    assert_eq!(far.lives(&job), Some(true));
-    // Canyon may have believed the word of the former life so far. Only an agent that sees the job carries this out.
+    assert_eq!(through_agent.lives(&job), Some(true));
+    // So far Canyon may have used a report from before the restart. Only an agent that finds the job can stop it.
     kind.stop(&job, StopMode::Graceful).await.unwrap();
-    until_dead(far, &*kind, &job).await;
-    assert_eq!((far.noted(&job, "started"), far.noted(&job, "asked")), (1, 1));
+    until_dead(through_agent, &*kind, &job).await;
+    let noted = |what: &str| through_agent.noted(&job, what);
+    assert_eq!((noted("started"), noted("asked")), (1, 1));
 }

@@ -1,4 +1,4 @@
-//! The variables by which the clouds' libraries, their providers and OpenTofu's backends find the files.
+//! The variables through which the clouds' libraries, their providers and OpenTofu's backends find the files.
 
 use super::files::Files;
 use canyon_domain::job_identity::{
@@ -6,16 +6,16 @@ use canyon_domain::job_identity::{
 };
 use std::path::Path;
 
-/// What would win over the files, if the platform sets it for a job that has an identity of its own:
-/// keys and the switches to other ways of proving oneself.
-const AWS_OTHERS: [&str; 5] = [
+/// Variables that the platform may set and that would take precedence over the files: keys, and switches to other
+/// ways to authenticate. A job with an identity of its own does not get them.
+const AWS_OVERRIDES: [&str; 5] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
     "AWS_PROFILE",
     "AWS_DEFAULT_PROFILE",
 ];
-const GCP_OTHERS: [&str; 6] = [
+const GCP_OVERRIDES: [&str; 6] = [
     "GOOGLE_CREDENTIALS",
     "GCLOUD_KEYFILE_JSON",
     "GOOGLE_BACKEND_CREDENTIALS",
@@ -23,7 +23,7 @@ const GCP_OTHERS: [&str; 6] = [
     "GOOGLE_OAUTH_ACCESS_TOKEN",
     "GOOGLE_IMPERSONATE_SERVICE_ACCOUNT",
 ];
-const AZURE_OTHERS: [&str; 10] = [
+const AZURE_OVERRIDES: [&str; 10] = [
     "ARM_CLIENT_SECRET",
     "ARM_CLIENT_SECRET_FILE_PATH",
     "ARM_CLIENT_CERTIFICATE",
@@ -36,14 +36,14 @@ const AZURE_OTHERS: [&str; 10] = [
     "AZURE_CLIENT_CERTIFICATE_PATH",
 ];
 
-/// Whether the variable `name`, which the platform set, stands against `of`.
-pub fn stands_against(of: &JobIdentity, name: &str) -> bool {
-    of.aws.is_some() && AWS_OTHERS.contains(&name)
-        || of.gcp.is_some() && GCP_OTHERS.contains(&name)
-        || of.azure.is_some() && AZURE_OTHERS.contains(&name)
+/// Whether the variable `name`, which the platform set, would take precedence over the files of `of`.
+pub fn overrides_identity(of: &JobIdentity, name: &str) -> bool {
+    of.aws.is_some() && AWS_OVERRIDES.contains(&name)
+        || of.gcp.is_some() && GCP_OVERRIDES.contains(&name)
+        || of.azure.is_some() && AZURE_OVERRIDES.contains(&name)
 }
 
-/// The variables in `phase`, for the session that AWS shows as `session`.
+/// The variables in `phase`. `session` is the session name that AWS shows.
 pub fn variables(
     of: &JobIdentity,
     files: &Files,
@@ -71,8 +71,8 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// AWS SDKs and Tools Reference Guide, "Assume role credential provider". The machine's own role is
-/// nothing that a job with an identity should find.
+/// AWS SDKs and Tools Reference Guide, "Assume role credential provider". A job with an identity must not use the
+/// machine's own role, so its metadata service is disabled.
 fn for_aws(
     aws: &AwsIdentity,
     token: &Path,

@@ -1,12 +1,12 @@
-//! The files: `identity/` in the job's folder.
+//! The token files: `identity/` in the job's folder.
 //!
 //! ```text
-//! aws, gcp, azure     a token each
-//! token-<name>        those of `job.identity.tokens`
-//! gcp.json            how Google's libraries exchange theirs
+//! aws, gcp, azure     one token each
+//! token-<name>        the tokens of `job.identity.tokens`
+//! gcp.json            how Google's libraries exchange their token
 //! ```
 //!
-//! Each is replaced as a whole: a library reads it at any moment.
+//! Each file is replaced in one step, because a library may read it at any moment.
 
 use canyon_domain::job_identity::{
     AWS_AUDIENCE, AZURE_AUDIENCE, JobIdentity, NamedToken, TokenPhase,
@@ -17,12 +17,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The folder of the files.
+/// The folder of the token files.
 #[derive(Clone, Debug)]
 pub struct Files(PathBuf);
 
 impl Files {
-    /// In `folder`, which is made when there is something to write.
+    /// Uses `folder`, which [`Files::write_settings`] creates.
     pub fn new(folder: PathBuf) -> Self {
         Self(folder)
     }
@@ -37,7 +37,7 @@ impl Files {
         self.0.join("gcp")
     }
 
-    /// What `GOOGLE_APPLICATION_CREDENTIALS` names.
+    /// The settings file that `GOOGLE_APPLICATION_CREDENTIALS` names.
     pub fn gcp_settings(&self) -> PathBuf {
         self.0.join("gcp.json")
     }
@@ -47,16 +47,16 @@ impl Files {
         self.0.join("azure")
     }
 
-    /// One of the further tokens.
+    /// The file of one of the further tokens.
     pub fn named(&self, token: &NamedToken) -> PathBuf {
         self.0.join(format!("token-{}", token.name))
     }
 
-    /// Writes the token for `audience` wherever `of` wants it.
+    /// Writes the token for `audience` to each file that `of` needs it in.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// When a file cannot be written.
     pub fn write_token(&self, of: &JobIdentity, audience: &str, token: &str) -> io::Result<()> {
         let gcp = of.gcp.as_ref().filter(|gcp| gcp.audience == audience);
         let clouds = [
@@ -69,16 +69,16 @@ impl Files {
         clouds.into_iter().flatten().chain(named).try_for_each(|path| write(&path, token))
     }
 
-    /// Makes the folder, and writes what is no token.
+    /// Creates the folder, and writes the files that are not tokens.
     ///
     /// # Errors
     ///
-    /// As the file system says.
+    /// When the folder or a file cannot be written.
     pub fn write_settings(&self, of: &JobIdentity, phase: TokenPhase) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let Some(gcp) = &of.gcp else { return Ok(()) };
-        // Google's AIP-4117, "External Account Credentials (Workload Identity Federation)". The name
-        // of the provider has no scheme there; as an audience of tokens it may have one.
+        // Google's AIP-4117, "External Account Credentials (Workload Identity Federation)". Here the provider's name
+        // has no scheme; as an audience of tokens it may have one.
         let mut settings = json!({
             "type": "external_account",
             "audience": gcp.audience.strip_prefix("https:").unwrap_or(&gcp.audience),
@@ -95,7 +95,7 @@ impl Files {
     }
 }
 
-/// The new file takes the name in one step, and is its owner's alone from the first byte on.
+/// Replaces the file in one step. Only its owner can read it, from the first byte on.
 fn write(path: &Path, content: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     match fs::remove_file(&new) {

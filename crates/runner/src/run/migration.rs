@@ -1,11 +1,11 @@
-//! Moves a state from the storage that it lies in to the one that the runner keeps state in now.
+//! Moves a state from its former storage to the storage that the runner's definition names now.
 //!
-//! The environment takes the new place for its own when the run reports it. Until then each run begins
-//! here again, so every step can be repeated: the new place is written first, and the old state is
-//! marked as moved last. What lies at the old place stays there, whole, with the mark.
+//! The environment records the new location when the run reports it. Until then each run starts the move
+//! again, so every step can be repeated: the runner writes the new location first, and marks the old state as
+//! moved last. The old state stays complete at its location, with the mark.
 //!
-//! `state push` takes the lock of the state that it writes, and refuses a serial that is not newer. So a
-//! writer that comes in between is noticed by one of both pushes, and nothing of it is lost.
+//! `state push` takes the lock of the state that it writes, and refuses a serial that is not newer. So one of
+//! the two pushes fails if another writer comes in between, and that writer's changes are not lost.
 
 use super::locked::{LOCK_TIMEOUT, with_timeout};
 use super::state::{
@@ -14,9 +14,8 @@ use super::state::{
 use super::{Applying, Run};
 use crate::event::Diagnostic;
 use crate::lock::{self, Locks};
-use crate::session::Line;
+use crate::session::ApiConnection;
 use crate::state_file::{self, StateSeen};
-use crate::stop::Wish;
 use crate::tofu::Tofu;
 use crate::{verdict, workspace};
 use canyon_domain::environment_state::{StateFacts, compare};
@@ -27,54 +26,58 @@ use serde_json::Value;
 use std::fmt::Display;
 use uuid::Uuid;
 
-/// The state on its way; in the job's folder, which only the job can read.
+/// The file with the state during the move; in the job's folder, which only the job can read.
 const MOVING: &str = "moving.tfstate";
-/// By how much the mark may raise the serial of the old state, at most: it must stay below that of the
-/// moved one, so that the state can move back.
+/// By how much the mark may raise the serial of the old state, at most. The serial must stay below that of the moved
+/// state, so that the state can move back.
 const MARK_SERIALS: u64 = 8;
 
 impl Run {
-    /// Moves the state here if it lies elsewhere.
+    /// Moves the state to the runner's storage, if it is in another one.
     ///
     /// # Errors
     ///
-    /// A [`Failure`]: the state is where it was, and counts there.
-    pub(super) async fn move_state(&mut self, tofu: &mut Tofu, line: &Line) -> Result<(), Failure> {
+    /// A [`Failure`]: the state is still at its former location, and that one is valid.
+    pub(super) async fn move_state(
+        &mut self,
+        tofu: &mut Tofu,
+        api: &ApiConnection,
+    ) -> Result<(), Failure> {
         let Some(former) = self.job.state.move_from.clone() else { return Ok(()) };
         let place = self.job.state.place.clone();
         self.transcript.log.step(&format!("moving the state from `{}` to `{place}`", former.place));
         if self.job.identity.is_some() {
-            // Only in this phase may the job write to storages.
+            // The job may write to storages only in the apply phase.
             self.applying = Applying::Announced;
             if !self.progress.ask_to_apply(false, &self.stop).await {
                 return Err(verdict::cancelled(Phase::Plan, false));
             }
             self.identify(tofu, TokenPhase::Apply).await?;
         }
-        self.use_backend(tofu, line, &former.backend).await?;
+        self.use_backend(tofu, api, &former.backend).await?;
         let (bytes, found) = pull(tofu, &former.place).await?;
         let backend = self.job.backend.clone();
         match self.to_move(&former, found)? {
             ToMove::Nothing => {
-                self.use_backend(tofu, line, &backend).await?;
+                self.use_backend(tofu, api, &backend).await?;
                 let (_, there) = pull(tofu, &place).await?;
                 refuse_another(there.as_ref(), &place)?;
                 self.warn_of_no_state(&former.place);
-                self.use_backend(tofu, line, &former.backend).await?;
-                // What is created from here on is at the new place, even if nothing tells Canyon so.
+                self.use_backend(tofu, api, &former.backend).await?;
+                // The mark says that the state is at the new location, even if no run reports that to Canyon.
                 let mark = state_file::empty_and_moved(&Uuid::new_v4().to_string(), &place);
-                self.push(tofu, line, &former.place, Ok(mark), Pushing::Checked).await?;
-                self.use_backend(tofu, line, &backend).await?;
+                self.push(tofu, api, &former.place, Ok(mark), Pushing::Checked).await?;
+                self.use_backend(tofu, api, &backend).await?;
             }
             ToMove::IsThere(mark) if mark.facts.resources == 0 => {
-                self.use_backend(tofu, line, &backend).await?;
+                self.use_backend(tofu, api, &backend).await?;
             }
             ToMove::IsThere(old) => {
-                self.use_backend(tofu, line, &backend).await?;
+                self.use_backend(tofu, api, &backend).await?;
                 let (_, there) = pull(tofu, &place).await?;
                 compare(Some(&old.facts), true, there.as_ref().map(|seen| &seen.facts)).map_err(
                     |lost| {
-                        stays(
+                        move_failure(
                             &former,
                             &format_args!("it was marked as moved to `{place}`, but there {lost}"),
                         )
@@ -82,17 +85,17 @@ impl Run {
                 )?;
             }
             ToMove::All(old) => {
-                self.use_backend(tofu, line, &backend).await?;
-                let moved = self.push_here(tofu, line, &bytes, &old).await?;
-                self.use_backend(tofu, line, &former.backend).await?;
-                self.mark(tofu, line, &former, &old, &moved).await?;
-                self.use_backend(tofu, line, &backend).await?;
+                self.use_backend(tofu, api, &backend).await?;
+                let moved = self.push_here(tofu, api, &bytes, &old).await?;
+                self.use_backend(tofu, api, &former.backend).await?;
+                self.mark(tofu, api, &former, &old, &moved).await?;
+                self.use_backend(tofu, api, &backend).await?;
             }
         }
         let (_, seen) = pull(tofu, &place).await?;
         self.refuse_wrong(seen.as_ref())?;
         if seen.is_some() {
-            let text = format!("the state lies at `{place}` now; the old one is kept, marked");
+            let text = format!("the state is at `{place}` now; the old copy is kept and marked");
             self.transcript.log.step(&text);
         }
         self.state.seen = seen;
@@ -100,7 +103,7 @@ impl Run {
         self.identify(tofu, TokenPhase::Plan).await
     }
 
-    /// What is to be done about the state at the former place.
+    /// Decides what to do with the state at the former location.
     fn to_move(&self, former: &FormerPlace, found: Option<StateSeen>) -> Result<ToMove, Failure> {
         let task = &self.job.state;
         if let Some(to) = found.as_ref().and_then(|seen| seen.moved_to.as_ref())
@@ -110,14 +113,17 @@ impl Run {
         }
         let facts = found.as_ref().map(|seen| &seen.facts);
         let wrong = |what: &dyn Display| {
-            stays(
+            move_failure(
                 former,
                 &format_args!(
-                    "{what}. Give that storage its state back; or, if what lies there is right, set the \
+                    "{what}. Restore the state in that storage; or, if the state that is there is right, set the \
                      runner's former storage again and have an administrator deploy once with --accept-state"
                 ),
             )
         };
+        if let Some(what) = self.not_arrived(facts) {
+            return Err(move_failure(former, &what));
+        }
         compare(task.expected.as_ref(), task.uncertain, facts)
             .map_err(|mismatch| wrong(&mismatch))?;
         if facts.is_some_and(|found| is_not_written(task, found)) {
@@ -131,14 +137,14 @@ impl Run {
         }
     }
 
-    /// Writes the state to its new place, and returns what lies there then.
+    /// Writes the state to its new location, and returns the facts of the state that is there afterwards.
     ///
-    /// It takes the place of nothing but a state without resources, which some storages begin by themselves, of
-    /// one that was moved away from there, and of its own copy from a move that was killed.
+    /// It overwrites only these: a state without resources, which some storages create by themselves; a state that was
+    /// moved away from there; and its own copy from a move that was killed.
     async fn push_here(
         &mut self,
         tofu: &Tofu,
-        line: &Line,
+        api: &ApiConnection,
         bytes: &[u8],
         old: &StateSeen,
     ) -> Result<StateFacts, Failure> {
@@ -154,15 +160,15 @@ impl Run {
         };
         let moved = || state_file::rewritten(bytes, newest.saturating_add(1), None);
         let pushing = if is_same(&there) { Pushing::Checked } else { Pushing::Forced };
-        self.push(tofu, line, &place, moved(), pushing).await?;
+        self.push(tofu, api, &place, moved(), pushing).await?;
         let (mut lying, mut there) = pull(tofu, &place).await?;
         if !is_same(&there) && state_file::same_content(bytes, &lying).is_ok_and(|same| same) {
-            // Where there was no state, every remote storage of OpenTofu 1.12 draws a lineage of its own for what is
-            // pushed (`internal/states/remote/state.go`, `PersistState`). The copy there gets its own back.
-            self.push(tofu, line, &place, moved(), Pushing::Forced).await?;
+            // If there was no state, every remote storage of OpenTofu 1.12 generates a new lineage for the pushed state
+            // (`internal/states/remote/state.go`, `PersistState`). A second push restores the state's own lineage.
+            self.push(tofu, api, &place, moved(), Pushing::Forced).await?;
             (lying, there) = pull(tofu, &place).await?;
         }
-        // Some storages count one more when they write.
+        // Some storages raise the serial by one more when they write.
         let arrived = there.filter(|there| {
             there.facts.serial > newest && there.facts.lineage == old.facts.lineage
         });
@@ -174,35 +180,35 @@ impl Run {
         }
     }
 
-    /// Marks the state at its former place as moved. It must be the one that was moved.
+    /// Marks the state at its former location as moved. It must still be the state that was moved.
     async fn mark(
         &mut self,
         tofu: &Tofu,
-        line: &Line,
+        api: &ApiConnection,
         former: &FormerPlace,
         old: &StateSeen,
         moved: &StateFacts,
     ) -> Result<(), Failure> {
         let (bytes, now) = pull(tofu, &former.place).await?;
         if now.as_ref().is_some_and(|now| now.facts == *moved) {
-            // What was written to the new place has come to the former one: both names lead to one place.
+            // The push to the new location has changed the state at the former one: both names mean the same location.
             return Ok(());
         }
         let to = self.job.state.place.clone();
         if now.as_ref().is_none_or(|now| now.facts != old.facts) {
             let meanwhile = format!(
-                "something else wrote it meanwhile: remove the copy at `{to}`, and deploy again"
+                "something else has written it in the meantime: remove the copy at `{to}`, and deploy again"
             );
-            return Err(stays(former, &meanwhile));
+            return Err(move_failure(former, &meanwhile));
         }
         let marked = state_file::rewritten(&bytes, old.facts.serial.saturating_add(1), Some(&to));
-        self.push(tofu, line, &former.place, marked, Pushing::Checked).await
+        self.push(tofu, api, &former.place, marked, Pushing::Checked).await
     }
 
     async fn push(
         &mut self,
         tofu: &Tofu,
-        line: &Line,
+        api: &ApiConnection,
         place: &str,
         state: Result<Vec<u8>, serde_json::Error>,
         pushing: Pushing,
@@ -214,7 +220,7 @@ impl Run {
         let mut push = vec!["state", "push", "-no-color", LOCK_TIMEOUT];
         push.extend((pushing == Pushing::Forced).then_some("-force"));
         push.push(&file);
-        let pushed = self.push_past_locks(tofu, line, place, &push).await;
+        let pushed = self.push_past_locks(tofu, api, place, &push).await;
         let removed = std::fs::remove_file(&path).map_err(|error| failure(&error));
         pushed.and(removed)
     }
@@ -222,65 +228,65 @@ impl Run {
     async fn push_past_locks(
         &mut self,
         tofu: &Tofu,
-        line: &Line,
+        api: &ApiConnection,
         place: &str,
         push: &[&str],
     ) -> Result<(), Failure> {
         let mut locks = Locks::default();
         loop {
-            if self.stop.wish() != Wish::Run {
+            if self.stop.is_requested() {
                 return Err(verdict::cancelled(Phase::Plan, false));
             }
             let push = with_timeout(push, locks.timeout());
-            let Err(words) = tofu.answer(&push, TRANSFER).await else { return Ok(()) };
-            let said = Diagnostic { detail: words.clone(), ..Diagnostic::default() };
-            let Some(lock) = lock::in_error(&said) else {
+            let Err(output) = tofu.answer(&push, TRANSFER).await else { return Ok(()) };
+            let error = Diagnostic { detail: output.clone(), ..Diagnostic::default() };
+            let Some(lock) = lock::in_error(&error) else {
                 let message =
-                    format!("the state cannot be moved: `{place}` cannot be written: {words}");
+                    format!("the state cannot be moved: `{place}` cannot be written: {output}");
                 return Err(refused_by_storage(message));
             };
-            self.pass(&mut locks, &lock, tofu, line).await?;
+            self.resolve_lock(&mut locks, &lock, tofu, api).await?;
         }
     }
 
-    /// From here on OpenTofu works with the state that `backend` leads to.
+    /// Makes OpenTofu use the state of `backend` from here on.
     async fn use_backend(
         &mut self,
         tofu: &mut Tofu,
-        line: &Line,
+        api: &ApiConnection,
         backend: &Value,
     ) -> Result<(), Failure> {
         workspace::write_backend(tofu.module(), backend)?;
-        self.init(tofu, line).await
+        self.init(tofu, api).await
     }
 }
 
-/// Whether `state push` looks at what lies there.
+/// Whether `state push` checks the state that it overwrites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pushing {
     /// It refuses another lineage, and a serial that is not newer.
     Checked,
-    /// It does not.
+    /// It overwrites any state.
     Forced,
 }
 
-/// What is to be done about a state that is to move.
+/// What to do with a state that is to move.
 enum ToMove {
-    /// There is none, and none is expected.
+    /// There is no state, and none is expected.
     Nothing,
-    /// An earlier run has moved it, and was lost before it could report that.
+    /// An earlier run has moved the state, and ended before it could report that.
     IsThere(StateSeen),
-    /// It.
+    /// Move this state.
     All(StateSeen),
 }
 
-/// Nothing takes the place of a state with resources, unless these have moved away from there.
+/// Refuses to overwrite a state with resources, unless it is marked as moved away from there.
 fn refuse_another(there: Option<&StateSeen>, place: &str) -> Result<(), Failure> {
     match there.filter(|there| there.moved_to.is_none()).map(|there| &there.facts) {
         Some(StateFacts { lineage, serial, resources: resources @ 1.., .. }) => {
             Err(failure(&format_args!(
-                "another state (lineage {lineage}, serial {serial}, {resources} resources) lies at `{place}`: remove it, \
-             or choose another place"
+                "another state (lineage {lineage}, serial {serial}, {resources} resources) is at `{place}`: remove it, \
+             or choose another location"
             )))
         }
         Some(_) | None => Ok(()),
@@ -291,6 +297,6 @@ fn failure(what: &dyn Display) -> Failure {
     Failure::new(FailureClass::Config, format!("the state cannot be moved: {what}"))
 }
 
-fn stays(former: &FormerPlace, what: &dyn Display) -> Failure {
+fn move_failure(former: &FormerPlace, what: &dyn Display) -> Failure {
     failure(&format_args!("at `{}`, {what}", former.place))
 }

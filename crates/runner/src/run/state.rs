@@ -1,11 +1,11 @@
-//! What a run does about its state: finds the one that the environment has, or ends before its plan.
+//! Checks the state of a run: the run ends before its plan if the state is not the environment's own.
 
 use super::Run;
 use crate::result::Outcome;
 use crate::state_file::{self, MOVED_TO, StateSeen};
 use crate::tofu::Tofu;
 use crate::unreachable;
-use canyon_api::attempt::StateReportBody;
+use canyon_api::attempt::{StateReportBody, UnwrittenStateBody};
 use canyon_domain::deployment::Mode;
 use canyon_domain::environment_state::{StateFacts, compare};
 use canyon_domain::failure::{Failure, FailureClass};
@@ -13,69 +13,72 @@ use canyon_domain::job::StateTask;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// What a run knows of its state.
+/// What a run knows about its state.
 #[derive(Debug, Default)]
 pub(super) struct StateKnown {
-    /// The last look at it; an apply makes it stale.
+    /// The state when it was last read; an apply makes this stale.
     pub(super) seen: Option<StateSeen>,
-    /// The run has moved it here.
+    /// Whether this run has moved the state to the runner's storage.
     pub(super) moved: bool,
-    /// What the apply created may not be in it.
+    /// Whether resources that the apply created may be missing in the state.
     pub(super) incomplete: bool,
+    /// What the apply left could not be written.
+    pub(super) unwritten: Option<UnwrittenStateBody>,
 }
 
-/// Nothing more is known of it.
-pub(super) const MISSING: &str = "there is no state, although an earlier run has applied: it was removed, or lies on another machine or in another \
+/// The text for a state that must exist and does not.
+pub(super) const MISSING: &str = "there is no state, although an earlier run has applied: it was removed, or it is on another machine or in another \
     cluster";
 
-/// The last run could not look at what it had written, or has not said it.
+/// The text for a state that is older than the last run: that run could not read what it had written, or has not
+/// reported it.
 pub(super) const NOT_WRITTEN: &str =
-    "it is what lay there before the last run, which has written a newer one, here or elsewhere";
+    "it is the state from before the last run, which has written a newer one, here or elsewhere";
 
-/// How long a state may be on its way from or to its storage; with [`LOCK_TIMEOUT`](super::locked::LOCK_TIMEOUT) it waits for a
-/// lock before.
+/// How long one transfer of a state from or to its storage may take. With
+/// [`LOCK_TIMEOUT`](super::locked::LOCK_TIMEOUT) it may wait for a lock before that.
 pub(super) const TRANSFER: Duration = Duration::from_mins(5);
 
-/// What the storage, or the way to it, said.
+/// The failure for an error of the storage, or of the network in between.
 pub(super) fn refused_by_storage(message: String) -> Failure {
-    let unreachable = unreachable::is_told_in(&message);
+    let unreachable = unreachable::is_reported_in(&message);
     let class = if unreachable { FailureClass::Unreachable } else { FailureClass::Config };
     Failure::new(class, message)
 }
 
-/// The state in the storage that the module's folder names now.
+/// Reads the state from the storage that the module's folder names now.
 pub(super) async fn pull(
     tofu: &Tofu,
     place: &str,
 ) -> Result<(Vec<u8>, Option<StateSeen>), Failure> {
-    let unreadable = |words: &dyn Display| format!("cannot read the state at `{place}`: {words}");
+    let unreadable = |error: &dyn Display| format!("cannot read the state at `{place}`: {error}");
     let pulled = tofu.answer(&["state", "pull", "-no-color"], TRANSFER).await;
-    let bytes = pulled.map_err(|words| refused_by_storage(unreadable(&words)))?;
+    let bytes = pulled.map_err(|error| refused_by_storage(unreadable(&error)))?;
     let seen = state_file::read(&bytes);
     let seen = seen.map_err(|error| Failure::new(FailureClass::Config, unreadable(&error)))?;
     Ok((bytes, seen))
 }
 
-/// An earlier run has moved the state, and was ended before Canyon took the new place for the environment's.
+/// The failure for a state that an earlier run has moved, if that run ended before Canyon recorded the new location.
 pub(super) fn moved_before(place: &str, to: &str, is_vacant: bool) -> Failure {
     if is_vacant {
         let message = format!(
-            "an old copy of a state lies at `{place}`, marked as moved to `{to}`, and this environment has no \
+            "an old copy of a state is at `{place}`, marked as moved to `{to}`, and this environment has no \
              resources any more: nothing was planned or changed. Remove that copy, and deploy again"
         );
         return Failure::new(FailureClass::Config, message);
     }
     let message = format!(
-        "the state at `{place}` was moved to `{to}`, and counts there: nothing was planned or changed. Have the \
+        "the state at `{place}` was moved to `{to}`, and is valid there: nothing was planned or changed. Have the \
          runner keep state in `{to}` (update runner --migrate) and deploy there once, not only plan; then it can \
-         move on. If what lay there is lost, copy the state from here to there, and have an administrator deploy \
-         there once with --accept-state. If that place itself is lost, take the mark off this state: see \
+         move on. If the state that was there is lost, copy this state to there, and have an administrator deploy \
+         there once with --accept-state. If that storage itself is lost, remove the mark from this state: see \
          docs/state.md"
     );
     Failure::new(FailureClass::Config, message)
 }
 
-/// Whether `found` is what was known before a run that must have written a newer one.
+/// Whether `found` is the version that was known before a run that must have written a newer one.
 pub(super) fn is_not_written(task: &StateTask, found: &StateFacts) -> bool {
     let known = task.expected.as_ref();
     task.must_exist
@@ -87,12 +90,12 @@ fn is_version_of(one: &StateFacts, other: &StateFacts) -> bool {
 }
 
 impl Run {
-    /// Compares the state in the storage with the one that the environment has, before anything is
-    /// planned on it. An environment in which nothing was ever applied costs no look.
+    /// Compares the state in the storage with the one that the environment has, before the plan. The state of an
+    /// environment in which no run ever applied is not read.
     ///
     /// # Errors
     ///
-    /// A [`Failure`] of class `config` when it is another one, with the ways out.
+    /// A [`Failure`] of class `config` if it is another state. The message says what to do.
     pub(super) async fn check_state(&mut self, tofu: &Tofu) -> Result<(), Failure> {
         let task = &self.job.state;
         if task.expected.is_none() && !task.uncertain && !task.vacant && !task.accepted {
@@ -115,31 +118,36 @@ impl Run {
         Ok(())
     }
 
-    /// Nothing is expected, because no run has reported; but one has begun to apply.
+    /// Warns that there is no state. None is expected, because no run has reported one; but one run has begun to apply.
     pub(super) fn warn_of_no_state(&mut self, place: &str) {
         self.transcript.log.warn(&format!(
             "an earlier run began to apply and left no state at `{place}`: if it created anything, no state lists it"
         ));
     }
 
-    /// Ends the run if what was found is not the environment's state.
+    /// Ends the run if the state that was found is not the environment's.
     pub(super) fn refuse_wrong(&self, seen: Option<&StateSeen>) -> Result<(), Failure> {
         let task = &self.job.state;
         let refuse = |what: &dyn Display| {
             let place = &task.place;
             let message = format!(
                 "the state at `{place}` is not the one that this environment has: {what}. Nothing was \
-                 planned or changed. Give the storage its state back; or, if what lies there is right, \
+                 planned or changed. Restore the state in the storage; or, if the state that is there is right, \
                  an administrator deploys once with --accept-state"
             );
             Failure::new(FailureClass::Config, message)
         };
-        // A copy that was brought back from where it was kept names the place where it lies now.
+        // A copy that was restored from where it was kept has a mark with its present location.
         let moved_to = seen.and_then(|seen| seen.moved_to.as_ref());
         if let Some(to) = moved_to.filter(|to| **to != task.place) {
             return Err(moved_before(&task.place, to, task.vacant));
         }
         let found = seen.map(|seen| &seen.facts);
+        if let Some(what) = self.not_arrived(found) {
+            let place = &task.place;
+            let message = format!("at `{place}`, {what}. Nothing was planned or changed");
+            return Err(Failure::new(FailureClass::Config, message));
+        }
         if task.must_exist {
             let Some(found) = found else { return Err(refuse(&MISSING)) };
             if is_not_written(task, found) {
@@ -151,7 +159,7 @@ impl Run {
         {
             let place = &task.place;
             let message = format!(
-                "{others} resources lie in the state at `{place}`, and this environment has none. Nothing was planned \
+                "{others} resources are in the state at `{place}`, and this environment has none. Nothing was planned \
                  or changed. Remove that state, or have the runner keep state elsewhere; or, if it is the \
                  environment's, an administrator deploys once with --accept-state"
             );
@@ -160,7 +168,7 @@ impl Run {
         compare(task.expected.as_ref(), task.uncertain, found).map_err(|mismatch| refuse(&mismatch))
     }
 
-    /// Ends a run whose plan did not say what it changes, or takes the name by which states are marked.
+    /// Ends a run whose plan has no summary of its changes, or whose module uses the output name that marks states as moved.
     pub(super) fn check_plan(&self, tofu: &Tofu, has_changes: bool) -> Result<(), Failure> {
         if self.transcript.facts.declares(MOVED_TO) {
             let message = format!(
@@ -172,22 +180,22 @@ impl Run {
         if !has_changes || self.transcript.facts.planned.is_some() {
             return Ok(());
         }
-        // OpenTofu writes the plan first and its lines then, and where the disk is full by that time, it ends as if it
-        // had said them.
+        // OpenTofu writes the plan first and its lines afterwards. If the disk is full by then, it ends as if it had written
+        // them.
         let broken = self.transcript.log.broken();
-        let why = broken.map_or_else(String::new, |error| format!(" ({error})"));
+        let reason = broken.map_or_else(String::new, |error| format!(" ({error})"));
         let message = format!(
-            "`{} plan` ended without saying what it would change{why}: nothing was changed. Has the disk of the job room?",
+            "`{} plan` ended without a summary of its changes{reason}: nothing was changed. Check that the job's disk is not full",
             tofu.name()
         );
         Err(Failure::new(FailureClass::Config, message))
     }
 
-    /// Ends a run whose plan deletes or replaces more than it may.
+    /// Ends a run whose plan deletes or replaces more resources than allowed.
     pub(super) fn refuse_deletions(&self) -> Result<(), Outcome> {
-        // A plan that did not say it was refused before.
+        // A plan without a summary was refused before.
         let planned = self.transcript.facts.planned.map_or(u32::MAX, |planned| {
-            // A destroy run drops from the state also what the provider does not find, perhaps in the wrong place.
+            // A destroy run also drops from the state what the provider does not find, perhaps because it asks the wrong place.
             let held = self.state.seen.as_ref().map_or(0, |seen| seen.facts.resources);
             let dropped = if self.job.mode == Mode::Destroy { held } else { 0 };
             planned.remove.max(dropped.saturating_sub(planned.forget))
@@ -196,8 +204,8 @@ impl Run {
             Some(allowed) if planned > allowed => {
                 let message = format!(
                     "the plan deletes or replaces {planned} resources, and at most {allowed} are \
-                     allowed: nothing was changed. If it is the environment's deletion_protection that \
-                     forbids them, have an administrator raise it; else deploy with \
+                     allowed: nothing was changed. If the environment's deletion_protection forbids \
+                     them, have an administrator raise it; otherwise deploy with \
                      --max-deletions {planned}"
                 );
                 let failure = Failure::new(FailureClass::User, message);
@@ -207,17 +215,18 @@ impl Run {
         }
     }
 
-    /// Looks at a state that no run has reported, and whose resources the plan has read nevertheless: it was put there by
-    /// hand. A run that changes nothing tells of it too, because they would be abandoned with the environment.
-    pub(super) async fn look_at_found_state(&mut self, tofu: &Tofu) {
+    /// Reads a state that no run has reported, if the plan has read resources from it: it was put there by hand. A run
+    /// that changes nothing reports it too, because its resources would be abandoned with the environment.
+    pub(super) async fn inspect_found_state(&mut self, tofu: &Tofu) {
         if self.transcript.facts.knows_resources() {
-            self.look_at_state(tofu, false).await;
+            self.inspect_state(tofu, false).await;
         }
     }
 
     /// Looks at the state after an apply, and whenever nothing has looked before.
-    pub(super) async fn look_at_state(&mut self, tofu: &Tofu, applied: bool) {
-        if !applied && self.state.seen.is_some() {
+    pub(super) async fn inspect_state(&mut self, tofu: &Tofu, applied: bool) {
+        // A state that was not written has left what was seen before; its storage is away, or refuses.
+        if self.state.unwritten.is_some() || (!applied && self.state.seen.is_some()) {
             return;
         }
         let before = self.state.seen.take();
@@ -225,10 +234,10 @@ impl Run {
         match pull(tofu, place).await {
             Ok((_, seen)) => match self.not_written_by_apply(applied, before.as_ref(), seen.as_ref()) {
                 None => self.state.seen = seen,
-                // Reported as not known: the next run is refused, because the environment still has what lay there before.
+                // Reported as not known. The next run is refused, because the environment still has the state from before.
                 Some(what) => self.transcript.log.warn(&format!(
                     "the state at `{place}` is not what this run has written: {what}. Something else has written there \
-                     meanwhile, or has put a copy in its place, and what this run changed may be in no state: the next \
+                     in the meantime, or has replaced it by a copy, and what this run changed may be in no state: the next \
                      run ends before its plan"
                 )),
             },
@@ -236,7 +245,7 @@ impl Run {
         }
     }
 
-    /// Why the state that lies there after an apply is not what came of the one `before`.
+    /// Why the state after an apply does not continue the one `before`.
     fn not_written_by_apply(
         &self,
         applied: bool,
@@ -256,19 +265,19 @@ impl Run {
         }
     }
 
-    /// Whether this run has created what the state does not list. The serial alone says nothing: what was deleted by hand
-    /// and is created again as it was leaves the state as it was, and OpenTofu raises no serial for that.
+    /// Whether this run has created a resource that the state does not list. The serial alone does not show it: if a resource
+    /// was deleted by hand and is created again unchanged, the state stays the same, and OpenTofu raises no serial.
     fn created_more_than(&self, seen: &StateSeen) -> bool {
         let is_whole = usize::try_from(seen.facts.resources) == Ok(seen.addresses.len());
         let mut creations = self.transcript.facts.creations.iter();
-        // OpenTofu doubles the first sign of a template in the addresses that it says, and not in the state.
+        // OpenTofu doubles the first character of a template in the addresses that it prints, but not in the state.
         let plain = |address: &str| address.replace("$${", "${").replace("%%{", "%{");
         let is_listed =
             |address: &str| seen.addresses.iter().any(|known| plain(known) == plain(address));
         is_whole && creations.any(|(address, id)| id.is_some() && !is_listed(address))
     }
 
-    /// What is known of the state at the end.
+    /// The report about the state at the end of the run.
     pub(super) fn state_report(&self) -> Option<StateReportBody> {
         self.state.seen.as_ref().map(|seen| StateReportBody {
             lineage: seen.facts.lineage.clone(),

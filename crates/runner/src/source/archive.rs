@@ -1,8 +1,7 @@
 //! Unpacks a gzipped tar that may be hostile.
 //!
-//! The `tar` crate's own unpacking refuses to leave the folder, but knows no limits, and follows
-//! links that the archive brought. Here files come first and links last, so nothing is ever written
-//! through a link.
+//! The `tar` crate refuses to write outside of the folder, but it has no limits, and it follows links that the
+//! archive contains. This module writes files first and links last, so it never writes through a link.
 
 use super::SourceError;
 use flate2::read::MultiGzDecoder;
@@ -13,14 +12,14 @@ use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 use tar::{Archive, Entry, EntryType};
 
-/// What an archive may hold.
+/// The limits of an archive.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Entries of every kind.
+    /// The most entries of every kind.
     pub entries: usize,
-    /// Bytes, unpacked.
+    /// The most bytes, unpacked.
     pub bytes: u64,
-    /// Unpacked bytes for one packed. Text shrinks to a tenth, a bomb to a thousandth.
+    /// The most unpacked bytes for one packed byte. Text shrinks to a tenth, a bomb to a thousandth.
     pub ratio: u64,
 }
 
@@ -30,22 +29,22 @@ impl Default for Limits {
     }
 }
 
-/// Below this size the ratio says nothing: tar pads small files with zeros.
+/// Below this size the ratio is not checked: tar pads small files with zeros.
 const RATIO_FROM: u64 = 16 * 1024 * 1024;
-/// A name or an extended header is held in memory, so its size is bounded by itself.
+/// The most bytes of a name or an extended header, which are held in memory.
 const MAX_META: u64 = 64 * 1024;
 
-/// Checks that `bytes` are the archive that was asked for.
+/// Checks that `bytes` have the SHA-256 `digest`.
 ///
 /// # Errors
 ///
-/// [`SourceError::Unusable`]: what is stored is not what was uploaded.
+/// [`SourceError::Unusable`] if the archive in the storage is not the one that was uploaded.
 pub fn check_digest(bytes: &[u8], digest: &str) -> Result<(), SourceError> {
     if hex::encode(Sha256::digest(bytes)) == digest {
         Ok(())
     } else {
         Err(SourceError::Unusable(format!(
-            "the archive that came is not sha256:{digest}; upload it again"
+            "the fetched archive is not sha256:{digest}; upload it again"
         )))
     }
 }
@@ -54,7 +53,8 @@ pub fn check_digest(bytes: &[u8], digest: &str) -> Result<(), SourceError> {
 ///
 /// # Errors
 ///
-/// [`SourceError::Refused`] for an archive that breaks a rule, with the entry's name.
+/// [`SourceError::Refused`] for an archive that breaks a rule, with the entry's name; [`SourceError::Disk`] when the
+/// file system refuses a write.
 pub fn unpack(bytes: &[u8], root: &Path, limits: Limits) -> Result<(), SourceError> {
     let most = limits.bytes.min(RATIO_FROM.max(limits.ratio.saturating_mul(bytes.len() as u64)));
     check_meta(bytes, most, limits)?;
@@ -78,7 +78,7 @@ fn bounded(bytes: &[u8], most: u64) -> impl Read {
     Bounded { inner: MultiGzDecoder::new(bytes), left: most }
 }
 
-/// Fails, and does not end quietly, when there is more than it may give.
+/// A reader that fails, instead of ending early, when there is more data than allowed.
 struct Bounded<R> {
     inner: R,
     left: u64,
@@ -94,7 +94,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// A look at the headers alone: long names and extended headers would be read into memory whole.
+/// Checks the headers first: the `tar` crate would read long names and extended headers into memory as a whole.
 fn check_meta(bytes: &[u8], most: u64, limits: Limits) -> Result<(), SourceError> {
     let mut archive = Archive::new(bounded(bytes, most));
     for (count, entry) in archive.entries().map_err(broken)?.raw(true).enumerate() {
@@ -168,7 +168,7 @@ fn place<R: Read>(
     }
 }
 
-/// `root/name`, if `name` is relative and goes nowhere but down.
+/// `root/name`, if `name` is relative and has no `..`.
 fn inside(root: &Path, name: &Path) -> Option<PathBuf> {
     let mut path = root.to_owned();
     for component in name.components() {
@@ -181,7 +181,7 @@ fn inside(root: &Path, name: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Makes `folder` and those above it; what stands there already must be a folder, and no link.
+/// Makes `folder` and its parents. What exists already must be a folder, and not a link.
 fn make_folder(root: &Path, folder: &Path) -> Result<(), SourceError> {
     let Ok(below) = folder.strip_prefix(root) else { return Ok(()) };
     let mut path = root.to_owned();
@@ -201,10 +201,10 @@ fn make_folder(root: &Path, folder: &Path) -> Result<(), SourceError> {
     Ok(())
 }
 
-/// Without set-uid, set-gid and sticky bits, and always readable for OpenTofu.
+/// Writes a file without set-uid, set-gid and sticky bits, and always readable for OpenTofu.
 fn write_file<R: Read>(entry: &mut Entry<'_, R>, path: &Path) -> Result<(), SourceError> {
     let mode = entry.header().mode().unwrap_or(0o644) & 0o755 | 0o600;
-    // A name that comes twice means its later content, as with `tar -x`.
+    // If a name comes twice, the later content counts, as with `tar -x`.
     if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
         fs::remove_file(path).map_err(SourceError::disk("replace a file"))?;
     }

@@ -24,7 +24,7 @@ fn special(kind: EntryType) -> Row<'static> {
     (kind, b"special", b"", 0o644)
 }
 
-/// Writes names into the header byte by byte: the `tar` crate would refuse to write these.
+/// Writes names into the header byte by byte, because the `tar` crate would refuse these names.
 fn pack(rows: &[Row<'_>]) -> Vec<u8> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (kind, name, content, mode) in rows {

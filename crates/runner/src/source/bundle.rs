@@ -1,7 +1,7 @@
-//! The module's archive, from Canyon or from where Canyon says.
+//! Fetches the module's archive from Canyon, or from the address that Canyon names.
 //!
-//! Whatever is on the way may answer in their place. What Canyon refuses is final; everything else,
-//! and an archive that is not the one, is fetched again for a while, and the log says so.
+//! A proxy or gateway may answer in their place. A refusal of Canyon is final. After any other error, and after an
+//! archive with another digest, the runner retries for a while and logs the reason.
 
 use super::{SourceError, archive};
 use crate::{backoff::Backoff, log::Log};
@@ -10,25 +10,25 @@ use canyon_domain::causes::Causes;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a fetch that fails is repeated: longer than a server takes to come back, and short enough
-/// that a person who waits for the deployment learns why.
+/// How long the runner retries a fetch: longer than the restart of a server takes, and short enough that a person who
+/// waits for the deployment learns the reason.
 const FETCH_TIME: Duration = Duration::from_mins(2);
 
-/// Asks for the archive until it comes with this SHA-256.
+/// Fetches the archive until it has the SHA-256 `digest`.
 ///
 /// # Errors
 ///
-/// What Canyon refused, or the last trouble when repeating did not help: [`SourceError::Unusable`] if
-/// Canyon itself said that it failed, else [`SourceError::Unreachable`].
+/// Canyon's refusal, or the last error when the retries did not help: [`SourceError::Unusable`] if Canyon itself
+/// reported an internal failure, else [`SourceError::Unreachable`].
 pub async fn fetch<B: AsRef<[u8]> + Send + 'static>(
     ask: impl AsyncFn() -> Result<B, ClientError>,
     digest: Option<&str>,
     log: &mut Log,
 ) -> Result<B, SourceError> {
     let deadline = Instant::now() + FETCH_TIME;
-    let (mut backoff, mut said) = (Backoff::default(), None);
+    let (mut backoff, mut logged) = (Backoff::default(), None);
     loop {
-        let trouble = match ask().await {
+        let error = match ask().await {
             Ok(bytes) => match checked(bytes, digest).await {
                 Ok(bytes) => return Ok(bytes),
                 Err(error) => error,
@@ -46,19 +46,19 @@ pub async fn fetch<B: AsRef<[u8]> + Send + 'static>(
             }
         };
         if Instant::now() >= deadline {
-            return Err(trouble);
+            return Err(error);
         }
-        let text = trouble.to_string();
-        if said.as_ref() != Some(&text) {
-            log.warn(&format!("{text}; trying again for {} s", FETCH_TIME.as_secs()));
+        let text = error.to_string();
+        if logged.as_ref() != Some(&text) {
+            log.warn(&format!("{text}; retrying for {} s", FETCH_TIME.as_secs()));
             log.flush();
-            said = Some(text);
+            logged = Some(text);
         }
         sleep(backoff.pause()).await;
     }
 }
 
-/// On a thread of its own: reports must go on meanwhile.
+/// Checks the digest on a thread of its own, because reports must continue in the meantime.
 async fn checked<B: AsRef<[u8]> + Send + 'static>(
     bytes: B,
     digest: Option<&str>,
@@ -87,7 +87,7 @@ mod tests {
         took: Duration,
     }
 
-    /// With a clock that jumps to what is waited for.
+    /// Fetches with a paused clock, which jumps over the pauses.
     async fn fetched(ask: impl AsyncFn() -> Result<Vec<u8>, ClientError>, digest: &str) -> Fetched {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut log = Log::new(file.reopen().unwrap(), Mask::default(), None, LogLevel::Info);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_fails_on_and_on_ends_the_job_in_minutes_with_the_reason_and_the_log_says_so() {
+    async fn a_fetch_that_keeps_failing_ends_the_job_within_minutes_and_the_log_has_the_reason() {
         for (error, class, reason) in [
             (canyons as fn(u16) -> ClientError, FailureClass::Config, "something went wrong"),
             (foreign, FailureClass::Unreachable, "status 500"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_archive_that_is_not_the_one_is_fetched_again_and_a_refusal_is_final() {
+    async fn an_archive_with_another_digest_is_fetched_again_and_a_refusal_is_final() {
         let digest = hex::encode(Sha256::digest(b"the module"));
         let tries = Cell::new(0);
         let ask = async || {

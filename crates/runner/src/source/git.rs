@@ -1,21 +1,21 @@
 //! Fetches a module with the real `git`.
 //!
-//! A repository is data here: no hook, submodule, filter, helper or transport of its choice runs.
-//! The address and the ref were checked when the deployment was accepted
-//! ([`canyon_domain::module_source`]), and are passed behind `--end-of-options` nevertheless: as
+//! git treats the repository as data: no hook, submodule, filter, helper or transport of the repository's choice
+//! runs. The address and the ref were checked when the deployment was accepted
+//! ([`canyon_domain::module_source`]). They are passed after `--end-of-options` nevertheless: as
 //! options they have led to code execution elsewhere (Tekton CVE-2026-40938, go-getter
 //! CVE-2024-3817), as have submodules (git CVE-2024-32002, CVE-2025-48384).
 
 use super::{SourceError, git_failure};
-use crate::{environment, reaper::Own, settings::Settings};
+use crate::{environment, reaper::OwnChild, settings::Settings};
 use canyon_domain::module_source::GitSource;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 use tokio::process::Command;
 
-/// How long one command may take. Repositories of modules are small; this is for a dead network.
-const TIME: Duration = Duration::from_mins(5);
+/// How long one command may take. Repositories of modules are small, so only a dead network takes that long.
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(5);
 
 struct Git<'a> {
     program: PathBuf,
@@ -28,7 +28,7 @@ struct Git<'a> {
 ///
 /// # Errors
 ///
-/// [`SourceError`] with what git said.
+/// [`SourceError`] with the error output of git.
 pub async fn fetch(
     source: &GitSource,
     folder: &Path,
@@ -53,8 +53,8 @@ pub async fn fetch(
 }
 
 impl Git<'_> {
-    /// A branch, a tag or a whole commit id is fetched alone; of an abbreviated id only the
-    /// repository's owner knows what it stands for, so that needs all of it.
+    /// Fetches only the named branch, tag or full commit id. An abbreviated id needs the whole repository, because only
+    /// its history shows which commit the id means.
     async fn fetch_reference(&self, source: &GitSource, name: &str) -> Result<String, SourceError> {
         let Err(error) = self.fetch(source, &[name], true).await else {
             return Ok("FETCH_HEAD".to_owned());
@@ -123,7 +123,7 @@ impl Git<'_> {
             .current_dir(self.folder)
             .env_clear()
             .envs(environment::of_git(self.settings, self.scheme))
-            // Standard input is the job's lock: whoever holds it belongs to the job.
+            // Standard input is the job's lock: every process that holds it belongs to the job.
             .stdin(Stdio::inherit())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -131,14 +131,14 @@ impl Git<'_> {
         let child = command
             .spawn()
             .map_err(|error| SourceError::Unusable(format!("cannot start git: {error}")))?;
-        let _own = Own::child(child.id());
-        match tokio::time::timeout(TIME, child.wait_with_output()).await {
+        let _own = OwnChild::new(child.id());
+        match tokio::time::timeout(COMMAND_TIMEOUT, child.wait_with_output()).await {
             Ok(Ok(output)) => Ok(output),
             Ok(Err(error)) => Err(SourceError::Unusable(format!("cannot wait for git: {error}"))),
             Err(_) => Err(SourceError::Unreachable(format!(
-                "`git {}` took longer than {} s; can the job reach the repository?",
+                "`git {}` took longer than {} s; check that the job can reach the repository",
                 arguments.first().copied().unwrap_or_default(),
-                TIME.as_secs()
+                COMMAND_TIMEOUT.as_secs()
             ))),
         }
     }

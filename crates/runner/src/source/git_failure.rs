@@ -1,13 +1,13 @@
-//! Why git could not do what it was asked, in git's words and in those of ssh.
+//! The failure of a git command, with the error output of git and ssh.
 
 use super::SourceError;
 use crate::{unreachable, url_credentials};
 use canyon_domain::failure::shortened_to;
 
-/// The most characters of what git and ssh said.
+/// The most characters of the error output that are kept.
 const LONGEST: usize = 700;
 
-/// What git says besides the cause.
+/// The beginnings of lines that do not name the cause.
 const NOISE: [&str; 4] = [
     "Please make sure you have the correct access rights",
     "and the repository exists.",
@@ -15,7 +15,7 @@ const NOISE: [&str; 4] = [
     "@@@@@",
 ];
 
-/// What helps, by what was said.
+/// Pairs of a text in the error output and the hint for it.
 const HINTS: [(&str, &str); 8] = [
     ("Host key verification failed", "put the host's key into ~/.ssh/known_hosts of the job"),
     ("Permission denied (", "give the job an ssh key that may read the repository"),
@@ -27,21 +27,21 @@ const HINTS: [(&str, &str); 8] = [
     ("imed out", "check that the job can reach the host"),
 ];
 
-/// The failure of `git command`, which wrote `said` to its standard error.
+/// The failure of `git command`, which wrote `stderr`.
 ///
-/// The cause of a failed ssh fetch stands in ssh's own lines, before git's `fatal:` line, which says
-/// only that the remote repository could not be read.
-pub(super) fn of(command: &str, said: &str) -> SourceError {
-    let lines = said
+/// The cause of a failed ssh fetch is in ssh's own lines, before git's `fatal:` line. That line only says that
+/// the remote repository could not be read.
+pub(super) fn of(command: &str, stderr: &str) -> SourceError {
+    let lines = stderr
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !NOISE.iter().any(|noise| line.starts_with(noise)));
-    let words = url_credentials::hidden(&lines.collect::<Vec<_>>().join("; "));
-    let words = if words.is_empty() { "it said nothing" } else { words.as_str() };
-    let hint = HINTS.iter().find(|(sign, _)| words.contains(sign));
+    let text = url_credentials::hidden(&lines.collect::<Vec<_>>().join("; "));
+    let text = if text.is_empty() { "it printed no error" } else { text.as_str() };
+    let hint = HINTS.iter().find(|(sign, _)| text.contains(sign));
     let hint = hint.map_or_else(String::new, |(_, hint)| format!("; {hint}"));
-    let message = format!("`git {command}` failed: {}{hint}", shortened_to(words, LONGEST));
-    if unreachable::is_told_in(words) {
+    let message = format!("`git {command}` failed: {}{hint}", shortened_to(text, LONGEST));
+    if unreachable::is_reported_in(text) {
         SourceError::Unreachable(message)
     } else {
         SourceError::Refused(message)
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_ssh_and_git_are_kept_with_what_helps() {
+    fn the_errors_of_ssh_and_git_are_kept_with_a_hint() {
         let read = "fatal: Could not read from remote repository.\n\nPlease make sure you have the \
                     correct access rights\nand the repository exists.\n";
         let cases = [
@@ -71,11 +71,11 @@ mod tests {
             "fatal: could not read Username for 'https://h': terminal prompts disabled\n".to_owned(),
             String::new(),
         ];
-        let told = cases.map(|said| match of("fetch", &said) {
+        let errors = cases.map(|stderr| match of("fetch", &stderr) {
             SourceError::Unreachable(message) => format!("unreachable: {message}"),
             SourceError::Refused(message) => format!("refused: {message}"),
             other => panic!("{other:?}"),
         });
-        insta::assert_snapshot!(told.join("\n"));
+        insta::assert_snapshot!(errors.join("\n"));
     }
 }

@@ -1,4 +1,4 @@
-//! A module that is the text of one file.
+//! A module whose source is the text of one file.
 
 use super::SourceError;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// [`SourceError::Disk`].
+/// [`SourceError::Disk`] when the file cannot be written.
 pub fn write(folder: &Path, code: &str) -> Result<(), SourceError> {
     std::fs::write(folder.join("main.tf"), code).map_err(SourceError::disk("write main.tf"))
 }

@@ -1,7 +1,7 @@
-//! Symbolic links in a source may point at its own files, and nowhere else.
+//! Symbolic links in a source may point only at files of the same source.
 //!
-//! A link to the job's token file or to another run's state would be read by a harmless looking
-//! `file("x")` (Tekton CVE-2026-33211).
+//! Otherwise a harmless looking `file("x")` could read the job's token file or another run's state (Tekton
+//! CVE-2026-33211).
 
 use super::SourceError;
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::{Component, Path};
 ///
 /// # Errors
 ///
-/// [`SourceError::Refused`] names the link.
+/// [`SourceError::Refused`] names the link; [`SourceError::Disk`] when the folder cannot be read.
 pub fn check(root: &Path) -> Result<(), SourceError> {
     let read = SourceError::disk("read the source's folder");
     let canonical = root.canonicalize().map_err(read)?;
@@ -35,19 +35,19 @@ pub fn check(root: &Path) -> Result<(), SourceError> {
     Ok(())
 }
 
-/// Whether what `link` points at, or would once it exists, lies in `root`.
+/// Whether the target of `link`, existing or not, is inside of `root`.
 fn stays_inside(root: &Path, link: &Path) -> bool {
     let (Ok(target), Some(parent)) = (fs::read_link(link), link.parent()) else { return false };
     if target.is_absolute() {
         return false;
     }
-    // Step by step, as the kernel goes: `a/..` is not where `a` stands when `a` is a link.
+    // Component by component, as the kernel resolves it: if `a` is a link, `a/..` is not the folder that contains `a`.
     let mut place = parent.to_owned();
     let mut missing = false;
     for component in target.components() {
         match component {
             Component::CurDir => continue,
-            // From a folder that does not exist yet nobody can say where `..` leads.
+            // The parent of a folder that does not exist yet is unknown.
             Component::ParentDir if missing => return false,
             Component::ParentDir => place = place.join(".."),
             Component::Normal(name) => place = place.join(name),
@@ -56,7 +56,7 @@ fn stays_inside(root: &Path, link: &Path) -> bool {
         match place.canonicalize() {
             Ok(real) if real.starts_with(root) => place = real,
             Ok(_) => return false,
-            // A link that dangles is judged on its own; a loop is none that can be read.
+            // A dangling link on the path is checked as an entry of its own; a loop cannot be read at all.
             Err(_) => missing = true,
         }
     }
@@ -69,14 +69,14 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn only_links_that_stay_inside_are_let_in() {
+    fn only_links_that_stay_inside_are_accepted() {
         let good = [("file", "x"), ("./dir/file", "x"), ("../root/file", "dir/x"), ("later", "x")];
         let bad = [
             ("/etc/passwd", "x"),
             ("..", "x"),
             ("../..", "dir/x"),
             ("dir/../../outside", "x"),
-            // `up` is the root itself, so `up/..` is above it, whatever the text looks like.
+            // `up` is the root itself, so `up/..` is above it, although the text does not show that.
             ("dir/up/..", "x"),
             ("later/../../outside", "x"),
             ("../outside", "x"),

@@ -1,6 +1,6 @@
-//! A small control plane, for the runner's side of the conversation.
+//! A small control plane for tests of the runner.
 
-mod on_the_way;
+mod proxy;
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -24,11 +24,12 @@ pub(crate) const DEPLOYMENT: &str = "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000";
 pub(crate) const TOKEN: &str = "attempt-token-0123456789";
 pub(crate) const CODE: &str = "claim-code-0123456789";
 
-/// What the control plane knows, and how it behaves.
+/// The data of the control plane, and how it behaves.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 pub(crate) struct Plane {
     pub(crate) job: Value,
-    /// The job as text, for what a `Value` does not hold.
+    /// The job as text, for numbers that a `Value` cannot hold.
     pub(crate) job_text: Option<String>,
     pub(crate) claimant: Option<String>,
     pub(crate) claims: usize,
@@ -36,40 +37,44 @@ pub(crate) struct Plane {
     pub(crate) phases: Vec<Phase>,
     pub(crate) results: Vec<DeploymentResultsUpdateBody>,
     pub(crate) stop: bool,
-    /// Why, as the API says it: class and message.
+    /// The reason in the API's format: class and message.
     pub(crate) stop_reason: Option<Value>,
-    /// The attempt is over: every further word is refused.
+    /// The attempt is over: every further request is refused.
     pub(crate) over: bool,
-    /// So many reports and results are taken in and then answered with 503.
+    /// So many reports and results are recorded and then answered with 503.
     pub(crate) failures: usize,
-    /// The control plane itself finds results with outputs faulty.
+    /// The control plane itself refuses results with outputs as invalid.
     pub(crate) takes_no_outputs: bool,
+    /// The control plane is of a version that knows no state that was not written.
+    pub(crate) knows_no_unwritten: bool,
     pub(crate) wrong_offsets: usize,
-    /// Bytes of streams that came although they were there.
+    /// Bytes of streams that came although the control plane had them.
     pub(crate) repeated: usize,
-    /// So many reports of an apply do not arrive: what comes back is the answer to one of before.
+    /// So many reports of an apply do not arrive: the runner gets the answer to an earlier report.
     pub(crate) stale: usize,
-    /// A proxy takes no report with more than so many bytes of streams, as text.
-    pub(crate) largest_report: Option<usize>,
+    /// A proxy takes no report with more than so many bytes of streams, as text, and answers with this status.
+    pub(crate) largest_report: Option<(usize, StatusCode)>,
+    /// A proxy takes no request with more than so many bytes, and answers with 403.
+    pub(crate) largest_request: Option<u64>,
     /// Seconds that a job's token is good; 600 if 0.
     pub(crate) token_life: u32,
-    /// No token is given, with this status.
+    /// Requests for a token are refused with this status.
     pub(crate) no_tokens: Option<u16>,
-    /// The same, for the apply alone.
+    /// The same, only for tokens of the apply.
     pub(crate) no_apply_tokens: Option<u16>,
-    /// The tokens that were given: audience, phase, token.
+    /// The issued tokens: audience, phase, token.
     pub(crate) tokens: Vec<(String, String, String)>,
-    /// What a job's archive is.
+    /// The bytes of the job's archive.
     pub(crate) archive: Vec<u8>,
-    /// What something on the way answers in the control plane's place.
+    /// What a proxy answers in the control plane's place.
     pub(crate) foreign: Vec<Foreign>,
 }
 
-/// An answer to the next request whose path ends so, which is not the control plane's.
+/// A proxy's answer to the next request whose path ends with `step`.
 #[derive(Clone, Debug)]
 pub(crate) struct Foreign {
     pub(crate) step: &'static str,
-    /// Whether the request has reached the control plane before.
+    /// Whether the request reaches the control plane before the answer.
     pub(crate) arrived: bool,
     pub(crate) status: u16,
     pub(crate) body: &'static str,
@@ -96,7 +101,7 @@ impl Plane {
             let stream = self.streams.entry(chunk.stream.as_str()).or_default();
             let length = stream.len();
             let offset = usize::try_from(chunk.offset).unwrap();
-            // What is there already may come again, as after a lost answer; a hole may not be.
+            // Bytes may come again, for example after a lost answer; a gap is an error.
             if offset > length {
                 self.wrong_offsets += 1;
                 continue;
@@ -114,7 +119,7 @@ impl Plane {
 
 type Shared = Arc<Mutex<Plane>>;
 
-/// A control plane that can die and come back on the same address.
+/// A control plane that can stop and start again at the same address.
 pub(crate) struct Server {
     pub(crate) plane: Shared,
     address: SocketAddr,
@@ -154,14 +159,14 @@ impl Server {
             .route(&format!("{base}/results"), post(results))
             .route(&format!("{base}/bundle"), get(bundle))
             .route("/portal", get(async || Html("<html>Sign in</html>")))
-            .layer(middleware::from_fn(on_the_way::told_of))
-            .layer(middleware::from_fn_with_state(self.plane.clone(), on_the_way::on_the_way))
+            .layer(middleware::from_fn(proxy::name_attempt))
+            .layer(middleware::from_fn_with_state(self.plane.clone(), proxy::answer_instead))
             .with_state(self.plane.clone());
         runtime.spawn(async move { axum::serve(listener, router).await });
         self.runtime = Some(runtime);
     }
 
-    /// Dies: open connections break, new ones are refused.
+    /// Stops: open connections break, new ones are refused.
     pub(crate) fn die(&mut self) {
         self.runtime.take().unwrap().shutdown_background();
     }
@@ -214,8 +219,8 @@ async fn report(
         return refused(StatusCode::CONFLICT);
     }
     let size: usize = body.chunks.iter().map(|chunk| chunk.data.len()).sum();
-    if plane.largest_report.is_some_and(|most| size > most) {
-        return (StatusCode::PAYLOAD_TOO_LARGE, "<html>413</html>").into_response();
+    if let Some((_, status)) = plane.largest_report.filter(|(most, _)| size > *most) {
+        return (status, "<html>no</html>").into_response();
     }
     if plane.stale > 0 && body.phase == Phase::Apply {
         plane.stale -= 1;
@@ -228,7 +233,7 @@ async fn report(
         plane.failures -= 1;
         return refused(StatusCode::SERVICE_UNAVAILABLE);
     }
-    // Of a stream of which it has no piece, a report is told nothing.
+    // An answer says nothing about a stream of which the report has no piece.
     let mut offsets = plane.offsets();
     for stream in [Stream::Log, Stream::Events] {
         if body.chunks.iter().all(|chunk| chunk.stream != stream) {
@@ -286,6 +291,9 @@ async fn results(
     if plane.takes_no_outputs && !body.plain_outputs.is_empty() {
         return refused(StatusCode::BAD_REQUEST);
     }
+    if plane.knows_no_unwritten && body.unwritten.is_some() {
+        return refused(StatusCode::BAD_REQUEST);
+    }
     plane.take(&body.chunks);
     plane.results.push(body);
     plane.over = true;
@@ -311,10 +319,10 @@ impl Home {
         self.folder.path().join("state.tfstate")
     }
 
-    /// Addresses in the state.
+    /// The addresses in the state.
     pub(crate) fn resources(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.state()).unwrap_or_default();
-        // OpenTofu makes the file to lock it, and fills it when it has something to save.
+        // OpenTofu creates the file to lock it, and writes to it when it has something to save.
         let state: Value =
             if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
         let resources = state["resources"].as_array().cloned().unwrap_or_default();

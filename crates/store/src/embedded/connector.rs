@@ -1,4 +1,4 @@
-//! The SDK's HTTP client, without HTTP: a request becomes a function call.
+//! The SDK's HTTP client without HTTP: each request becomes a function call.
 
 use super::engine::Engine;
 use super::operations::Operation;
@@ -34,7 +34,7 @@ impl HttpClient for Connector {
 }
 
 impl HttpConnector for Connector {
-    /// A read is answered on the spot: it takes less time than waking another thread would. A
+    /// Answers a read at once, because that takes less time than a switch to another thread. A
     /// write goes to a thread that may block (see [`Engine::write`]).
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let Some(operation) =
@@ -49,7 +49,8 @@ impl HttpConnector for Connector {
                 return Err(ConnectorError::user(reason.into()));
             };
             respond(if operation.only_reads() {
-                // A read never waits, so a long run of them would keep its thread to itself.
+                // A read never waits, so without this a long series of reads would monopolize its
+                // thread.
                 tokio::task::consume_budget().await;
                 engine.read(operation, body)
             } else {

@@ -1,8 +1,8 @@
-//! One connection that writes, and as many that read as there are readers at once.
+//! One connection for writes, and one for each concurrent read.
 //!
 //! A `dynoxide` database serialises everything behind one mutex, and a writer holds it during its
-//! fsync. So reads have connections of their own: in WAL mode a reader sees the last commit and
-//! waits for nobody (<https://sqlite.org/wal.html#concurrency>).
+//! fsync. So reads use connections of their own: in WAL mode a reader sees the last commit and does
+//! not wait (<https://sqlite.org/wal.html#concurrency>).
 
 use super::{OnRequest, data_file::DataFile, operations::Operation};
 use crate::StoreError;
@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 
 pub(super) struct Engine {
-    /// Declared before `file`: connections close before the lock goes.
+    /// Declared before `file`: connections must close before the lock is released.
     writer: Database,
-    /// Idle connections, each with the generation of table definitions that it may have cached.
+    /// Idle connections, each with the generation of the table definitions that it may have cached.
     readers: Mutex<Vec<(u64, Database)>>,
-    /// Grows with each change to a table definition, which makes all readers obsolete.
+    /// Grows with each change of a table definition, which makes all readers stale.
     generation: AtomicU64,
-    /// One writer at a time waits here, first come first served, instead of on a thread.
-    turn: Arc<Semaphore>,
+    /// Writers wait here in order of arrival, instead of blocking threads.
+    write_permit: Arc<Semaphore>,
     on_write: OnRequest,
     file: DataFile,
 }
@@ -35,7 +35,7 @@ impl Engine {
             writer,
             readers: Mutex::new(Vec::new()),
             generation: AtomicU64::new(0),
-            turn: Arc::new(Semaphore::new(1)),
+            write_permit: Arc::new(Semaphore::new(1)),
             on_write,
             file,
         })
@@ -47,8 +47,8 @@ impl Engine {
 
     /// Answers a request that only reads. Blocks for some microseconds.
     ///
-    /// Readers are opened as they are needed. Nothing awaits while it holds one, so there are
-    /// never more than there are threads.
+    /// Opens a reader if none is idle. Code that holds a reader never awaits, so there are at most
+    /// as many readers as threads.
     pub(super) fn read(&self, operation: Operation, body: &[u8]) -> Result<String, DynoxideError> {
         let generation = self.generation.load(Ordering::Acquire);
         let idle = self.readers().pop().filter(|(made, _)| *made == generation);
@@ -62,17 +62,17 @@ impl Engine {
     }
 
     /// Answers a request that writes, on a thread that may block: an fsync can take milliseconds,
-    /// and meanwhile the async threads have reads and timers to look after. Handing the work over
-    /// takes some 10 us, which is little beside the fsync.
+    /// and the async threads have reads and timers to serve. The switch takes about 10 us, little
+    /// beside the fsync.
     ///
-    /// The work goes on when the caller stops waiting, as it would on a server.
+    /// The write continues if the caller stops waiting, as on a server.
     pub(super) async fn write(
         self: Arc<Self>,
         operation: Operation,
         body: Vec<u8>,
     ) -> Result<String, DynoxideError> {
         let lost = |what: &str| DynoxideError::InternalServerError(what.to_owned());
-        let turn = Arc::clone(&self.turn)
+        let permit = Arc::clone(&self.write_permit)
             .acquire_owned()
             .await
             .map_err(|_| lost("the embedded table is closed"))?;
@@ -82,19 +82,19 @@ impl Engine {
                 self.generation.fetch_add(1, Ordering::Release);
                 self.readers().clear();
             }
-            drop(turn);
+            drop(permit);
             if answer.is_ok() && operation.writes_items() {
                 (self.on_write)(&body);
             }
             answer
         })
         .await
-        .map_err(|_| lost("a write to the embedded table ended before its time"))?
+        .map_err(|_| lost("a write to the embedded table was aborted"))?
     }
 
     pub(super) async fn remove_expired(self: &Arc<Self>) -> Result<usize, StoreError> {
         let engine = Arc::clone(self);
-        // Without a turn: dynoxide steps aside for writers between its pages.
+        // Without a permit: dynoxide yields to writers between its pages.
         let swept = tokio::task::spawn_blocking(move || engine.writer.sweep_ttl()).await;
         let failed = |source| StoreError::Backend {
             operation: "remove expired items",
@@ -105,7 +105,7 @@ impl Engine {
     }
 
     fn readers(&self) -> std::sync::MutexGuard<'_, Vec<(u64, Database)>> {
-        // A push or a pop cannot be left half done, so a poisoned list is still a good list.
+        // A push or a pop is never half done, so the list of a poisoned mutex is valid.
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

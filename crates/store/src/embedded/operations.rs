@@ -1,4 +1,4 @@
-//! Which function of `dynoxide` answers which DynamoDB operation.
+//! Maps DynamoDB operations to functions of `dynoxide`.
 
 use dynoxide::actions::transact_write_items::{
     TransactWriteItemsRequest, TransactWriteItemsResponse,
@@ -8,12 +8,12 @@ use serde::{Serialize, de::DeserializeOwned};
 
 macro_rules! operations {
     ($($name:ident: $kind:ident = $call:path;)*) => {
-        /// An operation that the embedded table knows: those that Canyon uses, and no other.
+        /// An operation of the embedded table. It has only those that Canyon uses.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Operation { $($name,)* }
 
         impl Operation {
-            /// From the value of `x-amz-target`.
+            /// Parses the value of `x-amz-target`.
             pub(super) fn from_target(target: &str) -> Option<Self> {
                 match target.strip_prefix("DynamoDB_20120810.")? {
                     $(stringify!($name) => Some(Self::$name),)*
@@ -25,7 +25,7 @@ macro_rules! operations {
                 match self { $(Self::$name => Kind::$kind,)* }
             }
 
-            /// Reads the request from `body` and gives the answer's body.
+            /// Parses the request from `body` and returns the body of the answer.
             pub(super) fn run(self, database: &Database, body: &[u8]) -> Result<String, DynoxideError> {
                 match self {
                     $(Self::$name => answer(body, |request| $call(database, request)),)*
@@ -37,10 +37,11 @@ macro_rules! operations {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Reads, and needs no isolation from writers.
+    /// Reads, without isolation from writers.
     Read,
-    /// Reads several items as of one moment, or definitions: asked of the writer, so that nothing
-    /// comes between, and so that a start need not open a reader for each change of a definition.
+    /// Reads several items as of one moment, or table definitions. The writer's connection answers
+    /// it, so that no write comes between, and so that a start does not open a reader for each
+    /// change of a definition.
     Snapshot,
     Write,
     Define,
@@ -90,9 +91,9 @@ fn answer<Request: DeserializeOwned, Response: Serialize>(
         .map_err(|error| DynoxideError::InternalServerError(error.to_string()))
 }
 
-/// Without the idempotency token. It makes it safe to ask again when an answer was lost on the
-/// network, and there is no network here; but dynoxide remembers each token for ten minutes and
-/// walks through all of them on each call, so that a busy hour would slow every transaction.
+/// Drops the idempotency token. The token makes a retry safe when an answer is lost on the network,
+/// and there is no network here. But dynoxide keeps each token for ten minutes and scans all of
+/// them on each call, so a busy hour would slow every transaction.
 fn transact(
     database: &Database,
     mut request: TransactWriteItemsRequest,

@@ -1,4 +1,5 @@
-//! The SDK's client without what only a network needs: signatures, retries, timeouts, endpoint rules.
+//! The SDK's client without the parts that only a network needs: signatures, retries, timeouts,
+//! endpoint rules.
 
 use super::connector::Connector;
 use aws_sdk_dynamodb::Client;
@@ -7,8 +8,8 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Region, StalledStreamProtectionConfig};
 
-/// The request never leaves the process, so this is a name only; RFC 2606 keeps it from being one
-/// that somebody owns.
+/// A name only: the request never leaves the process. RFC 2606 reserves `.invalid`, so no host can
+/// have the name.
 const ENDPOINT: &str = "http://embedded.invalid";
 
 pub(super) fn client(connector: Connector) -> Client {
@@ -16,7 +17,7 @@ pub(super) fn client(connector: Connector) -> Client {
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("local"))
         .http_client(connector)
-        .endpoint_resolver(Here(Endpoint::builder().url(ENDPOINT).build()))
+        .endpoint_resolver(FixedEndpoint(Endpoint::builder().url(ENDPOINT).build()))
         .allow_no_auth()
         .retry_config(RetryConfig::disabled())
         .timeout_config(TimeoutConfig::disabled())
@@ -26,11 +27,12 @@ pub(super) fn client(connector: Connector) -> Client {
     Client::from_conf(config)
 }
 
-/// Answers without the rules that choose among regions, partitions and account endpoints.
+/// Resolves every request to one endpoint, without the rules for regions, partitions and account
+/// endpoints.
 #[derive(Debug)]
-struct Here(Endpoint);
+struct FixedEndpoint(Endpoint);
 
-impl ResolveEndpoint for Here {
+impl ResolveEndpoint for FixedEndpoint {
     fn resolve_endpoint<'a>(&'a self, _: &'a Params) -> EndpointFuture<'a> {
         EndpointFuture::ready(Ok(self.0.clone()))
     }

@@ -1,4 +1,4 @@
-//! Agents and their jobs: each word on condition, and work found in its order while there is any.
+//! Agents and their jobs: each write is conditional, and work is listed by priority and age.
 
 use crate::world::{at, count, id, race, record};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session};
@@ -13,11 +13,11 @@ use uuid::Uuid;
 
 on_each_table!(
     of_16_sessions_that_open_at_once_one_is_the_newest,
-    an_agent_is_made_once_and_forgotten_and_no_others_are,
-    an_agent_that_has_changed_since_it_was_read_is_not_forgotten_on_nobodys_word,
-    of_16_agents_that_take_a_job_one_has_it,
-    work_is_found_in_its_order_while_there_is_something_to_do,
-    what_an_absent_agent_holds_hides_no_work_from_others,
+    an_agent_is_created_and_deleted_once_and_all_others_stay,
+    an_agent_that_changed_since_it_was_read_is_not_deleted_without_a_users_request,
+    of_16_sessions_that_take_a_job_one_gets_it,
+    work_is_listed_by_priority_and_age_while_it_needs_an_action,
+    jobs_of_an_absent_agent_hide_no_work_from_other_agents,
     a_withdrawal_and_a_take_exclude_each_other,
 );
 
@@ -124,11 +124,11 @@ async fn of_16_sessions_that_open_at_once_one_is_the_newest(table: Table) {
     assert_eq!(count(&saved, &Saved::Yes), 1, "{saved:?}");
     let stored = table.agent(org, &agent.id).await.unwrap().unwrap();
     assert_eq!((stored.sessions, stored.version), (1, 2));
-    // Its own write again, whose answer was lost, stands in nobody's way.
+    // A retry after a lost answer succeeds, although the first write was applied.
     assert_eq!(table.save_agent(org, &stored).await.unwrap(), Saved::Yes);
 }
 
-async fn an_agent_is_made_once_and_forgotten_and_no_others_are(table: Table) {
+async fn an_agent_is_created_and_deleted_once_and_all_others_stay(table: Table) {
     let (ours, theirs) = (org(), org());
     for org in [ours, theirs] {
         for name in ["berlin", "boston"] {
@@ -142,29 +142,29 @@ async fn an_agent_is_made_once_and_forgotten_and_no_others_are(table: Table) {
         assert_eq!(table.delete_agent(ours, &id("berlin"), &record()).await.unwrap(), wanted);
     }
     let late = opened(agent("berlin"), "late");
-    assert_eq!(table.save_agent(ours, &late).await.unwrap(), Saved::Lost, "it is forgotten");
+    assert_eq!(table.save_agent(ours, &late).await.unwrap(), Saved::Lost, "it is deleted");
     assert_eq!(table.all_agents(theirs).await.unwrap().len(), 2);
     let request = PageRequest { limit: 10, after: None };
     let left = table.agents(ours, &request, |_| true).await.unwrap();
     assert_eq!(left.items, [agent("boston")]);
 }
 
-async fn an_agent_that_has_changed_since_it_was_read_is_not_forgotten_on_nobodys_word(
+async fn an_agent_that_changed_since_it_was_read_is_not_deleted_without_a_users_request(
     table: Table,
 ) {
-    let (org, stranger) = (org(), Agent { adoption: Adoption::Pending, ..agent("berlin") });
-    table.create_agent(org, &stranger, Some(&record())).await.unwrap();
-    let adopted = Agent { adoption: Adoption::Adopted, version: 2, ..stranger.clone() };
+    let (org, pending) = (org(), Agent { adoption: Adoption::Pending, ..agent("berlin") });
+    table.create_agent(org, &pending, Some(&record())).await.unwrap();
+    let adopted = Agent { adoption: Adoption::Adopted, version: 2, ..pending.clone() };
     assert_eq!(table.change_agent(org, &adopted, &record()).await.unwrap(), Saved::Yes);
     for (read, wanted) in
-        [(&stranger, Deleted::No), (&adopted, Deleted::Yes), (&adopted, Deleted::No)]
+        [(&pending, Deleted::No), (&adopted, Deleted::Yes), (&adopted, Deleted::No)]
     {
         let deleted = table.delete_agent_as_read(org, read, Some(&record())).await.unwrap();
         assert_eq!(deleted, wanted, "{read:?}");
     }
 }
 
-async fn of_16_agents_that_take_a_job_one_has_it(table: Table) {
+async fn of_16_sessions_that_take_a_job_one_gets_it(table: Table) {
     let (org, mut job) = (org(), job(runner(), 1, 0));
     let berlin = opened(agent("berlin"), "a");
     assert!(job.offer(&berlin, &[], at(0)));
@@ -173,7 +173,7 @@ async fn of_16_agents_that_take_a_job_one_has_it(table: Table) {
     let saved = race(|n| {
         let (table, mut mine, agent) = (table.clone(), job.clone(), berlin.id.clone());
         async move {
-            // As processes would that do not know of each other, each of its own place.
+            // Like independent processes of one agent, each with its own place.
             mine.take(&agent, 1, &n.to_string(), at(1)).unwrap();
             mine.version += 1;
             table.save_agent_job(org, &mine, at(1)).await.unwrap()
@@ -183,7 +183,7 @@ async fn of_16_agents_that_take_a_job_one_has_it(table: Table) {
     assert_eq!(count(&saved, &Saved::Yes), 1, "{saved:?}");
 }
 
-async fn work_is_found_in_its_order_while_there_is_something_to_do(table: Table) {
+async fn work_is_listed_by_priority_and_age_while_it_needs_an_action(table: Table) {
     let (org, runner) = (org(), runner());
     for job in [job(runner, 3, 0), job(runner, 2, -1), job(runner, 1, 5), job(runner, 4, 0)] {
         table.create_agent_job(org, &job, at(0)).await.unwrap();
@@ -200,7 +200,7 @@ async fn work_is_found_in_its_order_while_there_is_something_to_do(table: Table)
     taken.version += 1;
     table.save_agent_job(org, &taken, at(1)).await.unwrap();
     assert_eq!(open().await, [3, 4, 2]);
-    assert_eq!(own().await, [] as [u128; 0], "its agent has nothing to do for it");
+    assert_eq!(own().await, [] as [u128; 0], "the job needs no action of its agent");
     assert!(taken.want(Wish::Stop));
     taken.version += 1;
     table.save_agent_job(org, &taken, at(2)).await.unwrap();
@@ -211,11 +211,15 @@ async fn work_is_found_in_its_order_while_there_is_something_to_do(table: Table)
     assert_eq!((own().await, open().await), (vec![], vec![3, 4, 2]));
     assert_eq!(table.agent_jobs(org, runner).await.unwrap().len(), 4, "all are kept");
     assert_eq!(table.delete_agent_job(org, &taken).await.unwrap(), Saved::Yes);
-    assert_eq!(table.delete_agent_job(org, &taken).await.unwrap(), Saved::Yes, "said again");
+    assert_eq!(
+        table.delete_agent_job(org, &taken).await.unwrap(),
+        Saved::Yes,
+        "a repeated deletion"
+    );
     assert_eq!(table.agent_jobs(org, runner).await.unwrap().len(), 3);
 }
 
-async fn what_an_absent_agent_holds_hides_no_work_from_others(table: Table) {
+async fn jobs_of_an_absent_agent_hide_no_work_from_other_agents(table: Table) {
     let (org, runner) = (org(), runner());
     let (absent, other) = (opened(agent("berlin"), "a"), opened(agent("boston"), "b"));
     for deployment in 0..150 {
@@ -259,7 +263,7 @@ async fn a_withdrawal_and_a_take_exclude_each_other(table: Table) {
         );
         let both = [one.unwrap(), other.unwrap()];
         assert_eq!(count(&both, &Saved::Yes), 1, "{both:?}");
-        // What has changed since is not deleted either.
+        // A job that changed since it was read is not deleted.
         assert_eq!(table.delete_agent_job(org, &offered).await.unwrap(), Saved::Lost);
     }
 }

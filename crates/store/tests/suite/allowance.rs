@@ -1,4 +1,4 @@
-//! How often something may happen that anyone can cause.
+//! Rate limits of the API.
 
 use crate::world::at;
 use canyon_store::Table;
@@ -8,12 +8,12 @@ use std::time::Duration;
 const ALLOWANCE: Allowance = Allowance { burst: 2, interval: Duration::from_secs(10) };
 
 on_each_table!(
-    what_is_refused_uses_nothing_up_and_is_counted_only_where_that_is_asked,
-    of_many_at_once_as_many_as_the_burst_are_allowed,
-    what_was_allowed_and_not_needed_is_there_for_the_next,
+    a_refusal_uses_nothing_and_is_counted_only_on_request,
+    concurrent_calls_are_allowed_up_to_the_burst,
+    returned_units_can_be_used_again,
 );
 
-async fn what_is_refused_uses_nothing_up_and_is_counted_only_where_that_is_asked(table: Table) {
+async fn a_refusal_uses_nothing_and_is_counted_only_on_request(table: Table) {
     let allow = async |second| table.allow("a", ALLOWANCE, at(second)).await.unwrap();
     let count = async |second| table.allow_or_count("b", ALLOWANCE, at(second)).await.unwrap();
     let yes = |passed_over| Allowed::Yes { passed_over };
@@ -26,13 +26,17 @@ async fn what_is_refused_uses_nothing_up_and_is_counted_only_where_that_is_asked
         assert_eq!((allow(second).await, count(second).await), (later, later), "{second}");
     }
     assert_eq!((allow(10).await, count(10).await), (yes(0), yes(9)));
-    assert_eq!(count(20).await, yes(0), "they were told");
+    assert_eq!(count(20).await, yes(0), "the last answer reset the count");
 }
 
-async fn what_was_allowed_and_not_needed_is_there_for_the_next(table: Table) {
+async fn returned_units_can_be_used_again(table: Table) {
     let hundred = Allowance { burst: 100, interval: Duration::from_secs(1) };
     let ask = async |units| table.allow_units("c", hundred, units, at(0)).await.unwrap();
-    assert_eq!(ask(101).await, Allowed::After(Duration::from_secs(1)), "there is never so much");
+    assert_eq!(
+        ask(101).await,
+        Allowed::After(Duration::from_secs(1)),
+        "more than the burst is never allowed"
+    );
     assert_eq!(ask(60).await, Allowed::Yes { passed_over: 0 });
     assert_eq!(ask(60).await, Allowed::After(Duration::from_secs(20)));
     table.give_back("c", hundred, 20, at(0)).await.unwrap();
@@ -41,12 +45,12 @@ async fn what_was_allowed_and_not_needed_is_there_for_the_next(table: Table) {
     assert_eq!(
         ask(101).await,
         Allowed::After(Duration::from_secs(1)),
-        "nor when much is given back"
+        "a return never exceeds the burst"
     );
     table.give_back("unknown", hundred, 1, at(0)).await.unwrap();
 }
 
-async fn of_many_at_once_as_many_as_the_burst_are_allowed(table: Table) {
+async fn concurrent_calls_are_allowed_up_to_the_burst(table: Table) {
     let burst = Allowance { burst: 12, interval: Duration::from_secs(10) };
     let all = (0..16).map(|_| {
         let table = table.clone();
@@ -56,5 +60,5 @@ async fn of_many_at_once_as_many_as_the_burst_are_allowed(table: Table) {
     for one in all.collect::<Vec<_>>() {
         allowed += usize::from(matches!(one.await.unwrap(), Allowed::Yes { .. }));
     }
-    assert_eq!(allowed, 12, "none is refused because others ask");
+    assert_eq!(allowed, 12, "concurrency alone causes no refusal");
 }

@@ -1,4 +1,4 @@
-//! Audit records come newest first, whatever months lie between them.
+//! Audit records are listed newest first, also across months without records.
 
 use crate::pages::{check_pages, first};
 use crate::world::{World, env_type, record_at, uuid};
@@ -42,9 +42,9 @@ async fn records_are_paged_newest_first_across_the_borders_of_months(table: Tabl
     model.sort_by_key(|record| std::cmp::Reverse(record.id));
 
     let ranges = [
-        ("2024-02-29T00:00:00Z", "2026-04-01T00:00:01Z"), // its whole life
-        ("2024-01-01T00:00:00Z", "2026-09-15T00:00:00Z"), // idle for months at both ends
-        ("2025-12-05T00:00:00Z", "2026-04-01T00:00:01Z"), // its month of birth counts whole
+        ("2024-02-29T00:00:00Z", "2026-04-01T00:00:01Z"), // from its creation on
+        ("2024-01-01T00:00:00Z", "2026-09-15T00:00:00Z"), // months without records at both ends
+        ("2025-12-05T00:00:00Z", "2026-04-01T00:00:01Z"), // the month of its creation counts completely
     ];
     for (since, now) in ranges {
         let (since, now) = (time(since), time(now));
@@ -57,9 +57,9 @@ async fn records_are_paged_newest_first_across_the_borders_of_months(table: Tabl
             check_audit(limit, &model, list).await;
         }
     }
-    let unborn =
+    let before_creation =
         table.audit_records(*org, time(TIMES[8]), time(TIMES[0]), &first(5)).await.unwrap();
-    assert_eq!((unborn.items, unborn.next), (vec![], None));
+    assert_eq!((before_creation.items, before_creation.next), (vec![], None));
 }
 
 async fn check_audit<F>(

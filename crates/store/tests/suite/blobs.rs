@@ -1,4 +1,4 @@
-//! Blobs are written once, whole, for their owner alone.
+//! Blobs are written once and completely, and only their owner can read them.
 
 use bytes::Bytes;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
@@ -12,7 +12,7 @@ fn ids() -> (OrgUuid, DeploymentId) {
 }
 
 #[tokio::test]
-async fn of_many_writers_of_one_key_the_first_wins_and_the_blob_is_whole() {
+async fn of_many_writers_of_one_key_the_first_wins_and_the_blob_is_complete() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::folder(&folder.path().join("blobs")).unwrap();
     let (org, deployment) = ids();
@@ -75,7 +75,7 @@ async fn deleting_an_organization_leaves_the_others() {
 }
 
 #[tokio::test]
-async fn nobody_else_can_read_them() {
+async fn only_their_owner_can_read_files_and_folder() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("blobs");
     let blobs = Blobs::folder(&root).unwrap();

@@ -1,4 +1,4 @@
-//! Places of limits: each is held by one attempt, from its launch to its end.
+//! Slots of concurrency limits: one attempt holds a slot, from its launch to its end.
 
 use crate::world::{LIMITS, World, at, count, environment, hash, queued, race, record};
 use canyon_domain::attempt::Outcome;
@@ -14,13 +14,13 @@ use canyon_store::deployments::{EnvironmentChange, Move};
 use canyon_store::outcome::{Deleted, Saved};
 use uuid::Uuid;
 
-on_each_table!(limits_are_set_changed_listed_and_taken_away, a_place_has_one_holder);
+on_each_table!(limits_are_created_changed_listed_and_deleted, a_slot_has_one_holder);
 
 fn limit(scope: &str, max_jobs: u32) -> ConcurrencyLimit {
     ConcurrencyLimit { scope: scope.parse().unwrap(), max_jobs, updated_at: at(0) }
 }
 
-async fn limits_are_set_changed_listed_and_taken_away(table: Table) {
+async fn limits_are_created_changed_listed_and_deleted(table: Table) {
     let (org, other) = (OrgUuid(Uuid::now_v7()), OrgUuid(Uuid::now_v7()));
     for scope in ["organization", "runner:laptop", "project:payments/eu"] {
         for max_jobs in [3, 1] {
@@ -51,7 +51,7 @@ async fn sixteen(world: &World) -> Vec<(Deployment, Environment)> {
     all
 }
 
-/// Writes the first attempt with place 0 of the organization's limit.
+/// Writes the first attempt with slot 0 of the organization's limit.
 async fn launch(
     world: &World,
     of: &(Deployment, Environment),
@@ -88,7 +88,7 @@ async fn holders(world: &World) -> Vec<Holder> {
     held.into_iter().map(|held| held.holder).collect()
 }
 
-async fn a_place_has_one_holder(table: Table) {
+async fn a_slot_has_one_holder(table: Table) {
     let world = World::new(table).await;
     let all = sixteen(&world).await;
     let launched = race(|n| {
@@ -98,26 +98,26 @@ async fn a_place_has_one_holder(table: Table) {
     .await;
     let mut winners = launched.iter().filter(|(saved, _)| *saved == Saved::Yes);
     let (_, winner) = winners.next().unwrap();
-    assert!(winners.next().is_none(), "one place, one holder");
+    assert!(winners.next().is_none(), "one slot, one holder");
     let first = Holder { deployment: winner.id, attempt: 1 };
     assert_eq!(holders(&world).await, [first]);
 
-    // It is taken for dead by mistake: of those who say so at once, one gets the place.
+    // The launcher declares the holder dead by mistake: of 16 attempts that replace it, one wins.
     let others: Vec<_> = all.iter().filter(|(other, _)| other.id != winner.id).cloned().collect();
-    let taken_over = race(|n| {
+    let replaced = race(|n| {
         let (world, one) = (world.clone(), others[n % others.len()].clone());
         async move { launch(&world, &one, Some(first)).await }
     })
     .await;
-    let saved: Vec<_> = taken_over.iter().map(|(saved, _)| *saved).collect();
+    let saved: Vec<_> = replaced.iter().map(|(saved, _)| *saved).collect();
     assert_eq!(count(&saved, &Saved::Yes), 1);
-    let heir = taken_over.iter().find(|(saved, _)| *saved == Saved::Yes).unwrap().1.clone();
-    let second = Holder { deployment: heir.id, attempt: 1 };
+    let successor = replaced.iter().find(|(saved, _)| *saved == Saved::Yes).unwrap().1.clone();
+    let second = Holder { deployment: successor.id, attempt: 1 };
     assert_eq!(holders(&world).await, [second]);
 
-    // Its end is written all the same, and takes nothing from the heir.
+    // The end of the former holder is written too, and leaves the slot to the new holder.
     end(&world, winner.clone()).await;
     assert_eq!(holders(&world).await, [second]);
-    end(&world, heir).await;
+    end(&world, successor).await;
     assert_eq!(holders(&world).await, []);
 }

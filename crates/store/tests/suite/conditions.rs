@@ -1,16 +1,16 @@
-//! Conditional writes have one winner, and the losers learn it as an answer.
+//! Conditional writes have one winner, and a lost race is an answer.
 
 use crate::items::{get, item, put, s};
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
-use canyon_store::{Table, conditional::settle};
+use canyon_store::{Table, conditional::condition_outcome};
 
 on_each_table!(
-    a_condition_that_fails_is_an_answer_that_shows_the_item_in_the_way,
+    a_failed_condition_is_an_answer_that_shows_the_existing_item,
     of_16_writers_of_one_item_exactly_one_wins,
-    a_table_that_is_absent_is_an_error_that_names_what_was_tried,
+    an_absent_table_is_an_error_that_names_the_operation,
 );
 
-async fn a_condition_that_fails_is_an_answer_that_shows_the_item_in_the_way(table: Table) {
+async fn a_failed_condition_is_an_answer_that_shows_the_existing_item(table: Table) {
     let create = |state| {
         table
             .client()
@@ -21,8 +21,8 @@ async fn a_condition_that_fails_is_an_answer_that_shows_the_item_in_the_way(tabl
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
     };
-    settle("create", "a/1", create("first").await).unwrap().unwrap();
-    let refused = settle("create", "a/1", create("second").await).unwrap().unwrap_err();
+    condition_outcome("create", "a/1", create("first").await).unwrap().unwrap();
+    let refused = condition_outcome("create", "a/1", create("second").await).unwrap().unwrap_err();
     assert_eq!(refused.item, Some(item("a/1", &[("state", "first")])));
     assert_eq!(get(&table, "a/1").await, Some(item("a/1", &[("state", "first")])));
 }
@@ -44,7 +44,7 @@ async fn of_16_writers_of_one_item_exactly_one_wins(table: Table) {
                 .expression_attribute_values(":running", s("running"))
                 .expression_attribute_values(":me", s(&writer.to_string()))
                 .send();
-            let won = settle("claim", "job/1", claim.await).unwrap().is_ok();
+            let won = condition_outcome("claim", "job/1", claim.await).unwrap().is_ok();
             won.then(|| writer.to_string())
         })
     });
@@ -56,9 +56,9 @@ async fn of_16_writers_of_one_item_exactly_one_wins(table: Table) {
     assert_eq!(get(&table, "job/1").await.unwrap()["holder"], s(&winners[0]));
 }
 
-async fn a_table_that_is_absent_is_an_error_that_names_what_was_tried(table: Table) {
+async fn an_absent_table_is_an_error_that_names_the_operation(table: Table) {
     let put = table.client().put_item().table_name("nowhere").set_item(Some(item("a/1", &[])));
-    let error = settle("create runner", "my-runner", put.send().await).unwrap_err();
+    let error = condition_outcome("create runner", "my-runner", put.send().await).unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(
         error.to_string(),

@@ -1,6 +1,6 @@
-//! What one deployment costs in requests and write units, and what its item weighs.
+//! Requests, write units and item size of one deployment.
 //!
-//! On the embedded table only: DynamoDB Local counts index units of transactions otherwise than
+//! On the embedded table only: DynamoDB Local counts index units of transactions differently than
 //! DynamoDB bills them (see `metering.rs`).
 
 use crate::world::{
@@ -37,14 +37,14 @@ fn value_size(value: &AttributeValue) -> usize {
     }
 }
 
-async fn weight(world: &World, of: &Deployment) -> usize {
+async fn item_bytes(world: &World, of: &Deployment) -> usize {
     let key = keys::deployment(world.org, of.id);
     size(&raw(&world.table, &key).await) + "pk".len() + key.pk.len() + "sk".len() + key.sk.len()
 }
 
-/// The life of a deployment from the acceptance to the end, by steps: what each cost, and what the
-/// item weighed after it.
-async fn one_life(
+/// The steps of a deployment from its acceptance to its end, each with its cost and the item's size
+/// in bytes after it.
+async fn all_steps(
     world: &World,
     plain: &World,
     meter: &Meter,
@@ -55,10 +55,10 @@ async fn one_life(
     let mut deployment = queued(&found, 1);
     meter.take();
     world.accept(&deployment).await;
-    steps.push(("accept", meter.take(), weight(plain, &deployment).await));
+    steps.push(("accept", meter.take(), item_bytes(plain, &deployment).await));
 
     deployment = world.launch(deployment.id, at(2)).await.unwrap();
-    steps.push(("launch", meter.take(), weight(plain, &deployment).await));
+    steps.push(("launch", meter.take(), item_bytes(plain, &deployment).await));
 
     let claimant = uuid::Uuid::new_v4().simple().to_string();
     let (code, token) = (hash("code"), hash("token"));
@@ -67,7 +67,7 @@ async fn one_life(
     steps.push((
         "claim",
         save(world, &mut deployment, meter).await,
-        weight(plain, &deployment).await,
+        item_bytes(plain, &deployment).await,
     ));
 
     let mut deployment = world.stored(deployment.id).await;
@@ -76,7 +76,7 @@ async fn one_life(
     steps.push((
         "report",
         save(world, &mut deployment, meter).await,
-        weight(plain, &deployment).await,
+        item_bytes(plain, &deployment).await,
     ));
 
     let mut deployment = world.stored(deployment.id).await;
@@ -87,7 +87,7 @@ async fn one_life(
     let (org, record) = (world.org, record_at(at(40)));
     let ended = world.table.end_deployment(org, &deployment, at(40), Some(&record)).await;
     assert_eq!(ended.unwrap(), Saved::Yes);
-    steps.push(("end", meter.take(), weight(plain, &deployment).await));
+    steps.push(("end", meter.take(), item_bytes(plain, &deployment).await));
     steps
 }
 
@@ -111,7 +111,7 @@ async fn a_short_deployment_takes_12_requests_26_write_units_and_less_than_a_kil
     let meter = Meter::default();
     let watched = World { table: meter.watch(table), org: *org };
 
-    let steps = one_life(&watched, &plain, &meter).await;
+    let steps = all_steps(&watched, &plain, &meter).await;
     for (step, reading, bytes) in &steps {
         let (requests, units) = (reading.requests(), reading.write_units());
         println!("{step}: {requests} requests, {units} write units, then {bytes} bytes");

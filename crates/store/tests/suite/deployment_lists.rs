@@ -1,4 +1,4 @@
-//! What is due is found, and nothing else; lists give each deployment once, newest first.
+//! The due list contains only due deployments; lists contain each deployment once, newest first.
 
 use crate::world::{World, at, environment, id, project, queued, record};
 use canyon_domain::attempt::Outcome;
@@ -13,17 +13,17 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 
 on_each_table!(
-    only_what_is_due_is_found_the_longest_due_first_and_never_an_end,
+    only_due_deployments_are_listed_longest_due_first_and_never_an_ended_one,
     each_filter_lists_its_deployments_newest_first_in_full_pages,
     a_page_neither_skips_nor_repeats_while_new_deployments_arrive,
 );
 
-async fn only_what_is_due_is_found_the_longest_due_first_and_never_an_end(table: Table) {
+async fn only_due_deployments_are_listed_longest_due_first_and_never_an_ended_one(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     let mut model: BTreeMap<Timestamp, DeploymentId> = BTreeMap::new();
     for n in 0..40 {
         let mut deployment = queued(&dev, n);
-        deployment.due_at = Some(at(1_000 + (n * 17) % 40)); // in another order than they came
+        deployment.due_at = Some(at(1_000 + (n * 17) % 40)); // not in the order of acceptance
         world.accept(&deployment).await;
         model.insert(deployment.due_at.unwrap(), deployment.id);
     }
@@ -60,14 +60,14 @@ async fn only_what_is_due_is_found_the_longest_due_first_and_never_an_end(table:
 /// 250 deployments in two projects with three environments, newest first.
 async fn many(world: &World) -> Vec<Deployment> {
     world.table.create_project(world.org, &project("pay"), &record()).await.unwrap();
-    let places = [("shop", "dev"), ("shop", "prod"), ("pay", "dev")];
-    let environments = places.map(|(project, env)| environment(project, env));
+    let names = [("shop", "dev"), ("shop", "prod"), ("pay", "dev")];
+    let environments = names.map(|(project, env)| environment(project, env));
     for environment in &environments {
         world.table.create_environment(world.org, environment, &record()).await.unwrap();
     }
     let mut all: Vec<_> =
         (0..250).map(|n| queued(&environments[[0, 0, 1, 0, 2][n as usize % 5]], n)).collect();
-    // An environment's queue holds 100: what it holds of these ends at once.
+    // An environment's queue holds at most 100, so each deployment ends right after its acceptance.
     let tasks: Vec<_> = environments
         .iter()
         .map(|environment| {
@@ -156,7 +156,7 @@ async fn a_page_neither_skips_nor_repeats_while_new_deployments_arrive(table: Ta
             let page = world.table.deployments(world.org, &filter, &request).await.unwrap();
             seen.extend(page.items.iter().map(|deployment| deployment.id));
             let Some(next) = page.next else { break };
-            // As it travels to the client and back.
+            // As text, as it goes to the client and back.
             after = Some(Cursor::decode("list", &next.encode("list")).unwrap());
             let arrived = queued(&dev, 100 * (round + 1) + n);
             world.accept(&arrived).await;

@@ -1,6 +1,6 @@
-//! Sixteen writers who do with deployments whatever comes to their minds.
+//! Sixteen concurrent writers that apply random events to deployments.
 
-use crate::world::{LIMITS, World, at, hash, queued, race, somebody};
+use crate::world::{LIMITS, World, at, hash, principal, queued, race};
 use canyon_domain::attempt::Outcome;
 use canyon_domain::deadline;
 use canyon_domain::deployment::{Deployment, Status};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 on_each_table!(no_race_of_16_writers_leaves_the_state_graph_or_changes_an_end);
 
-/// A linear congruential generator (Knuth, MMIX): the same walk for the same seed.
+/// A linear congruential generator (Knuth, MMIX): one seed gives one sequence of events.
 struct Dice(u64);
 
 impl Dice {
@@ -29,7 +29,7 @@ impl Dice {
     }
 }
 
-/// One event, whether it makes sense now or not.
+/// Applies one random event, whether it is valid now or not.
 fn event(deployment: &mut Deployment, dice: &mut Dice, now: Timestamp) {
     let number = dice.roll(3) as u32 + u32::from(!deployment.attempts.is_empty());
     let class = FailureClass::ALL[dice.roll(11) as usize];
@@ -37,7 +37,7 @@ fn event(deployment: &mut Deployment, dice: &mut Dice, now: Timestamp) {
     let outcome = [failed.clone(), Outcome::Succeeded, Outcome::Cancelled, failed.clone()];
     let phase = [Phase::Fetch, Phase::Init, Phase::Plan, Phase::Apply][dice.roll(4) as usize];
     let claimant = ["me", "you"][dice.roll(2) as usize];
-    // What is refused must leave the deployment as it was; the caller compares.
+    // A rejected event must not change the deployment; the caller compares.
     match dice.roll(16) {
         0..=4 => {
             let (code, token) = (hash("code"), hash(claimant));
@@ -51,7 +51,7 @@ fn event(deployment: &mut Deployment, dice: &mut Dice, now: Timestamp) {
             lifecycle::end(deployment, number, outcome, now).ok();
         }
         11 if dice.roll(4) == 0 => {
-            lifecycle::cancel(deployment, somebody(), now);
+            lifecycle::cancel(deployment, principal(), now);
         }
         12 if dice.roll(8) == 0 => lifecycle::give_up(deployment, failed, now),
         13 if dice.roll(4) == 0 => deadline::stopping(deployment, now),
@@ -133,7 +133,7 @@ async fn no_race_of_16_writers_leaves_the_state_graph_or_changes_an_end(table: T
     let mut histories: BTreeMap<DeploymentId, BTreeMap<u64, Deployment>> = BTreeMap::new();
     for (id, version, deployment) in walks.into_iter().flatten() {
         let twice = histories.entry(id).or_default().insert(version, deployment);
-        assert_eq!(twice, None, "two writers were told that they wrote version {version}");
+        assert_eq!(twice, None, "two writers wrote version {version}");
     }
     let mut fences = BTreeSet::new();
     let mut ended = 0;
@@ -146,14 +146,14 @@ async fn no_race_of_16_writers_leaves_the_state_graph_or_changes_an_end(table: T
             status = next;
         }
         let stored = world.stored(*id).await;
-        assert_eq!(stored.status, status, "the last one written is what is stored");
+        assert_eq!(stored.status, status, "the stored status is the last one written");
         for attempt in &stored.attempts {
-            assert!(fences.insert(attempt.fence), "fence {} was given twice", attempt.fence);
+            assert!(fences.insert(attempt.fence), "fence {} was used twice", attempt.fence);
         }
         ended += usize::from(status.is_terminal());
         let turns = world.env("dev").await.turns;
         let queued = turns.current == Some(*id) || turns.waiting.contains(id);
         assert_ne!(queued, status.is_terminal(), "{id} {status}");
     }
-    assert!(ended >= 2, "the walk is too short to say anything: {ended}");
+    assert!(ended >= 2, "too few deployments ended to prove anything: {ended}");
 }

@@ -1,7 +1,7 @@
-//! A deployment is accepted with everything that belongs to it, or not at all.
+//! A deployment is accepted with all its parts, or not at all.
 
 use crate::world::{
-    World, at, bundle, count, everything, hash, queued, race, record, record_at, somebody,
+    World, at, bundle, count, everything, hash, principal, queued, race, record, record_at,
 };
 use canyon_domain::attempt::Outcome;
 use canyon_domain::deployment::{Kept, ResourceCounts};
@@ -16,17 +16,17 @@ use jiff::ToSpan;
 use uuid::Uuid;
 
 on_each_table!(
-    an_accepted_deployment_is_there_with_its_bundle_its_turn_its_key_and_its_record,
-    whatever_stands_in_the_way_of_an_acceptance_nothing_of_it_is_written,
-    of_16_acceptances_under_one_key_one_makes_a_deployment,
-    an_expired_key_is_free_again,
-    of_16_savers_who_read_one_version_one_wins,
-    a_deployment_reads_back_with_everything_that_it_can_hold,
+    an_accepted_deployment_is_stored_with_its_bundle_queue_entry_key_and_record,
+    an_acceptance_that_fails_for_any_reason_writes_nothing,
+    of_16_acceptances_under_one_key_one_creates_a_deployment,
+    an_expired_key_can_be_used_again,
+    of_16_writers_that_read_one_version_one_wins,
+    a_deployment_with_all_its_fields_reads_back,
 );
 
 fn key(deployment: DeploymentId, second: i64) -> IdempotencyRecord {
     IdempotencyRecord {
-        by: somebody(),
+        by: principal().into(),
         key: "order-66".to_owned(),
         body: hash("body").0,
         deployment,
@@ -34,9 +34,7 @@ fn key(deployment: DeploymentId, second: i64) -> IdempotencyRecord {
     }
 }
 
-async fn an_accepted_deployment_is_there_with_its_bundle_its_turn_its_key_and_its_record(
-    table: Table,
-) {
+async fn an_accepted_deployment_is_stored_with_its_bundle_queue_entry_key_and_record(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     let deployment = queued(&dev, 1);
     let key = key(deployment.id, 1);
@@ -44,13 +42,13 @@ async fn an_accepted_deployment_is_there_with_its_bundle_its_turn_its_key_and_it
     assert_eq!(world.stored(deployment.id).await, deployment);
     let World { table, org } = &world;
     assert_eq!(table.bundle(*org, deployment.id).await.unwrap(), Some(bundle()));
-    assert_eq!(table.idempotency(*org, somebody(), "order-66").await.unwrap(), Some(key));
+    assert_eq!(table.idempotency(*org, &principal().into(), "order-66").await.unwrap(), Some(key));
     let dev = world.env("dev").await;
     assert_eq!((dev.turns.waiting, dev.version), (vec![deployment.id], 2));
     assert_eq!(world.records().await, 5);
 }
 
-async fn whatever_stands_in_the_way_of_an_acceptance_nothing_of_it_is_written(table: Table) {
+async fn an_acceptance_that_fails_for_any_reason_writes_nothing(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     let first = queued(&dev, 1);
     world.try_accept(&first, Some(&key(first.id, 1))).await;
@@ -78,8 +76,8 @@ async fn whatever_stands_in_the_way_of_an_acceptance_nothing_of_it_is_written(ta
         ("a stale one, with a key", &second, &stale, Some(&free), &record(), Accepted::Lost),
         ("a used key", &second, &now, Some(&used), &record(), Accepted::Repeated),
         ("both", &second, &stale, Some(&used), &record(), Accepted::Repeated),
-        ("a known id", &same_id, &now, Some(&free), &record(), Accepted::Lost),
-        ("a known record", &second, &now, Some(&free), &known, Accepted::Lost),
+        ("an existing id", &same_id, &now, Some(&free), &record(), Accepted::Lost),
+        ("an existing record", &second, &now, Some(&free), &known, Accepted::Lost),
     ];
     for (what, deployment, environment, key, record, expected) in cases {
         let accepted = world
@@ -92,7 +90,7 @@ async fn whatever_stands_in_the_way_of_an_acceptance_nothing_of_it_is_written(ta
     assert_eq!(world.try_accept(&second, Some(&free)).await, Accepted::Yes);
 }
 
-async fn of_16_acceptances_under_one_key_one_makes_a_deployment(table: Table) {
+async fn of_16_acceptances_under_one_key_one_creates_a_deployment(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     let accepted = race(|n| {
         let (world, deployment) = (world.clone(), queued(&dev, n as i64));
@@ -109,12 +107,12 @@ async fn of_16_acceptances_under_one_key_one_makes_a_deployment(table: Table) {
     .await;
     let made: Vec<_> = accepted.iter().filter(|(made, _)| *made == Accepted::Yes).collect();
     assert_eq!(made.len(), 1, "{accepted:?}");
-    let known = world.table.idempotency(world.org, somebody(), "order-66").await.unwrap();
+    let known = world.table.idempotency(world.org, &principal().into(), "order-66").await.unwrap();
     assert_eq!(known.unwrap().deployment, made[0].1);
     assert_eq!(world.env("dev").await.turns.waiting, [made[0].1]);
 }
 
-async fn an_expired_key_is_free_again(table: Table) {
+async fn an_expired_key_can_be_used_again(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     let day = 24 * 3_600;
     let cases = [
@@ -127,18 +125,19 @@ async fn an_expired_key_is_free_again(table: Table) {
         let deployment = queued(&dev, second);
         let key = key(deployment.id, second);
         assert_eq!(world.try_accept(&deployment, Some(&key)).await, expected, "{second}");
-        let known = world.table.idempotency(world.org, somebody(), "order-66").await.unwrap();
+        let known =
+            world.table.idempotency(world.org, &principal().into(), "order-66").await.unwrap();
         assert_eq!(known.unwrap().deployment == deployment.id, expected == Accepted::Yes);
     }
     let other = IdempotencyRecord {
-        by: canyon_domain::ids::PrincipalId(Uuid::nil()),
+        by: canyon_domain::ids::PrincipalId(Uuid::nil()).into(),
         ..key(DeploymentId(Uuid::nil()), 0)
     };
     let accepted = world.try_accept(&queued(&dev, 1), Some(&other)).await;
-    assert_eq!(accepted, Accepted::Yes, "a key is its caller's own");
+    assert_eq!(accepted, Accepted::Yes, "keys of callers are separate");
 }
 
-async fn of_16_savers_who_read_one_version_one_wins(table: Table) {
+async fn of_16_writers_that_read_one_version_one_wins(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     for (version, with_record) in [(2, false), (3, true)] {
         let deployment = queued(&dev, version);
@@ -173,7 +172,7 @@ async fn of_16_savers_who_read_one_version_one_wins(table: Table) {
     assert_eq!(everything(&world.table).await, before);
 }
 
-async fn a_deployment_reads_back_with_everything_that_it_can_hold(table: Table) {
+async fn a_deployment_with_all_its_fields_reads_back(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     let mut full = queued(&dev, 1);
     world.accept(&full).await;
@@ -196,7 +195,7 @@ async fn a_deployment_reads_back_with_everything_that_it_can_hold(table: Table) 
             .unwrap();
         lifecycle::report(&mut full, number, Phase::Plan, now + 30.seconds()).unwrap();
         if outcome == Outcome::Cancelled {
-            lifecycle::cancel(&mut full, somebody(), now);
+            lifecycle::cancel(&mut full, principal(), now);
         }
         lifecycle::end(&mut full, number, outcome, now + 40.seconds()).unwrap();
         full.version += 1;

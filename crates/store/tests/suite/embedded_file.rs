@@ -1,4 +1,4 @@
-//! The embedded table's file: private, ours alone, and complete after a kill.
+//! The embedded table's file: private, open in one process, and complete after a kill.
 
 use crate::items::{get, item, put};
 use canyon_store::{StoreError, Table, embedded::Embedded};
@@ -14,7 +14,7 @@ fn open(file: &Path) -> Result<Embedded, StoreError> {
 }
 
 #[tokio::test]
-async fn files_and_folder_are_the_owners_alone() {
+async fn only_the_owner_can_read_files_and_folder() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data/canyon.db");
     let embedded = open(&file).unwrap();
@@ -30,7 +30,7 @@ async fn files_and_folder_are_the_owners_alone() {
 }
 
 #[tokio::test]
-async fn a_second_opening_is_refused_by_path_until_the_first_is_gone_with_its_clients() {
+async fn a_second_open_is_refused_until_the_first_and_its_clients_are_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("canyon.db");
     let embedded = open(&file).unwrap();
@@ -43,7 +43,7 @@ async fn a_second_opening_is_refused_by_path_until_the_first_is_gone_with_its_cl
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused_as_it_was() {
+fn a_file_that_is_no_database_is_refused_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("canyon.db");
     std::fs::write(&file, "this is a letter to my grandmother, and rather a long one").unwrap();
@@ -52,26 +52,26 @@ fn a_file_that_is_no_database_is_refused_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_committed_write_is_told_and_a_refused_one_is_not() {
+async fn a_committed_write_calls_the_hook_and_a_refused_one_does_not() {
     let folder = tempfile::tempdir().unwrap();
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&told);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
     let on_write = Arc::new(move || {
         count.fetch_add(1, Ordering::SeqCst);
     });
     let embedded = Embedded::open(&folder.path().join("canyon.db"), on_write).unwrap();
     let table = Table::new(embedded.client(), "canyon");
     table.ensure().await.unwrap();
-    assert_eq!(told.load(Ordering::SeqCst), 0);
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
     put(&table, item("a/1", &[])).await;
     let again = table.client().put_item().table_name("canyon").set_item(Some(item("a/1", &[])));
     again.condition_expression("attribute_not_exists(pk)").send().await.unwrap_err();
     get(&table, "a/1").await;
-    assert_eq!(told.load(Ordering::SeqCst), 1);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
-async fn what_has_expired_goes_and_the_rest_stays() {
+async fn expired_items_are_deleted_and_all_others_stay() {
     let folder = tempfile::tempdir().unwrap();
     let embedded = open(&folder.path().join("canyon.db")).unwrap();
     let table = Table::new(embedded.client(), "canyon");
@@ -85,7 +85,7 @@ async fn what_has_expired_goes_and_the_rest_stays() {
     assert!(get(&table, "a/old").await.is_none() && get(&table, "a/new").await.is_some());
 }
 
-/// Set when this test binary is started again, as the process to be killed.
+/// Set in the process that the test kills, which is this test binary again.
 const VICTIM_FILE: &str = "CANYON_TEST_VICTIM_FILE";
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn a_killed_process_has_lost_no_acknowledged_write() {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "it is how the victim tells what it has written")]
+#[expect(clippy::print_stdout, reason = "the killed process reports its writes on standard output")]
 async fn write_until_killed(file: &Path) -> ! {
     let table = Table::new(open(file).unwrap().client(), "canyon");
     table.ensure().await.unwrap();

@@ -1,6 +1,7 @@
-//! The end of a deployment hands its turn on, once; a destroy run's end takes the environment away.
+//! The end of a deployment gives the turn to the next once; a destroy run's end deletes the
+//! environment.
 
-use crate::world::{World, at, bundle, count, id, queued, race, record, record_at, somebody};
+use crate::world::{World, at, bundle, count, id, principal, queued, race, record, record_at};
 use canyon_domain::attempt::Outcome;
 use canyon_domain::deployment::{Deployment, Mode, Status};
 use canyon_domain::failure::{Failure, FailureClass};
@@ -13,16 +14,16 @@ use canyon_store::outcome::{Deleted, Saved};
 use jiff::Timestamp;
 
 on_each_table!(
-    of_16_ends_one_hands_the_turn_to_the_next_and_makes_it_due,
-    an_end_is_written_however_many_are_accepted_meanwhile,
+    of_16_ends_one_gives_the_turn_to_the_next_and_makes_it_due,
+    an_end_is_written_during_many_concurrent_acceptances,
     fifty_deployments_of_one_environment_take_their_turns_in_order,
-    whoever_leaves_from_the_middle_wakes_nobody,
-    an_environment_goes_with_its_destroy_run_and_frees_what_it_used,
-    an_environment_whose_destroy_run_fails_stays_and_says_why,
-    a_deployment_ends_without_its_environment_too,
+    a_deployment_that_leaves_the_middle_of_the_queue_wakes_no_other,
+    a_destroy_run_deletes_its_environment_and_releases_what_it_used,
+    an_environment_whose_destroy_run_fails_stays_and_states_the_reason,
+    a_deployment_can_end_without_its_environment,
 );
 
-/// `deployment` at its end, as it is to be written.
+/// `deployment` after its end, ready to be written.
 fn ended(mut deployment: Deployment, outcome: Outcome, now: Timestamp) -> Deployment {
     if let Some(attempt) = deployment.open_attempt().cloned() {
         let (number, code) = (attempt.number, attempt.claim_hash);
@@ -43,7 +44,7 @@ impl World {
     }
 }
 
-async fn of_16_ends_one_hands_the_turn_to_the_next_and_makes_it_due(table: Table) {
+async fn of_16_ends_one_gives_the_turn_to_the_next_and_makes_it_due(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     let [first, second, third] = [1, 2, 3].map(|second| {
         let mut deployment = queued(&dev, second);
@@ -72,7 +73,7 @@ async fn of_16_ends_one_hands_the_turn_to_the_next_and_makes_it_due(table: Table
     assert_eq!(due, [Due { org: world.org, id: second.id }]);
 }
 
-async fn an_end_is_written_however_many_are_accepted_meanwhile(table: Table) {
+async fn an_end_is_written_during_many_concurrent_acceptances(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     let first = queued(&dev, 0);
     world.accept(&first).await;
@@ -127,7 +128,7 @@ async fn fifty_deployments_of_one_environment_take_their_turns_in_order(table: T
     assert!(world.table.due(Timestamp::MAX, 100).await.unwrap().is_empty());
 }
 
-async fn whoever_leaves_from_the_middle_wakes_nobody(table: Table) {
+async fn a_deployment_that_leaves_the_middle_of_the_queue_wakes_no_other(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     let all = [1, 2, 3].map(|second| queued(&dev, second));
     for deployment in &all {
@@ -137,14 +138,14 @@ async fn whoever_leaves_from_the_middle_wakes_nobody(table: Table) {
     assert_eq!(world.end(&gone, at(9)).await, Saved::Yes);
     assert_eq!(world.stored(all[0].id).await, all[0]);
     assert_eq!(world.stored(all[2].id).await, all[2]);
-    // The head has not begun: the turn passes on when it leaves, too.
+    // The first deployment has not started: when it leaves, the turn goes to the next too.
     let gone = ended(all[0].clone(), Outcome::Cancelled, at(10));
     assert_eq!(world.end(&gone, at(10)).await, Saved::Yes);
     assert_eq!(world.stored(all[2].id).await.due_at, Some(at(10)));
     assert_eq!(world.env("dev").await.turns.waiting, [all[2].id]);
 }
 
-/// Accepts the destroy run that ends with the removal of `dev`, and launches it.
+/// Accepts and launches the destroy run whose end deletes `dev`.
 async fn destroy(world: &World) -> Deployment {
     let mut dev = world.env("dev").await;
     let mut run = queued(&dev, 20);
@@ -159,7 +160,7 @@ async fn destroy(world: &World) -> Deployment {
     world.launch(run.id, at(21)).await.unwrap()
 }
 
-async fn an_environment_goes_with_its_destroy_run_and_frees_what_it_used(table: Table) {
+async fn a_destroy_run_deletes_its_environment_and_releases_what_it_used(table: Table) {
     let (world, _) = World::with_dev(table).await;
     let World { table, org } = &world;
     let run = destroy(&world).await;
@@ -183,7 +184,7 @@ async fn an_environment_goes_with_its_destroy_run_and_frees_what_it_used(table: 
     assert_eq!(world.stored(over.id).await, over, "the deployment itself stays");
 }
 
-async fn an_environment_whose_destroy_run_fails_stays_and_says_why(table: Table) {
+async fn an_environment_whose_destroy_run_fails_stays_and_states_the_reason(table: Table) {
     let (world, _) = World::with_dev(table).await;
     let mut run = destroy(&world).await;
     let failure = Failure::new(FailureClass::User, "the bucket is not empty");
@@ -196,22 +197,22 @@ async fn an_environment_whose_destroy_run_fails_stays_and_says_why(table: Table)
     assert!(dev.turns.is_idle());
     let deleted = world.table.delete_project(world.org, &id("shop"), &record()).await.unwrap();
     assert_eq!(deleted, Deleted::No);
-    // It may be tried again.
+    // A retry is possible.
     let again = ended(destroy(&world).await, Outcome::Succeeded, at(50));
     assert_eq!(world.end(&again, at(50)).await, Saved::Yes);
     assert_eq!(world.table.environment(world.org, &id("shop"), &id("dev")).await.unwrap(), None);
 }
 
-async fn a_deployment_ends_without_its_environment_too(table: Table) {
+async fn a_deployment_can_end_without_its_environment(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     let mut deployment = queued(&dev, 1);
     world.accept(&deployment).await;
     let World { table, org } = &world;
     table.delete_environment(*org, &world.env("dev").await, &record()).await.unwrap();
-    // Another life of the environment is not touched.
+    // A later environment of the same name does not change.
     let successor = crate::world::environment("shop", "dev");
     table.create_environment(*org, &successor, &record()).await.unwrap();
-    lifecycle::cancel(&mut deployment, somebody(), at(2));
+    lifecycle::cancel(&mut deployment, principal(), at(2));
     deployment.version += 1;
     assert_eq!(world.end(&deployment, at(2)).await, Saved::Yes);
     assert_eq!(world.stored(deployment.id).await.status, Status::Cancelled);

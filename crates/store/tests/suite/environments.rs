@@ -1,4 +1,5 @@
-//! An environment is made once of things that exist, and changes on what was read.
+//! An environment is created once from things that exist, and changes only from the version that
+//! was read.
 
 use crate::world::{World, count, environment, everything, id, project, race, record, runner};
 use canyon_domain::inventory::Environment;
@@ -8,10 +9,10 @@ use canyon_store::{Table, keys};
 
 on_each_table!(
     of_16_creators_of_an_environment_one_wins_and_its_parts_are_used_once,
-    an_environment_of_what_is_absent_is_refused_by_the_first_absent_thing,
-    of_16_savers_who_read_one_version_one_wins,
+    an_environment_of_an_absent_thing_is_refused_and_the_first_absent_thing_is_named,
+    of_16_writers_that_read_one_version_one_wins,
     a_relink_moves_the_use_from_one_runner_to_the_other,
-    environments_are_listed_of_one_project_and_of_no_other_that_begins_alike,
+    environments_of_one_project_are_listed_without_projects_of_the_same_prefix,
 );
 
 async fn of_16_creators_of_an_environment_one_wins_and_its_parts_are_used_once(table: Table) {
@@ -45,24 +46,26 @@ async fn of_16_creators_of_an_environment_one_wins_and_its_parts_are_used_once(t
     }
 }
 
-async fn an_environment_of_what_is_absent_is_refused_by_the_first_absent_thing(table: Table) {
+async fn an_environment_of_an_absent_thing_is_refused_and_the_first_absent_thing_is_named(
+    table: Table,
+) {
     let World { table, org } = World::new(table).await;
     let before = everything(&table).await;
-    let spoil: [fn(&mut Environment); 3] = [
+    let break_reference: [fn(&mut Environment); 3] = [
         |environment| environment.project_id = id("absent"),
         |environment| environment.env_type_id = id("absent"),
         |environment| environment.runner_id = id("absent"),
     ];
-    for (missing, spoil) in (1..).zip(spoil) {
+    for (missing, break_reference) in (1..).zip(break_reference) {
         let mut dev = environment("shop", "dev");
-        spoil(&mut dev);
+        break_reference(&mut dev);
         let made = table.create_environment(org, &dev, &record()).await.unwrap();
         assert_eq!(made, Created::Missing(missing));
     }
     assert_eq!(everything(&table).await, before);
 }
 
-async fn of_16_savers_who_read_one_version_one_wins(table: Table) {
+async fn of_16_writers_that_read_one_version_one_wins(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     let saved = race(|n| {
         let (World { table, org }, mut dev) = (world.clone(), dev.clone());
@@ -110,7 +113,7 @@ async fn a_relink_moves_the_use_from_one_runner_to_the_other(table: Table) {
     assert_eq!((saved, uses().await), (Saved::Yes, (0, 1)), "to the runner that it has");
 }
 
-async fn environments_are_listed_of_one_project_and_of_no_other_that_begins_alike(table: Table) {
+async fn environments_of_one_project_are_listed_without_projects_of_the_same_prefix(table: Table) {
     let World { table, org } = World::new(table).await;
     for name in ["shop-2", "shop/api"] {
         table.create_project(org, &project(name), &record()).await.unwrap();

@@ -1,4 +1,4 @@
-//! There is one event source for a scope, a change moves its guard, and a refusal is recorded once.
+//! A scope has one event source, a change moves its guard, and a rejection is recorded once.
 
 use crate::world::{at, count, everything, id, race, record, record_at};
 use canyon_domain::event_source::{EventSource, Scope};
@@ -10,19 +10,19 @@ use canyon_store::{Table, keys};
 use uuid::Uuid;
 
 on_each_table!(
-    of_16_event_sources_of_one_scope_one_is_made_and_its_removal_frees_the_scope,
-    an_id_is_given_once_whatever_the_scope,
+    of_16_event_sources_of_one_scope_one_is_created_and_its_deletion_frees_the_scope,
+    an_id_is_unique_in_all_scopes,
     of_16_changes_to_one_scope_one_wins_and_the_former_scope_is_free,
-    a_change_on_old_facts_is_lost_and_writes_nothing,
-    all_event_sources_are_found_and_none_of_another_organization,
-    a_refusal_is_recorded_once_however_often_the_event_comes,
+    a_change_from_a_stale_version_is_lost_and_writes_nothing,
+    all_event_sources_are_listed_and_none_of_another_organization,
+    a_rejection_is_recorded_once_for_all_deliveries_of_an_event,
 );
 
 fn org() -> OrgUuid {
     OrgUuid(Uuid::now_v7())
 }
 
-/// `source("ci", "com.acme.ci deploys pay")`: source, rule and project; `*` stands for any.
+/// `source("ci", "com.acme.ci deploys pay")`: source, rule and project; `*` means any.
 fn source(name: &str, scope: &str) -> EventSource {
     let parts: Vec<_> = scope.split(' ').map(|part| (part != "*").then_some(part)).collect();
     EventSource {
@@ -55,7 +55,7 @@ async fn stored(table: &Table, org: OrgUuid, name: &str) -> Option<EventSource> 
     table.event_source(org, &id(name)).await.unwrap()
 }
 
-async fn of_16_event_sources_of_one_scope_one_is_made_and_its_removal_frees_the_scope(
+async fn of_16_event_sources_of_one_scope_one_is_created_and_its_deletion_frees_the_scope(
     table: Table,
 ) {
     let org = org();
@@ -81,11 +81,15 @@ async fn of_16_event_sources_of_one_scope_one_is_made_and_its_removal_frees_the_
             assert_eq!(count(&gone, &Deleted::Yes), 1, "{gone:?}");
         }
         let after = everything(&table).await.len();
-        assert_eq!(after - before, 4, "two makings and two removals left their records, {scope}");
+        assert_eq!(
+            after - before,
+            4,
+            "two creations and two deletions left their records, {scope}"
+        );
     }
 }
 
-async fn an_id_is_given_once_whatever_the_scope(table: Table) {
+async fn an_id_is_unique_in_all_scopes(table: Table) {
     let org = org();
     make(&table, org, &source("ci", "* * *")).await;
     let before = everything(&table).await;
@@ -119,7 +123,7 @@ async fn of_16_changes_to_one_scope_one_wins_and_the_former_scope_is_free(table:
     assert_eq!(made, Created::Exists);
 }
 
-async fn a_change_on_old_facts_is_lost_and_writes_nothing(table: Table) {
+async fn a_change_from_a_stale_version_is_lost_and_writes_nothing(table: Table) {
     let org = org();
     let first = source("ci", "* * *");
     make(&table, org, &first).await;
@@ -139,7 +143,7 @@ async fn a_change_on_old_facts_is_lost_and_writes_nothing(table: Table) {
     assert_eq!((saved, stored(&table, org, "ci").await), (Saved::Yes, Some(same_scope)));
 }
 
-async fn all_event_sources_are_found_and_none_of_another_organization(table: Table) {
+async fn all_event_sources_are_listed_and_none_of_another_organization(table: Table) {
     let (ours, theirs) = (org(), org());
     let mut model = Vec::new();
     for n in 0..103 {
@@ -162,16 +166,20 @@ async fn all_event_sources_are_found_and_none_of_another_organization(table: Tab
     );
 }
 
-async fn a_refusal_is_recorded_once_however_often_the_event_comes(table: Table) {
+async fn a_rejection_is_recorded_once_for_all_deliveries_of_an_event(table: Table) {
     let (ours, theirs) = (org(), org());
-    let tell = |org, event: &'static str, second| {
+    let reject = |org, event: &'static str, second| {
         let (table, record) = (table.clone(), record_at(at(second)));
         async move { table.record_rejection(org, event, &record, at(1_000)).await.unwrap() }
     };
-    let told = race(|n| tell(ours, "e-1", n as i64)).await;
-    assert_eq!(count(&told, &Created::Yes), 1, "{told:?}");
-    assert_eq!(tell(ours, "e-2", 20).await, Created::Yes);
-    assert_eq!(tell(theirs, "e-1", 21).await, Created::Yes, "events of others are others");
+    let recorded = race(|n| reject(ours, "e-1", n as i64)).await;
+    assert_eq!(count(&recorded, &Created::Yes), 1, "{recorded:?}");
+    assert_eq!(reject(ours, "e-2", 20).await, Created::Yes);
+    assert_eq!(
+        reject(theirs, "e-1", 21).await,
+        Created::Yes,
+        "event ids of organizations are separate"
+    );
     let all = PageRequest { limit: 100, after: None };
     for (org, wanted) in [(ours, 2), (theirs, 1)] {
         let page = table.audit_records(org, at(0), at(100), &all).await.unwrap();

@@ -1,5 +1,5 @@
-//! What neither DynamoDB Local nor the embedded table does: conflicts, throttles, lost answers
-//! (Developer Guide, "DynamoDB local usage notes"). Here the answers are written down.
+//! Faults that neither DynamoDB Local nor the embedded table has: conflicts, throttles, lost
+//! answers (Developer Guide, "DynamoDB local usage notes"). Here the answers are scripted.
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region, retry::RetryConfig};
 use aws_sdk_dynamodb::{Client, Config};
@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex};
 
 use crate::items::{create, item};
 
-/// Gives its answers in turn, the last one for ever, and keeps the requests.
+/// Returns its answers in order, then always the last one, and records the requests.
 #[derive(Clone, Debug)]
 struct Scripted {
     answers: Arc<Vec<(u16, String)>>,
     requests: Arc<Mutex<Vec<serde_json::Value>>>,
 }
 
-/// A status that stands for an answer that never came.
+/// Instead of a status: the answer is lost.
 const LOST: u16 = 0;
 
 impl HttpConnector for Scripted {
@@ -74,7 +74,7 @@ fn cancelled(codes: &[&str]) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn conflicts_throttles_and_lost_answers_are_met_by_the_same_request_again() {
+async fn conflicts_throttles_and_lost_answers_cause_a_retry_of_the_same_request() {
     let answers = [
         cancelled(&["None", "TransactionConflict"]),
         (LOST, String::new()),
@@ -93,7 +93,7 @@ async fn conflicts_throttles_and_lost_answers_are_met_by_the_same_request_again(
 }
 
 #[tokio::test]
-async fn a_failed_condition_ends_it_even_beside_a_conflict() {
+async fn a_failed_condition_ends_the_retries_even_beside_a_conflict() {
     let (scripted, table) =
         answering(&[cancelled(&["TransactionConflict", "ConditionalCheckFailed"])]);
     let by = table.transact("accept", "a", vec![create(&table, item("a/1", &[]))]).await;
@@ -102,7 +102,7 @@ async fn a_failed_condition_ends_it_even_beside_a_conflict() {
 }
 
 #[tokio::test]
-async fn patience_ends_and_the_error_says_whether_to_try_again() {
+async fn retries_end_and_the_error_states_whether_it_is_retryable() {
     for (answer, sends, retryable, message) in [
         (
             refusal("ThrottlingException"),

@@ -1,4 +1,5 @@
-//! Things with a name are made once, changed on what was read, and deleted while nothing uses them.
+//! Named things are created once, changed from the version that was read, and deleted if nothing
+//! uses them.
 
 use crate::world::{
     World, at, count, env_type, environment, everything, id, project, race, raw, record, runner,
@@ -11,9 +12,9 @@ use canyon_store::{Table, keys};
 
 on_each_table!(
     of_16_creators_of_one_name_one_wins_with_one_record,
-    of_16_deleters_one_wins_and_nobody_deletes_what_is_used,
-    a_rename_changes_what_is_there_and_makes_nothing,
-    a_runner_is_saved_by_one_of_16_who_read_the_same_version,
+    of_16_deleters_one_wins_and_a_thing_in_use_is_not_deleted,
+    a_rename_changes_an_existing_thing_and_creates_none,
+    of_16_writers_that_read_one_version_of_a_runner_one_wins,
     saving_a_runner_sets_and_removes_its_secrets_and_keeps_its_uses,
 );
 
@@ -50,7 +51,7 @@ async fn delete(World { table, org }: &World, kind: usize) -> Deleted {
     }
 }
 
-async fn of_16_deleters_one_wins_and_nobody_deletes_what_is_used(table: Table) {
+async fn of_16_deleters_one_wins_and_a_thing_in_use_is_not_deleted(table: Table) {
     let world = World::new(table).await;
     let dev = environment("shop", "dev");
     world.table.create_environment(world.org, &dev, &record()).await.unwrap();
@@ -72,7 +73,7 @@ async fn of_16_deleters_one_wins_and_nobody_deletes_what_is_used(table: Table) {
     assert_eq!(world.table.project(world.org, &id("shop")).await.unwrap(), None);
 }
 
-async fn a_rename_changes_what_is_there_and_makes_nothing(table: Table) {
+async fn a_rename_changes_an_existing_thing_and_creates_none(table: Table) {
     let world = World::new(table).await;
     let World { table, org } = &world;
     let name = DisplayName::try_from("The Shop".to_owned()).unwrap();
@@ -102,7 +103,7 @@ async fn a_rename_changes_what_is_there_and_makes_nothing(table: Table) {
     assert_eq!(everything(table).await, before);
 }
 
-async fn a_runner_is_saved_by_one_of_16_who_read_the_same_version(table: Table) {
+async fn of_16_writers_that_read_one_version_of_a_runner_one_wins(table: Table) {
     let world = World::new(table).await;
     let saved = race(|n| {
         let World { table, org } = world.clone();
@@ -142,7 +143,7 @@ async fn saving_a_runner_sets_and_removes_its_secrets_and_keeps_its_uses(table: 
             let saved = world.table.save_runner(world.org, &runner, None, &record()).await.unwrap();
             assert_eq!(saved, Saved::Yes, "{version}");
             let found = world.table.runner(world.org, &runner.id).await.unwrap();
-            assert_eq!(found, Some(runner), "all of it that can change has");
+            assert_eq!(found, Some(runner), "every field that can change has changed");
         }
         let item = raw(&world.table, &key).await;
         assert_eq!(item.contains_key("sealed_secrets"), sealed.is_some(), "{version}");

@@ -1,9 +1,9 @@
-//! Two organizations that call everything alike see and touch nothing of each other.
+//! Two organizations with equal names neither see nor change anything of each other.
 
 use crate::organizations::token;
 use crate::pages::first;
 use crate::world::{
-    World, at, bundle, environment, everything, hash, id, queued, record, somebody,
+    World, at, bundle, environment, everything, hash, id, principal, queued, record,
 };
 use canyon_domain::attempt::Outcome;
 use canyon_domain::change::Change;
@@ -24,11 +24,11 @@ use jiff::ToSpan;
 use uuid::Uuid;
 
 on_each_table!(
-    two_organizations_with_the_same_ids_see_and_touch_nothing_of_each_other,
-    what_one_organization_has_another_does_not_find,
+    two_organizations_with_the_same_ids_neither_see_nor_change_each_other,
+    an_organization_finds_nothing_of_another,
 );
 
-/// What both organizations have: the same down to the uuids.
+/// Contents of both organizations, equal including the uuids.
 struct Twin {
     rule: RunnerRule,
     dev: Environment,
@@ -40,7 +40,7 @@ fn twin() -> Twin {
     let dev = environment("shop", "dev");
     let deployment = queued(&dev, 1);
     let key = IdempotencyRecord {
-        by: somebody(),
+        by: principal().into(),
         key: "same".to_owned(),
         body: hash("body").0,
         deployment: deployment.id,
@@ -55,8 +55,8 @@ fn twin() -> Twin {
 async fn fill(table: &Table, number: u128, twin: &Twin) -> World {
     let org = OrgUuid(Uuid::from_u128(number));
     let name = ["acme", "acme-2"][number as usize % 2];
-    let founded = Organization::new(id(name), org, at(0), somebody());
-    // The ids of tokens are the same too; their secrets are what tells the organizations apart.
+    let founded = Organization::new(id(name), org, at(0), principal());
+    // The ids of tokens are equal too; only their secrets differ between the organizations.
     let token = token(org, 1, name);
     let made = table.create_organization(&founded, &token, &record()).await.unwrap();
     assert_eq!(made, Created::Yes);
@@ -75,7 +75,7 @@ async fn items_of(world: &World) -> Vec<Item> {
     items
 }
 
-async fn two_organizations_with_the_same_ids_see_and_touch_nothing_of_each_other(table: Table) {
+async fn two_organizations_with_the_same_ids_neither_see_nor_change_each_other(table: Table) {
     let twin = twin();
     let (ours, theirs) = (fill(&table, 1, &twin).await, fill(&table, 2, &twin).await);
     let before = items_of(&theirs).await;
@@ -88,7 +88,7 @@ async fn two_organizations_with_the_same_ids_see_and_touch_nothing_of_each_other
     table.save_runner(org, &runner, None, &record()).await.unwrap();
     assert_eq!(ours.table.due(at(1), 10).await.unwrap().len(), 2, "the launcher sees both");
     let mut over = ours.launch(twin.deployment.id, at(2)).await.unwrap();
-    lifecycle::cancel(&mut over, somebody(), at(3));
+    lifecycle::cancel(&mut over, principal(), at(3));
     lifecycle::end(&mut over, 1, Outcome::Cancelled, at(3)).unwrap();
     over.version += 1;
     assert_eq!(table.end_deployment(org, &over, at(3), Some(&record())).await.unwrap(), Saved::Yes);
@@ -109,11 +109,14 @@ async fn two_organizations_with_the_same_ids_see_and_touch_nothing_of_each_other
     assert_eq!(items_of(&theirs).await, before);
     let listed = table.deployments(theirs.org, &DeploymentFilter::All, &first(10)).await.unwrap();
     assert_eq!(listed.items, [twin.deployment]);
-    assert!(table.token_by_secret(&hash("acme")).await.unwrap().is_some(), "theirs opens");
-    assert!(table.token_by_secret(&hash("acme-2")).await.unwrap().is_none(), "ours is revoked");
+    assert!(table.token_by_secret(&hash("acme")).await.unwrap().is_some(), "their token is valid");
+    assert!(
+        table.token_by_secret(&hash("acme-2")).await.unwrap().is_none(),
+        "our token is revoked"
+    );
 }
 
-async fn what_one_organization_has_another_does_not_find(table: Table) {
+async fn an_organization_finds_nothing_of_another(table: Table) {
     let twin = twin();
     let theirs = fill(&table, 2, &twin).await;
     let before = everything(&table).await;
@@ -128,7 +131,7 @@ async fn what_one_organization_has_another_does_not_find(table: Table) {
         table.environment(outsider, &shop, &dev).await.unwrap().is_some(),
         table.deployment(outsider, twin.deployment.id).await.unwrap().is_some(),
         table.bundle(outsider, twin.deployment.id).await.unwrap().is_some(),
-        table.idempotency(outsider, somebody(), "same").await.unwrap().is_some(),
+        table.idempotency(outsider, &principal().into(), "same").await.unwrap().is_some(),
     ];
     assert_eq!(found, [false; 9]);
     let (by_env, filter) = (DeploymentFilter::Environment(twin.dev.uuid), RuleFilter::default());

@@ -1,4 +1,4 @@
-//! Small items for the tests of the ground layer.
+//! Small items for the tests below the repository functions.
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use canyon_store::Table;
@@ -25,7 +25,7 @@ pub(crate) async fn get(table: &Table, key: &str) -> Option<Item> {
     get.consistent_read(true).send().await.unwrap().item
 }
 
-/// Part of a transaction: makes `item`, unless there is one.
+/// Part of a transaction: creates `item`, on condition that it does not exist.
 pub(crate) fn create(table: &Table, item: Item) -> TransactWriteItem {
     let put = Put::builder()
         .table_name(table.name())

@@ -1,8 +1,7 @@
-//! One behaviour suite, run against the embedded table and against DynamoDB Local: what passes on
-//! a laptop is what DynamoDB does.
+//! One behaviour suite for the embedded table and DynamoDB Local, so that both behave alike.
 //!
-//! `on_each_table!` makes of a list of functions, each taking a fresh [`canyon_store::Table`], one
-//! test for each of the two.
+//! `on_each_table!` takes functions of a new [`canyon_store::Table`] and makes two tests of each,
+//! one for each implementation.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
 #![expect(
@@ -32,11 +31,13 @@ mod event_sources;
 mod faults;
 mod inventory;
 mod isolation;
+mod item_sizes;
 mod items;
 mod metering;
 mod organizations;
 mod pace;
 mod pages;
+mod publication;
 mod queries;
 mod runner_checks;
 mod runner_profiles;
@@ -46,7 +47,6 @@ mod service_accounts;
 mod signed_urls;
 mod streams;
 mod table_shape;
-mod telling;
 mod transactions;
 mod world;
 mod wrapped_key;

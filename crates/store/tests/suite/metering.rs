@@ -1,4 +1,4 @@
-//! The meter counts alike wherever the table is.
+//! The meter counts the same on every kind of table.
 
 use crate::items::{create, get, item, put};
 use canyon_store::{Table, meter::Meter};
@@ -21,7 +21,7 @@ async fn requests_and_units_are_counted_by_operation(table: Table) {
     watched.transact("accept", "b", items).await.unwrap().unwrap();
     let reading = meter.take();
     assert_eq!(reading.requests(), 1, "{reading:?}");
-    // Two for each of two small items and one for the index entry. DynamoDB Local says 12: it
+    // Two for each of two small items and one for the index entry. DynamoDB Local counts 12: it
     // bills every item of a transaction in every index (2.6.1).
     assert!([5.0, 12.0].contains(&reading.write_units()), "{reading:?}");
 }

@@ -1,9 +1,9 @@
-//! An organization's name is given once, and a secret opens what it was made for until it is revoked.
+//! An organization's name is unique, and a token's secret is valid until it is revoked.
 
-use crate::world::{at, count, everything, hash, id, race, record, somebody};
+use crate::world::{at, count, everything, hash, id, principal, race, record};
 use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::{AgentRequests, Organization};
-use canyon_domain::principal::{Principal, Role};
+use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::scoped_role::ScopedRole;
 use canyon_store::Table;
 use canyon_store::organizations::TokenRecord;
@@ -12,9 +12,9 @@ use canyon_store::page::PageRequest;
 use uuid::Uuid;
 
 on_each_table!(
-    of_16_founders_of_one_name_one_wins_and_the_others_leave_nothing,
-    a_secret_opens_its_token_until_one_of_16_revokers_revokes_it,
-    a_secret_is_given_once,
+    of_16_creators_of_one_organization_one_wins_and_the_others_write_nothing,
+    a_secret_finds_its_token_until_one_of_16_callers_revokes_it,
+    a_secret_is_unique,
     the_settings_of_an_organization_are_the_same_by_its_name_and_by_its_uuid,
 );
 
@@ -22,7 +22,7 @@ const ALL: PageRequest = PageRequest { limit: 100, after: None };
 
 fn organization(uuid: u128) -> Organization {
     let uuid = OrgUuid(Uuid::from_u128(uuid));
-    Organization::new(id("acme"), uuid, at(0), somebody())
+    Organization::new(id("acme"), uuid, at(0), principal())
 }
 
 pub(crate) fn token(org: OrgUuid, number: u128, secret: &str) -> TokenRecord {
@@ -37,6 +37,7 @@ pub(crate) fn token(org: OrgUuid, number: u128, secret: &str) -> TokenRecord {
         }],
         runner: None,
         operator: false,
+        sign_in: SignIn::default(),
     };
     TokenRecord {
         hash: hash(secret),
@@ -49,7 +50,7 @@ pub(crate) fn token(org: OrgUuid, number: u128, secret: &str) -> TokenRecord {
     }
 }
 
-async fn of_16_founders_of_one_name_one_wins_and_the_others_leave_nothing(table: Table) {
+async fn of_16_creators_of_one_organization_one_wins_and_the_others_write_nothing(table: Table) {
     let founded = race(|n| {
         let (table, founded) = (table.clone(), organization(n as u128));
         let token = token(founded.uuid, 1, &format!("secret {n}"));
@@ -62,10 +63,14 @@ async fn of_16_founders_of_one_name_one_wins_and_the_others_leave_nothing(table:
     let winner = organization(winner as u128);
     assert_eq!(table.organization_named(&winner.id).await.unwrap(), Some(winner.clone()));
     assert_eq!(table.organization(winner.uuid).await.unwrap(), Some(winner));
-    assert_eq!(everything(&table).await.len(), 5, "two for it, two for its token, one record");
+    assert_eq!(
+        everything(&table).await.len(),
+        5,
+        "two for the organization, two for its token, one record"
+    );
 }
 
-async fn a_secret_opens_its_token_until_one_of_16_revokers_revokes_it(table: Table) {
+async fn a_secret_finds_its_token_until_one_of_16_callers_revokes_it(table: Table) {
     let acme = organization(1);
     let (kept, revoked) = (token(acme.uuid, 1, "kept"), token(acme.uuid, 2, "revoked"));
     table.create_organization(&acme, &kept, &record()).await.unwrap();
@@ -86,7 +91,7 @@ async fn a_secret_opens_its_token_until_one_of_16_revokers_revokes_it(table: Tab
     assert_eq!(table.tokens(acme.uuid, &ALL).await.unwrap().items, [kept]);
 }
 
-async fn a_secret_is_given_once(table: Table) {
+async fn a_secret_is_unique(table: Table) {
     let acme = organization(1);
     table.create_organization(&acme, &token(acme.uuid, 1, "same"), &record()).await.unwrap();
     let before = everything(&table).await;
@@ -99,7 +104,7 @@ async fn the_settings_of_an_organization_are_the_same_by_its_name_and_by_its_uui
     let acme = organization(1);
     let refusing = Organization { agent_requests: AgentRequests::Refused, ..acme.clone() };
     assert_eq!(table.update_organization(&refusing, &record()).await.unwrap(), Saved::Lost);
-    assert_eq!(everything(&table).await.len(), 0, "a change makes no organization");
+    assert_eq!(everything(&table).await.len(), 0, "a change creates no organization");
     table.create_organization(&acme, &token(acme.uuid, 1, "first"), &record()).await.unwrap();
     assert_eq!(table.update_organization(&refusing, &record()).await.unwrap(), Saved::Yes);
     assert_eq!(table.organization(acme.uuid).await.unwrap(), Some(refusing.clone()));

@@ -1,4 +1,4 @@
-//! Turns at a rate that many launchers share.
+//! Rate limiters that many launchers share.
 
 use crate::world::at;
 use canyon_store::Table;
@@ -9,24 +9,24 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 const BUCKET: Bucket = Bucket { burst: 20, per_second: 20 };
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
 on_each_table!(
-    a_burst_is_taken_at_once_then_turns_come_at_the_rate_and_the_rest_comes_later,
-    of_many_at_once_no_two_have_the_same_turn,
-    all_of_a_thousand_have_their_turn_and_none_is_early,
-    a_bucket_that_was_left_alone_is_full_again_and_another_one_knows_nothing,
+    a_burst_gets_permits_at_once_then_permits_follow_at_the_rate_and_the_rest_must_retry,
+    of_many_concurrent_callers_no_two_get_the_same_permit,
+    all_of_a_thousand_callers_get_a_permit_and_none_is_early,
+    an_idle_bucket_fills_again_and_buckets_are_independent,
 );
 
 async fn turn(table: &Table, now: Timestamp) -> Turn {
-    table.take_turn("ecs-run-task/111122223333/eu-west-1", BUCKET, now, PATIENCE).await.unwrap()
+    table.take_turn("ecs-run-task/111122223333/eu-west-1", BUCKET, now, MAX_WAIT).await.unwrap()
 }
 
 fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-async fn a_burst_is_taken_at_once_then_turns_come_at_the_rate_and_the_rest_comes_later(
+async fn a_burst_gets_permits_at_once_then_permits_follow_at_the_rate_and_the_rest_must_retry(
     table: Table,
 ) {
     let now = at(0);
@@ -36,13 +36,13 @@ async fn a_burst_is_taken_at_once_then_turns_come_at_the_rate_and_the_rest_comes
     for n in 1..=40 {
         assert_eq!(turn(&table, now).await, Turn::Taken(millis(50 * n)));
     }
-    // Who is turned away comes back one after the other.
+    // Refused callers return one after the other.
     for n in 1..=5 {
         assert_eq!(turn(&table, now).await, Turn::Later(millis(50 * (n + 1))), "{n}");
     }
 }
 
-async fn of_many_at_once_no_two_have_the_same_turn(table: Table) {
+async fn of_many_concurrent_callers_no_two_get_the_same_permit(table: Table) {
     let now = at(0);
     let turns = (0..64).map(|_| {
         let table = table.clone();
@@ -58,11 +58,11 @@ async fn of_many_at_once_no_two_have_the_same_turn(table: Table) {
     let at_once = waits.iter().take_while(|wait| wait.is_zero()).count();
     assert!(at_once <= 20, "{at_once}");
     assert!(waits.windows(2).skip(20).all(|two| two[0] < two[1]), "{waits:?}");
-    assert!(waits.len() > 30, "only {} had one", waits.len());
+    assert!(waits.len() > 30, "only {} got a permit", waits.len());
 }
 
-/// In the order of time, as launchers that all come when they were told to.
-async fn all_of_a_thousand_have_their_turn_and_none_is_early(table: Table) {
+/// In the order of time, like launchers that all return at their retry times.
+async fn all_of_a_thousand_callers_get_a_permit_and_none_is_early(table: Table) {
     let mut waiting: BinaryHeap<_> = (0..1_000).map(|n| Reverse((at(0), n))).collect();
     let (mut calls, mut asked) = (Vec::new(), 0);
     while let Some(Reverse((now, n))) = waiting.pop() {
@@ -81,14 +81,14 @@ async fn all_of_a_thousand_have_their_turn_and_none_is_early(table: Table) {
     }
     let last = calls[999].duration_since(at(0)).as_secs();
     assert!(last <= 55, "the last one waits {last} s");
-    assert!(asked <= 3_000, "{asked} were asked for");
+    assert!(asked <= 3_000, "{asked} requests");
 }
 
-async fn a_bucket_that_was_left_alone_is_full_again_and_another_one_knows_nothing(table: Table) {
+async fn an_idle_bucket_fills_again_and_buckets_are_independent(table: Table) {
     for _ in 0..70 {
         turn(&table, at(0)).await;
     }
-    let other = table.take_turn("other", BUCKET, at(0), PATIENCE).await.unwrap();
+    let other = table.take_turn("other", BUCKET, at(0), MAX_WAIT).await.unwrap();
     assert_eq!(other, Turn::Taken(Duration::ZERO));
     for _ in 0..20 {
         assert_eq!(turn(&table, at(60_000)).await, Turn::Taken(Duration::ZERO));

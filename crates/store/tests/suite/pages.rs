@@ -1,4 +1,4 @@
-//! Pages of a partition agree with a plain list, at every size and with every filter.
+//! Pages of a partition are equal to a plain list, at every size and with every filter.
 
 use crate::world::{World, environment, id, project, record, runner};
 use base64::Engine as _;
@@ -7,17 +7,17 @@ use canyon_store::{Table, meter::Meter};
 use std::fmt::Debug;
 
 on_each_table!(
-    at_every_size_and_with_every_filter_pages_are_full_and_join,
-    a_filter_that_wants_little_of_much_takes_few_requests,
-    a_page_of_which_nothing_is_wanted_is_bounded_and_says_where_to_go_on,
-    a_forged_cursor_leads_nowhere_but_into_the_same_list,
+    at_every_size_and_with_every_filter_pages_are_full_and_have_no_gaps,
+    a_filter_that_matches_few_of_many_items_needs_few_requests,
+    a_page_whose_filter_matches_nothing_is_bounded_and_has_a_cursor,
+    a_forged_cursor_stays_in_the_same_list,
 );
 
 pub(crate) fn first(limit: u32) -> PageRequest {
     PageRequest { limit, after: None }
 }
 
-/// Walks a list and checks each page against the model.
+/// Reads a list page by page and compares each page with the model.
 pub(crate) async fn check_pages<T, K, F>(
     limit: u32,
     model: &[K],
@@ -42,7 +42,7 @@ pub(crate) async fn check_pages<T, K, F>(
     }
 }
 
-async fn at_every_size_and_with_every_filter_pages_are_full_and_join(table: Table) {
+async fn at_every_size_and_with_every_filter_pages_are_full_and_have_no_gaps(table: Table) {
     let World { table, org } = World::new(table).await;
     table.create_project(org, &project("pay"), &record()).await.unwrap();
     let mut runners = vec![("laptop".to_owned(), "local")];
@@ -84,12 +84,12 @@ async fn at_every_size_and_with_every_filter_pages_are_full_and_join(table: Tabl
             check_pages(limit, &model, key, list).await;
         }
     }
-    // Beyond 100 the API does not go, and below 1 there is no page.
+    // The API limits a page to 1 to 100 items.
     assert_eq!(table.runners(org, None, &first(0)).await.unwrap().items.len(), 1);
     assert_eq!(table.runners(org, None, &first(u32::MAX)).await.unwrap().items.len(), 23);
 }
 
-async fn a_filter_that_wants_little_of_much_takes_few_requests(table: Table) {
+async fn a_filter_that_matches_few_of_many_items_needs_few_requests(table: Table) {
     let World { table, org } = World::new(table).await;
     for n in 0..120 {
         let kind = if n == 7 { "rare" } else { "local" };
@@ -104,7 +104,7 @@ async fn a_filter_that_wants_little_of_much_takes_few_requests(table: Table) {
     }
 }
 
-async fn a_page_of_which_nothing_is_wanted_is_bounded_and_says_where_to_go_on(table: Table) {
+async fn a_page_whose_filter_matches_nothing_is_bounded_and_has_a_cursor(table: Table) {
     let World { table, org } = World::new(table).await;
     // One request reads 1 MB, so these take seven.
     for n in 0..60 {
@@ -130,7 +130,7 @@ async fn a_page_of_which_nothing_is_wanted_is_bounded_and_says_where_to_go_on(ta
     assert!(requests.iter().all(|requests| *requests <= 4), "{requests:?}");
 }
 
-async fn a_forged_cursor_leads_nowhere_but_into_the_same_list(table: Table) {
+async fn a_forged_cursor_stays_in_the_same_list(table: Table) {
     let (World { table, org }, dev) = World::with_dev(table).await;
     for position in ["a", "zz", "shop", "shop#", "pay#dev", "\u{10ffff}", "../../x"] {
         let forged = "list".to_owned() + "\0" + position;

@@ -1,4 +1,4 @@
-//! The two tables that every test runs against.
+//! The two implementations of the table that every test runs against.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// Makes two tests of each function `async fn(Table)` named: one per peer.
+/// Makes two tests of each named function `async fn(Table)`: one for each implementation.
 macro_rules! on_each_table {
     ($($test:ident),+ $(,)?) => {
         mod dynoxide {$(
@@ -30,7 +30,7 @@ macro_rules! on_each_table {
     };
 }
 
-/// A table in a new database file, which goes with the folder.
+/// A table in a new database file, which is deleted with the folder.
 pub(crate) async fn dynoxide() -> (TempDir, Table) {
     let folder = tempfile::tempdir().unwrap();
     let embedded = Embedded::open(&folder.path().join("canyon.db"), Arc::new(|| {})).unwrap();
@@ -47,7 +47,7 @@ pub(crate) async fn dynamodb_local() -> Table {
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("us-east-1"))
         .endpoint_url(format!("http://127.0.0.1:{port}"))
-        // It looks at the access key only to tell databases apart, and at no signature.
+        // It uses the access key only to separate databases, and checks no signature.
         .credentials_provider(Credentials::for_tests())
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .build();
@@ -56,14 +56,14 @@ pub(crate) async fn dynamodb_local() -> Table {
     table
 }
 
-/// Starts the program and waits until it answers. It ends with this process, however that ends.
+/// Starts the program and waits until it answers. The kernel ends it with this process.
 fn start_dynamodb_local() -> u16 {
     let Ok(program) = std::env::var("CANYON_TEST_DYNAMODB_LOCAL") else {
         panic!("CANYON_TEST_DYNAMODB_LOCAL is not set; run ./scripts/setup dynamodb-local");
     };
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (started, child) = mpsc::channel::<Child>();
-    // `--pdeathsig` is about the thread that started the child, so this one lives to the end.
+    // `--pdeathsig` fires when the thread that started the child ends, so this thread never ends.
     std::thread::spawn(move || {
         let spawned = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--", &program, "--port", &port.to_string()])
@@ -78,7 +78,7 @@ fn start_dynamodb_local() -> u16 {
             std::thread::park();
         }
     });
-    #[expect(clippy::zombie_processes, reason = "it is to live as long as this process")]
+    #[expect(clippy::zombie_processes, reason = "it must run as long as this process")]
     let mut child = child.recv().unwrap();
     let deadline = Instant::now() + Duration::from_mins(1);
     while TcpStream::connect(("127.0.0.1", port)).is_err() {

@@ -1,4 +1,4 @@
-//! Indexes hold what they should, in order, and pages join without gap or overlap.
+//! Indexes contain the right items in order, and pages have no gap and no overlap.
 
 use crate::items::{item, put, s};
 use canyon_store::Table;
@@ -6,10 +6,10 @@ use canyon_store::conditional::Item;
 use canyon_store::table::{GSI1, GSI2, GSI3, Index};
 
 on_each_table!(
-    only_items_with_the_keys_are_in_a_sparse_index_and_they_come_in_order,
+    a_sparse_index_contains_only_items_with_its_keys_in_order,
     an_item_leaves_a_sparse_index_with_its_key,
-    each_index_holds_the_attributes_it_should_and_no_more,
-    pages_join_without_gap_or_overlap_in_both_directions,
+    each_index_contains_its_own_attributes_and_no_others,
+    pages_have_no_gap_and_no_overlap_in_both_directions,
 );
 
 async fn in_index(table: &Table, index: Index, pk: &str, up_to: &str) -> Vec<Item> {
@@ -30,7 +30,7 @@ fn keys(items: &[Item]) -> Vec<String> {
     items.iter().map(|item| item["sk"].as_s().unwrap().clone()).collect()
 }
 
-async fn only_items_with_the_keys_are_in_a_sparse_index_and_they_come_in_order(table: Table) {
+async fn a_sparse_index_contains_only_items_with_its_keys_in_order(table: Table) {
     for (sk, due) in [("c", "2026-03"), ("a", "2026-01"), ("d", "2026-09"), ("b", "2026-02")] {
         put(&table, item(&format!("job/{sk}"), &[("gsi2pk", "due"), ("gsi2sk", due)])).await;
     }
@@ -48,7 +48,7 @@ async fn an_item_leaves_a_sparse_index_with_its_key(table: Table) {
     assert!(in_index(&table, GSI2, "due", "9").await.is_empty());
 }
 
-async fn each_index_holds_the_attributes_it_should_and_no_more(table: Table) {
+async fn each_index_contains_its_own_attributes_and_no_others(table: Table) {
     let keys = [GSI1, GSI2, GSI3].map(|index| [(index.pk, "p"), (index.sk, "s")]).concat();
     let attributes = [&keys[..], &[(GSI1.includes[0], "shop"), ("body", "large")]].concat();
     put(&table, item("d/1", &attributes)).await;
@@ -60,7 +60,7 @@ async fn each_index_holds_the_attributes_it_should_and_no_more(table: Table) {
     }
 }
 
-async fn pages_join_without_gap_or_overlap_in_both_directions(table: Table) {
+async fn pages_have_no_gap_and_no_overlap_in_both_directions(table: Table) {
     for n in 0..23 {
         put(&table, item(&format!("list/{n:02}"), &[("gsi1pk", "org"), ("gsi1sk", "same")])).await;
     }
@@ -89,7 +89,7 @@ async fn pages_join_without_gap_or_overlap_in_both_directions(table: Table) {
         }
         let mut expected: Vec<_> = (0..23).map(|n| format!("{n:02}")).collect();
         if index.is_some() {
-            seen.sort(); // equal sort keys come in no order that DynamoDB promises
+            seen.sort(); // DynamoDB guarantees no order of equal sort keys
         } else if !forward {
             expected.reverse();
         }

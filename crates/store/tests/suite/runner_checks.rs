@@ -1,4 +1,5 @@
-//! One check of a runner at a time, begun by one launcher, found only while somebody waits for it.
+//! A runner has one check at a time, one launcher begins it, and it is listed only until its
+//! deadline.
 
 use crate::world::{at, count, id, race, record};
 use canyon_domain::ids::{OrgUuid, RunnerCheckId};
@@ -9,9 +10,9 @@ use canyon_store::runner_checks::OpenCheck;
 use uuid::Uuid;
 
 on_each_table!(
-    of_16_who_ask_at_once_one_is_first,
-    of_16_launchers_one_begins_and_then_none_finds_it,
-    nobody_looks_for_a_check_whose_time_is_over,
+    of_16_concurrent_requests_for_a_check_one_wins,
+    of_16_launchers_one_begins_a_check_and_then_none_finds_it,
+    a_check_that_timed_out_is_not_listed,
 );
 
 fn org() -> OrgUuid {
@@ -31,7 +32,7 @@ async fn ask(
     table.ask_for_check(org, before, new, &record()).await.unwrap()
 }
 
-async fn of_16_who_ask_at_once_one_is_first(table: Table) {
+async fn of_16_concurrent_requests_for_a_check_one_wins(table: Table) {
     let org = org();
     let first = check();
     assert_eq!(ask(&table, org, None, &first).await, Saved::Yes);
@@ -43,7 +44,7 @@ async fn of_16_who_ask_at_once_one_is_first(table: Table) {
     assert_eq!(count(&saved, &Saved::Yes), 1, "{saved:?}");
 }
 
-async fn of_16_launchers_one_begins_and_then_none_finds_it(table: Table) {
+async fn of_16_launchers_one_begins_a_check_and_then_none_finds_it(table: Table) {
     let org = org();
     let asked = check();
     ask(&table, org, None, &asked).await;
@@ -52,7 +53,7 @@ async fn of_16_launchers_one_begins_and_then_none_finds_it(table: Table) {
     let saved = race(|n| {
         let (table, mut mine) = (table.clone(), asked.clone());
         async move {
-            // Each at its own time, so that no two write the same.
+            // Each at a different time, so that no two writes are equal.
             assert!(mine.begin(at(i64::try_from(n).unwrap() + 1)));
             mine.version += 1;
             table.save_check(org, &mine).await.unwrap()
@@ -63,7 +64,7 @@ async fn of_16_launchers_one_begins_and_then_none_finds_it(table: Table) {
     assert_eq!(table.open_checks(at(1)).await.unwrap(), []);
 }
 
-async fn nobody_looks_for_a_check_whose_time_is_over(table: Table) {
+async fn a_check_that_timed_out_is_not_listed(table: Table) {
     let (org, asked) = (org(), check());
     ask(&table, org, None, &asked).await;
     assert_eq!(table.open_checks(at(0) + DEADLINE).await.unwrap(), []);

@@ -1,4 +1,4 @@
-//! Profiles of runners: each change is decided on what was read.
+//! Runner profiles: each change is conditional on the version that was read.
 
 use crate::world::{at, count, id, race, record};
 use canyon_domain::ids::OrgUuid;
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 on_each_table!(
-    a_profile_reads_back_with_what_it_removes_however_deep,
-    of_many_changes_at_once_each_is_made_on_what_it_read,
+    a_profile_with_nulls_and_deep_values_reads_back,
+    of_16_changes_of_one_version_one_wins,
 );
 
 fn profile(name: &str, job: Value) -> RunnerProfile {
@@ -27,7 +27,7 @@ fn profile(name: &str, job: Value) -> RunnerProfile {
     }
 }
 
-async fn a_profile_reads_back_with_what_it_removes_however_deep(table: Table) {
+async fn a_profile_with_nulls_and_deep_values_reads_back(table: Table) {
     let (org, other) = (OrgUuid(Uuid::now_v7()), OrgUuid(Uuid::now_v7()));
     let mut made = profile("production/eu", json!({ "image": null, "environment": { "A": "" } }));
     // A table's attribute nests 32 levels.
@@ -48,7 +48,7 @@ async fn a_profile_reads_back_with_what_it_removes_however_deep(table: Table) {
     }
 }
 
-async fn of_many_changes_at_once_each_is_made_on_what_it_read(table: Table) {
+async fn of_16_changes_of_one_version_one_wins(table: Table) {
     let org = OrgUuid(Uuid::now_v7());
     let made = profile("small", json!({ "memory_limit": 512 }));
     table.create_runner_profile(org, &made, &record()).await.unwrap();

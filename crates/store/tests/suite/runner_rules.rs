@@ -1,4 +1,4 @@
-//! There is one rule for a scope, it refers to what exists, and its uses are counted.
+//! A scope has one rule, a rule refers to existing things, and their uses are counted.
 
 use crate::world::{World, at, count, env_type, everything, id, project, race, record, runner};
 use canyon_domain::ids::{EnvTypeId, ProjectId, RuleId};
@@ -11,9 +11,9 @@ use canyon_store::{Table, keys};
 use uuid::Uuid;
 
 on_each_table!(
-    of_16_rules_of_one_scope_one_is_made_and_its_removal_frees_the_scope,
-    a_rule_for_what_is_absent_is_refused_and_written_nowhere,
-    rules_are_found_by_what_they_name_and_all_of_them_are_found,
+    of_16_rules_of_one_scope_one_is_created_and_its_deletion_frees_the_scope,
+    a_rule_for_an_absent_thing_is_refused_and_nothing_is_written,
+    rules_are_listed_by_filter_and_all_rules_are_found,
 );
 
 fn rule(runner: &str, project: Option<&str>, env_type: Option<&str>) -> RunnerRule {
@@ -21,7 +21,7 @@ fn rule(runner: &str, project: Option<&str>, env_type: Option<&str>) -> RunnerRu
     RunnerRule { id: RuleId(Uuid::now_v7()), runner_id: id(runner), scope, created_at: at(0) }
 }
 
-async fn of_16_rules_of_one_scope_one_is_made_and_its_removal_frees_the_scope(table: Table) {
+async fn of_16_rules_of_one_scope_one_is_created_and_its_deletion_frees_the_scope(table: Table) {
     let world = World::new(table).await;
     world.table.create_runner(world.org, &runner("other", "local"), &record()).await.unwrap();
     let uses = async || {
@@ -60,7 +60,7 @@ async fn of_16_rules_of_one_scope_one_is_made_and_its_removal_frees_the_scope(ta
     }
 }
 
-async fn a_rule_for_what_is_absent_is_refused_and_written_nowhere(table: Table) {
+async fn a_rule_for_an_absent_thing_is_refused_and_nothing_is_written(table: Table) {
     let World { table, org } = World::new(table).await;
     let before = everything(&table).await;
     let cases = [(rule("absent", None, None), 2), (rule("laptop", None, Some("absent")), 4)];
@@ -75,7 +75,7 @@ async fn a_rule_for_what_is_absent_is_refused_and_written_nowhere(table: Table) 
     assert_eq!(table.create_rule(org, &group, &record()).await.unwrap(), Created::Yes);
 }
 
-async fn rules_are_found_by_what_they_name_and_all_of_them_are_found(table: Table) {
+async fn rules_are_listed_by_filter_and_all_rules_are_found(table: Table) {
     let World { table, org } = World::new(table).await;
     table.create_runner(org, &runner("other", "local"), &record()).await.unwrap();
     table.create_env_type(org, &env_type("staging"), &record()).await.unwrap();

@@ -1,4 +1,5 @@
-//! A service account is made once, a change on old facts is lost, and a token that is issued stands in no list.
+//! A service account is created once, a change from a stale version is lost, and an issued token is
+//! in no list.
 
 use crate::organizations::token;
 use crate::world::{at, count, everything, id, race, record};
@@ -16,8 +17,8 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 on_each_table!(
-    of_16_service_accounts_of_one_name_one_is_made_and_reads_back_whole,
-    a_change_or_removal_of_a_service_account_on_old_facts_is_lost,
+    of_16_service_accounts_of_one_name_one_is_created_and_reads_back_completely,
+    a_change_or_deletion_of_a_service_account_from_a_stale_version_is_lost,
     an_issued_token_is_found_by_its_secret_and_in_no_list,
 );
 
@@ -52,7 +53,7 @@ fn account(name: &str) -> ServiceAccount {
     }
 }
 
-async fn of_16_service_accounts_of_one_name_one_is_made_and_reads_back_whole(table: Table) {
+async fn of_16_service_accounts_of_one_name_one_is_created_and_reads_back_completely(table: Table) {
     let (org, other) = (org(), org());
     let made = race(|_| {
         let (table, account) = (table.clone(), account("ci"));
@@ -73,7 +74,7 @@ async fn of_16_service_accounts_of_one_name_one_is_made_and_reads_back_whole(tab
     assert!(table.service_accounts(other, &request).await.unwrap().items.is_empty());
 }
 
-async fn a_change_or_removal_of_a_service_account_on_old_facts_is_lost(table: Table) {
+async fn a_change_or_deletion_of_a_service_account_from_a_stale_version_is_lost(table: Table) {
     let (org, first) = (org(), account("ci"));
     table.create_service_account(org, &first, &record()).await.unwrap();
     let saved = race(|n| {

@@ -1,10 +1,12 @@
-//! Addresses signed for others, against a real S3 (MinIO), which checks every signature.
+//! Presigned URLs, with a real S3 (MinIO), which checks every signature.
 
+use aws_credential_types::Credentials;
 use bytes::Bytes;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::module_source::Digest;
 use canyon_store::blob_keys::BlobKey;
 use canyon_store::blobs::{Blobs, Put};
+use canyon_store::s3_signer::S3Signer;
 use object_store::aws::AmazonS3Builder;
 use reqwest::{Client, Response};
 use sha2::{Digest as _, Sha256};
@@ -17,7 +19,7 @@ use uuid::Uuid;
 
 const SECRET: &str = "only-of-this-test";
 
-/// A MinIO with one bucket. It ends with the test.
+/// A MinIO with one bucket, which ends with the test.
 struct Minio {
     child: Child,
     blobs: Blobs,
@@ -65,8 +67,9 @@ impl Minio {
             .with_secret_access_key(SECRET)
             .build()
             .unwrap();
-        let s3 = Arc::new(s3);
-        let blobs = Blobs::new(s3.clone()).with_signer(s3);
+        let credentials = Credentials::new("canyon", SECRET, None, None, "test");
+        let signer = S3Signer::new(format!("{url}/canyon"), "us-east-1".to_owned(), credentials);
+        let blobs = Blobs::new(Arc::new(s3)).with_signer(Arc::new(signer));
         let minio = Self { child, blobs, _folder: folder };
         let deadline = Instant::now() + Duration::from_mins(1);
         let ready = format!("{url}/minio/health/ready");
@@ -87,28 +90,33 @@ fn archive(bytes: &Bytes) -> (BlobKey, Digest) {
     (BlobKey::archive(OrgUuid(Uuid::now_v7()), &digest), digest)
 }
 
-async fn told(answer: Response) -> (u16, String) {
+async fn status_and_text(answer: Response) -> (u16, String) {
     (answer.status().as_u16(), answer.text().await.unwrap())
 }
 
 #[tokio::test]
-async fn an_upload_takes_the_bytes_of_its_digest_and_no_others_and_a_download_gives_them() {
+async fn an_upload_url_accepts_only_the_bytes_of_its_digest_and_a_download_url_returns_them() {
     let http = http();
     let minio = Minio::start(&http).await;
     let blobs = &minio.blobs;
     let bytes = Bytes::from((0..7_000_000_u32).map(|n| n.to_le_bytes()[1]).collect::<Vec<_>>());
     let (key, digest) = archive(&bytes);
-    let upload = blobs.sign_upload(&key, &digest).await.unwrap().unwrap();
+    let upload = blobs.sign_upload(&key, &digest, 7_000_000).await.unwrap().unwrap();
     let put = async |url: &str, with_headers: bool, bytes: &Bytes| {
         let mut request = http.put(url);
         for (name, value) in upload.headers.iter().filter(|_| with_headers) {
             request = request.header(name, value);
         }
-        told(request.body(bytes.clone()).send().await.unwrap()).await
+        status_and_text(request.body(bytes.clone()).send().await.unwrap()).await
     };
-    // Other bytes; without the checksum; at another key; with another method.
-    let refused = put(&upload.url, true, &"other bytes".into()).await;
+    // Other bytes; without the checksum; at another key; with another method; of another size than announced.
+    let mut other = bytes.to_vec();
+    other[0] ^= 1;
+    let refused = put(&upload.url, true, &other.into()).await;
     assert_eq!(refused.0, 400, "{}", refused.1);
+    let smaller = blobs.sign_upload(&key, &digest, 1).await.unwrap().unwrap();
+    let refused = put(&smaller.url, true, &bytes).await;
+    assert!(refused.0 == 403 && refused.1.contains("SignatureDoesNotMatch"), "{refused:?}");
     let refused = put(&upload.url, false, &bytes).await;
     assert!(refused.0 >= 400 && refused.1.contains("AccessDenied"), "{refused:?}");
     let elsewhere = upload.url.replace("/archives/", "/deployments/");
@@ -117,13 +125,13 @@ async fn an_upload_takes_the_bytes_of_its_digest_and_no_others_and_a_download_gi
     assert!(http.delete(&upload.url).send().await.unwrap().status().is_client_error());
     assert_eq!(blobs.size(&key).await.unwrap(), None);
 
-    // Twice: a lost answer is asked for again.
+    // Twice: a client retries after a lost answer.
     for _ in 0..2 {
         let (status, text) = put(&upload.url, true, &bytes).await;
         assert_eq!(status, 200, "{text}");
     }
     assert_eq!(blobs.size(&key).await.unwrap(), Some(7_000_000));
-    assert_eq!(blobs.put_if_absent(&key, bytes.clone()).await.unwrap(), Put::AlreadyThere);
+    assert_eq!(blobs.put_if_absent(&key, bytes.clone()).await.unwrap(), Put::AlreadyExists);
 
     let download = blobs.sign_download(&key).await.unwrap().unwrap();
     let answer = http.get(&download).send().await.unwrap();
@@ -137,11 +145,11 @@ async fn an_upload_takes_the_bytes_of_its_digest_and_no_others_and_a_download_gi
 }
 
 #[tokio::test]
-async fn a_folder_signs_nothing() {
+async fn a_folder_presigns_no_urls() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::folder(folder.path()).unwrap();
     let (key, digest) = archive(&"x".into());
     assert!(!blobs.signs());
-    assert!(blobs.sign_upload(&key, &digest).await.unwrap().is_none());
+    assert!(blobs.sign_upload(&key, &digest, 1).await.unwrap().is_none());
     assert!(blobs.sign_download(&key).await.unwrap().is_none());
 }

@@ -1,4 +1,4 @@
-//! The table can be ensured any number of times, by anybody, at once.
+//! Any number of concurrent callers can ensure the table, repeatedly.
 
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
@@ -6,11 +6,11 @@ use aws_sdk_dynamodb::types::{
 use canyon_store::{StoreError, Table};
 
 on_each_table!(
-    ensuring_a_table_at_once_and_again_does_no_harm,
+    concurrent_and_repeated_calls_of_ensure_are_safe,
     a_table_of_another_shape_is_refused_by_name,
 );
 
-async fn ensuring_a_table_at_once_and_again_does_no_harm(table: Table) {
+async fn concurrent_and_repeated_calls_of_ensure_are_safe(table: Table) {
     table.ensure().await.unwrap();
     let fresh = Table::new(table.client().clone(), format!("{}-race", table.name()));
     let callers: Vec<_> = (0..6)
@@ -33,10 +33,10 @@ async fn a_table_of_another_shape_is_refused_by_name(table: Table) {
         .attribute_type(ScalarAttributeType::S)
         .build();
     let key = KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash).build();
-    let other = table.client().create_table().table_name("somebody-elses");
+    let other = table.client().create_table().table_name("another-shape");
     let other = other.billing_mode(BillingMode::PayPerRequest);
     other.attribute_definitions(id.unwrap()).key_schema(key.unwrap()).send().await.unwrap();
-    let error = Table::new(table.client().clone(), "somebody-elses").ensure().await.unwrap_err();
+    let error = Table::new(table.client().clone(), "another-shape").ensure().await.unwrap_err();
     assert!(matches!(error, StoreError::WrongShape { .. }), "{error:?}");
-    assert!(error.to_string().contains("`somebody-elses`"), "{error}");
+    assert!(error.to_string().contains("`another-shape`"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Transactions write all or nothing, and say whose condition failed.
+//! Transactions write all or nothing, and report which conditions failed.
 
 use crate::items::{create, get, item, put, s};
 use aws_sdk_dynamodb::types::{
@@ -10,7 +10,7 @@ on_each_table!(
     a_transaction_writes_all_of_its_items,
     a_cancelled_transaction_writes_nothing_and_names_each_failed_condition,
     transactions_that_contend_for_one_item_have_one_winner,
-    a_counter_that_many_transactions_raise_loses_no_step,
+    a_counter_that_many_transactions_increment_loses_no_step,
 );
 
 async fn a_transaction_writes_all_of_its_items(table: Table) {
@@ -76,13 +76,13 @@ async fn a_transaction_that_names_an_item_twice_is_refused_at_once() {
     assert_eq!(get(&table, "a/1").await, None);
 }
 
-async fn a_counter_that_many_transactions_raise_loses_no_step(table: Table) {
+async fn a_counter_that_many_transactions_increment_loses_no_step(table: Table) {
     let tasks: Vec<_> = (0..8)
         .map(|n| {
             let table = table.clone();
             tokio::spawn(async move {
                 for step in 0..5 {
-                    let raise = Update::builder()
+                    let increment = Update::builder()
                         .table_name(table.name())
                         .set_key(Some(item("count/1", &[])))
                         .update_expression("ADD steps :one")
@@ -90,10 +90,10 @@ async fn a_counter_that_many_transactions_raise_loses_no_step(table: Table) {
                         .build()
                         .unwrap();
                     let items = vec![
-                        TransactWriteItem::builder().update(raise).build(),
+                        TransactWriteItem::builder().update(increment).build(),
                         create(&table, item(&format!("step/{n}-{step}"), &[("at", "now")])),
                     ];
-                    table.transact("raise", "count", items).await.unwrap().unwrap();
+                    table.transact("increment", "count", items).await.unwrap().unwrap();
                 }
             })
         })

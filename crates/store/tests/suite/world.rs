@@ -1,5 +1,5 @@
-//! A small organization for the tests of the repository functions: it deploys project `shop` into
-//! environment `dev`, by the runner `laptop`.
+//! A small organization for the tests of the repository functions. It deploys project `shop` to
+//! environment `dev` with the runner `laptop`.
 
 use crate::items::{get, item};
 use canyon_domain::attempt::{Limits, SecretHash};
@@ -26,12 +26,12 @@ use uuid::{NoContext, Uuid};
 
 pub(crate) const LIMITS: Limits = Limits { start: 300, run: 3_600, stop: 100, until: None };
 
-/// Parses an id, or whatever else parses.
+/// Parses an id or any other value.
 pub(crate) fn id<T: FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
     text.parse().unwrap()
 }
 
-/// Some second of the year 2026, with a fraction as clocks have it.
+/// A second of the year 2026, with a fraction as clocks have it.
 pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::new(1_790_000_000 + second, 123_456_789).unwrap()
 }
@@ -43,7 +43,7 @@ pub(crate) fn uuid(at: Timestamp) -> Uuid {
     Uuid::new_v7(uuid::Timestamp::from_unix(NoContext, seconds, nanoseconds))
 }
 
-pub(crate) fn somebody() -> PrincipalId {
+pub(crate) fn principal() -> PrincipalId {
     PrincipalId(Uuid::from_u128(9))
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn record_at(at: Timestamp) -> AuditRecord {
     AuditRecord {
         id: uuid(at),
         at,
-        by: somebody(),
+        by: principal(),
         action: "test.change".to_owned(),
         subject: "projects/shop/envs/dev".to_owned(),
         by_right: "admin".to_owned(),
@@ -137,10 +137,11 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         accept_state: false,
         max_deletions: None,
         created_at: at(second),
-        created_by: somebody(),
+        created_by: principal(),
         reads_in: None,
         status: Status::Queued,
         message: String::new(),
+        awaited_limit: None,
         due_at: Some(at(second)),
         attempts: Vec::new(),
         cancel: None,
@@ -166,7 +167,7 @@ pub(crate) fn bundle() -> Bundle {
     }
 }
 
-/// A table, seen by one organization.
+/// A table and one organization.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) table: Table,
@@ -186,7 +187,7 @@ impl World {
         Self { table, org }
     }
 
-    /// The same with the environment `dev`.
+    /// Like [`World::new`], with the environment `dev`.
     pub(crate) async fn with_dev(table: Table) -> (Self, Environment) {
         let world = Self::new(table).await;
         let dev = environment("shop", "dev");
@@ -204,7 +205,8 @@ impl World {
         self.table.deployment(self.org, of).await.unwrap().unwrap()
     }
 
-    /// Accepts `deployment` into its environment, however often that changes meanwhile.
+    /// Accepts `deployment` into its environment; retries while the environment changes
+    /// concurrently.
     pub(crate) async fn accept(&self, deployment: &Deployment) {
         loop {
             if self.try_accept(deployment, None).await == Accepted::Yes {
@@ -250,13 +252,13 @@ impl World {
         (saved == Saved::Yes).then_some(deployment)
     }
 
-    /// How many things refer to the item at `key`.
+    /// The use count of the item at `key`.
     pub(crate) async fn uses(&self, key: &Key) -> i64 {
         let item = get(&self.table, &format!("{}/{}", key.pk, key.sk)).await.unwrap();
         item.get("uses").map_or(0, |uses| uses.as_n().unwrap().parse().unwrap())
     }
 
-    /// How many audit records there are.
+    /// The number of audit records.
     pub(crate) async fn records(&self) -> usize {
         let request = PageRequest { limit: 100, after: None };
         let page = self.table.audit_records(self.org, at(-86_400), at(86_400), &request).await;
@@ -264,12 +266,12 @@ impl World {
     }
 }
 
-/// What a secret hash looks like: 64 hexadecimal digits.
+/// A valid secret hash: 64 hexadecimal digits.
 pub(crate) fn hash(of: &str) -> SecretHash {
     SecretHash(hex::encode(sha2::Sha256::digest(of)))
 }
 
-/// Runs 16 of what `make` gives at the same time.
+/// Runs 16 futures from `make` concurrently.
 pub(crate) async fn race<T, F>(make: impl Fn(usize) -> F) -> Vec<T>
 where
     T: Send + 'static,
@@ -287,7 +289,7 @@ pub(crate) fn count<T: PartialEq>(results: &[T], of: &T) -> usize {
     results.iter().filter(|result| *result == of).count()
 }
 
-/// Every item of the table in the order of its keys: to see that nothing was written.
+/// Every item of the table in the order of its keys, to check that nothing was written.
 pub(crate) async fn everything(table: &Table) -> Vec<Item> {
     let mut items = Vec::new();
     let mut start = None;

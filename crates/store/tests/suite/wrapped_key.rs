@@ -1,13 +1,13 @@
-//! There is one master key, whoever was first.
+//! There is one master key: the first one that was stored.
 
 use crate::world::{at, count, everything, race};
 use canyon_store::Table;
 use canyon_store::outcome::Created;
 use canyon_store::wrapped_key::WrappedKey;
 
-on_each_table!(of_16_that_store_a_master_key_one_wins_and_all_read_that_one);
+on_each_table!(of_16_writers_of_a_master_key_one_wins_and_all_read_its_key);
 
-async fn of_16_that_store_a_master_key_one_wins_and_all_read_that_one(table: Table) {
+async fn of_16_writers_of_a_master_key_one_wins_and_all_read_its_key(table: Table) {
     assert_eq!(table.wrapped_key().await.unwrap(), None);
     let key = |n: usize| WrappedKey {
         wrapped: format!("wrapped {n}"),

@@ -3,9 +3,9 @@
 
 use super::DETAIL_TYPE;
 use crate::app::deploy::Order;
-use crate::http::caller::shown;
-use crate::http::error::ApiError;
-use crate::http::{MAX_BODY, body, order};
+use crate::json::JsonError;
+use crate::quoted::quoted;
+use crate::{deployment_request, json};
 use canyon_api::deployment::DeploymentCreateBody;
 use canyon_domain::event_source::{AccountId, Origin, SourceName};
 use canyon_domain::field_error::FieldErrors;
@@ -15,8 +15,6 @@ use sha2::{Digest as _, Sha256};
 
 /// The member of a request's `detail` that its body in the API does not have.
 const ORG: &str = "org_id";
-/// A reason of this length has been cut, so where the value in it ends is not known.
-const CUT: usize = 300;
 
 /// A request as it came. Where its first three members were no texts they are empty.
 pub(super) struct DeployRequest {
@@ -65,8 +63,8 @@ impl DeployRequest {
             faults.add("detail", "must be an object");
         }
         Self {
-            event_id: shown(event_id),
-            account: shown(account),
+            event_id: quoted(event_id),
+            account: quoted(account),
             source: source.to_owned(),
             rule: rule.map(str::to_owned),
             asked: faults.into_result(()).and_then(|()| Asked::parse(detail.clone())),
@@ -78,7 +76,7 @@ impl DeployRequest {
         if self.source.parse::<SourceName>().is_ok() {
             self.source.clone()
         } else {
-            shown(&self.source)
+            quoted(&self.source)
         }
     }
 
@@ -127,50 +125,27 @@ impl Asked {
     }
 }
 
-/// As the API parses the body of a request.
+/// As the API parses the body of a request. The faults repeat no value: they go to the log and to the event bus.
 fn parse_order(body: &Value) -> Result<Order, FieldErrors> {
     let text = body.to_string();
     let mut faults = FieldErrors::default();
-    if text.len() > MAX_BODY {
-        let limit = MAX_BODY / 1024;
+    if text.len() > json::MAX_BYTES {
+        let limit = json::MAX_BYTES / 1024;
         let reason = format!("has more than {limit} KiB; upload a large module as an archive");
         faults.add("detail", reason);
         return Err(faults);
     }
-    let body: DeploymentCreateBody = body::parse(text.as_bytes()).map_err(|e| withheld(&e))?;
+    let body: DeploymentCreateBody =
+        json::read(text.as_bytes()).map_err(JsonError::without_values)?;
     if body.is_dry_run {
-        faults.add("is_dry_run", "nobody waits for the answer to an event; leave it out");
+        faults.add("is_dry_run", "is not for events, which have no answer; leave it out");
     }
-    match order::parse(body) {
+    match deployment_request::parse(body) {
         Ok(order) => faults.into_result(order),
-        Err(error) => {
-            faults.add_under("", withheld(&error));
+        Err(others) => {
+            faults.add_under("", others);
             Err(faults)
         }
-    }
-}
-
-/// The faults, without the value that serde repeats: the caller of the API gets to see only what it
-/// has sent itself, but this goes to the log and on the bus.
-fn withheld(error: &ApiError) -> FieldErrors {
-    let mut faults = FieldErrors::default();
-    for fault in &error.fields() {
-        faults.add(&fault.path, without_value(&fault.reason));
-    }
-    if faults.is_empty() {
-        faults.add("detail", "cannot be read");
-    }
-    faults
-}
-
-fn without_value(reason: &str) -> String {
-    let repeats = ["invalid type: ", "invalid value: ", "unknown variant "];
-    if !repeats.iter().any(|words| reason.starts_with(words)) {
-        return reason.to_owned();
-    }
-    match reason.rsplit_once(", expected ") {
-        Some((_, expected)) if reason.chars().count() < CUT => format!("must be {expected}"),
-        _ => "has a value of another type or form".to_owned(),
     }
 }
 

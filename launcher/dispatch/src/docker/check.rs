@@ -1,4 +1,4 @@
-//! Tries what a launch needs, short of one.
+//! Checks what a launch needs, without launching.
 
 use super::DockerDispatcher;
 use super::container::Plan;
@@ -32,7 +32,7 @@ impl DockerDispatcher {
             return;
         };
         let Some(user) = user else {
-            let message = "no container was made, as the image is first pulled by a launch";
+            let message = "no container was created, because a launch pulls the image first";
             steps.ok(CheckStep::DryRun, message);
             return steps.ok(CheckStep::Metadata, format!("not tried: {message}"));
         };
@@ -46,8 +46,8 @@ impl DockerDispatcher {
 
     async fn check_engine(&self) -> Result<(Docker, String), String> {
         let engine = &self.platform.engine;
-        let docker = engine.docker().await.map_err(|error| engine.silence(&error))?;
-        let version = docker.version().await.map_err(|error| engine.silence(&error))?;
+        let docker = engine.docker().await.map_err(|error| engine.no_answer(&error))?;
+        let version = docker.version().await.map_err(|error| engine.no_answer(&error))?;
         let found = format!(
             "{}: version {}, API {}, {}/{}",
             engine.host(),
@@ -59,7 +59,8 @@ impl DockerDispatcher {
         Ok((docker, found))
     }
 
-    /// The image's user, if the engine has the image; else whether the registry would give it.
+    /// The image's user, if the engine has the image. If not, asks the registry whether it would
+    /// deliver the image.
     async fn check_image(
         &self,
         docker: &Docker,
@@ -72,22 +73,23 @@ impl DockerDispatcher {
                 return Ok((Some(user), format!("the engine has image `{image}`")));
             }
             Err(error) if engine::is_missing(&error) => {}
-            Err(error) => return Err(refusal::in_words(&self.platform.engine, &error)),
+            Err(error) => return Err(refusal::message_of(&self.platform.engine, &error)),
         }
         if self.platform.settings.local_image {
             return Err(refusal::not_on_engine(image).to_string());
         }
         let credentials = self.credentials(image).map(|pair| of_registry(image, pair));
-        let asked = docker.inspect_registry_image(image, credentials).await;
-        asked.map_err(|error| {
-            let words = refusal::in_words(&self.platform.engine, &error);
+        let answer = docker.inspect_registry_image(image, credentials).await;
+        answer.map_err(|error| {
+            let words = refusal::message_of(&self.platform.engine, &error);
             let job = no_job();
-            refusal::of_pull(&self.wanted(&job, image, System.now()), image, &words).to_string()
+            refusal::of_pull(&self.pull_request(&job, image, System.now()), image, &words)
+                .to_string()
         })?;
         Ok((None, format!("the registry has image `{image}` for this engine")))
     }
 
-    /// Makes the container that a launch would make, and removes it.
+    /// Creates the container that a launch would create, and removes it.
     async fn check_container(
         &self,
         docker: &Docker,
@@ -96,7 +98,7 @@ impl DockerDispatcher {
         user: &str,
     ) -> Result<((), String), String> {
         let engine = &self.platform.engine;
-        // The engine looks for it when the container starts, which this one does not.
+        // The engine looks for the network only when a container starts, which this one does not.
         if let Some(network) = &self.platform.settings.network {
             let found = docker.inspect_network(network, None::<InspectNetworkOptions>).await;
             found.map_err(|error| refusal::of_start(engine, &error).to_string())?;
@@ -108,18 +110,18 @@ impl DockerDispatcher {
         let how = RemoveContainerOptionsBuilder::default().v(true).build();
         let removed = docker.remove_container(&made.id, Some(how)).await;
         removed.map_err(|error| {
-            let words = refusal::in_words(engine, &error);
-            format!("container `{name}` was made and cannot be removed: {words}")
+            let words = refusal::message_of(engine, &error);
+            format!("container `{name}` was created and cannot be removed: {words}")
         })?;
         let found = match made.warnings.as_slice() {
-            [] => "a container can be made and removed".to_owned(),
-            warnings => format!("a container can be made and removed; {}", warnings.join("; ")),
+            [] => "a container can be created and removed".to_owned(),
+            warnings => format!("a container can be created and removed; {}", warnings.join("; ")),
         };
         Ok(((), found))
     }
 }
 
-/// A launch that is never made.
+/// The launch that a check describes and never makes.
 fn launch_of_no_job() -> Option<Launch> {
     Some(Launch {
         job: no_job(),
@@ -130,7 +132,7 @@ fn launch_of_no_job() -> Option<Launch> {
     })
 }
 
-/// The job of no deployment.
+/// A job of no deployment.
 fn no_job() -> JobRef {
     JobRef { deployment: DeploymentId(System.id(System.now())), attempt: 1, handle: None }
 }

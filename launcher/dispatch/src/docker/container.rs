@@ -1,7 +1,7 @@
 //! The container of an attempt, from the settings, the runner's definition and the launch.
 
 use super::names;
-use super::settings::Checked;
+use super::settings::ValidSettings;
 use crate::{DispatchError, Launch, Target, fingerprint};
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, HostConfig, HostConfigLogConfig, Mount,
@@ -13,29 +13,34 @@ use canyon_domain::runner::agents::DockerJob;
 use secrecy::ExposeSecret as _;
 use std::collections::HashMap;
 
-/// The working directory of the runner image. A volume there takes its owner over from the image.
+/// The working directory of the runner image. A volume there gets its owner from the image.
 const WORK_DIRECTORY: &str = "/work";
-/// Of an image that names no user by number, or root.
+/// The user of a container whose image names no user by number, or root.
 const USER: &str = "65532:65532";
-/// Processes and threads. A run with many providers has some hundreds.
+/// The maximum number of processes and threads. A run with many providers has some hundreds.
 const MOST_PROCESSES: i64 = 4_096;
-/// What of the output is kept: as much as is ever read of it.
+/// The size of the log files that the engine keeps: as much as Canyon ever reads.
 const LOG_FILE_SIZE: &str = "16m";
 const LOG_FILES: &str = "2";
 
-/// The runner's part of it.
+/// What the settings and the runner's definition say of a container.
 pub(super) struct Plan<'a> {
     pub(super) image: &'a str,
     job: Option<&'a DockerJob>,
-    settings: &'a Checked,
+    settings: &'a ValidSettings,
     target: &'a Target,
 }
 
 impl<'a> Plan<'a> {
+    /// Plans containers for a runner.
+    ///
     /// # Errors
     ///
-    /// If the runner is of another type, or nobody names an image.
-    pub(super) fn new(settings: &'a Checked, target: &'a Target) -> Result<Self, DispatchError> {
+    /// If the runner is of another type, or neither it nor the settings name an image.
+    pub(super) fn new(
+        settings: &'a ValidSettings,
+        target: &'a Target,
+    ) -> Result<Self, DispatchError> {
         let refused = |message| DispatchError::refused(FailureClass::Config, message);
         let RunnerConfiguration::DockerAgent(runner) = &target.definition.configuration else {
             let message = format!("runner `{}` is not of type `docker-agent`", target.runner_id);
@@ -44,14 +49,14 @@ impl<'a> Plan<'a> {
         let job = runner.job.as_ref();
         let image = job.and_then(|job| job.image.as_ref()).or(settings.image.as_ref());
         let image = image.ok_or_else(|| {
-            let message = "no runner image is known: set `image` of the Docker dispatcher, or `job.image` of \
+            let message = "no runner image is set: set `image` of the Docker dispatcher, or `job.image` of \
                            the runner";
             refused(message.to_owned())
         })?;
         Ok(Self { image, job, settings, target })
     }
 
-    /// What to create. `user` is the one of the image.
+    /// The request that creates the container. `user` is the image's user.
     pub(super) fn container(&self, launch: &Launch, user: &str) -> ContainerCreateBody {
         let stop = self.target.definition.timeouts().stop.as_secs();
         ContainerCreateBody {
@@ -61,7 +66,7 @@ impl<'a> Plan<'a> {
             working_dir: Some(WORK_DIRECTORY.to_owned()),
             labels: Some(self.labels(launch)),
             tty: Some(false),
-            // What the engine leaves it when it shuts down itself.
+            // The time that the engine gives the container when the engine itself shuts down.
             stop_timeout: Some(stop),
             stop_signal: Some("SIGTERM".to_owned()),
             host_config: Some(self.host_config()),
@@ -88,7 +93,7 @@ impl<'a> Plan<'a> {
         labels
     }
 
-    /// The lower one of the host's limit and the runner's.
+    /// The lower of the settings' limit and the runner's, in bytes.
     fn memory(&self) -> i64 {
         let of_runner = self.job.and_then(|job| job.memory_limit);
         let of_runner = of_runner.map_or(i64::MAX, |mib| i64::from(mib) * 1024 * 1024);
@@ -102,7 +107,7 @@ impl<'a> Plan<'a> {
         let memory = self.memory();
         HostConfig {
             memory: Some(memory),
-            // Memory and swap together: no swap.
+            // The sum of memory and swap: so no swap.
             memory_swap: Some(memory),
             pids_limit: Some(MOST_PROCESSES),
             cap_drop: Some(vec!["ALL".to_owned()]),
@@ -117,15 +122,15 @@ impl<'a> Plan<'a> {
             extra_hosts: Some(extra_hosts),
             network_mode: self.settings.network.clone(),
             ipc_mode: Some("private".to_owned()),
-            // The runner is process 1, and takes the exit codes of whatever modules leave behind.
+            // The runner is process 1 and reaps the processes that modules leave behind.
             init: Some(false),
-            // An attempt is started once.
+            // An attempt starts at most once.
             restart_policy: Some(RestartPolicy {
                 name: Some(RestartPolicyNameEnum::NO),
                 maximum_retry_count: None,
             }),
             auto_remove: Some(false),
-            // Some of the engine's default drivers cannot be read.
+            // The engine cannot read logs of some drivers, of which one may be its default.
             log_config: Some(HostConfigLogConfig {
                 typ: Some("json-file".to_owned()),
                 config: Some(HashMap::from(
@@ -137,8 +142,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The work folder is a volume without a name: it takes the rights that the image's folder has, may
-    /// grow beyond the memory, and goes with the container.
+    /// The work folder is an anonymous volume: it has the permissions of the image's folder, may
+    /// grow beyond the memory, and is removed with the container.
     fn mounts(&self) -> Vec<Mount> {
         let work = Mount {
             target: Some(WORK_DIRECTORY.to_owned()),
@@ -156,14 +161,14 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether the image's user is a number that is not root's. A name could be anybody's.
+/// Whether the image's user is a number other than root's. A name could map to any number.
 fn is_unprivileged(user: &str) -> bool {
     let id = user.split(':').next().unwrap_or_default();
     id.parse::<u32>().is_ok_and(|id| id != 0)
 }
 
-/// Whether the container that is there is the one of this launch: by its labels, and by what the engine
-/// says that it runs with. The runner may have been changed in between.
+/// Whether the existing container belongs to this launch, by its labels and by the settings that
+/// the engine reports. The runner may have been changed after the container was created.
 pub(super) fn is_of(launch: &Launch, target: &Target, found: &ContainerInspectResponse) -> bool {
     let config = found.config.clone().unwrap_or_default();
     let labels = config.labels.unwrap_or_default();

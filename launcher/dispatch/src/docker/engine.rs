@@ -1,4 +1,4 @@
-//! The connection to an engine, and what its refusals mean.
+//! The connection to a Docker engine, and what its errors mean.
 
 use super::settings::Host;
 use crate::DispatchError;
@@ -11,12 +11,12 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// The engine is beside its agent, or a network away.
-const ANSWER: Duration = Duration::from_secs(20);
-/// When an engine that did not answer is asked again.
-const PAUSE: Duration = Duration::from_secs(5);
+/// Limit of a request: the engine is beside its agent, or a network away.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+/// The pause before an engine that did not answer is asked again.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// An engine. What it is asked for by name goes through [`Engine::docker`].
+/// An engine, to which [`Engine::docker`] connects.
 pub(super) struct Engine {
     host: Host,
     connected: Mutex<Option<Docker>>,
@@ -41,18 +41,18 @@ impl Engine {
         &self.host
     }
 
-    /// The connection, in the version of the API that both sides speak.
+    /// The connection, in the API version that both sides support.
     pub(super) async fn docker(&self) -> Result<Docker, Error> {
         let mut connected = self.connected.lock().await;
         if let Some(docker) = &*connected {
             return Ok(docker.clone());
         }
-        let docker = connect(&self.host, ANSWER.as_secs())?.negotiate_version().await?;
+        let docker = connect(&self.host, REQUEST_TIMEOUT.as_secs())?.negotiate_version().await?;
         *connected = Some(docker.clone());
         Ok(docker)
     }
 
-    /// An engine that comes back may be another version.
+    /// Drops the connection after an error: the engine that comes back may have another version.
     pub(super) async fn forget(&self, error: &Error) {
         if !matches!(error, Error::DockerResponseServerError { status_code, .. } if *status_code != 400)
         {
@@ -60,22 +60,20 @@ impl Engine {
         }
     }
 
-    /// Nothing was asked yet: the same again, later.
+    /// The error of a request that was not sent: retry the same later.
     pub(super) fn unreachable(&self, error: &Error) -> DispatchError {
-        DispatchError::later(FailureClass::Config, self.silence(error), PAUSE)
+        DispatchError::later(FailureClass::Config, self.no_answer(error), RETRY_PAUSE)
     }
 
-    /// Why it is not known.
-    pub(super) fn silence(&self, error: &Error) -> String {
+    /// The message for an engine that does not answer.
+    pub(super) fn no_answer(&self, error: &Error) -> String {
         let hint = match &self.host {
             Host::Unix(_) => {
-                "; is the engine up, and may this user open its socket? `host` says where it is"
+                "; check that the engine runs, that this user may open its socket, and `host`"
             }
-            Host::Plain(_) => {
-                "; is the engine up, and does it listen there? `host` says where it is"
-            }
+            Host::Plain(_) => "; check that the engine runs and listens there, and `host`",
             Host::Tls(..) => {
-                "; is the engine up, and are the certificates in DOCKER_CERT_PATH those that it trusts?"
+                "; check that the engine runs, and that it trusts the certificates in DOCKER_CERT_PATH"
             }
         };
         format!("the Docker engine at {} does not answer: {}{hint}", self.host, Causes(error))
@@ -104,8 +102,8 @@ fn connect(host: &Host, seconds: u64) -> Result<Docker, Error> {
     }
 }
 
-/// What the engine said, and with which status; none, if it said nothing.
-pub(super) fn words(error: &Error) -> Option<(u16, &str)> {
+/// The engine's message and status; `None` if it did not answer.
+pub(super) fn status_and_message(error: &Error) -> Option<(u16, &str)> {
     match error {
         Error::DockerResponseServerError { status_code, message } => {
             Some((*status_code, message.trim()))
@@ -114,12 +112,12 @@ pub(super) fn words(error: &Error) -> Option<(u16, &str)> {
     }
 }
 
-/// Whether what was asked about is not there.
+/// Whether the engine answered that the object does not exist.
 pub(super) fn is_missing(error: &Error) -> bool {
-    words(error).is_some_and(|(status, _)| status == 404)
+    status_and_message(error).is_some_and(|(status, _)| status == 404)
 }
 
-/// Whether the connection itself failed, so that the request was not received.
+/// Whether the connection failed, so that the engine did not receive the request.
 pub(super) fn was_not_sent(error: &Error) -> bool {
     match error {
         Error::SocketNotFoundError(_) => true,

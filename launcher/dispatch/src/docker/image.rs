@@ -1,7 +1,7 @@
 //! The image of jobs: whether the engine has it, and pulling it if not.
 
 use super::names::container_name;
-use super::refusal::{self, Wanted};
+use super::refusal::{self, PullRequest};
 use super::{DockerDispatcher, engine::is_missing};
 use crate::{DispatchError, JobRef, Launch};
 use bollard::Docker;
@@ -20,18 +20,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// How long a start waits for a pull before it says that it goes on.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// When a start is to look at the pull again.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// How long the end of a pull is news.
-const FRESH: Duration = Duration::from_secs(30);
-/// Until the registry's first word; the engine gives up sooner.
-const FIRST_WORD: Duration = Duration::from_mins(2);
-/// Between two of the engine's words about a pull. It speaks of each piece that it has read or unpacked.
-const SILENCE: Duration = Duration::from_mins(5);
+/// How long a start waits for a pull before it answers that the pull continues.
+const PULL_WAIT: Duration = Duration::from_secs(3);
+/// When a start is retried while a pull runs.
+const PULL_RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// How long the result of a pull is reused.
+const RESULT_LIFETIME: Duration = Duration::from_secs(30);
+/// Limit of the registry's first answer; the engine's own limit is shorter.
+const REGISTRY_TIMEOUT: Duration = Duration::from_mins(2);
+/// Limit between two messages of the engine about a pull. It reports each chunk that it has read or
+/// unpacked.
+const STALL_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// A pull, told to whoever waits for it.
+/// The progress of a pull, for all starts that wait for it.
 #[derive(Clone, Debug, Default)]
 struct Progress {
     words: String,
@@ -50,25 +51,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl DockerDispatcher {
-    /// What the registry of `image` asks for. Not for another registry than that of the host's own
-    /// setting: whoever defines a runner must not learn the password by naming an image of theirs.
+    /// The credentials for the registry of `image`, only if that is also the registry of the
+    /// setting `image`. Otherwise the author of a runner could learn the password by naming an
+    /// image of their own registry.
     pub(super) fn credentials(&self, image: &str) -> Option<&(String, SecretString)> {
         let settings = &self.platform.settings;
         let own = settings.image.as_deref()?;
         settings.credentials.as_ref().filter(|_| registry_of(own) == registry_of(image))
     }
 
-    pub(super) fn wanted<'a>(
+    pub(super) fn pull_request<'a>(
         &self,
         job: &'a JobRef,
         image: &str,
         launched_at: Timestamp,
-    ) -> Wanted<'a> {
+    ) -> PullRequest<'a> {
         let has_credentials = self.credentials(image).is_some();
-        Wanted { job, launched_at, now: System.now(), has_credentials }
+        PullRequest { job, launched_at, now: System.now(), has_credentials }
     }
 
-    /// The user of the image, which is pulled if the engine does not have it.
+    /// The user of the image. Pulls the image if the engine does not have it.
     pub(super) async fn image(
         &self,
         docker: &Docker,
@@ -80,12 +82,12 @@ impl DockerDispatcher {
         loop {
             match docker.inspect_image(image).await {
                 Ok(found) => {
-                    platform.pulls.no_longer(&launch.job);
+                    platform.pulls.stop_waiting(&launch.job);
                     return Ok(found.config.and_then(|config| config.user).unwrap_or_default());
                 }
                 Err(error) if is_missing(&error) && may_pull => {
                     may_pull = false;
-                    let wanted = self.wanted(&launch.job, image, launch.launched_at);
+                    let wanted = self.pull_request(&launch.job, image, launch.launched_at);
                     let credentials = self.credentials(image);
                     platform.pulls.pull(docker, image, credentials, &wanted).await?;
                 }
@@ -102,51 +104,51 @@ impl DockerDispatcher {
 }
 
 impl Pulls {
-    /// Pulls `image`, or joins the pull that runs. The answer comes soon: a pull that takes longer is to
-    /// be asked for again, and goes on meanwhile.
+    /// Pulls `image`, or joins a running pull. Answers within [`PULL_WAIT`]: a pull that takes
+    /// longer continues, and the caller retries.
     pub(super) async fn pull(
         self: &Arc<Self>,
         docker: &Docker,
         image: &str,
         credentials: Option<&(String, SecretString)>,
-        wanted: &refusal::Wanted<'_>,
+        wanted: &refusal::PullRequest<'_>,
     ) -> Result<(), DispatchError> {
         let mut progress = self.join(docker, image, credentials);
         let seen = progress.clone();
         let ended =
-            tokio::time::timeout(PATIENCE, progress.wait_for(|now| now.end.is_some())).await;
+            tokio::time::timeout(PULL_WAIT, progress.wait_for(|now| now.end.is_some())).await;
         let ended = match ended {
             Ok(Ok(now)) => now.end.clone(),
-            // Its task is gone: the runtime shuts down.
+            // The pull's task is gone: the runtime shuts down.
             Ok(Err(_)) => None,
             Err(_) => {
                 let words = seen.borrow().words.clone();
                 lock(&self.waiting).insert(container_name(wanted.job), image.to_owned());
-                return Err(DispatchError::later(FailureClass::ImagePull, words, LOOK_AGAIN));
+                return Err(DispatchError::later(FailureClass::ImagePull, words, PULL_RETRY_PAUSE));
             }
         };
         lock(&self.running).remove(image);
-        self.no_longer(wanted.job);
+        self.stop_waiting(wanted.job);
         match ended {
             Some((_, Ok(()))) => Ok(()),
             Some((_, Err(words))) => Err(refusal::of_pull(wanted, image, &words)),
             None => Err(DispatchError::later(
                 FailureClass::ImagePull,
                 "the pull was interrupted",
-                LOOK_AGAIN,
+                PULL_RETRY_PAUSE,
             )),
         }
     }
 
-    /// What the pull that `job` waits for has come to.
-    pub(super) fn waited_for_by(&self, job: &JobRef) -> Option<String> {
+    /// The progress of the pull that `job` waits for.
+    pub(super) fn progress_for(&self, job: &JobRef) -> Option<String> {
         let image = lock(&self.waiting).get(&container_name(job)).cloned()?;
         let words = lock(&self.running).get(&image).map(|progress| progress.borrow().words.clone());
-        Some(words.unwrap_or_else(|| format!("image `{image}` is pulled")))
+        Some(words.unwrap_or_else(|| format!("the engine pulls image `{image}`")))
     }
 
-    /// The job waits for nothing any more.
-    pub(super) fn no_longer(&self, job: &JobRef) {
+    /// Notes that the job waits for no pull any more.
+    pub(super) fn stop_waiting(&self, job: &JobRef) {
         lock(&self.waiting).remove(&container_name(job));
     }
 
@@ -158,20 +160,20 @@ impl Pulls {
     ) -> watch::Receiver<Progress> {
         let mut running = lock(&self.running);
         let is_stale = |progress: &watch::Receiver<Progress>| {
-            progress.borrow().end.as_ref().is_some_and(|(at, _)| at.elapsed() > FRESH)
+            progress.borrow().end.as_ref().is_some_and(|(at, _)| at.elapsed() > RESULT_LIFETIME)
         };
         if let Some(progress) = running.get(image).filter(|progress| !is_stale(progress)) {
             return progress.clone();
         }
         let words = format!("the engine pulls image `{image}`");
-        let (tell, progress) = watch::channel(Progress { words, end: None });
+        let (sender, progress) = watch::channel(Progress { words, end: None });
         running.insert(image.to_owned(), progress.clone());
-        let docker = docker.clone().with_timeout(FIRST_WORD);
+        let docker = docker.clone().with_timeout(REGISTRY_TIMEOUT);
         let credentials = credentials.map(|pair| of_registry(image, pair));
         let image = image.to_owned();
         tokio::spawn(async move {
-            let end = follow(&docker, &image, credentials, &tell).await;
-            tell.send_modify(|progress| progress.end = Some((Instant::now(), end)));
+            let end = follow(&docker, &image, credentials, &sender).await;
+            sender.send_modify(|progress| progress.end = Some((Instant::now(), end)));
         });
         progress
     }
@@ -181,37 +183,37 @@ async fn follow(
     docker: &Docker,
     image: &str,
     credentials: Option<DockerCredentials>,
-    tell: &watch::Sender<Progress>,
+    sender: &watch::Sender<Progress>,
 ) -> Result<(), String> {
     let (name, tag) = split(image);
     let options = CreateImageOptionsBuilder::default().from_image(name).tag(tag).build();
     let mut lines = docker.create_image(Some(options), None, credentials);
     let mut layers = HashMap::new();
-    while let Some(line) = next_of(&mut lines, SILENCE).await? {
-        let line = line.map_err(|error| match super::engine::words(&error) {
+    while let Some(line) = next_of(&mut lines, STALL_TIMEOUT).await? {
+        let line = line.map_err(|error| match super::engine::status_and_message(&error) {
             Some((_, words)) => words.to_owned(),
             None => Causes(&error).to_string(),
         })?;
-        if let Some(words) = told(image, line, &mut layers) {
-            tell.send_modify(|progress| progress.words = words);
+        if let Some(words) = progress_of(image, line, &mut layers) {
+            sender.send_modify(|progress| progress.words = words);
         }
     }
     Ok(())
 }
 
-/// What comes next. A pull that stalls ends, and with its connection the engine's part of it, so that it can be begun
-/// anew.
+/// The next item of a pull. A stalled pull is cancelled; closing its connection also ends the
+/// engine's part, so that a retry can begin again.
 async fn next_of<T>(
     lines: &mut (impl Stream<Item = T> + Unpin),
     silence: Duration,
 ) -> Result<Option<T>, String> {
     tokio::time::timeout(silence, lines.next()).await.map_err(|_| {
-        format!("the pull stands still: the engine has said nothing for {} s", silence.as_secs())
+        format!("the pull stalled: the engine has reported nothing for {} s", silence.as_secs())
     })
 }
 
 /// How far a pull is, for people.
-fn told(
+fn progress_of(
     image: &str,
     line: CreateImageInfo,
     layers: &mut HashMap<String, (i64, i64)>,
@@ -226,7 +228,8 @@ fn told(
     Some(format!("the engine pulls image `{image}`: {} of {} MiB", mib(current), mib(total)))
 }
 
-/// The name and the tag or digest. Without either, the engine would pull every tag.
+/// Splits an image into its name and its tag or digest. Without either, the engine would pull every
+/// tag.
 fn split(image: &str) -> (&str, &str) {
     if let Some((name, digest)) = image.split_once('@') {
         return (name, digest);
@@ -237,13 +240,13 @@ fn split(image: &str) -> (&str, &str) {
     }
 }
 
-/// The registry of an image; none for the engine's default one.
+/// The registry of an image; `None` for the engine's default registry.
 pub(super) fn registry_of(image: &str) -> Option<&str> {
     let (first, _) = image.split_once('/')?;
     (first.contains(['.', ':']) || first == "localhost").then_some(first)
 }
 
-/// The credentials, for the registry of the image.
+/// The credentials in the form that the engine expects, for the registry of the image.
 pub(super) fn of_registry(image: &str, pair: &(String, SecretString)) -> DockerCredentials {
     DockerCredentials {
         username: Some(pair.0.clone()),
@@ -259,12 +262,12 @@ mod tests {
     use futures::stream;
 
     #[tokio::test]
-    async fn a_pull_that_stands_still_ends_and_says_so() {
+    async fn a_stalled_pull_ends_with_an_error() {
         let silence = Duration::ZERO;
         assert_eq!(next_of(&mut stream::iter([1]), silence).await, Ok(Some(1)));
         assert_eq!(next_of(&mut stream::iter([0; 0]), silence).await, Ok(None));
         let words = next_of(&mut stream::pending::<u8>(), silence).await.unwrap_err();
-        assert!(words.contains("stands still"), "{words}");
+        assert!(words.contains("stalled"), "{words}");
     }
 
     #[test]

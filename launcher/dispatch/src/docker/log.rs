@@ -1,4 +1,4 @@
-//! What a container wrote, as the engine keeps it: for a runner that died before it could report.
+//! The output of a container that the engine keeps: for a runner that died before it could report.
 
 use super::DockerDispatcher;
 use super::engine;
@@ -10,16 +10,16 @@ use futures::StreamExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most that is read of one container: what the engine keeps of it, and a bit.
+/// The maximum number of bytes read of one container: slightly more than the engine keeps.
 const MAX_LOG: usize = 34 * 1024 * 1024;
-/// A log is read in pieces, one call each; within this time it is fetched once.
-const FRESH: Duration = Duration::from_secs(10);
-/// What is read for the last words.
-const LAST_LINES: &str = "20";
+/// A log is read in chunks, one call each; within this time it is fetched once.
+const CACHE_LIFETIME: Duration = Duration::from_secs(10);
+/// The number of lines read for a runner's last message.
+const MESSAGE_LINES: &str = "20";
 
 /// The log that was read last.
 #[derive(Default)]
-pub(super) struct Kept(Mutex<Option<Read>>);
+pub(super) struct LogCache(Mutex<Option<Read>>);
 
 struct Read {
     name: String,
@@ -27,10 +27,11 @@ struct Read {
     output: Arc<Vec<u8>>,
 }
 
-impl Kept {
+impl LogCache {
     fn recent(&self, name: &str) -> Option<Arc<Vec<u8>>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = kept.as_ref().filter(|read| read.name == name && read.at.elapsed() < FRESH)?;
+        let read =
+            kept.as_ref().filter(|read| read.name == name && read.at.elapsed() < CACHE_LIFETIME)?;
         Some(read.output.clone())
     }
 
@@ -45,7 +46,7 @@ impl Kept {
 }
 
 impl DockerDispatcher {
-    /// All that the engine has of a container's output; nothing, if it has no such container.
+    /// The whole output of a container; empty if the engine has no such container.
     pub(super) async fn output(&self, job: &JobRef) -> Result<Arc<Vec<u8>>, DispatchError> {
         let name = container_name(job);
         if let Some(output) = self.kept.recent(&name) {
@@ -56,9 +57,9 @@ impl DockerDispatcher {
         Ok(output)
     }
 
-    /// The end of it.
+    /// The last lines of the output.
     pub(super) async fn last_output(&self, job: &JobRef) -> Result<Vec<u8>, DispatchError> {
-        self.read(&container_name(job), LAST_LINES).await
+        self.read(&container_name(job), MESSAGE_LINES).await
     }
 
     async fn read(&self, name: &str, lines: &str) -> Result<Vec<u8>, DispatchError> {
@@ -72,7 +73,7 @@ impl DockerDispatcher {
                 Ok(piece) => output.extend_from_slice(piece.as_ref()),
                 Err(error) if engine::is_missing(&error) => return Ok(Vec::new()),
                 Err(error) => {
-                    return Err(refusal::elsewhere(&platform.engine, "read the log", &error));
+                    return Err(refusal::of_request(&platform.engine, "read the log", &error));
                 }
             }
             if output.len() > MAX_LOG {

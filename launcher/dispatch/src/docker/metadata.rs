@@ -1,7 +1,8 @@
-//! Whether a job's container reaches the metadata service of the machine's cloud, and so the machine's own credentials.
+//! Checks whether a job's container reaches the metadata service of the machine's cloud, and so the
+//! machine's own credentials.
 //!
-//! Nothing that Canyon says to the engine keeps a container from it: a route or a filter is the host's, and a hop limit the
-//! cloud's. So a check tries it from a container, and says what to do.
+//! No setting of the engine's API prevents that: a route or a filter belongs to the host, and a hop
+//! limit to the cloud. So a check tries it from a container and reports what to do.
 
 use super::DockerDispatcher;
 use super::container::Plan;
@@ -16,14 +17,15 @@ use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_identity::system::System;
 use std::time::Duration;
 
-/// What the image's `canyon-runner` tries with, and how it ends if a service answers (its `metadata_services.rs`).
+/// The argument with which the image's `canyon-runner` tries the services, and its exit code if one
+/// answers (its `metadata_services.rs`).
 const ARGUMENT: &str = "metadata-services";
 const REACHABLE: i64 = 10;
-/// It takes 4 s at most once it runs.
-const PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(100);
+/// Limit of the container, which takes 4 s at most once it runs.
+const TRY_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_PAUSE: Duration = Duration::from_millis(100);
 
-/// What helps, in the order in which to try it.
+/// What fixes it, in the order in which to try it.
 const HELP: &str = "every module gets the machine's credentials. On EC2: aws ec2 modify-instance-metadata-options \
      --instance-id ID --http-tokens required --http-put-response-hop-limit 1. Elsewhere, on the \
      host: iptables -I DOCKER-USER -d 169.254.169.254 -j REJECT (ip6tables for fd00:ec2::254 and fd20:ce::254), kept over \
@@ -31,7 +33,8 @@ const HELP: &str = "every module gets the machine's credentials. On EC2: aws ec2
      CANYON_JOB_DISPATCHER_DATA_ACKNOWLEDGE_HOST_CREDENTIALS=true";
 
 impl DockerDispatcher {
-    /// Starts a container like a job's in which the runner only tries the services, waits for its end, and removes it.
+    /// Starts a container like a job's in which the runner only tries the services, waits for its
+    /// end, and removes it.
     pub(super) async fn check_metadata(
         &self,
         docker: &Docker,
@@ -40,7 +43,7 @@ impl DockerDispatcher {
         user: &str,
     ) -> Result<((), String), String> {
         let engine = &self.platform.engine;
-        // By its name and labels it is no job: an agent that works meanwhile leaves it alone.
+        // It has no name and labels of a job, so an agent that works meanwhile ignores it.
         let name = format!("canyon-check-{}", System.id(System.now()).simple());
         let body = ContainerCreateBody {
             cmd: Some(vec![ARGUMENT.to_owned()]),
@@ -50,14 +53,15 @@ impl DockerDispatcher {
         let how = CreateContainerOptionsBuilder::default().name(&name).build();
         let made = docker.create_container(Some(how), body).await;
         made.map_err(|error| refusal::of_start(engine, &error).to_string())?;
-        let ended = tokio::time::timeout(PATIENCE, self.run_to_end(docker, &name)).await;
+        let ended = tokio::time::timeout(TRY_TIMEOUT, self.run_to_end(docker, &name)).await;
         let how = RemoveContainerOptionsBuilder::default().v(true).force(true).build();
         let removed = docker.remove_container(&name, Some(how)).await;
         removed.map_err(|error| {
-            let words = refusal::in_words(engine, &error);
-            format!("container `{name}` was made and cannot be removed: {words}")
+            let words = refusal::message_of(engine, &error);
+            format!("container `{name}` was created and cannot be removed: {words}")
         })?;
-        let code = ended.map_err(|_| "the container that tries it does not end".to_owned())??;
+        let code = ended
+            .map_err(|_| "the container that tries the services does not end".to_owned())??;
         match (code, self.platform.settings.acknowledge_host_credentials) {
             (0, _) => Ok(((), "no metadata service of a cloud answers a container".to_owned())),
             (REACHABLE, true) => {
@@ -83,12 +87,12 @@ impl DockerDispatcher {
         started.map_err(|error| refusal::of_start(engine, &error).to_string())?;
         loop {
             let found = docker.inspect_container(name, None::<InspectContainerOptions>).await;
-            let found = found.map_err(|error| refusal::in_words(engine, &error))?;
+            let found = found.map_err(|error| refusal::message_of(engine, &error))?;
             let state = found.state.unwrap_or_default();
             if state.running != Some(true) && state.finished_at.is_some() {
                 return Ok(state.exit_code.unwrap_or(-1));
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_PAUSE).await;
         }
     }
 }

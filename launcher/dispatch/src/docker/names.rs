@@ -1,24 +1,25 @@
-//! What Canyon calls its containers, and what it writes on them.
+//! The names and labels of Canyon's containers.
 
 use crate::{JobRef, Target};
 use canyon_domain::ids::RunnerUuid;
 use std::collections::HashMap;
 
-/// Label: whose runner it is.
+/// Label: the organization's uuid.
 const ORGANIZATION: &str = "canyon.dev/organization";
-/// Label: the runner, by its uuid.
+/// Label: the runner's uuid.
 const RUNNER: &str = "canyon.dev/runner";
 const DEPLOYMENT: &str = "canyon.dev/deployment";
 const ATTEMPT: &str = "canyon.dev/attempt";
-/// Label: the hash of what the launch asked for, to tell a repeat from a stranger.
+/// Label: the fingerprint of the launch, which tells a repeated launch from a container that Canyon
+/// did not create.
 pub(super) const LAUNCH: &str = "canyon.dev/launch-sha256";
 
-/// The name of an attempt's container. The engine has each name once.
+/// The name of an attempt's container. Names are unique on an engine.
 pub(super) fn container_name(job: &JobRef) -> String {
     format!("canyon-{}-{}", job.deployment.0.simple(), job.attempt)
 }
 
-/// The labels that say whose a container is.
+/// The labels that identify the organization, runner and attempt of a container.
 pub(super) fn identity(target: &Target, job: &JobRef) -> HashMap<String, String> {
     [
         (ORGANIZATION, target.org.to_string()),
@@ -30,19 +31,19 @@ pub(super) fn identity(target: &Target, job: &JobRef) -> HashMap<String, String>
     .into()
 }
 
-/// Selects all containers of a runner.
+/// A filter for all containers of a runner.
 pub(super) fn of_runner(target: &Target) -> HashMap<String, Vec<String>> {
     let labels =
         vec![format!("{ORGANIZATION}={}", target.org), format!("{RUNNER}={}", target.runner)];
     HashMap::from([("label".to_owned(), labels)])
 }
 
-/// Selects all containers of Canyon's jobs.
+/// A filter for all containers of Canyon's jobs.
 pub(super) fn of_canyon() -> HashMap<String, Vec<String>> {
     HashMap::from([("label".to_owned(), vec![RUNNER.to_owned(), DEPLOYMENT.to_owned()])])
 }
 
-/// The runner and the attempt that a container is of, if it bears the name and labels that Canyon gives.
+/// The runner and the attempt of a container, if it has the name and labels that Canyon gives.
 pub(super) fn job_of(
     names: &[String],
     labels: Option<&HashMap<String, String>>,
@@ -53,6 +54,6 @@ pub(super) fn job_of(
     let attempt = label(ATTEMPT)?.parse().ok()?;
     let found = JobRef { deployment, attempt, handle: None };
     let name = container_name(&found);
-    // The engine begins each name with a slash.
+    // The engine prefixes each name with a slash.
     names.iter().any(|given| given.trim_start_matches('/') == name).then_some((runner, found))
 }

@@ -1,4 +1,4 @@
-//! What the words of engines and registries mean, and what to change.
+//! The meaning of errors of engines and registries, and what to change.
 
 use super::engine::{self, Engine};
 use crate::{DispatchError, JobRef};
@@ -8,14 +8,14 @@ use canyon_domain::failure::FailureClass;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
-/// How long a registry may be unreachable before the attempt ends because of it.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
-const TRY_AGAIN: Duration = Duration::from_secs(5);
-/// A registry that counts pulls does so by the hour.
-const THROTTLED: Duration = Duration::from_secs(30);
+/// How long after the launch a registry may be unreachable before that ends the attempt.
+const REGISTRY_GRACE: SignedDuration = SignedDuration::from_secs(30);
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+/// The pause after a registry's rate limit, which counts pulls by the hour.
+const THROTTLE_PAUSE: Duration = Duration::from_secs(30);
 
-/// For which attempt something was asked.
-pub(super) struct Wanted<'a> {
+/// The attempt that needs the image.
+pub(super) struct PullRequest<'a> {
     pub(super) job: &'a JobRef,
     pub(super) launched_at: Timestamp,
     pub(super) now: Timestamp,
@@ -23,8 +23,8 @@ pub(super) struct Wanted<'a> {
     pub(super) has_credentials: bool,
 }
 
-/// Why the image could not be pulled, with the registry's words.
-pub(super) fn of_pull(wanted: &Wanted<'_>, image: &str, words: &str) -> DispatchError {
+/// The error of a failed pull, with the registry's message.
+pub(super) fn of_pull(wanted: &PullRequest<'_>, image: &str, words: &str) -> DispatchError {
     let has = |signs: &[&str]| {
         let words = words.to_lowercase();
         signs.iter().any(|sign| words.contains(sign))
@@ -32,8 +32,8 @@ pub(super) fn of_pull(wanted: &Wanted<'_>, image: &str, words: &str) -> Dispatch
     let refused =
         |what: &str| DispatchError::refused(FailureClass::ImagePull, format!("{what}: {words}"));
     if has(&["toomanyrequests", "too many requests"]) {
-        let message = format!("the registry of image `{image}` asks for fewer pulls: {words}");
-        return DispatchError::later(FailureClass::Throttled, message, THROTTLED);
+        let message = format!("the registry limits the rate of pulls of image `{image}`: {words}");
+        return DispatchError::later(FailureClass::Throttled, message, THROTTLE_PAUSE);
     }
     if has(&["no space left"]) {
         let message = format!("the engine's disk has no room for image `{image}`: {words}");
@@ -44,7 +44,7 @@ pub(super) fn of_pull(wanted: &Wanted<'_>, image: &str, words: &str) -> Dispatch
             "the registry has no such tag, digest or architecture of image `{image}`; check `image`"
         ));
     }
-    // The largest registry says this of both what is secret and what is not there.
+    // Docker Hub answers this both for private images and for images that do not exist.
     if has(&["unauthorized", "authentication required", "no basic auth", "denied", "403 forbidden"])
     {
         let hint = if wanted.has_credentials {
@@ -63,24 +63,24 @@ pub(super) fn of_pull(wanted: &Wanted<'_>, image: &str, words: &str) -> Dispatch
         return refused(&format!("`{image}` is not the name of an image; check `image`"));
     }
     let what = format!("the engine cannot pull image `{image}`");
-    let is_patient = wanted.now < wanted.launched_at + PATIENCE;
-    if is_patient {
+    let may_retry = wanted.now < wanted.launched_at + REGISTRY_GRACE;
+    if may_retry {
         let message = format!("{what}: {words}");
-        return DispatchError::later(FailureClass::ImagePull, message, TRY_AGAIN);
+        return DispatchError::later(FailureClass::ImagePull, message, RETRY_PAUSE);
     }
     refused(&what)
 }
 
-/// Why the engine cannot say whether it has the image. Nothing was started yet.
+/// The error if the engine cannot say whether it has the image. Nothing was started yet.
 pub(super) fn of_image(engine: &Engine, image: &str, error: &Error) -> DispatchError {
-    match engine::words(error) {
+    match engine::status_and_message(error) {
         Some((400, words)) => {
             let message = format!("`{image}` is not the name of an image; check `image`: {words}");
             DispatchError::refused(FailureClass::ImagePull, message)
         }
         Some((_, words)) => {
             let message = format!("the engine cannot look for image `{image}`: {words}");
-            DispatchError::later(FailureClass::ImagePull, message, TRY_AGAIN)
+            DispatchError::later(FailureClass::ImagePull, message, RETRY_PAUSE)
         }
         None => engine.unreachable(error),
     }
@@ -88,25 +88,26 @@ pub(super) fn of_image(engine: &Engine, image: &str, error: &Error) -> DispatchE
 
 pub(super) fn not_on_engine(image: &str) -> DispatchError {
     let message = format!(
-        "the engine has no image `{image}`, and `local_image` says that it is not pulled; load it there, \
-         or change `image`"
+        "the engine has no image `{image}`, and `local_image` forbids pulling it; load it on the engine, \
+         unset `local_image`, or change `image`"
     );
     DispatchError::refused(FailureClass::ImagePull, message)
 }
 
-/// Why a container could not be made or started. Whatever the engine says no to has not happened.
+/// The error of a container that could not be created or started. A request that the engine refuses
+/// has had no effect.
 pub(super) fn of_start(engine: &Engine, error: &Error) -> DispatchError {
-    let Some((status, words)) = engine::words(error) else {
+    let Some((status, words)) = engine::status_and_message(error) else {
         if engine::was_not_sent(error) {
             return engine.unreachable(error);
         }
-        return DispatchError::unknown(FailureClass::Lost, engine.silence(error));
+        return DispatchError::unknown(FailureClass::Lost, engine.no_answer(error));
     };
     let refused = |class, what: &str| DispatchError::refused(class, format!("{what}: {words}"));
     let lower = words.to_lowercase();
     if status == 404 && lower.contains("no such image") {
-        // It was there a moment ago.
-        return DispatchError::later(FailureClass::ImagePull, words, TRY_AGAIN);
+        // The image existed a moment ago.
+        return DispatchError::later(FailureClass::ImagePull, words, RETRY_PAUSE);
     }
     if status == 404 && lower.contains("no such container") {
         return DispatchError::unknown(
@@ -130,26 +131,26 @@ pub(super) fn of_start(engine: &Engine, error: &Error) -> DispatchError {
         return refused(FailureClass::Config, "the engine refuses the hosts; check `extra_hosts`");
     }
     if status >= 500 && !lower.contains("oci runtime") && !lower.contains("runc") {
-        // The engine itself is in trouble, as while it shuts down.
+        // The engine itself fails, for example while it shuts down.
         return DispatchError::unknown(FailureClass::Lost, format!("the engine failed: {words}"));
     }
     refused(FailureClass::Config, "the engine refuses the container")
 }
 
-/// Why something about a container that may be there could not be asked or done.
-pub(super) fn elsewhere(engine: &Engine, what: &str, error: &Error) -> DispatchError {
-    let message = match engine::words(error) {
+/// The error of a request about a container that may exist.
+pub(super) fn of_request(engine: &Engine, what: &str, error: &Error) -> DispatchError {
+    let message = match engine::status_and_message(error) {
         Some((_, words)) => format!("cannot {what}: {words}"),
-        None => engine.silence(error),
+        None => engine.no_answer(error),
     };
     DispatchError::unknown(FailureClass::Lost, message)
 }
 
-/// The same for people who check a runner.
-pub(super) fn in_words(engine: &Engine, error: &Error) -> String {
-    match engine::words(error) {
+/// The same message for the check of a runner.
+pub(super) fn message_of(engine: &Engine, error: &Error) -> String {
+    match engine::status_and_message(error) {
         Some((_, words)) => words.to_owned(),
-        None if engine::was_not_sent(error) => engine.silence(error),
+        None if engine::was_not_sent(error) => engine.no_answer(error),
         None => Causes(error).to_string(),
     }
 }
@@ -161,15 +162,19 @@ mod tests {
     use canyon_domain::ids::DeploymentId;
 
     #[test]
-    fn a_registrys_no_is_told_from_its_silence() {
+    fn a_registrys_refusal_ends_the_attempt_and_its_silence_is_retried() {
         let job =
             JobRef { deployment: DeploymentId(uuid::Uuid::from_u128(1)), attempt: 1, handle: None };
         let launched_at = Timestamp::UNIX_EPOCH;
-        let said = |words: &str, seconds: i64| {
+        let pull_error = |words: &str, seconds: i64| {
             let now = launched_at + SignedDuration::from_secs(seconds);
-            of_pull(&Wanted { job: &job, launched_at, now, has_credentials: false }, "a:1", words)
+            of_pull(
+                &PullRequest { job: &job, launched_at, now, has_credentials: false },
+                "a:1",
+                words,
+            )
         };
-        // Words of engines 20.10 to 28 and of registries.
+        // Messages of Docker 20.10 to 28 and of registries.
         let ends = [
             ("manifest for a:1 not found: manifest unknown: manifest unknown", "no such tag"),
             ("no matching manifest for linux/arm64/v8 in the manifest list entries", "no such tag"),
@@ -186,7 +191,7 @@ mod tests {
             ("invalid reference format", "not the name"),
         ];
         for (words, expected) in ends {
-            let error = said(words, 0);
+            let error = pull_error(words, 0);
             assert_eq!((error.failure.class, error.then), (FailureClass::ImagePull, Then::End));
             assert!(
                 error.to_string().contains(expected) && error.to_string().contains(words),
@@ -195,8 +200,8 @@ mod tests {
         }
         let silent =
             "Get \"https://r.example/v2/\": dial tcp 192.0.2.1:443: connect: connection refused";
-        assert!(matches!(said(silent, 29).then, Then::Again(_)));
-        assert_eq!(said(silent, 31).then, Then::End);
-        assert!(matches!(said("toomanyrequests: slow down", 900).then, Then::Again(_)));
+        assert!(matches!(pull_error(silent, 29).then, Then::Again(_)));
+        assert_eq!(pull_error(silent, 31).then, Then::End);
+        assert!(matches!(pull_error("toomanyrequests: slow down", 900).then, Then::Again(_)));
     }
 }

@@ -1,56 +1,59 @@
-//! How an engine is reached and what its jobs may have, as the owner of the host says it.
+//! The settings of a Docker engine: how it is reached and what its jobs may have, as the owner of
+//! the host sets it.
 
 use canyon_domain::runner::agents::is_extra_host;
 use secrecy::SecretString;
 use std::path::{Path, PathBuf};
 
-/// Where the engine is unless somebody says otherwise.
+/// The engine's address if no setting names one.
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
-/// The least that the engine takes (`docker run --memory`).
+/// The minimum that the engine accepts (`docker run --memory`).
 const LEAST_MEMORY: i64 = 6 * 1024 * 1024;
-/// What a job may use unless it is said: a runaway must not take the host with it.
+/// A job's memory limit if no setting names one, so that a job cannot exhaust the host.
 const DEFAULT_MEMORY: i64 = 4 * 1024 * 1024 * 1024;
 
-/// As it is given. Nothing is needed.
+/// The settings as given. All are optional.
 #[derive(Clone, Debug, Default)]
 pub struct DockerSettings {
-    /// `unix:///PATH`, `tcp://HOST:PORT` or `https://HOST:PORT`. Else `DOCKER_HOST`, else the usual
-    /// socket.
+    /// `unix:///PATH`, `tcp://HOST:PORT` or `https://HOST:PORT`. Default: `DOCKER_HOST`, else the
+    /// usual socket.
     pub host: Option<String>,
-    /// Folder with `ca.pem`, `cert.pem` and `key.pem` for an engine behind TLS. Else
+    /// Folder with `ca.pem`, `cert.pem` and `key.pem` for an engine with TLS. Default:
     /// `DOCKER_CERT_PATH`.
     pub certificates: Option<PathBuf>,
     /// The runner image of jobs whose runner names no other.
     pub image: Option<String>,
-    /// The image is on the engine already, and never pulled.
+    /// Whether the image is on the engine already and is never pulled.
     pub local_image: bool,
     /// Further entries of `/etc/hosts`: `NAME:ADDRESS`.
     pub extra_hosts: Vec<String>,
-    /// The most memory of a job, such as `512 MB`.
+    /// The memory limit of a job, such as `512 MB`.
     pub memory_limit: Option<String>,
-    /// A folder of the host for jobs: `HOST_PATH:CONTAINER_PATH`, or with `:ro` at the end.
+    /// A folder of the host for jobs: `HOST_PATH:CONTAINER_PATH`, with `:ro` at the end for
+    /// read-only.
     pub bind_path: Option<String>,
-    /// Whom the registry of the image lets in.
+    /// The user name for the registry of the image.
     pub registry_username: Option<String>,
-    /// What it asks for.
+    /// The password for the registry of the image.
     pub registry_password: Option<SecretString>,
-    /// Network of the containers; else the engine's default.
+    /// Network of the containers. Default: the engine's default network.
     pub network: Option<String>,
-    /// Jobs may reach the metadata service of the machine's cloud, and so the machine's own credentials.
+    /// Allows jobs to reach the metadata service of the machine's cloud, and so the machine's own
+    /// credentials.
     pub acknowledge_host_credentials: bool,
 }
 
-/// A setting that cannot work.
+/// An invalid setting of the Docker dispatcher.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{setting}` of the Docker dispatcher {reason}")]
 pub struct SettingsError {
-    /// Which.
+    /// The setting's name.
     pub setting: &'static str,
-    /// What is wrong with it; reads on after its name.
+    /// What is wrong with it; continues the sentence after its name.
     pub reason: String,
 }
 
-/// How the engine is reached.
+/// The engine's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Host {
     Unix(String),
@@ -58,7 +61,7 @@ pub(super) enum Host {
     Tls(String, PathBuf),
 }
 
-/// A folder of the host.
+/// A folder of the host that is mounted into jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bind {
     pub(super) source: String,
@@ -66,9 +69,9 @@ pub(super) struct Bind {
     pub(super) is_read_only: bool,
 }
 
-/// The settings after they were judged.
+/// The validated settings.
 #[derive(Clone, Debug)]
-pub(super) struct Checked {
+pub(super) struct ValidSettings {
     pub(super) host: Host,
     pub(super) image: Option<String>,
     pub(super) local_image: bool,
@@ -82,11 +85,11 @@ pub(super) struct Checked {
 }
 
 impl DockerSettings {
-    /// Judges them. `variable` reads the environment of the process.
+    /// Validates the settings. `variable` reads the environment of the process.
     pub(super) fn check(
         self,
         variable: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Checked, SettingsError> {
+    ) -> Result<ValidSettings, SettingsError> {
         let host = self.host.or_else(|| variable("DOCKER_HOST"));
         let certificates =
             self.certificates.or_else(|| variable("DOCKER_CERT_PATH").map(PathBuf::from));
@@ -99,19 +102,13 @@ impl DockerSettings {
             (Some(name), Some(password)) => Some((name, password)),
             (None, None) => None,
             (Some(_), None) => {
-                return Err(wrong(
-                    "registry_password",
-                    "is missing, as there is a `registry_username`",
-                ));
+                return Err(wrong("registry_password", "is required with `registry_username`"));
             }
             (None, Some(_)) => {
-                return Err(wrong(
-                    "registry_username",
-                    "is missing, as there is a `registry_password`",
-                ));
+                return Err(wrong("registry_username", "is required with `registry_password`"));
             }
         };
-        Ok(Checked {
+        Ok(ValidSettings {
             host: parse_host(host.as_deref().unwrap_or(DEFAULT_HOST), certificates.as_deref())?,
             image: self.image,
             local_image: self.local_image,
@@ -138,18 +135,18 @@ fn parse_host(host: &str, certificates: Option<&Path>) -> Result<Host, SettingsE
         }
         ("https", None) => Err(wrong(
             "host",
-            "is behind TLS, so DOCKER_CERT_PATH must name a folder with ca.pem, cert.pem and key.pem",
+            "uses TLS, so DOCKER_CERT_PATH must name a folder with ca.pem, cert.pem and key.pem",
         )),
         ("tcp" | "http", None) if !rest.is_empty() => Ok(Host::Plain(rest.to_owned())),
         _ => Err(wrong(
             "host",
-            "must be unix:///PATH, tcp://HOST:PORT or https://HOST:PORT (for an engine that is reached \
-             by ssh, forward its socket)",
+            "must be unix:///PATH, tcp://HOST:PORT or https://HOST:PORT (for an engine behind ssh, \
+             forward its socket)",
         )),
     }
 }
 
-/// A number and a unit, read as Docker reads them: each unit is 1024 of the one before.
+/// Parses a number and a unit as Docker does: each unit is 1024 of the one before.
 fn memory(text: &str) -> Result<i64, SettingsError> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -184,17 +181,17 @@ fn bind(text: &str) -> Result<Bind, SettingsError> {
             "must be HOST_PATH:CONTAINER_PATH, or that and `:ro`, with absolute paths without `..`";
         return Err(wrong("bind_path", rule));
     }
-    // With one of these, a module would be root on the host.
+    // With one of these mounts, a module would be root on the host.
     if source == "/" || source.ends_with("docker.sock") || source.ends_with("containerd.sock") {
         return Err(wrong(
             "bind_path",
-            "would give jobs the host itself; bind a folder made for them",
+            "would give jobs control of the host; mount a folder made for them",
         ));
     }
     if ["/", "/work", "/tmp", "/proc", "/sys", "/dev"].contains(&target) {
         return Err(wrong(
             "bind_path",
-            format!("cannot be at `{target}` in the container, which the job needs"),
+            format!("cannot be at `{target}` in the container, because the job uses that path"),
         ));
     }
     Ok(Bind { source: source.to_owned(), target: target.to_owned(), is_read_only })
@@ -209,8 +206,8 @@ fn is_plain_path(path: &str) -> bool {
 fn network(name: String) -> Result<String, SettingsError> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     if name == "host" || name == "none" || name.is_empty() || !name.chars().all(is_name) {
-        let rule = "must be the name of a network of the engine, and neither `host` (jobs would reach what \
-                    listens on the host's loopback) nor `none` (they could not reach Canyon)";
+        let rule = "must be the name of a network of the engine, and neither `host` (jobs would reach services \
+                    on the host's loopback) nor `none` (jobs could not reach Canyon)";
         return Err(wrong("network", rule));
     }
     Ok(name)
@@ -220,12 +217,12 @@ fn network(name: String) -> Result<String, SettingsError> {
 mod tests {
     use super::*;
 
-    fn check(settings: DockerSettings) -> Result<Checked, SettingsError> {
+    fn check(settings: DockerSettings) -> Result<ValidSettings, SettingsError> {
         settings.check(&|_| None)
     }
 
     #[test]
-    fn memory_is_read_as_docker_reads_it() {
+    fn memory_limits_parse_as_docker_parses_them() {
         let mb = 1024 * 1024;
         let cases = [
             ("42 MB", Some(42 * mb)),
@@ -255,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_setting_is_named() {
+    fn an_invalid_setting_is_named_in_its_error() {
         let text = |text: &str| Some(text.to_owned());
         let none = DockerSettings::default;
         let cases = [
@@ -284,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engine_is_where_the_settings_or_the_environment_say() {
+    fn the_engines_address_comes_from_the_settings_or_the_environment() {
         let host = |settings: DockerSettings, variable: Option<&str>| {
             let variable = variable.map(str::to_owned);
             settings.check(&|name| (name == "DOCKER_HOST").then(|| variable.clone())?).unwrap().host

@@ -1,4 +1,4 @@
-//! What the state of a container says about its job, and why a dead one died.
+//! The state of a job from the state of its container, and why a dead one died.
 
 use bollard::models::{
     ContainerInspectResponse, ContainerState, ContainerStateStatusEnum as Status,
@@ -6,22 +6,22 @@ use bollard::models::{
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
 
-/// SIGKILL ends a process with this code: 128 and the signal's number.
+/// The exit code of a process ended by SIGKILL: 128 and the signal's number.
 const KILLED: i64 = 137;
 
-/// What a container is, as far as it matters here.
+/// A container's state, as far as Canyon needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
-    /// Made, and never started.
+    /// Created, and never started.
     Created,
     /// Its process lives.
     Lives,
-    /// Its process has ended: the engine has collected it.
+    /// Its process has ended, and the engine has reaped it.
     Ended,
 }
 
-/// Source: the engine's `State.StateString`. While a process lives it is `running`, `paused` or
-/// `restarting`, also when the container is being removed.
+/// The container's state. Source: the engine's `State.StateString`. While a process lives, the
+/// state is `running`, `paused` or `restarting`, also when the container is being removed.
 pub(super) fn life(found: &ContainerInspectResponse) -> Option<Life> {
     match found.state.as_ref()?.status? {
         Status::CREATED => Some(Life::Created),
@@ -36,17 +36,17 @@ pub(super) fn life(found: &ContainerInspectResponse) -> Option<Life> {
 pub(super) fn observation(found: &ContainerInspectResponse) -> Observation {
     match life(found) {
         Some(Life::Created) => {
-            Observation::Waiting("the container is made, and not started yet".to_owned())
+            Observation::Waiting("the container is created, but not started yet".to_owned())
         }
         Some(Life::Lives) => Observation::Alive,
         Some(Life::Ended) => Observation::Gone(Some(failure(found))),
         None => {
-            Observation::Unknown("the engine does not tell the state of the container".to_owned())
+            Observation::Unknown("the engine does not report the state of the container".to_owned())
         }
     }
 }
 
-/// Why a container that has left no result is dead.
+/// Why a container died that left no result.
 fn failure(found: &ContainerInspectResponse) -> Failure {
     let state = found.state.clone().unwrap_or_default();
     let error = state.error.as_deref().unwrap_or_default().trim();
@@ -60,7 +60,7 @@ fn failure(found: &ContainerInspectResponse) -> Failure {
             format!("the container cannot be started: {error}"),
         );
     }
-    let what = match how_it_ended(&state) {
+    let what = match kind_of_end(&state) {
         Ended::Killed => "the runner was killed (exit code 137)".to_owned(),
         Ended::Code => format!("the runner ended without a result (exit code {code})"),
     };
@@ -72,7 +72,7 @@ enum Ended {
     Code,
 }
 
-fn how_it_ended(state: &ContainerState) -> Ended {
+fn kind_of_end(state: &ContainerState) -> Ended {
     if state.exit_code == Some(KILLED) { Ended::Killed } else { Ended::Code }
 }
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_engine_has_collected_is_gone() {
+    fn only_a_container_that_the_engine_has_reaped_is_gone() {
         for status in [Status::RUNNING, Status::PAUSED, Status::RESTARTING, Status::STOPPING] {
             assert_eq!(observation(&container(status, 0, false)), Observation::Alive);
         }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_has_its_class() {
+    fn a_death_has_its_failure_class() {
         let class =
             |code, is_starved| match observation(&container(Status::EXITED, code, is_starved)) {
                 Observation::Gone(Some(failure)) => failure.class,

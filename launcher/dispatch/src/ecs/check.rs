@@ -1,4 +1,5 @@
-//! Tries what a launch needs, short of one. `RunTask` cannot be tried without a task.
+//! Checks what a launch needs, without launching. `RunTask` cannot be tried without starting a
+//! task.
 
 use super::EcsDispatcher;
 use super::definition::LOG_PREFIX;
@@ -9,7 +10,8 @@ use aws_sdk_ecs::error::ProvideErrorMetadata;
 use canyon_domain::causes::Causes;
 use canyon_domain::runner_check::CheckStep;
 
-/// A task that is not there: whoever may ask about it is told so.
+/// The id of a task that does not exist: a caller with the permission gets the answer that it is
+/// missing.
 const NO_TASK: &str = "00000000000000000000000000000000";
 
 impl EcsDispatcher {
@@ -24,7 +26,7 @@ impl EcsDispatcher {
         let exchange = async {
             let clients = self.session.clients().await;
             let clients = clients.map_err(|error| Causes(&error).to_string())?;
-            Ok::<_, String>((clients, format!("let in as {}", self.place().role)))
+            Ok::<_, String>((clients, format!("signed in as {}", self.location().role)))
         };
         let Some(clients) = steps.take(CheckStep::Exchange, exchange).await else { return };
         if steps.take(CheckStep::Cluster, self.check_cluster(&clients)).await.is_none() {
@@ -42,8 +44,8 @@ impl EcsDispatcher {
             clients.ecs.describe_clusters().clusters(name).send().await.map_err(|error| {
                 self.refusals().before_start("ecs:DescribeClusters", &error).to_string()
             })?;
-        let place = self.place();
-        let cluster = found.clusters().first().filter(|one| one.status() == Some("ACTIVE"));
+        let place = self.location();
+        let cluster = found.clusters().first().filter(|found| found.status() == Some("ACTIVE"));
         let cluster = cluster.ok_or_else(|| {
             let (region, account) = (place.region, place.account);
             format!("there is no active ECS cluster `{name}` in {region}, account {account}")
@@ -61,20 +63,20 @@ impl EcsDispatcher {
         Ok(((), cluster.cluster_arn().unwrap_or(name).to_owned()))
     }
 
-    /// What a look, a stop and a tail need, on a task that is not there.
+    /// Tries the calls of observe, stop and tail on a task that does not exist.
     async fn check_permissions(&self, clients: &Clients) -> Result<((), String), String> {
         let refusals = self.refusals();
         let cluster = &self.config.job.cluster;
         self.find(clients, "canyon-check").await.map_err(|error| error.to_string())?;
         let call = clients.ecs.describe_tasks().cluster(cluster).tasks(NO_TASK);
         if let Err(error) = call.send().await {
-            return Err(refusals.elsewhere("ecs:DescribeTasks", &error).to_string());
+            return Err(refusals.of_request("ecs:DescribeTasks", &error).to_string());
         }
         let call = clients.ecs.stop_task().cluster(cluster).task(NO_TASK);
         if let Err(error) = call.send().await
             && !stopped::is_unknown_task(&error)
         {
-            return Err(refusals.elsewhere("ecs:StopTask", &error).to_string());
+            return Err(refusals.of_request("ecs:StopTask", &error).to_string());
         }
         let mut found = "tasks may be listed, described and stopped".to_owned();
         if let Some(group) = &self.config.job.log_group {
@@ -90,7 +92,7 @@ impl EcsDispatcher {
                     }
                 }
                 Err(error) => {
-                    return Err(refusals.elsewhere("logs:GetLogEvents", &error).to_string());
+                    return Err(refusals.of_request("logs:GetLogEvents", &error).to_string());
                 }
                 Ok(_) => {}
             }
@@ -99,7 +101,7 @@ impl EcsDispatcher {
         Ok(((), found))
     }
 
-    /// A launch would register it too.
+    /// Registers the task definition, as a launch would.
     async fn check_definition(&self, clients: &Clients) -> Result<((), String), String> {
         let definition = self.definition().map_err(|error| error.to_string())?;
         let refusals = self.refusals();
@@ -109,7 +111,7 @@ impl EcsDispatcher {
             (),
             format!(
                 "task definition `{family}` is registered; `ecs:RunTask`, the subnets and the \
-                 security groups are first tried by a launch"
+                 security groups are only tried by a launch"
             ),
         ))
     }

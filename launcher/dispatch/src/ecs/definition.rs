@@ -1,4 +1,4 @@
-//! The task definition of a runner: all that is the same for each of its jobs.
+//! The task definition of a runner: everything that is the same for each of its jobs.
 
 use super::CONTAINER;
 use crate::Target;
@@ -15,25 +15,26 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// One vCPU and 2 GiB: OpenTofu with the provider of a large cloud needs more than 1 GiB.
+/// The default size, one vCPU and 2 GiB: OpenTofu with the provider of a large cloud needs more
+/// than 1 GiB.
 const CPU: u32 = 1_024;
 const MEMORY: u32 = 2_048;
-/// Seconds between SIGTERM and SIGKILL; the most that Fargate allows (developer guide,
-/// `stopTimeout`). OpenTofu saves its state in them.
+/// Seconds between SIGTERM and SIGKILL, the maximum on Fargate (developer guide, `stopTimeout`).
+/// OpenTofu saves its state in this time.
 const STOP_TIMEOUT: i32 = 120;
-/// As whom the runner image runs. Said here too, so that an image of somebody's own that forgets its
-/// user does not run as root.
+/// The user of the runner image. The task definition names it too, so that a custom image that sets
+/// no user does not run as root.
 ///
-/// The root file system stays writable. To close it, `/work` and `/tmp` would have to be volumes, and
-/// an empty volume on Fargate belongs to root unless the image declares it with another owner
-/// (developer guide, "Use bind mounts with Amazon ECS"), which an image of somebody's own may not.
-/// The file system is the task's alone and ends with it.
+/// The root file system stays writable. To make it read-only, `/work` and `/tmp` would have to be
+/// volumes, and an empty volume on Fargate belongs to root unless the image declares it with
+/// another owner (developer guide, "Use bind mounts with Amazon ECS"), which a custom image may not
+/// do. The file system belongs to the task alone and ends with it.
 const USER: &str = "65532:65532";
-/// How the names of log streams begin: `<prefix>/<container>/<task id>`.
+/// The prefix of log streams: `<prefix>/<container>/<task id>`.
 pub(super) const LOG_PREFIX: &str = "canyon";
 
-/// What a task definition says. Its hash is in the family's name, so a family has one content, and
-/// a change of the runner makes another family.
+/// The content of a task definition. Its hash is in the family's name, so a family has one content,
+/// and a change of the runner makes another family.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Definition {
     image: String,
@@ -50,7 +51,7 @@ pub(super) struct Definition {
     stop_timeout: i32,
     user: &'static str,
     tags: BTreeMap<String, String>,
-    /// Left out where it is false, as it was before there was a choice: families keep their names.
+    /// Omitted if false, so that the families of older versions keep their names.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_on_ec2: bool,
     #[serde(skip)]
@@ -82,17 +83,17 @@ impl Definition {
         }
     }
 
-    /// The name of the family. Letters, digits, `-` and `_`, at most 255, as ECS wants it; a
-    /// runner's id has no others, and at most 63.
+    /// The name of the family: letters, digits, `-` and `_`, at most 255, as ECS requires. A
+    /// runner's id has only these characters, at most 63.
     pub(super) fn family(&self) -> String {
-        // All members are text and numbers: they always serialize.
+        // All fields are text and numbers, so they always serialize.
         let content = serde_json::to_vec(self).unwrap_or_default();
         let hash = hex::encode(Sha256::digest(content));
         format!("canyon-{}-{}", self.runner, hash.get(..24).unwrap_or(&hash))
     }
 
-    /// Whether `found` runs the same thing as the same roles. Somebody else may have registered
-    /// under the family's name.
+    /// Whether `found` runs the same thing with the same roles. Another program may have registered
+    /// a definition under the family's name.
     pub(super) fn is(&self, found: &TaskDefinition) -> bool {
         let [container] = found.container_definitions() else { return false };
         let variables: BTreeMap<_, _> = container
@@ -150,7 +151,7 @@ impl Definition {
     }
 
     fn container(&self) -> Result<ContainerDefinition, BuildError> {
-        // The runner is process 1: it hears the one SIGTERM itself, and reaps.
+        // The runner is process 1: it receives the one SIGTERM itself, and reaps processes.
         let linux = LinuxParameters::builder()
             .init_process_enabled(false)
             .capabilities(KernelCapabilities::builder().drop("ALL").build());
@@ -180,7 +181,7 @@ impl Definition {
             .options("awslogs-group", group)
             .options("awslogs-region", &self.region)
             .options("awslogs-stream-prefix", LOG_PREFIX)
-            // A log service that is down must not hold up a run, which reports to Canyon itself.
+            // An unavailable log service must not block a run, which reports to Canyon itself.
             .options("mode", "non-blocking")
             .options("max-buffer-size", "25m")
             .build()

@@ -1,4 +1,4 @@
-//! Looking at tasks: many at once by name, one by what it was started for.
+//! Describes tasks: many at once by their ARNs, one by its `startedBy`.
 
 use super::EcsDispatcher;
 use super::refusal::Refusals;
@@ -16,29 +16,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long a look waits for others, to go with them in one call.
-const GATHER: Duration = Duration::from_millis(50);
-/// The most tasks of one call (API reference, `DescribeTasks`).
+/// How long a request waits for others, to be joined with them into one call.
+const BATCH_DELAY: Duration = Duration::from_millis(50);
+/// The maximum number of tasks in one call (API reference, `DescribeTasks`).
 const MAX_TASKS: usize = 100;
-/// ECS shows a stopped task for an hour at least. Before that a task which it does not show is one
-/// that it does not show yet.
+/// ECS shows a stopped task for an hour at least. Until then, a task that is missing is one that
+/// ECS does not show yet.
 const STOPPED_SHOWN: SignedDuration = SignedDuration::from_hours(1);
 
-/// How long a task is not shown, or not listed, until it is gone. ECS is eventually consistent and
-/// names no bound; it advises to wait seconds first, and minutes later (API reference, `RunTask`).
-const MISSING: SignedDuration = SignedDuration::from_mins(2);
-/// Nobody looks at a task for longer.
-const KEPT: SignedDuration = SignedDuration::from_hours(1);
+/// How long a task must be missing from the answers of ECS before it counts as gone. ECS is
+/// eventually consistent and names no bound; it advises to wait seconds first, and minutes later
+/// (API reference, `RunTask`).
+const MISSING_GRACE: SignedDuration = SignedDuration::from_mins(2);
+/// How long an entry of [`Missing`] is kept: no task is observed for longer.
+const ENTRY_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
-/// A task that somebody asks about.
-type Asked = (String, oneshot::Sender<Answer>);
+/// A request for a task, and where to send the answer.
+type Request = (String, oneshot::Sender<Answer>);
 type Answer = Result<Option<Task>, String>;
 
-/// Joins looks at the tasks of one cluster.
+/// Joins requests for tasks of one cluster into few calls.
 #[derive(Clone)]
 pub(super) struct Describer {
     cluster: String,
-    waiting: Arc<Mutex<Vec<Asked>>>,
+    waiting: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Describer {
@@ -46,7 +47,7 @@ impl Describer {
         Self { cluster, waiting: Arc::default() }
     }
 
-    /// The task with this ARN, `None` if ECS does not show it.
+    /// The task with this ARN; `None` if ECS does not show it.
     async fn task(&self, client: &Client, arn: &str) -> Answer {
         let (sender, receiver) = oneshot::channel();
         let is_first = {
@@ -57,7 +58,7 @@ impl Describer {
         if is_first {
             let (describer, client) = (self.clone(), client.clone());
             tokio::spawn(async move {
-                tokio::time::sleep(GATHER).await;
+                tokio::time::sleep(BATCH_DELAY).await;
                 describer.ask_for_all(&client).await;
             });
         }
@@ -73,7 +74,7 @@ impl Describer {
             let found = self.ask(client, arns).await;
             for (arn, sender) in part {
                 let answer = found.as_ref().map(|tasks| tasks.get(&arn).cloned());
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _ = sender.send(answer.map_err(Clone::clone));
             }
         }
@@ -91,32 +92,33 @@ impl Describer {
     }
 }
 
-/// Since when tasks are not shown, by their ARN, or not listed, by the name that they were started
-/// under.
+/// Since when tasks have been missing: by their ARN, or by their `startedBy` if no list contains
+/// them.
 #[derive(Default)]
 pub(super) struct Missing(Mutex<HashMap<String, Timestamp>>);
 
 impl Missing {
-    /// ECS does not say this task, for this `reason`. It is gone once that has been so for a while;
-    /// one look alone may be mistaken.
+    /// Notes that ECS does not show the task, for this `reason`. The task counts as gone only after
+    /// [`MISSING_GRACE`], because a single answer may be stale.
     fn observed(&self, task: &str, reason: &str, now: Timestamp) -> Observation {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, since| now.duration_since(*since) < KEPT);
+        all.retain(|_, since| now.duration_since(*since) < ENTRY_LIFETIME);
         let since = *all.entry(task.to_owned()).or_insert(now);
-        if now.duration_since(since) >= MISSING {
+        if now.duration_since(since) >= MISSING_GRACE {
             return Observation::Gone(None);
         }
         Observation::Unknown(reason.to_owned())
     }
 
-    /// It was seen, or may be started now: what was missed before says nothing.
+    /// Forgets that the task was missing, because ECS showed it or because it may be started now.
     pub(super) fn forget(&self, task: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
     }
 }
 
 impl EcsDispatcher {
-    /// The task that was started under this name, among those that run or else have stopped.
+    /// The ARN of the task with this `startedBy`, first among the running tasks, then among the
+    /// stopped ones.
     pub(super) async fn find(
         &self,
         clients: &Clients,
@@ -131,7 +133,7 @@ impl EcsDispatcher {
                 .desired_status(status);
             let found = call.send().await;
             let found =
-                found.map_err(|error| self.refusals().elsewhere("ecs:ListTasks", &error))?;
+                found.map_err(|error| self.refusals().of_request("ecs:ListTasks", &error))?;
             if let Some(arn) = found.task_arns().first() {
                 return Ok(Some(arn.clone()));
             }
@@ -139,7 +141,8 @@ impl EcsDispatcher {
         Ok(None)
     }
 
-    /// The task's ARN: as it was recorded, as this process remembers it, or as ECS lists it.
+    /// The task's ARN: as the deployment records it, as this process remembers it, or as ECS lists
+    /// it.
     pub(super) async fn arn(
         &self,
         clients: &Clients,
@@ -151,18 +154,18 @@ impl EcsDispatcher {
         }
     }
 
-    pub(super) async fn look(&self, job: &JobRef) -> Observation {
-        match self.try_look(job).await {
+    pub(super) async fn observe_task(&self, job: &JobRef) -> Observation {
+        match self.try_observe_task(job).await {
             Ok(observation) => observation,
             Err(reason) => Observation::Unknown(reason),
         }
     }
 
-    async fn try_look(&self, job: &JobRef) -> Result<Observation, String> {
+    async fn try_observe_task(&self, job: &JobRef) -> Result<Observation, String> {
         let clients = self.session.clients().await.map_err(|error| Causes(&error).to_string())?;
         let name = self.name(job);
         let Some(arn) = self.arn(&clients, job).await.map_err(|error| error.to_string())? else {
-            // It may have been started a moment ago, also by another process.
+            // The task may have just been started, also by another process.
             let reason = "ECS lists no task of the attempt, and its lists lag behind";
             return Ok(self.missing.observed(&name, reason, self.clock.now()));
         };
@@ -174,9 +177,9 @@ impl EcsDispatcher {
         Ok(stopped::observation(&task))
     }
 
-    /// ECS has said this task's name, and does not show it: not yet, or no more.
+    /// The observation of a task whose ARN is known, but which ECS does not show yet, or no longer.
     fn not_shown(&self, job: &JobRef, arn: &str) -> Observation {
-        // The deployment's id says when it was accepted; its task started later.
+        // The deployment's id contains the time of its acceptance; its task started later.
         let now = self.clock.now();
         let accepted = job.deployment.0.get_timestamp().and_then(|at| {
             let seconds = i64::try_from(at.to_unix().0).ok()?;
@@ -190,7 +193,8 @@ impl EcsDispatcher {
 
     pub(super) async fn stop_task(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
         let refusals = self.refusals();
-        let clients = self.session.clients().await.map_err(|error| Refusals::not_let_in(&error))?;
+        let clients =
+            self.session.clients().await.map_err(|error| Refusals::no_credentials(&error))?;
         let Some(arn) = self.arn(&clients, job).await? else { return Ok(()) };
         if let Ok(Some(task)) = self.describer.task(&clients.ecs, &arn).await
             && task.desired_status() == Some(DesiredStatus::Stopped.as_str())
@@ -205,7 +209,7 @@ impl EcsDispatcher {
         match call.task(arn).reason(reason).send().await {
             Ok(_) => Ok(()),
             Err(error) if stopped::is_unknown_task(&error) => Ok(()),
-            Err(error) => Err(refusals.elsewhere("ecs:StopTask", &error)),
+            Err(error) => Err(refusals.of_request("ecs:StopTask", &error)),
         }
     }
 }

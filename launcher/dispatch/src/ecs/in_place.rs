@@ -1,6 +1,6 @@
-//! What an agent knows of its account by itself.
+//! What an agent finds out about its own AWS account.
 
-use super::session::{Entry, Session};
+use super::session::{CredentialSource, Session};
 use super::{EcsPlatform, Settings};
 use crate::{AmbientAws, DispatchError, Pace, Target};
 use canyon_domain::causes::Causes;
@@ -9,27 +9,27 @@ use canyon_domain::runner::ecs::{EcsJob, LaunchType};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// After a cluster could not be asked about.
-const AGAIN: Duration = Duration::from_secs(5);
+/// The pause before a failed request about the cluster is retried.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// What the owner of an account says about all jobs there. It lies under what each runner says.
+/// The account owner's defaults for all jobs there. A runner's own settings override them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EcsDefaults {
-    /// The one region of jobs.
+    /// The only region of jobs.
     pub region: String,
-    /// The one cluster of jobs, by its name: a runner that names another is refused.
+    /// The name of the only cluster of jobs: a runner that names another is refused.
     pub cluster: String,
     /// Subnets of runners that name none.
     pub subnets: Vec<String>,
     /// Runner image of runners that name none.
     pub image: Option<String>,
-    /// What tasks of runners run on that do not say it; Fargate, unless set.
+    /// Where tasks run if the runner does not say it; Fargate by default.
     pub launch_type: Option<LaunchType>,
 }
 
 impl EcsDefaults {
-    /// A runner's settings with these under them.
-    pub(super) fn under(&self, target: &Target, job: &EcsJob) -> Result<EcsJob, DispatchError> {
+    /// Fills in what a runner's settings omit.
+    pub(super) fn filled_in(&self, target: &Target, job: &EcsJob) -> Result<EcsJob, DispatchError> {
         let mut job = job.clone();
         for (name, ours, theirs) in [
             ("region", &self.region, &mut job.region),
@@ -39,8 +39,8 @@ impl EcsDefaults {
                 theirs.clone_from(ours);
             } else if theirs != ours {
                 let message = format!(
-                    "runner `{}` has its jobs in {name} `{theirs}`, and this agent launches in {name} `{ours}` \
-                     alone: change `job.{name}`, or the agent's setting",
+                    "runner `{}` names {name} `{theirs}`, but this agent launches only in {name} `{ours}`: \
+                     change `job.{name}`, or the agent's setting",
                     target.runner_id
                 );
                 return Err(DispatchError::refused(FailureClass::Config, message));
@@ -51,12 +51,12 @@ impl EcsDefaults {
         }
         if job.subnets.is_empty() {
             let message = format!(
-                "neither runner `{}` names subnets, in `job.subnets`, nor does this agent",
+                "neither runner `{}`, in `job.subnets`, nor this agent names subnets; set one of them",
                 target.runner_id
             );
             return Err(DispatchError::refused(FailureClass::Config, message));
         }
-        // Who sets a field of Fargate's has said it with that.
+        // A runner that sets a field of Fargate chooses Fargate.
         if job.launch_type.is_none() && job.of_fargate_alone().next().is_none() {
             job.launch_type = self.launch_type;
         }
@@ -65,58 +65,59 @@ impl EcsDefaults {
 }
 
 impl EcsPlatform {
-    /// For an agent: it launches for runners of type `ecs-agent`, as what it is itself. `defaults` lie under
-    /// what each runner says.
+    /// Creates the platform of an agent, which launches for runners of type `ecs-agent` with its
+    /// own credentials. `defaults` fill in what a runner omits.
     pub fn in_place(ambient: Arc<AmbientAws>, pace: Arc<dyn Pace>, defaults: EcsDefaults) -> Self {
         let (http, image) = (ambient.http(), defaults.image.clone());
-        Self::entered_by(Entry::Ambient(ambient, defaults), http, pace, image)
+        Self::with_credentials(CredentialSource::Ambient(ambient, defaults), http, pace, image)
     }
 
-    /// The agent's cluster, by its ARN. No other cluster of any account has it.
+    /// The ARN of the agent's cluster, which is unique over all accounts.
     ///
     /// # Errors
     ///
-    /// If ECS could not be asked, does not let the agent in, or has no such cluster.
+    /// If ECS does not answer, denies access, or has no such cluster.
     pub async fn place(&self) -> Result<String, DispatchError> {
         let config = |message: String| DispatchError::refused(FailureClass::Config, message);
-        let Entry::Ambient(ambient, EcsDefaults { region, cluster, .. }) = &self.entry else {
+        let CredentialSource::Ambient(ambient, EcsDefaults { region, cluster, .. }) = &self.source
+        else {
             return Err(config(
                 "this platform has as many clusters as there are runners".to_owned(),
             ));
         };
         let clients = Session::in_place(ambient, region).clients().await;
-        let clients = clients.map_err(|error| super::refusal::Refusals::not_let_in(&error))?;
+        let clients = clients.map_err(|error| super::refusal::Refusals::no_credentials(&error))?;
         let answer = clients.ecs.describe_clusters().clusters(cluster).send().await;
         let answer = answer.map_err(|error| {
             let message = format!(
-                "cannot describe ECS cluster `{cluster}` in {region} as the agent's own role, which needs \
-                 `ecs:DescribeClusters` for it: {}",
+                "cannot describe ECS cluster `{cluster}` in {region} with the agent's own role; allow it \
+                 `ecs:DescribeClusters`: {}",
                 Causes(&error)
             );
             match &error {
-                aws_sdk_ecs::error::SdkError::ServiceError(said)
-                    if said.raw().status().as_u16() < 500 =>
+                aws_sdk_ecs::error::SdkError::ServiceError(answer)
+                    if answer.raw().status().as_u16() < 500 =>
                 {
                     config(message)
                 }
-                _ => DispatchError::later(FailureClass::Lost, message, AGAIN),
+                _ => DispatchError::later(FailureClass::Lost, message, RETRY_PAUSE),
             }
         })?;
-        let active = answer.clusters().iter().find(|one| one.status() == Some("ACTIVE"));
-        let arn = active.and_then(|one| one.cluster_arn()).map(str::to_owned);
+        let active = answer.clusters().iter().find(|found| found.status() == Some("ACTIVE"));
+        let arn = active.and_then(|found| found.cluster_arn()).map(str::to_owned);
         arn.ok_or_else(|| config(format!("there is no active ECS cluster `{cluster}` in {region}")))
     }
 
-    /// What a runner of type `ecs-agent` says, with the agent's settings under it.
+    /// The settings of a runner of type `ecs-agent`, filled in with the agent's defaults.
     pub(super) fn settings_in_place(
         &self,
         target: &Target,
         job: &EcsJob,
     ) -> Result<Settings, DispatchError> {
-        let job = match &self.entry {
-            Entry::Ambient(_, defaults) => defaults.under(target, job)?,
-            // The session refuses it.
-            Entry::Roles(_) => job.clone(),
+        let job = match &self.source {
+            CredentialSource::Ambient(_, defaults) => defaults.filled_in(target, job)?,
+            // `Session::new` refuses this runner.
+            CredentialSource::Roles(_) => job.clone(),
         };
         Ok(Settings { auth: None, job })
     }
@@ -154,27 +155,27 @@ mod tests {
             subnets: vec![text("subnet-0a")],
             ..EcsDefaults::default()
         };
-        let filled = defaults.under(&target(), &EcsJob::default()).unwrap();
+        let filled = defaults.filled_in(&target(), &EcsJob::default()).unwrap();
         assert_eq!((&*filled.region, &*filled.cluster), ("eu-west-1", "jobs"));
         assert_eq!(filled.subnets, ["subnet-0a"]);
         let own = EcsJob { subnets: vec![text("subnet-0b")], ..filled.clone() };
-        assert_eq!(defaults.under(&target(), &own).unwrap().subnets, ["subnet-0b"]);
+        assert_eq!(defaults.filled_in(&target(), &own).unwrap().subnets, ["subnet-0b"]);
         let elsewhere = EcsJob { cluster: text("other"), ..filled };
-        let said = defaults.under(&target(), &elsewhere).unwrap_err().to_string();
-        assert!(said.contains("`other`") && said.contains("`job.cluster`"), "{said}");
+        let message = defaults.filled_in(&target(), &elsewhere).unwrap_err().to_string();
+        assert!(message.contains("`other`") && message.contains("`job.cluster`"), "{message}");
         let bare = EcsDefaults { subnets: vec![], ..defaults };
-        let said = bare.under(&target(), &EcsJob::default()).unwrap_err().to_string();
-        assert!(said.contains("`job.subnets`"), "{said}");
+        let message = bare.filled_in(&target(), &EcsJob::default()).unwrap_err().to_string();
+        assert!(message.contains("`job.subnets`"), "{message}");
     }
 
     #[test]
-    fn tasks_run_on_instances_where_the_agent_says_so_and_the_runner_nothing_else() {
+    fn tasks_run_on_instances_if_the_agent_sets_it_and_the_runner_sets_nothing_of_fargate() {
         let defaults = EcsDefaults {
             subnets: vec!["subnet-0a".to_owned()],
             launch_type: Some(LaunchType::Ec2),
             ..EcsDefaults::default()
         };
-        let is_on_ec2 = |job: EcsJob| defaults.under(&target(), &job).unwrap().is_on_ec2();
+        let is_on_ec2 = |job: EcsJob| defaults.filled_in(&target(), &job).unwrap().is_on_ec2();
         assert!(is_on_ec2(EcsJob::default()));
         let fargate = Some(LaunchType::Fargate);
         assert!(!is_on_ec2(EcsJob { launch_type: fargate, ..EcsJob::default() }));

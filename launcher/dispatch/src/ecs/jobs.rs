@@ -1,4 +1,4 @@
-//! The tasks that Canyon has in a cluster, for the search of those that nobody waits for.
+//! The tasks that Canyon has in a cluster, for the search for orphaned ones.
 
 use super::EcsDispatcher;
 use super::refusal::Refusals;
@@ -7,15 +7,16 @@ use crate::{DispatchError, JobRef};
 use aws_sdk_ecs::types::Task;
 use canyon_identity::job_name::parse_job_name;
 
-/// The most tasks of one call (API reference, `DescribeTasks` and `ListTasks`).
+/// The maximum number of tasks in one call (API reference, `DescribeTasks` and `ListTasks`).
 const PAGE: i32 = 100;
-/// A cluster that runs more is looked through as far as this.
+/// The maximum number of pages that one search reads.
 const MAX_PAGES: usize = 50;
 
 impl EcsDispatcher {
-    /// Those that run and were started for this organization. ECS clears away stopped ones itself.
+    /// The running tasks of this organization. ECS removes stopped tasks itself.
     pub(super) async fn running(&self) -> Result<Vec<JobRef>, DispatchError> {
-        let clients = self.session.clients().await.map_err(|error| Refusals::not_let_in(&error))?;
+        let clients =
+            self.session.clients().await.map_err(|error| Refusals::no_credentials(&error))?;
         let (mut found, mut token) = (Vec::new(), None);
         for _ in 0..MAX_PAGES {
             let page = clients
@@ -26,7 +27,7 @@ impl EcsDispatcher {
                 .set_next_token(token)
                 .send()
                 .await
-                .map_err(|error| self.refusals().elsewhere("ecs:ListTasks", &error))?;
+                .map_err(|error| self.refusals().of_request("ecs:ListTasks", &error))?;
             found.extend(self.described(&clients, page.task_arns.unwrap_or_default()).await?);
             token = page.next_token;
             if token.is_none() {
@@ -47,7 +48,7 @@ impl EcsDispatcher {
         let call = clients.ecs.describe_tasks().cluster(&self.config.job.cluster);
         let found = call.set_tasks(Some(arns)).send().await;
         let found =
-            found.map_err(|error| self.refusals().elsewhere("ecs:DescribeTasks", &error))?;
+            found.map_err(|error| self.refusals().of_request("ecs:DescribeTasks", &error))?;
         Ok(found.tasks().iter().filter_map(|task| self.job_of(task)).collect())
     }
 

@@ -1,4 +1,4 @@
-//! What a task's container wrote, from CloudWatch Logs: for a runner that died before it could
+//! The output of a task's container, from CloudWatch Logs: for a runner that died before it could
 //! report.
 
 use super::definition::LOG_PREFIX;
@@ -12,10 +12,10 @@ use canyon_domain::container_log::{Stream, Tail};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most that is read of one container, in bytes of its log.
+/// The maximum size of a container's log that is read, in bytes.
 const MAX_LOG: usize = 32 * 1024 * 1024;
-/// A log is read in pieces, one call each; within this time it is fetched once.
-const FRESH: Duration = Duration::from_secs(30);
+/// A log is read in chunks, one call each; within this time it is fetched once.
+const CACHE_LIFETIME: Duration = Duration::from_secs(30);
 
 /// The log that was read last.
 #[derive(Default)]
@@ -30,7 +30,8 @@ struct Read {
 impl LogReader {
     fn recent(&self, task: &str) -> Option<Arc<Vec<u8>>> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = last.as_ref().filter(|read| read.task == task && read.at.elapsed() < FRESH)?;
+        let read =
+            last.as_ref().filter(|read| read.task == task && read.at.elapsed() < CACHE_LIFETIME)?;
         Some(read.output.clone())
     }
 
@@ -48,7 +49,8 @@ impl EcsDispatcher {
         offset: u64,
     ) -> Result<Vec<u8>, DispatchError> {
         let Some(group) = &self.config.job.log_group else { return Ok(Vec::new()) };
-        let clients = self.session.clients().await.map_err(|error| Refusals::not_let_in(&error))?;
+        let clients =
+            self.session.clients().await.map_err(|error| Refusals::no_credentials(&error))?;
         let Some(arn) = self.arn(&clients, job).await? else { return Ok(Vec::new()) };
         let output = if let Some(output) = self.logs.recent(&arn) {
             output
@@ -82,13 +84,13 @@ impl EcsDispatcher {
             let page = match call.send().await {
                 Ok(page) => page,
                 Err(error) if is_missing(&error) => break,
-                Err(error) => return Err(self.refusals().elsewhere("logs:GetLogEvents", &error)),
+                Err(error) => return Err(self.refusals().of_request("logs:GetLogEvents", &error)),
             };
             for event in page.events() {
                 text.extend_from_slice(event.message().unwrap_or_default().as_bytes());
                 text.push(b'\n');
             }
-            // At the end CloudWatch gives back the token that it was asked with.
+            // At the end CloudWatch returns the same token as in the request.
             if page.next_forward_token.is_none()
                 || page.next_forward_token == token
                 || text.len() > MAX_LOG
@@ -101,7 +103,7 @@ impl EcsDispatcher {
     }
 }
 
-/// A container that wrote nothing has no stream.
+/// Whether the container has no log stream, because it wrote nothing.
 fn is_missing(error: &SdkError<GetLogEventsError>) -> bool {
     error.code() == Some("ResourceNotFoundException")
 }

@@ -1,6 +1,6 @@
-//! What ECS says when it does not do what it was asked, and what follows.
+//! The errors of ECS, and what follows from them.
 
-use super::request::Place;
+use super::request::EcsLocation;
 use crate::DispatchError;
 use aws_sdk_ecs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_ecs::types::Failure as EcsFailure;
@@ -10,104 +10,107 @@ use canyon_identity::federation::FederationError;
 use std::error::Error;
 use std::time::Duration;
 
-/// After ECS asked for fewer calls.
-const THROTTLED: Duration = Duration::from_secs(3);
-/// After an answer that did not come, where nothing was lost by it.
-const AGAIN: Duration = Duration::from_secs(5);
+/// The pause after ECS has throttled a call.
+const THROTTLE_PAUSE: Duration = Duration::from_secs(3);
+/// The pause after a call without an answer that had no effect.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// Turns answers of the services into errors that name the thing to change.
+/// Converts errors of AWS services into errors that name the thing to change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusals<'a> {
-    pub(super) place: Place<'a>,
+    pub(super) location: EcsLocation<'a>,
 }
 
-/// Whether the service may have done it all the same.
+/// What a missing answer means.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Silence {
-    /// It does not matter: nothing was started, and the same is asked again.
-    Harmless,
-    /// The task may run.
-    Counts,
+enum NoAnswer {
+    /// Nothing was started, and the same call may be repeated.
+    HadNoEffect,
+    /// The call may have taken effect: the task may run.
+    MayHaveTakenEffect,
 }
 
 impl Refusals<'_> {
-    /// A call before the task is asked for.
+    /// The error of a call before the task is started.
     pub(super) fn before_start<E>(&self, action: &str, error: &SdkError<E>) -> DispatchError
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        self.judge(action, error, Silence::Harmless)
+        self.classify(action, error, NoAnswer::HadNoEffect)
     }
 
-    /// The call that starts the task.
+    /// The error of the call that starts the task.
     pub(super) fn of_start<E>(&self, error: &SdkError<E>) -> DispatchError
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        self.judge("ecs:RunTask", error, Silence::Counts)
+        self.classify("ecs:RunTask", error, NoAnswer::MayHaveTakenEffect)
     }
 
-    /// A call about a task that may run.
-    pub(super) fn elsewhere<E>(&self, action: &str, error: &SdkError<E>) -> DispatchError
+    /// The error of a call about a task that may run.
+    pub(super) fn of_request<E>(&self, action: &str, error: &SdkError<E>) -> DispatchError
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        self.judge(action, error, Silence::Counts)
+        self.classify(action, error, NoAnswer::MayHaveTakenEffect)
     }
 
-    /// Canyon has no credentials of the role.
-    pub(super) fn not_let_in(error: &FederationError) -> DispatchError {
+    /// The error if Canyon has no credentials of the role.
+    pub(super) fn no_credentials(error: &FederationError) -> DispatchError {
         let message = Causes(error).to_string();
         match error {
             FederationError::Refused(_) => DispatchError::refused(error.class(), message),
             FederationError::Throttled(_) => {
-                DispatchError::later(error.class(), message, THROTTLED)
+                DispatchError::later(error.class(), message, THROTTLE_PAUSE)
             }
             FederationError::Assertion(_) | FederationError::Unavailable(_) => {
-                DispatchError::later(error.class(), message, AGAIN)
+                DispatchError::later(error.class(), message, RETRY_PAUSE)
             }
         }
     }
 
-    fn judge<E>(&self, action: &str, error: &SdkError<E>, silence: Silence) -> DispatchError
+    fn classify<E>(&self, action: &str, error: &SdkError<E>, no_answer: NoAnswer) -> DispatchError
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
         if let SdkError::ServiceError(context) = error
             && context.raw().status().as_u16() < 500
         {
-            let said = context.err();
-            let (code, words) = (said.code().unwrap_or_default(), said.message());
-            return self.said_no(action, code, words.unwrap_or("it gave no reason"));
+            let refusal = context.err();
+            let (code, words) = (refusal.code().unwrap_or_default(), refusal.message());
+            return self.classify_refusal(action, code, words.unwrap_or("it gave no reason"));
         }
-        let Place { region, .. } = self.place;
+        let EcsLocation { region, .. } = self.location;
         let message = format!("no answer to `{action}` in {region}: {}", Causes(error));
-        match (error, silence) {
+        match (error, no_answer) {
             (SdkError::ConstructionFailure(_), _) => {
                 DispatchError::refused(FailureClass::Config, message)
             }
-            (_, Silence::Harmless) => DispatchError::later(FailureClass::Lost, message, AGAIN),
-            (_, Silence::Counts) => DispatchError::unknown(FailureClass::Lost, message),
+            (_, NoAnswer::HadNoEffect) => {
+                DispatchError::later(FailureClass::Lost, message, RETRY_PAUSE)
+            }
+            (_, NoAnswer::MayHaveTakenEffect) => {
+                DispatchError::unknown(FailureClass::Lost, message)
+            }
         }
     }
 
-    fn said_no(&self, action: &str, code: &str, words: &str) -> DispatchError {
-        let Place { region, account, cluster, role } = self.place;
+    fn classify_refusal(&self, action: &str, code: &str, words: &str) -> DispatchError {
+        let EcsLocation { region, account, cluster, role } = self.location;
         let config = |message| DispatchError::refused(FailureClass::Config, message);
         match code {
             "ThrottlingException"
             | "Throttling"
             | "TooManyRequestsException"
             | "RequestLimitExceeded" => {
-                let message =
-                    format!("AWS asks for fewer calls of `{action}` in {region}: {words}");
-                DispatchError::later(FailureClass::Throttled, message, THROTTLED)
+                let message = format!("AWS throttles `{action}` in {region}: {words}");
+                DispatchError::later(FailureClass::Throttled, message, THROTTLE_PAUSE)
             }
             "ClusterNotFoundException" => config(format!(
                 "there is no active ECS cluster `{cluster}` in {region}, account {account}; \
                  create it, or change `job.cluster`: {words}"
             )),
-            // An earlier start had other parameters; the lists say which task that made.
+            // An earlier start had other parameters; the lists show its task.
             "ConflictException" => {
                 let message = format!("ECS has started this attempt before: {words}");
                 DispatchError::unknown(FailureClass::Lost, message)
@@ -116,24 +119,24 @@ impl Refusals<'_> {
                 DispatchError::refused(FailureClass::Capacity, format!("no capacity: {words}"))
             }
             _ if is_pass_role(words) => config(format!(
-                "{role} may not hand the task its roles; allow it `iam:PassRole` for \
+                "{role} may not pass the task its roles; allow it `iam:PassRole` for \
                  `job.execution_role_arn` and `job.task_role_arn`, and let both trust \
                  ecs-tasks.amazonaws.com: {words}"
             )),
             "AccessDeniedException" | "AccessDenied" => config(format!(
-                "{role} may not do `{}`; allow it in the role's policy: {words}",
+                "{role} may not call `{}`; allow it in the role's policy: {words}",
                 action_in(words).unwrap_or(action)
             )),
             "UnrecognizedClientException"
             | "InvalidSignatureException"
             | "IncompleteSignatureException" => config(format!(
-                "{region} does not take the credentials of {role}; is the region enabled \
-                 in account {account}? {words}"
+                "{region} does not accept the credentials of {role}; check that the region is enabled \
+                 in account {account}: {words}"
             )),
-            // They are fetched anew for the next call.
+            // The next call fetches new ones.
             "ExpiredTokenException" | "ExpiredToken" => {
-                let message = format!("the credentials of {role} have ended: {words}");
-                DispatchError::later(FailureClass::Lost, message, AGAIN)
+                let message = format!("the credentials of {role} have expired: {words}");
+                DispatchError::later(FailureClass::Lost, message, RETRY_PAUSE)
             }
             _ => {
                 let hint = field_at_fault(words)
@@ -143,19 +146,19 @@ impl Refusals<'_> {
         }
     }
 
-    /// What `RunTask` says of a task that it did not start, in an answer that is no error.
+    /// The error of an answer of `RunTask` that is no error but has started no task.
     pub(super) fn of_failures(&self, failures: &[EcsFailure]) -> DispatchError {
-        let Place { cluster, .. } = self.place;
-        let words: Vec<_> = failures.iter().map(words_of).collect();
+        let EcsLocation { cluster, .. } = self.location;
+        let words: Vec<_> = failures.iter().map(message_of).collect();
         let words = if words.is_empty() {
             "ECS started no task and gave no reason".to_owned()
         } else {
             words.join("; ")
         };
-        // Without a reason, nothing says that it would fail again.
+        // Without a reason, a retry may succeed.
         let is_capacity = failures.is_empty() || failures.iter().any(is_capacity_failure);
         let (class, what) = if is_capacity {
-            (FailureClass::Capacity, "there is no room for the task in")
+            (FailureClass::Capacity, "there is no capacity for the task in")
         } else {
             (FailureClass::Config, "ECS does not start the task in")
         };
@@ -163,13 +166,13 @@ impl Refusals<'_> {
     }
 }
 
-fn words_of(failure: &EcsFailure) -> String {
+fn message_of(failure: &EcsFailure) -> String {
     let parts = [failure.reason(), failure.detail(), failure.arn()];
     let parts: Vec<_> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
     parts.join(", ")
 }
 
-/// The reasons of the developer guide's "API failure reasons" that pass.
+/// Whether the failure is temporary, by the reasons of the developer guide's "API failure reasons".
 fn is_capacity_failure(failure: &EcsFailure) -> bool {
     let reason = failure.reason().unwrap_or_default();
     reason.starts_with("RESOURCE:")
@@ -178,7 +181,7 @@ fn is_capacity_failure(failure: &EcsFailure) -> bool {
         || is_capacity(failure.detail().unwrap_or_default())
 }
 
-/// Whether the words are about room that may be there later, or in another subnet.
+/// Whether the message is about capacity that may be available later, or in another subnet.
 pub(super) fn is_capacity(words: &str) -> bool {
     const SIGNS: [&str; 8] = [
         "capacity is unavailable",
@@ -198,15 +201,15 @@ fn is_pass_role(words: &str) -> bool {
     words.contains("iam:PassRole") || words.contains("unable to assume the role")
 }
 
-/// The action that the words say is not allowed. It may be another than the one that was called: who
-/// starts a task with tags needs `ecs:TagResource` as well.
+/// The action that the message says is not allowed. It may differ from the called one: starting a
+/// task with tags also needs `ecs:TagResource`.
 fn action_in(words: &str) -> Option<&str> {
     let (_, after) = words.split_once("not authorized to perform: ")?;
     let action = after.split_whitespace().next()?.trim_end_matches(['.', ',']);
     action.contains(':').then_some(action)
 }
 
-/// The field of the runner's `job` that the words are about.
+/// The field of the runner's `job` that the message is about.
 fn field_at_fault(words: &str) -> Option<&'static str> {
     const FIELDS: [(&str, &str); 9] = [
         ("security group", "security_groups"),
@@ -229,18 +232,18 @@ mod tests {
     use crate::Then;
     use crate::ecs::request::Role;
 
-    const PLACE: Place<'_> = Place {
+    const LOCATION: EcsLocation<'_> = EcsLocation {
         account: "111122223333",
         region: "eu-west-1",
         cluster: "jobs",
         role: Role::Named("arn:aws:iam::111122223333:role/canyon"),
     };
 
-    fn said(code: &str, words: &str) -> DispatchError {
-        Refusals { place: PLACE }.said_no("ecs:RunTask", code, words)
+    fn refusal(code: &str, words: &str) -> DispatchError {
+        Refusals { location: LOCATION }.classify_refusal("ecs:RunTask", code, words)
     }
 
-    /// The words are ECS's own (developer guide, troubleshooting).
+    /// The messages are those of ECS (developer guide, troubleshooting).
     #[test]
     fn a_refusal_names_the_thing_to_change() {
         let cases = [
@@ -276,7 +279,7 @@ mod tests {
                 "User: x is not authorized to perform: ecs:TagResource on resource: y because no \
                  identity-based policy allows the ecs:TagResource action",
                 FailureClass::Config,
-                "may not do `ecs:TagResource`",
+                "may not call `ecs:TagResource`",
             ),
             (
                 "ClientException",
@@ -287,30 +290,30 @@ mod tests {
             ),
         ];
         for (code, words, class, named) in cases {
-            let error = said(code, words);
+            let error = refusal(code, words);
             assert_eq!((error.failure.class, error.then), (class, Then::End), "{error}");
             assert!(error.failure.message.contains(named), "{error} does not name {named}");
         }
     }
 
     #[test]
-    fn a_throttled_call_is_made_again_and_ends_no_attempt() {
-        let error = said("ThrottlingException", "Rate exceeded");
-        assert_eq!(error.then, Then::Again(THROTTLED));
+    fn a_throttled_call_is_retried_and_ends_no_attempt() {
+        let error = refusal("ThrottlingException", "Rate exceeded");
+        assert_eq!(error.then, Then::Again(THROTTLE_PAUSE));
         assert_eq!(error.failure.class, FailureClass::Throttled);
     }
 
     #[test]
-    fn a_failure_in_an_answer_without_an_error_is_one_all_the_same() {
+    fn a_failure_in_a_successful_answer_ends_the_attempt() {
         let of = |reason: &str| {
             let failure = EcsFailure::builder().reason(reason).build();
-            Refusals { place: PLACE }.of_failures(&[failure]).failure.class
+            Refusals { location: LOCATION }.of_failures(&[failure]).failure.class
         };
         for reason in ["RESOURCE:ENI", "RESOURCE:MEMORY", "Capacity is unavailable at this time"] {
             assert_eq!(of(reason), FailureClass::Capacity, "{reason}");
         }
         assert_eq!(of("MISSING"), FailureClass::Config);
-        let nothing = Refusals { place: PLACE }.of_failures(&[]);
+        let nothing = Refusals { location: LOCATION }.of_failures(&[]);
         assert_eq!(nothing.failure.class, FailureClass::Capacity);
     }
 }

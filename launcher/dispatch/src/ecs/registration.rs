@@ -1,4 +1,4 @@
-//! A task definition is looked for, and registered if it is not there: once for each process and
+//! Finds a task definition, and registers it if it does not exist: once for each process and
 //! content.
 
 use super::definition::Definition;
@@ -10,13 +10,13 @@ use aws_sdk_ecs::types::TaskDefinitionStatus;
 use canyon_domain::failure::FailureClass;
 use tokio::sync::Mutex;
 
-/// The family that is known to be there. Whoever asks while it is being registered waits.
+/// The family that is known to be registered. Concurrent callers wait while one registers it.
 #[derive(Default)]
 pub(super) struct Registration(Mutex<Option<String>>);
 
 impl Registration {
-    /// The family's name. What is run by it is its last revision, so that each start of an attempt
-    /// sends the same request, whoever registered what in between.
+    /// The family's name. `RunTask` uses its latest revision, so that each start of an attempt
+    /// sends the same request, whoever registered a revision in between.
     pub(super) async fn family(
         &self,
         clients: &Clients,
@@ -34,7 +34,8 @@ impl Registration {
         Ok(known.insert(family).clone())
     }
 
-    /// Somebody has removed it: it is looked for again.
+    /// Forgets the family, because its definition was deregistered: the next call looks for it
+    /// again.
     pub(super) async fn forget(&self) {
         *self.0.lock().await = None;
     }
@@ -50,7 +51,7 @@ async fn is_there(
         Ok(found) => Ok(found.task_definition().is_some_and(|found| {
             found.status() == Some(&TaskDefinitionStatus::Active) && definition.is(found)
         })),
-        // ECS says so of a family without an active revision: "Unable to describe task definition."
+        // ECS answers this for a family without an active revision: "Unable to describe task definition."
         Err(SdkError::ServiceError(context)) if context.err().code() == Some("ClientException") => {
             Ok(false)
         }
@@ -64,7 +65,7 @@ async fn register(
     refusals: &Refusals<'_>,
 ) -> Result<(), DispatchError> {
     let request = definition.register(&clients.ecs).map_err(|error| {
-        let message = format!("cannot make a task definition of the runner's `job`: {error}");
+        let message = format!("cannot build a task definition from the runner's `job`: {error}");
         DispatchError::refused(FailureClass::Config, message)
     })?;
     let registered = request.send().await;

@@ -1,5 +1,5 @@
-//! The request that starts a task. It follows from the attempt and the runner alone, so a repeat
-//! sends the same bytes: with the same token and other parameters, ECS refuses.
+//! The request that starts a task. It follows only from the attempt and the runner, so a repeat
+//! sends the same bytes: ECS refuses the same token with other parameters.
 
 use super::{CONTAINER, Settings};
 use crate::{DispatchError, JobRef, Launch, Target};
@@ -17,24 +17,25 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::fmt::{Display, Formatter};
 
-/// The most characters of overrides, the JSON around them included (API reference, `RunTask`).
+/// The maximum number of characters of overrides, including the JSON around them (API reference,
+/// `RunTask`).
 const MAX_OVERRIDES: usize = 8_192;
 
-/// Where a runner's tasks run, for messages and for limits.
+/// Where a runner's tasks run, for messages and for rate limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct EcsLocation<'a> {
     pub(super) account: &'a str,
     pub(super) region: &'a str,
     pub(super) cluster: &'a str,
     pub(super) role: Role<'a>,
 }
 
-/// As whom ECS is asked.
+/// The role of the calls to ECS.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role<'a> {
-    /// The runner's.
+    /// The role that the runner names.
     Named(&'a str),
-    /// What the agent is.
+    /// The agent's own role.
     OfAgent,
 }
 
@@ -47,13 +48,13 @@ impl Display for Role<'_> {
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> EcsLocation<'a> {
     pub(super) fn of(settings: &'a Settings) -> Self {
         let Settings { auth, job } = settings;
         let arn = auth.as_ref().map(|auth| auth.role_arn.as_str());
         Self {
-            // Checked where the runner was read: `arn:partition:iam::account:role/...`. A task's roles are of
-            // the account that it runs in.
+            // Validated with the runner: `arn:partition:iam::account:role/...`. A task's roles belong to the
+            // account that it runs in.
             account: arn.unwrap_or(&job.execution_role_arn).split(':').nth(4).unwrap_or_default(),
             region: &job.region,
             cluster: &job.cluster,
@@ -62,13 +63,13 @@ impl<'a> Place<'a> {
     }
 }
 
-/// One name for one attempt, of 64 characters: the most that ECS takes.
+/// The client token of an attempt, of 64 characters: the maximum that ECS accepts.
 pub(super) fn client_token(org: OrgUuid, job: &JobRef) -> String {
     let attempt = format!("{}/{}/{}", org.0, job.deployment, job.attempt);
     hex::encode(Sha256::digest(attempt))
 }
 
-/// A start that can be sent, as often as need be.
+/// A request to start a task, which may be sent repeatedly.
 pub(super) struct Request<'a> {
     target: &'a Target,
     job: &'a EcsJob,
@@ -77,7 +78,7 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Fails if the variables are longer than ECS takes.
+    /// Fails if the variables are longer than ECS accepts.
     pub(super) fn new(
         target: &'a Target,
         job: &'a EcsJob,
@@ -87,7 +88,7 @@ impl<'a> Request<'a> {
         let length = overrides_length(launch);
         if length > MAX_OVERRIDES {
             let message = format!(
-                "the variables of the task come to {length} characters, and ECS takes \
+                "the variables of the task have {length} characters, but ECS accepts \
                  {MAX_OVERRIDES}; shorten the address of Canyon's API"
             );
             return Err(DispatchError::refused(FailureClass::Config, message));
@@ -95,7 +96,7 @@ impl<'a> Request<'a> {
         Ok(Self { target, job, launch, name })
     }
 
-    /// The call.
+    /// The call to send.
     pub(super) fn build(
         &self,
         client: &Client,
@@ -149,7 +150,7 @@ impl<'a> Request<'a> {
         TaskOverride::builder().container_overrides(container.build()).build()
     }
 
-    /// Beside those of the task definition, which ECS adds: what the task is for.
+    /// The task's own tags. ECS adds those of the task definition.
     fn tags(&self) -> Vec<Tag> {
         let Launch { job, project, env, .. } = self.launch;
         [
@@ -179,8 +180,8 @@ fn strategy_item(
         .build()
 }
 
-/// The subnets that an attempt may use: all at first. A capacity failure does not say which one was
-/// full, so each later attempt tries another half, beginning with another subnet.
+/// The subnets that an attempt may use: all at first. A capacity failure does not say which subnet
+/// was full, so each later attempt tries another half, beginning with another subnet.
 fn subnets(all: &[String], attempt: u32) -> Vec<String> {
     let turns = usize::try_from(attempt).unwrap_or(1).saturating_sub(1);
     if turns == 0 || all.len() < 2 {
@@ -192,8 +193,8 @@ fn subnets(all: &[String], attempt: u32) -> Vec<String> {
     order
 }
 
-/// Where an attempt's capacity comes from: after a first attempt that may have begun on Spot, on
-/// demand if the runner allows that too.
+/// The capacity providers of an attempt: later attempts use on-demand capacity alone, if the runner
+/// allows that, because the first one may have failed on Spot.
 fn capacity(shares: &[CapacityProviderShare], attempt: u32) -> Vec<CapacityProviderShare> {
     let on_demand = CapacityProvider::Fargate;
     if attempt > 1 && shares.iter().any(|share| share.capacity_provider == on_demand) {
@@ -204,7 +205,7 @@ fn capacity(shares: &[CapacityProviderShare], attempt: u32) -> Vec<CapacityProvi
     shares.to_vec()
 }
 
-/// As ECS counts: with the JSON around them.
+/// The length of the overrides as ECS counts it, with the JSON around them.
 fn overrides_length(launch: &Launch) -> usize {
     let variables: Vec<_> = launch
         .container_environment()

@@ -1,4 +1,4 @@
-//! Clients of AWS's services, with the credentials of the runner's role, or of the agent's own.
+//! Clients of AWS services, with the credentials of the runner's role or the agent's own.
 
 use super::{EcsDefaults, Settings};
 use crate::{AmbientAws, DispatchError, Target};
@@ -12,23 +12,24 @@ use canyon_identity::federation::{Endpoints, Federation, FederationError, Runner
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// ECS answers in less than a second. A call that takes longer than this may have had its effect.
-const TRY: Duration = Duration::from_secs(8);
-const CONNECT: Duration = Duration::from_secs(3);
-const ALL_TRIES: Duration = Duration::from_secs(20);
+/// Limit of one try: ECS answers in less than a second. A call that takes longer may have taken
+/// effect.
+const TRY_TIMEOUT: Duration = Duration::from_secs(8);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 /// The limits of AWS STS for `RoleSessionName`.
 const SESSION_NAME: std::ops::RangeInclusive<usize> = 3..=64;
 
-/// What all clients send their requests with, so that they share connections.
+/// The HTTP client of all AWS clients, which shares connections.
 pub(super) type Http = SharedHttpClient;
 
-/// See [`Http`].
+/// Creates the shared HTTP client.
 pub(super) fn http() -> Http {
     let provider = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc);
     Builder::new().tls_provider(provider).build_https()
 }
 
-/// The services, as the runner's role.
+/// The clients of the services, with one set of credentials.
 #[derive(Clone)]
 pub(super) struct Clients {
     access_key: String,
@@ -36,16 +37,16 @@ pub(super) struct Clients {
     pub(super) logs: aws_sdk_cloudwatchlogs::Client,
 }
 
-/// By what a platform is let in.
+/// Where a platform's credentials come from.
 #[derive(Clone)]
-pub(super) enum Entry {
-    /// The role that each runner names.
+pub(super) enum CredentialSource {
+    /// Each runner names a role.
     Roles(Arc<Federation>),
-    /// What the process itself is, in the one cluster that it is for.
+    /// The process's own credentials, for the one cluster of its settings.
     Ambient(Arc<AmbientAws>, EcsDefaults),
 }
 
-impl Entry {
+impl CredentialSource {
     fn endpoints(&self) -> &Endpoints {
         match self {
             Self::Roles(federation) => federation.endpoints(),
@@ -54,22 +55,22 @@ impl Entry {
     }
 }
 
-/// By what a runner is let in.
-enum Login {
+/// Where a runner's credentials come from.
+enum RunnerCredentials {
     Role { federation: Arc<Federation>, who: RunnerIdentity, auth: AwsAuth, name: String },
     Ambient(Arc<AmbientAws>),
 }
 
-/// Is let in again and again, as credentials end.
+/// A runner's clients, which are replaced as credentials expire.
 pub(super) struct Session {
-    login: Login,
+    credentials_of: RunnerCredentials,
     endpoints: Endpoints,
     http: Http,
     region: String,
     clients: Mutex<Option<Clients>>,
 }
 
-/// The configuration of one service's client; the types differ and the members do not.
+/// Builds one service's client; the types differ, but their methods do not.
 macro_rules! client {
     ($session:expr, $credentials:expr, $endpoint:ident, $sdk:ident) => {{
         let mut config = $sdk::Config::builder()
@@ -86,50 +87,57 @@ macro_rules! client {
 }
 
 impl Session {
-    /// Fails if the runner is not one that is let in so.
+    /// Fails if the runner's type does not match `source`.
     pub(super) fn new(
-        entry: &Entry,
+        source: &CredentialSource,
         http: &Http,
         target: &Target,
         settings: &Settings,
     ) -> Result<Self, DispatchError> {
-        let login = match (entry, &settings.auth) {
-            (Entry::Roles(federation), Some(auth)) => Login::Role {
+        let credentials_of = match (source, &settings.auth) {
+            (CredentialSource::Roles(federation), Some(auth)) => RunnerCredentials::Role {
                 federation: federation.clone(),
                 who: RunnerIdentity { org: target.org, runner: target.runner },
                 auth: auth.clone(),
                 name: session_name(auth, target),
             },
-            (Entry::Ambient(ambient, _), None) => Login::Ambient(ambient.clone()),
-            (Entry::Roles(_), None) => {
-                return Err(wrong_type(target, "only an agent launches"));
+            (CredentialSource::Ambient(ambient, _), None) => {
+                RunnerCredentials::Ambient(ambient.clone())
             }
-            (Entry::Ambient(..), Some(_)) => {
-                return Err(wrong_type(target, "Canyon itself launches, and no agent"));
+            (CredentialSource::Roles(_), None) => {
+                return Err(wrong_type(target, "need an agent"));
+            }
+            (CredentialSource::Ambient(..), Some(_)) => {
+                return Err(wrong_type(target, "are launched by Canyon itself, not by an agent"));
             }
         };
-        let endpoints = entry.endpoints().clone();
-        Ok(Self::of(login, endpoints, http, &settings.job.region))
+        let endpoints = source.endpoints().clone();
+        Ok(Self::of(credentials_of, endpoints, http, &settings.job.region))
     }
 
-    /// For no runner in particular.
+    /// A session of the agent itself, for no particular runner.
     pub(super) fn in_place(ambient: &Arc<AmbientAws>, region: &str) -> Self {
         let endpoints = ambient.endpoints().clone();
-        Self::of(Login::Ambient(ambient.clone()), endpoints, &ambient.http(), region)
+        Self::of(RunnerCredentials::Ambient(ambient.clone()), endpoints, &ambient.http(), region)
     }
 
-    fn of(login: Login, endpoints: Endpoints, http: &Http, region: &str) -> Self {
+    fn of(
+        credentials_of: RunnerCredentials,
+        endpoints: Endpoints,
+        http: &Http,
+        region: &str,
+    ) -> Self {
         let region = region.to_owned();
-        Self { login, endpoints, http: http.clone(), region, clients: Mutex::default() }
+        Self { credentials_of, endpoints, http: http.clone(), region, clients: Mutex::default() }
     }
 
-    /// Clients whose credentials are good for a while.
+    /// Clients with valid credentials.
     pub(super) async fn clients(&self) -> Result<Clients, FederationError> {
-        let credentials = match &self.login {
-            Login::Role { federation, who, auth, name } => {
+        let credentials = match &self.credentials_of {
+            RunnerCredentials::Role { federation, who, auth, name } => {
                 federation.aws(*who, auth, &self.region, name).await?
             }
-            Login::Ambient(ambient) => ambient.credentials().await?,
+            RunnerCredentials::Ambient(ambient) => ambient.credentials().await?,
         };
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) =
@@ -140,11 +148,13 @@ impl Session {
         Ok(clients.insert(self.with(&credentials)).clone())
     }
 
-    /// Canyon's own token about the runner, to see whether it can be signed: with the name of whom it is
-    /// for. None where nothing is signed.
+    /// Signs Canyon's own token about the runner, for the check, and returns its audience. `None`
+    /// if the session needs no token.
     pub(super) async fn assertion(&self) -> Option<Result<&'static str, FederationError>> {
-        let Login::Role { federation, who, auth, .. } = &self.login else { return None };
-        // AWS's token service is another one in China.
+        let RunnerCredentials::Role { federation, who, auth, .. } = &self.credentials_of else {
+            return None;
+        };
+        // AWS has a separate token service in China.
         let audience = if auth.role_arn.starts_with("arn:aws-cn:") {
             "sts.amazonaws.com.cn"
         } else {
@@ -164,22 +174,22 @@ impl Session {
 
 fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
-        .connect_timeout(CONNECT)
-        .operation_attempt_timeout(TRY)
-        .operation_timeout(ALL_TRIES)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(TRY_TIMEOUT)
+        .operation_timeout(CALL_TIMEOUT)
         .build()
 }
 
 fn wrong_type(target: &Target, who: &str) -> DispatchError {
-    let message = format!("for runner `{}`, of its type, {who}", target.runner_id);
+    let message = format!("jobs of runner `{}` {who}", target.runner_id);
     DispatchError::refused(FailureClass::Config, message)
 }
 
-/// The name that AWS's own log shows beside each call.
+/// The session name, which CloudTrail shows with each call.
 fn session_name(auth: &AwsAuth, target: &Target) -> String {
     auth.session_name.clone().unwrap_or_else(|| {
         let name = format!("{}-{}", target.org_id, target.runner_id);
-        // Ids have no other characters than a session's name may have, and at least two of them.
+        // Ids contain only characters that a session name may have, and both together at least three.
         name.chars().take(*SESSION_NAME.end()).collect()
     })
 }

@@ -1,8 +1,8 @@
-//! Starting an attempt's task, once.
+//! Starts an attempt's task, once.
 
 use super::definition::Definition;
 use super::refusal::Refusals;
-use super::request::{Place, Request};
+use super::request::{EcsLocation, Request};
 use super::session::Clients;
 use super::started::Known;
 use super::{EcsDispatcher, TOKEN_HELD};
@@ -16,19 +16,20 @@ use canyon_domain::failure::FailureClass;
 use jiff::SignedDuration;
 use std::time::Duration;
 
-/// AWS lets `RunTask` be called so often, for all clusters of an account in a region together
-/// (developer guide, "Request throttling"). Fargate's own limit, 20 launches a second after a burst
-/// of 100, on demand and Spot apart, is never reached before this one: each call launches one task.
+/// The rate limit of AWS for `RunTask`, for all clusters of an account in a region together
+/// (developer guide, "Request throttling"). Fargate's own limit is 20 launches a second after a
+/// burst of 100, for on-demand and Spot separately. It is never reached first, because each call
+/// launches one task.
 const CALLS_PER_SECOND: u32 = 20;
 const BURST: u32 = 20;
-/// The longest wait for a turn; who would wait longer comes again.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// When nobody can tell whose turn it is.
-const NO_TURN: Duration = Duration::from_secs(1);
+/// The maximum wait for a permit; a start that would wait longer is retried later.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// The pause before a start is retried when the rate limiter fails.
+const LIMITER_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl EcsDispatcher {
     pub(super) fn refusals(&self) -> Refusals<'_> {
-        Refusals { place: self.place() }
+        Refusals { location: self.location() }
     }
 
     pub(super) async fn start_task(&self, launch: &Launch) -> Result<Started, DispatchError> {
@@ -52,10 +53,11 @@ impl EcsDispatcher {
         self.missing.forget(&name);
         let definition = self.definition()?;
         let request = Request::new(&self.target, &self.config.job, launch, name.clone())?;
-        let clients = self.session.clients().await.map_err(|error| Refusals::not_let_in(&error))?;
+        let clients =
+            self.session.clients().await.map_err(|error| Refusals::no_credentials(&error))?;
         let is_late = self.clock.now().duration_since(launch.launched_at)
             >= SignedDuration::try_from(TOKEN_HELD).unwrap_or(SignedDuration::MAX);
-        if (is_late || known.was_asked)
+        if (is_late || known.start_was_sent)
             && let Some(task) = self.find(&clients, &name).await?
         {
             return Ok(Started::Already(Some(task)));
@@ -86,12 +88,12 @@ impl EcsDispatcher {
         let mut may_register_again = true;
         loop {
             let family = self.registration.family(clients, definition, &refusals).await?;
-            self.wait_for_turn().await?;
+            self.wait_for_permit().await?;
             let call = request.build(&clients.ecs, &family).map_err(|error| {
                 let message = format!("cannot make a request of the runner's `job`: {error}");
                 DispatchError::refused(FailureClass::Config, message)
             })?;
-            // One call, one turn; and after silence, a look before the next call.
+            // Without the SDK's retries: each call needs its own permit, and after no answer the task is looked for first.
             let once = Builder::default().retry_config(RetryConfig::disabled());
             let error = match call.customize().config_override(once).send().await {
                 Ok(answer) => {
@@ -111,13 +113,13 @@ impl EcsDispatcher {
                 continue;
             }
             let error = refusals.of_start(&error);
-            known.was_asked |= error.then == Then::Observe;
+            known.start_was_sent |= error.then == Then::Observe;
             return Err(error);
         }
     }
 
-    async fn wait_for_turn(&self) -> Result<(), DispatchError> {
-        let Place { account, region, .. } = self.place();
+    async fn wait_for_permit(&self) -> Result<(), DispatchError> {
+        let EcsLocation { account, region, .. } = self.location();
         let rate = Rate {
             name: format!("ecs-run-task/{account}/{region}"),
             burst: BURST,
@@ -125,7 +127,7 @@ impl EcsDispatcher {
         };
         let later =
             |message, pause| Err(DispatchError::later(FailureClass::Throttled, message, pause));
-        match self.pace.turn(&rate, PATIENCE).await {
+        match self.pace.turn(&rate, PERMIT_TIMEOUT).await {
             Ok(Turn::Taken(wait)) => {
                 tokio::time::sleep(wait).await;
                 Ok(())
@@ -138,13 +140,13 @@ impl EcsDispatcher {
                 );
                 later(message, pause)
             }
-            Err(error) => later(format!("cannot tell whose turn it is: {error}"), NO_TURN),
+            Err(error) => later(format!("the rate limiter failed: {error}"), LIMITER_RETRY_PAUSE),
         }
     }
 }
 
-/// A task that has only just been made is that of this call. The answer to a repeat shows the first
-/// one's task as it is by now.
+/// The outcome of an answered `RunTask`. Only a new task is in its first state: the answer to a
+/// repeat shows the current state of the first one's task.
 fn started(task: &Task) -> Started {
     let arn = task.task_arn().map(str::to_owned);
     match task.last_status() {
@@ -153,8 +155,8 @@ fn started(task: &Task) -> Started {
     }
 }
 
-/// The task that an earlier start of the attempt made, with other parameters: the runner was changed
-/// in between.
+/// The task that an earlier start of the attempt created with other parameters, because the runner
+/// was changed in between.
 fn task_in_conflict(error: &SdkError<RunTaskError>) -> Option<String> {
     match error.as_service_error()? {
         RunTaskError::ConflictException(conflict) => conflict.resource_ids().first().cloned(),
@@ -162,7 +164,7 @@ fn task_in_conflict(error: &SdkError<RunTaskError>) -> Option<String> {
     }
 }
 
-/// Whether somebody has deregistered the task definition.
+/// Whether the task definition was deregistered.
 fn is_definition_gone(error: &SdkError<RunTaskError>) -> bool {
     let Some(error) = error.as_service_error() else { return false };
     let words = error.message().unwrap_or_default();
@@ -172,7 +174,7 @@ fn is_definition_gone(error: &SdkError<RunTaskError>) -> bool {
 fn too_late() -> DispatchError {
     let message = format!(
         "the task was not started within {} minutes of its launch; ECS may have forgotten the \
-         attempt by now, so it is not started any more",
+         attempt by now, so a start could run it twice",
         TOKEN_HELD.as_secs() / 60
     );
     DispatchError::refused(FailureClass::Lost, message)

@@ -5,43 +5,43 @@ use canyon_domain::ids::DeploymentId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most attempts that are remembered, the oldest forgotten first. A forgotten one costs a
-/// request.
-const MAX_REMEMBERED: usize = 4_096;
+/// The maximum number of attempts in the cache; the oldest is removed first, and costs a request if
+/// it is needed again.
+const MAX_CACHED: usize = 4_096;
 
-/// An attempt's task.
+/// What is known of an attempt's task.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// Its ARN, once ECS has said it.
+    /// Its ARN, once ECS has returned it.
     pub(super) task: Option<String>,
-    /// ECS was asked to start it, and did not answer.
-    pub(super) was_asked: bool,
+    /// Whether a start was sent and not answered.
+    pub(super) start_was_sent: bool,
 }
 
-/// See [`Known`]. Whoever starts a task holds its lock, so of many starts at once one calls ECS.
+/// The lock of an attempt's start, so that of concurrent starts only one calls ECS. See [`Known`].
 pub(super) type Entry = Arc<tokio::sync::Mutex<Known>>;
 
 type Name = (DeploymentId, u32);
 
 /// The attempts of one runner.
 #[derive(Debug, Default)]
-pub(super) struct StartedTasks(Mutex<Remembered>);
+pub(super) struct StartedTasks(Mutex<Cache>);
 
 #[derive(Debug, Default)]
-struct Remembered {
+struct Cache {
     entries: HashMap<Name, Entry>,
     order: VecDeque<Name>,
 }
 
 impl StartedTasks {
-    /// The attempt's entry, new if it is not remembered.
+    /// The attempt's entry, which is created if it does not exist.
     pub(super) fn entry(&self, job: &JobRef) -> Entry {
         let name = (job.deployment, job.attempt);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = all.entries.get(&name) {
             return entry.clone();
         }
-        if all.order.len() >= MAX_REMEMBERED
+        if all.order.len() >= MAX_CACHED
             && let Some(oldest) = all.order.pop_front()
         {
             all.entries.remove(&oldest);
@@ -54,7 +54,7 @@ impl StartedTasks {
     pub(super) fn task(&self, job: &JobRef) -> Option<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = all.entries.get(&(job.deployment, job.attempt))?;
-        // While it is being started, nobody knows.
+        // While the task is being started, its ARN is not known.
         entry.try_lock().ok()?.task.clone()
     }
 }

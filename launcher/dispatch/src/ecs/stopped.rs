@@ -1,4 +1,4 @@
-//! What a task's state says about its job, and why a stopped one stopped.
+//! The state of a job from the state of its task, and why a stopped one stopped.
 
 use super::CONTAINER;
 use super::refusal::is_capacity;
@@ -8,17 +8,17 @@ use aws_sdk_ecs::types::{Container, Task, TaskStopCode};
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
 
-/// SIGKILL ends a process with this code: 128 and the signal's number.
+/// The exit code of a process ended by SIGKILL: 128 and the signal's number.
 const KILLED: i32 = 137;
 
-/// What the launcher is told of a task.
+/// The observation of a task.
 ///
 /// Source of the states: developer guide, "Amazon ECS task lifecycle".
 pub(super) fn observation(task: &Task) -> Observation {
     match task.last_status().unwrap_or_default() {
         status @ ("PROVISIONING" | "PENDING" | "ACTIVATING") => waiting(task, status),
         "STOPPED" | "DELETED" => Observation::Gone(Some(failure(task))),
-        // Its process has ended; what ECS still does, such as detaching the network, takes a minute.
+        // The process has ended; ECS needs another minute, for example to detach the network.
         _ if has_exited(task) => Observation::Gone(Some(failure(task))),
         _ => Observation::Alive,
     }
@@ -34,12 +34,12 @@ fn has_exited(task: &Task) -> bool {
     })
 }
 
-/// For people who watch: what ECS is doing, and whatever it says about it.
+/// The observation of a task that does not run yet: what ECS does, with its own message.
 fn waiting(task: &Task, status: &str) -> Observation {
     let what = match status {
         "PROVISIONING" => "ECS prepares the task's network",
-        "PENDING" => "ECS waits for room and pulls the image",
-        _ => "ECS makes the task ready",
+        "PENDING" => "ECS waits for capacity and pulls the image",
+        _ => "ECS prepares the task",
     };
     let details = task.attachments().iter().filter_map(|attachment| {
         let status = attachment.status().filter(|status| *status == "FAILED");
@@ -47,27 +47,27 @@ fn waiting(task: &Task, status: &str) -> Observation {
     });
     let reasons = [task.stopped_reason(), container(task).and_then(Container::reason)];
     let reasons = reasons.into_iter().flatten().map(str::to_owned);
-    let said: Vec<_> = details.chain(reasons).collect();
+    let messages: Vec<_> = details.chain(reasons).collect();
     let text = format!("{what} ({status})");
-    Observation::Waiting(if said.is_empty() {
+    Observation::Waiting(if messages.is_empty() {
         text
     } else {
-        format!("{text}: {}", said.join("; "))
+        format!("{text}: {}", messages.join("; "))
     })
 }
 
-/// Why a task that has left no result is dead.
+/// Why a task died that left no result.
 fn failure(task: &Task) -> Failure {
     let container = container(task);
     let words = words_of(task, container);
     let exit = container.and_then(Container::exit_code);
-    let (class, what) = judge(task.stop_code(), &words, exit);
+    let (class, what) = classify(task.stop_code(), &words, exit);
     let exit = exit.map_or(String::new(), |code| format!(" (exit code {code})"));
     let words = if words.is_empty() { String::new() } else { format!(": {words}") };
     Failure::new(class, format!("{what}{exit}{words}"))
 }
 
-/// The reasons of the task and of its container, each once.
+/// The reasons of the task and of its container, without repetition.
 fn words_of(task: &Task, container: Option<&Container>) -> String {
     let task = task.stopped_reason().unwrap_or_default();
     let container = container.and_then(Container::reason).unwrap_or_default();
@@ -79,9 +79,9 @@ fn words_of(task: &Task, container: Option<&Container>) -> String {
     }
 }
 
-/// The class and what happened, by ECS's code and words (developer guide, "Stopped tasks error
-/// messages").
-fn judge(
+/// The failure class and what happened, by ECS's code and message (developer guide, "Stopped tasks
+/// error messages").
+fn classify(
     code: Option<&TaskStopCode>,
     words: &str,
     exit: Option<i32>,
@@ -95,7 +95,7 @@ fn judge(
         return (C::Oom, "the task ran out of memory; give it more `job.memory`");
     }
     if is_capacity(words) || has("ephemeral storage provisioning") {
-        return (C::Capacity, "AWS has no room for the task now");
+        return (C::Capacity, "AWS has no capacity for the task now");
     }
     if has("ResourceInitializationError") {
         return (
@@ -111,7 +111,7 @@ fn judge(
         Some(TaskStopCode::TerminationNotice | TaskStopCode::InfrastructureHealth) => {
             (C::Evicted, "AWS retires the host of the task")
         }
-        Some(TaskStopCode::UserInitiated) => (C::Lost, "somebody stopped the task"),
+        Some(TaskStopCode::UserInitiated) => (C::Lost, "the task was stopped by an AWS user"),
         Some(TaskStopCode::TaskFailedToStart) => (C::Lost, "the task failed to start"),
         _ if exit == Some(KILLED) => (C::Lost, "the runner was killed"),
         _ if exit.is_some() => (C::Lost, "the runner ended without a result"),
@@ -119,7 +119,7 @@ fn judge(
     }
 }
 
-/// Whether ECS knows no such task: it stopped more than an hour ago.
+/// Whether ECS no longer knows the task, because it stopped more than an hour ago.
 pub(super) fn is_unknown_task(error: &SdkError<StopTaskError>) -> bool {
     let Some(error) = error.as_service_error() else { return false };
     let words = error.message().unwrap_or_default().to_lowercase();
@@ -136,11 +136,11 @@ mod tests {
     }
 
     fn stopped(code: &str, reason: &str, container: (&str, Option<i32>)) -> Failure {
-        let (said, exit) = container;
+        let (message, exit) = container;
         let container = Container::builder()
             .name(CONTAINER)
             .last_status("STOPPED")
-            .set_reason((!said.is_empty()).then(|| said.to_owned()))
+            .set_reason((!message.is_empty()).then(|| message.to_owned()))
             .set_exit_code(exit);
         let task = task("STOPPED")
             .stop_code(TaskStopCode::from(code))
@@ -152,9 +152,9 @@ mod tests {
         }
     }
 
-    /// The words are those that the developer guide shows.
+    /// The messages are those in the developer guide.
     #[test]
-    fn the_reason_of_a_stop_decides_the_class_and_is_repeated() {
+    fn the_reason_of_a_stop_decides_the_class_and_is_in_the_message() {
         let pull = "CannotPullContainerError: pull image manifest has been retried 1 time(s): \
                     failed to resolve ref registry.example.com/runner:1: not found";
         let exited = "Essential container in task exited";
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_does_not_run_yet_waits_and_says_what_for() {
+    fn a_task_that_does_not_run_yet_waits_and_names_the_reason() {
         for status in ["PROVISIONING", "PENDING", "ACTIVATING"] {
             let Observation::Waiting(reason) = observation(&task(status).build()) else {
                 panic!("{status}");

@@ -1,4 +1,4 @@
-//! The calls to a cluster, each bounded in time, with its errors explained.
+//! The calls to a cluster, each with a time limit and explained errors.
 
 use super::connect::{Connection, Connector};
 use super::{errors, job, names, network_policy};
@@ -18,31 +18,31 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For one call, with the connection.
+/// Limit of one call, including the connection.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// For a container's output: the kubelet keeps 10 MiB of it in one file unless it is told otherwise.
+/// Limit of reading a container's output: by default the kubelet keeps 10 MiB of it in one file.
 const OUTPUT_TIMEOUT: Duration = Duration::from_mins(1);
 const OUTPUT_LIMIT: u64 = 64 * 1024 * 1024;
-/// Jobs of one page of a list: see the limits in `bounded_body`.
+/// The number of Jobs in one page of a list: see the limits in `limited_body`.
 const PAGE: u32 = 100;
-/// The most pages of one look: the server says whether there is another.
+/// The maximum number of pages of one list, because the server decides whether there is another.
 const MAX_PAGES: u32 = 50;
 
-/// Whether something is done, or only tried.
+/// Whether a call takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Run {
-    /// Done.
+    /// It does.
     Real,
-    /// Judged by the API server, and not stored.
+    /// The API server validates the request and does not store the object.
     Dry,
 }
 
-/// What came of a create.
+/// The outcome of a create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Created {
-    /// It is new.
+    /// The object is new.
     Now,
-    /// There is one of that name.
+    /// An object of that name exists.
     IsThere,
 }
 
@@ -61,8 +61,8 @@ impl Calls {
         &self.connector
     }
 
-    /// Does `work`, which is `what`, with a client of the cluster. If that one is no longer known there,
-    /// once more with a new one.
+    /// Runs `work` with a client of the cluster; `what` describes it in messages. If the cluster
+    /// rejects the client's credentials, runs it once more with a new client.
     pub(super) async fn call<T, F>(
         &self,
         what: &str,
@@ -81,7 +81,7 @@ impl Calls {
                     self.connector.drop_client(&self.target);
                     is_second = true;
                 }
-                Ok(Err(error)) => return Err(errors::meaning(&place, what, error).await),
+                Ok(Err(error)) => return Err(errors::explain(&place, what, error).await),
                 Err(_) => return Err(errors::no_answer(&place, what)),
             }
         }
@@ -143,7 +143,7 @@ impl Calls {
         Ok(found)
     }
 
-    /// Lets the Job make no pod any more, and notes the reason if there is one.
+    /// Suspends the Job, so that it creates no more pods, and notes the reason if there is one.
     pub(super) async fn suspend(
         &self,
         job: &JobRef,
@@ -163,7 +163,7 @@ impl Calls {
         .await
     }
 
-    /// Deletes the pod with `grace` seconds, or as many as its own definition has.
+    /// Deletes the pod with a grace period of `grace` seconds, or with the pod's own.
     pub(super) async fn delete_pod(
         &self,
         pod: &Pod,
@@ -193,7 +193,7 @@ impl Calls {
         .await
     }
 
-    /// Why the cluster could make no pod for the Job. `None` also if Canyon may not read events.
+    /// Why the cluster could create no pod for the Job. `None` also if Canyon may not read events.
     pub(super) async fn failed_create(&self, job: &JobRef) -> Option<String> {
         let (namespace, name) = (self.namespace().ok()?, &names::job_name(job));
         let which = &ListParams::default().fields(&format!(
@@ -205,7 +205,7 @@ impl Calls {
         read.await.ok()?.into_iter().rev().find_map(|event| event.message)
     }
 
-    /// What the container of the attempt wrote, as far as its node still has it.
+    /// The output of the attempt's container, as far as its node still has it.
     pub(super) async fn output(&self, job: &JobRef) -> Result<Vec<u8>, DispatchError> {
         self.log(job, LogParams::default()).await
     }
@@ -228,7 +228,7 @@ impl Calls {
                     let mut stream = stream.take(OUTPUT_LIMIT);
                     stream.read_to_end(&mut output).await.map_err(kube::Error::ReadEvents)?;
                 }
-                // 400: its container has not begun. 404: the pod, or what it wrote, is gone.
+                // 400: the container has not started. 404: the pod or its output is gone.
                 Err(kube::Error::Api(status)) if [400, 404].contains(&status.code) => {}
                 Err(error) => return Err(error),
             }
@@ -237,10 +237,10 @@ impl Calls {
         .await
     }
 
-    /// Makes sure that the policy against metadata services is there as it should be.
+    /// Creates or restores the `NetworkPolicy` against metadata services.
     pub(super) async fn refuse_metadata(&self, namespace: &str) -> Result<(), DispatchError> {
         let wanted = &network_policy::policy(namespace);
-        let what = "see to the NetworkPolicy against metadata services";
+        let what = "apply the NetworkPolicy against metadata services";
         self.call(what, TIMEOUT, |client| async move {
             let policies = Api::<NetworkPolicy>::namespaced(client, namespace);
             let Some(found) = policies.get_opt(network_policy::NAME).await? else {
@@ -260,14 +260,14 @@ impl Calls {
     }
 }
 
-/// Deletes this object and none that took its name since.
+/// Deletes this object, but no later one of the same name.
 fn only(metadata: &ObjectMeta) -> DeleteParams {
     let preconditions =
         metadata.uid.clone().map(|uid| Preconditions { uid: Some(uid), resource_version: None });
     DeleteParams { preconditions, ..DeleteParams::default() }
 }
 
-/// 404: it is gone. 409: another one has its name.
+/// Ignores 404 (the object is gone) and 409 (another object has its name).
 fn gone_is_fine(done: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match done {
         Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(()),

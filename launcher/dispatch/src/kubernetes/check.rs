@@ -1,4 +1,4 @@
-//! The check of a runner: each step that a launch needs.
+//! The check of a runner: tries each step that a launch needs.
 
 use super::calls::{Calls, Run};
 use super::connect::identity_of;
@@ -53,7 +53,7 @@ async fn try_all(
     }
     steps.take(CheckStep::Connect, connect(calls)).await?;
     steps.take(CheckStep::Permissions, permissions(calls, settings)).await?;
-    // On the heap: the Job is large.
+    // Boxed, because the Job is large.
     steps.take(CheckStep::DryRun, Box::pin(dry_run(calls, target, settings, defaults))).await
 }
 
@@ -67,7 +67,7 @@ type Found<T> = Result<(T, String), DispatchError>;
 async fn assertion(calls: &Calls, target: &Target) -> Found<()> {
     let federation = calls.connector().federation(target)?;
     let who = identity_of(target);
-    // Any audience will do: each is signed by the same key.
+    // Any audience will do, because all are signed with the same key.
     let audience = match &target.definition.configuration {
         RunnerConfiguration::Kubernetes(runner) => {
             runner.cluster.auth.oidc.as_ref().map(|oidc| oidc.audience.clone())
@@ -79,14 +79,14 @@ async fn assertion(calls: &Calls, target: &Target) -> Found<()> {
         .assertion(who, &audience)
         .await
         .map_err(|error| super::connect::of_federation(target, &error))?;
-    Ok(((), format!("{} signs for {}", federation.issuer_url(), who.subject())))
+    Ok(((), format!("{} signs tokens for {}", federation.issuer_url(), who.subject())))
 }
 
 async fn exchange(calls: &Calls, target: &Target) -> Found<()> {
     Ok(((), calls.connector().exchange(target).await?))
 }
 
-/// The description is asked for anew.
+/// Describes the cluster again, without the cached client.
 async fn cluster(calls: &Calls, target: &Target) -> Found<()> {
     calls.connector().drop_client(target);
     let connection = calls.connector().connect(target).await?;
@@ -117,21 +117,27 @@ async fn permissions(calls: &Calls, settings: &KubernetesJob) -> Found<()> {
     }
     let namespace = &settings.namespace;
     if missing.is_empty() {
-        return Ok(((), format!("all that is needed in namespace `{namespace}`")));
+        return Ok((
+            (),
+            format!("Canyon has every permission that it needs in namespace `{namespace}`"),
+        ));
     }
-    let mut message = format!("in namespace `{namespace}` Canyon may not: {}", missing.join(", "));
+    let mut message = format!(
+        "in namespace `{namespace}` Canyon lacks these permissions: {}",
+        missing.join(", ")
+    );
     if let Some(UserInfo { username: Some(user), groups, .. }) = who(calls).await {
         message = format!("{message}; {}", errors::whom_to_bind(&user));
-        let told = groups.unwrap_or_default();
-        let told: Vec<_> = told.iter().filter(|group| !group.starts_with("system:")).collect();
-        if !told.is_empty() {
-            message = format!("{message}: {told:?}");
+        let groups = groups.unwrap_or_default();
+        let groups: Vec<_> = groups.iter().filter(|group| !group.starts_with("system:")).collect();
+        if !groups.is_empty() {
+            message = format!("{message}: {groups:?}");
         }
     }
     Err(DispatchError::refused(FailureClass::Config, message))
 }
 
-/// As whom the cluster knows Canyon (Kubernetes 1.28 and newer).
+/// The user that the cluster recognizes Canyon as (Kubernetes 1.28 and newer).
 async fn who(calls: &Calls) -> Option<UserInfo> {
     let review = &SelfSubjectReview::default();
     let answer = calls.call("ask who Canyon is", TIMEOUT, |client| async move {
@@ -164,7 +170,7 @@ async fn may(
     };
     let review = &SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
     let answer = calls
-        .call("ask for Canyon's rights", TIMEOUT, |client| async move {
+        .call("review Canyon's permissions", TIMEOUT, |client| async move {
             Api::all(client).create(&PostParams::default(), review).await
         })
         .await?;
@@ -178,14 +184,14 @@ async fn dry_run(
     defaults: &JobDefaults,
 ) -> Found<()> {
     let launch = pretended().ok_or_else(|| {
-        DispatchError::refused(FailureClass::Config, "no Job can be made up for a trial")
+        DispatchError::refused(FailureClass::Config, "cannot build a Job for the dry run")
     })?;
     let wanted = job::job(target, defaults, &launch)?;
     calls.create(&wanted, Run::Dry).await?;
     let account = &settings.service_account;
     if is_missing(calls, settings).await {
         let message = format!(
-            "namespace `{}` has no service account `{account}`: make it, or correct `job.service_account`",
+            "namespace `{}` has no service account `{account}`: create it, or correct `job.service_account`",
             settings.namespace
         );
         return Err(DispatchError::refused(FailureClass::Config, message));
@@ -202,7 +208,8 @@ fn image_of(job: &k8s_openapi::api::batch::v1::Job) -> Option<&str> {
     pod.containers.first()?.image.as_deref()
 }
 
-/// Whether the service account is known not to be there; Canyon need not be allowed to look.
+/// Whether the service account certainly does not exist. `false` if Canyon may not read service
+/// accounts.
 async fn is_missing(calls: &Calls, settings: &KubernetesJob) -> bool {
     let KubernetesJob { namespace, service_account, .. } = settings;
     let found = calls.call("read the service account", TIMEOUT, |client| async move {
@@ -211,7 +218,7 @@ async fn is_missing(calls: &Calls, settings: &KubernetesJob) -> bool {
     matches!(found.await, Ok(None))
 }
 
-/// A launch of nothing, with an id that no deployment has.
+/// A launch for the dry run, with an id that no deployment has.
 fn pretended() -> Option<Launch> {
     let now = System.now();
     let job = JobRef { deployment: DeploymentId(System.id(now)), attempt: 1, handle: None };

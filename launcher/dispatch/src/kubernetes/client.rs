@@ -1,10 +1,10 @@
-//! A client of an API server, as careful as its server is unknown: it goes to no address of Canyon's own, and
-//! reads no more than an answer may have.
+//! A client for untrusted API servers: it connects to no address of Canyon's own machine, and
+//! limits the size of answers.
 //!
-//! It is kube's own stack (`ClientBuilder`) with these two in place: the builder takes neither a resolver nor a
-//! limit.
+//! It is kube's own stack (`ClientBuilder`) with these two added, because the builder accepts
+//! neither a resolver nor a limit.
 
-use super::bounded_body::Bounded;
+use super::limited_body::LimitedBody;
 use super::local_clusters::{LocalClusters, Refused, Resolver};
 use http::{Request, Uri};
 use hyper_timeout::TimeoutConnector;
@@ -17,13 +17,13 @@ use kube::{Client, Config};
 use std::time::Duration;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _};
 
-/// For the program that a kubeconfig names to sign in with.
+/// Limit of the program that a kubeconfig names to sign in with.
 const SIGN_IN: Duration = Duration::from_secs(30);
 
-/// Why there is no client.
+/// Why no client could be created.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {
-    /// The address is not gone to.
+    /// The address is not allowed.
     #[error(transparent)]
     Refused(#[from] Refused),
     /// The certificates or the proxy cannot be used.
@@ -37,8 +37,8 @@ impl From<kube::Error> for ClientError {
     }
 }
 
-/// A client of the server of `config`, made beside whoever waits for it: a kubeconfig may name a program to sign in
-/// with, which kube starts and waits for on the thread that makes the client.
+/// Creates a client of the server of `config`, on a blocking thread: a kubeconfig may name a
+/// program to sign in with, which kube starts and waits for on the thread that creates the client.
 pub(super) async fn signed_in(config: Config, local: LocalClusters) -> Result<Client, ClientError> {
     signed_in_within(SIGN_IN, config, local).await
 }
@@ -53,16 +53,17 @@ async fn signed_in_within(
         Ok(Ok(made)) => made,
         Ok(Err(error)) => Err(ClientError::Unusable(error.to_string())),
         Err(_) => Err(ClientError::Unusable(format!(
-            "the program that its kubeconfig names to sign in with (`exec`) has not ended after {} s; nobody is \
-             there to answer it",
+            "the program that its kubeconfig names to sign in with (`exec`) has not ended after {} s; it must run \
+             without input",
             limit.as_secs()
         ))),
     }
 }
 
-/// A client of the server of `config`. Makes no call, but for the program that may sign in.
+/// Creates a client of the server of `config`. Makes no request, apart from the program that may
+/// sign in.
 fn client(config: &Config, local: LocalClusters) -> Result<Client, ClientError> {
-    // Through a proxy, the server's address means what it means there.
+    // With a proxy, the proxy resolves the server's address.
     let first = config.proxy_url.as_ref().unwrap_or(&config.cluster_url);
     local.judge_host(first.host().unwrap_or_default())?;
     let mut tcp = HttpConnector::new_with_resolver(Resolver(local));
@@ -75,13 +76,15 @@ fn client(config: &Config, local: LocalClusters) -> Result<Client, ClientError> 
             let tls = config.rustls_https_connector_with_connector(tcp)?;
             over(config, Tunnel::new(proxy.clone(), tls))
         }
-        _ => Err(ClientError::Unusable(format!("proxy `{proxy}` is of no known kind"))),
+        _ => Err(ClientError::Unusable(format!(
+            "proxy `{proxy}` has an unknown scheme; use http, https or socks5"
+        ))),
     }
 }
 
 type SocksError = <SocksV5<HttpConnector<Resolver>> as Service<Uri>>::Error;
 
-/// The error of the way to the proxy itself, which this one keeps to itself.
+/// The error of the connection to the proxy itself, which this error type does not show.
 fn with_cause(error: SocksError) -> BoxError {
     match error {
         SocksError::Inner(cause) => cause.into(),
@@ -109,7 +112,7 @@ where
         async move {
             let answer = answer.await?;
             let is_streamed = is_output && answer.status().is_success();
-            let bound = if is_streamed { Bounded::streamed } else { Bounded::whole };
+            let bound = if is_streamed { LimitedBody::streamed } else { LimitedBody::whole };
             Ok::<_, BoxError>(answer.map(bound))
         }
     });
@@ -126,7 +129,7 @@ where
 mod tests {
     use super::*;
     use crate::Then;
-    use crate::kubernetes::errors::{self, Place};
+    use crate::kubernetes::errors::{self, ClusterEndpoint};
     use std::io::{Read as _, Write as _};
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::sync::Arc;
@@ -135,7 +138,8 @@ mod tests {
 
     const MIB: usize = 1024 * 1024;
 
-    /// A server that answers every request with `piece` until 1 GiB is sent or nobody reads any more.
+    /// A server that answers every request with `piece` until 1 GiB is sent or the client closes
+    /// the connection.
     fn endless(piece: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -168,13 +172,13 @@ mod tests {
         let began = Instant::now();
         let error = client.apiserver_version().await.unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-        let place = Place {
+        let place = ClusterEndpoint {
             runner: "r".to_owned(),
             server: format!("https://{address}"),
             proxy: None,
             shown: String::new(),
         };
-        let error = errors::meaning(&place, "ask", error).await;
+        let error = errors::explain(&place, "ask", error).await;
         assert!(error.to_string().contains(&address.to_string()), "{error}");
         (error, sent.load(Ordering::SeqCst))
     }
@@ -184,7 +188,7 @@ mod tests {
         let (error, sent) = asked(b"0123456789abcdef", LocalClusters::Allowed).await;
         assert_eq!(error.then, Then::Observe);
         assert!(error.to_string().contains("more than 16 MiB"), "{error}");
-        // What is over the limit lies in the buffers of both ends.
+        // What is over the limit is in the buffers of both ends.
         assert!(sent < 40 * MIB, "{} MiB", sent / MIB);
     }
 
@@ -196,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_does_not_end_holds_nobody_up() {
+    async fn a_sign_in_program_that_does_not_end_is_cut_off() {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config::new("https://cluster.example".parse().unwrap());
         let wait = format!("while test -d '{}'; do sleep 0.01; done", folder.path().display());
@@ -208,16 +212,16 @@ mod tests {
         }}))
         .unwrap();
         let made = signed_in_within(Duration::ZERO, config, LocalClusters::Allowed).await;
-        let said = made.map(drop).unwrap_err().to_string();
-        assert!(said.contains("has not ended"), "{said}");
+        let message = made.map(drop).unwrap_err().to_string();
+        assert!(message.contains("has not ended"), "{message}");
     }
 
     #[tokio::test]
-    async fn a_name_and_a_proxy_of_this_machine_are_refused() {
+    async fn a_name_and_a_proxy_that_resolve_to_this_machine_are_refused() {
         let (address, sent) = endless(b"0123456789abcdef");
         let port = address.port();
         let mut config = Config::new(format!("http://localhost:{port}").parse().unwrap());
-        let place = Place {
+        let place = ClusterEndpoint {
             runner: "r".to_owned(),
             server: config.cluster_url.to_string(),
             proxy: None,
@@ -226,11 +230,13 @@ mod tests {
         for proxy in [None, Some("http"), Some("socks5"), Some("https")] {
             config.proxy_url =
                 proxy.map(|kind| format!("{kind}://localhost:{port}").parse().unwrap());
-            let place =
-                Place { proxy: config.proxy_url.as_ref().map(Uri::to_string), ..place.clone() };
+            let place = ClusterEndpoint {
+                proxy: config.proxy_url.as_ref().map(Uri::to_string),
+                ..place.clone()
+            };
             let client = client(&config, LocalClusters::Refused).unwrap();
             let error = client.apiserver_version().await.unwrap_err();
-            let error = errors::meaning(&place, "ask", error).await;
+            let error = errors::explain(&place, "ask", error).await;
             assert_eq!(error.then, Then::End, "{proxy:?}: {error}");
             assert!(error.to_string().contains("is this machine itself"), "{proxy:?}: {error}");
             assert!(error.to_string().contains("CANYON_ALLOW_LOCAL_CLUSTERS"), "{error}");

@@ -1,4 +1,4 @@
-//! Reading what a cloud says about a cluster.
+//! Reads a cloud's answers about a cluster.
 
 use crate::{DispatchError, Target};
 use canyon_domain::failure::FailureClass;
@@ -7,32 +7,33 @@ use serde_json::Value;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-const AGAIN: Duration = Duration::from_secs(5);
-/// The most that is quoted of an answer.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+/// The maximum number of characters that are quoted of an answer.
 const QUOTED: usize = 500;
-/// The most bytes of an answer: a cluster's description has some tens of thousands.
+/// The maximum number of bytes of an answer: a cluster's description has some tens of thousands.
 const MAX_BODY: usize = 1024 * 1024;
 
-/// Sends `request`, which does `what`, and reads the answer.
+/// Sends `request` and reads the answer; `what` describes the request in messages.
 ///
 /// # Errors
 ///
-/// With the cloud's own words, which name the missing permission or thing. Nothing was started.
+/// With the cloud's own message, which names the missing permission or object. Nothing was started.
 pub(super) async fn read<T: DeserializeOwned>(
     target: &Target,
     what: &str,
     request: reqwest::RequestBuilder,
 ) -> Result<T, DispatchError> {
     let doing = format!("runner `{}`: cannot {what}", target.runner_id);
-    let later =
-        |class, said: String| DispatchError::later(class, format!("{doing}: {said}"), AGAIN);
+    let later = |class, reason: String| {
+        DispatchError::later(class, format!("{doing}: {reason}"), RETRY_PAUSE)
+    };
     let lost = |error: reqwest::Error| {
-        // Without the address, which it repeats.
-        let mut said = error.without_url().to_string();
-        if said.is_empty() {
-            "no answer".clone_into(&mut said);
+        // Without the URL, which the error repeats.
+        let mut reason = error.without_url().to_string();
+        if reason.is_empty() {
+            "no answer".clone_into(&mut reason);
         }
-        later(FailureClass::Lost, said)
+        later(FailureClass::Lost, reason)
     };
     let mut answer = request.timeout(TIMEOUT).send().await.map_err(lost)?;
     let status = answer.status().as_u16();
@@ -56,12 +57,12 @@ pub(super) async fn read<T: DeserializeOwned>(
     }
 }
 
-/// What the cloud says: Google and Azure put it into `error.message`.
+/// The cloud's message: Google and Azure put it into `error.message`.
 fn words(text: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(text).ok();
-    let said = parsed.as_ref().and_then(|answer| {
+    let message = parsed.as_ref().and_then(|answer| {
         answer.pointer("/error/message").or_else(|| answer.pointer("/message"))?.as_str()
     });
-    let said: String = said.unwrap_or(text).chars().filter(|c| !c.is_control()).collect();
-    said.chars().take(QUOTED).collect()
+    let message: String = message.unwrap_or(text).chars().filter(|c| !c.is_control()).collect();
+    message.chars().take(QUOTED).collect()
 }

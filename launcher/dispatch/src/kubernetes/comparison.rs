@@ -1,16 +1,16 @@
-//! Whether a Job that is there is the one that was to be created.
+//! Compares an existing Job with the one that a launch would create.
 //!
-//! Its annotations say what it was made of, but anybody who may make Jobs in the namespace can copy them. So
-//! what it runs is compared too: each container with its image, command, environment and rights. The API
-//! server adds defaults and rewrites quantities; of such fields only those that were sent are looked at, and
-//! quantities are not.
+//! The Job's annotations name its launch, but every user who may create Jobs in the namespace can
+//! copy them. So the content is compared too: each container with its image, command, environment
+//! and permissions. The API server adds defaults and rewrites quantities; of such fields only those
+//! that Canyon sets are compared, and quantities are not.
 
 use super::names;
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What of a pod says what runs with which rights.
+/// The fields of a pod that decide what runs with which permissions.
 const OF_POD: [&str; 9] = [
     "serviceAccountName",
     "automountServiceAccountToken",
@@ -25,11 +25,11 @@ const OF_POD: [&str; 9] = [
 const OF_CONTAINER: [&str; 8] =
     ["name", "image", "command", "args", "env", "envFrom", "securityContext", "volumeMounts"];
 const RIGHTS: &str = "securityContext";
-/// Written in another way when they are stored.
+/// Fields that the API server stores in another notation.
 const QUANTITIES: [&str; 3] = ["sizeLimit", "resources", "divisor"];
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 
-/// In what `found` is another Job than `wanted`, if it is.
+/// How `found` differs from `wanted`; `None` if it does not.
 pub(super) fn difference(
     wanted: &Job,
     found: &Job,
@@ -39,12 +39,12 @@ pub(super) fn difference(
     let other =
         |label: &&String| labels.and_then(|labels| labels.get(*label)) != identity.get(*label);
     if let Some(label) = identity.keys().find(other) {
-        return Some(format!("its label `{label}` is another"));
+        return Some(format!("its label `{label}` differs"));
     }
     for annotation in [names::LAUNCH, names::SPEC] {
         let of = |job: &Job| job.metadata.annotations.as_ref()?.get(annotation).cloned();
         if of(found).is_none() || of(found) != of(wanted) {
-            return Some(format!("its annotation `{annotation}` is another"));
+            return Some(format!("its annotation `{annotation}` differs"));
         }
     }
     of_pods(&pod_of(wanted), &pod_of(found))
@@ -56,18 +56,18 @@ fn pod_of(job: &Job) -> Value {
 
 fn of_pods(wanted: &Value, found: &Value) -> Option<String> {
     if let Some(field) = OF_POD.iter().find(|field| is_other(field, wanted, found)) {
-        return Some(format!("its pod has another `{field}`"));
+        return Some(format!("its pod has a different `{field}`"));
     }
     for list in CONTAINERS {
         let of = |pod: &Value| pod[list].as_array().cloned().unwrap_or_default();
         let (wanted, found) = (of(wanted), of(found));
         if wanted.len() != found.len() {
-            return Some(format!("it has other `{list}`"));
+            return Some(format!("it has different `{list}`"));
         }
         for (wanted, found) in wanted.iter().zip(&found) {
             if let Some(field) = OF_CONTAINER.iter().find(|field| is_other(field, wanted, found)) {
                 let name = wanted["name"].as_str().unwrap_or_default();
-                return Some(format!("its container `{name}` has another `{field}`"));
+                return Some(format!("its container `{name}` has a different `{field}`"));
             }
         }
     }
@@ -79,14 +79,15 @@ fn is_other(field: &str, wanted: &Value, found: &Value) -> bool {
     if field != RIGHTS {
         return !keeps(wanted, &found);
     }
-    // Of rights, none may be added; this one is the default.
+    // No permission may be added; this value is the default.
     if found.get("procMount").is_some_and(|kind| kind == "Default") {
         found["procMount"] = Value::Null;
     }
     !keeps(wanted, &found) || !keeps(&found, wanted)
 }
 
-/// Whether all of `wanted` is in `found`, which may have more fields, and no more elements.
+/// Whether `found` contains all of `wanted`. Objects may have more fields, but lists no more
+/// elements.
 fn keeps(wanted: &Value, found: &Value) -> bool {
     match (wanted, found) {
         (Value::Object(wanted), Value::Object(found)) => wanted.iter().all(|(key, value)| {
@@ -96,7 +97,7 @@ fn keeps(wanted: &Value, found: &Value) -> bool {
         (Value::Array(wanted), Value::Array(found)) => {
             wanted.len() == found.len() && wanted.iter().zip(found).all(|(w, f)| keeps(w, f))
         }
-        // What is false or empty is not stored, and what was not sent must not be there.
+        // The API server does not store false or empty values, and a value that Canyon did not set must be absent.
         _ => wanted == found || (is_nothing(wanted) && is_nothing(found)),
     }
 }
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_adds_makes_no_difference() {
+    fn defaults_of_the_api_server_are_no_difference() {
         let stored = pod(|pod| {
             pod["hostNetwork"] = Value::Null;
             pod["dnsPolicy"] = json!("ClusterFirst");
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn another_image_right_or_container_is_named() {
+    fn a_different_image_permission_or_container_is_named() {
         type Change = fn(&mut Value);
         let changes: [(Change, &str); 7] = [
             (|pod| pod["hostNetwork"] = json!(true), "`hostNetwork`"),
@@ -159,8 +160,8 @@ mod tests {
             (|pod| pod["initContainers"] = json!([{ "name": "first" }]), "`initContainers`"),
         ];
         for (change, named) in changes {
-            let said = of_pods(&pod(|_| {}), &pod(change)).unwrap();
-            assert!(said.contains(named), "{said}");
+            let difference = of_pods(&pod(|_| {}), &pod(change)).unwrap();
+            assert!(difference.contains(named), "{difference}");
         }
     }
 }

@@ -1,19 +1,19 @@
-//! From a runner's definition to a client of its cluster.
+//! Creates a client of a cluster from a runner's definition.
 //!
-//! A client is kept for a few minutes for each runner and state of its definition, secrets included, and
-//! is made by one caller while the others wait. With it ends what it was made of: the description of the
-//! cluster that a cloud gave, and the bearer token.
+//! A client is cached for a few minutes for each runner and version of its definition, secrets
+//! included. One caller creates it while the others wait. The client's sources expire with it: the
+//! cloud's description of the cluster, and the bearer token.
 
 mod aks;
+mod configured;
 mod eks;
-mod given;
 mod gke;
 mod in_place;
 
 pub use in_place::ClusterSource;
 
 use super::client::{self, ClientError};
-use super::errors::Place;
+use super::errors::ClusterEndpoint;
 use super::local_clusters::LocalClusters;
 use crate::{DispatchError, Target};
 use canyon_domain::causes::Causes;
@@ -32,32 +32,32 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// The longest that a client is used.
-const LIFE: Duration = Duration::from_mins(5);
-/// How long Canyon's own token is used: it is good for ten minutes, and may be five minutes old.
-const ASSERTION_LIFE: Duration = Duration::from_secs(4 * 60 + 30);
-/// A token is not used any more this long before its end.
-const MARGIN: Duration = Duration::from_mins(1);
-/// For the connection, with TLS.
+/// The maximum time that a client is used.
+const CLIENT_LIFETIME: Duration = Duration::from_mins(5);
+/// How long Canyon's own token is used: it is valid for ten minutes, of which five may have passed.
+const ASSERTION_LIFETIME: Duration = Duration::from_secs(4 * 60 + 30);
+/// A token is replaced this long before it expires.
+const TOKEN_MARGIN: Duration = Duration::from_mins(1);
+/// Limit of the connection, including TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two bytes of an answer.
+/// Limit between two reads of an answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
-/// More clients are not kept: those that are over their time go first.
-const KEPT: usize = 500;
+/// The maximum number of cached clients: expired ones are removed first.
+const MAX_CLIENTS: usize = 500;
 
-/// How a cluster is reached, and who Canyon is there.
+/// The address of a cluster and Canyon's credentials there.
 #[derive(Debug)]
 pub(super) struct Access {
     server: String,
-    /// PEM in base64, as kubeconfigs have it. Without one, the system's authorities vouch.
+    /// PEM in base64, as in kubeconfigs. `None`: the system's certificate authorities.
     authority: Option<String>,
     proxy: Option<String>,
     identity: Identity,
-    /// After this, another is to be made.
+    /// When the access expires and must be replaced.
     until: Timestamp,
 }
 
-/// Who Canyon is in a cluster.
+/// Canyon's credentials in a cluster.
 #[derive(Debug)]
 enum Identity {
     Bearer(SecretString),
@@ -69,12 +69,12 @@ enum Identity {
     },
 }
 
-/// A client, and where it goes.
+/// A client and its endpoint.
 #[derive(Clone)]
 pub(super) struct Connection {
     pub(super) client: Client,
-    pub(super) place: Arc<Place>,
-    /// A hash of the server's address and its authority.
+    pub(super) place: Arc<ClusterEndpoint>,
+    /// A hash of the server's address and its certificate authority.
     pub(super) fingerprint: String,
     until: Timestamp,
 }
@@ -82,16 +82,16 @@ pub(super) struct Connection {
 type Slot = Arc<tokio::sync::Mutex<Option<Connection>>>;
 
 /// How clusters are found.
-pub(super) enum Way {
-    /// As each runner says.
+pub(super) enum AccessMethod {
+    /// By each runner's definition.
     Federation(Arc<Federation>),
-    /// There is one, and an agent finds it by itself.
+    /// By the agent's own source, for its only cluster.
     InPlace(Box<ClusterSource>),
 }
 
-/// Makes clients and keeps them.
+/// Creates clients and caches them.
 pub(super) struct Connector {
-    way: Way,
+    way: AccessMethod,
     local: LocalClusters,
     clock: System,
     http: OnceLock<reqwest::Client>,
@@ -99,24 +99,25 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) fn new(way: Way, local: LocalClusters) -> Self {
+    pub(super) fn new(way: AccessMethod, local: LocalClusters) -> Self {
         Self { way, local, clock: System, http: OnceLock::new(), slots: Mutex::default() }
     }
 
-    /// For the clouds. Made on first use: a machine without certificates can still run local jobs.
+    /// The client for the clouds. Created on first use, because a machine without certificates can
+    /// still run local jobs.
     fn http(&self) -> Result<&reqwest::Client, DispatchError> {
         if let Some(client) = self.http.get() {
             return Ok(client);
         }
         let made = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
         let client = made.map_err(|error| {
-            let message = format!("cannot make an HTTP client: {}", Causes(&error));
+            let message = format!("cannot create an HTTP client: {}", Causes(&error));
             DispatchError::refused(FailureClass::Config, message)
         })?;
         Ok(self.http.get_or_init(|| client))
     }
 
-    /// The client of the runner's cluster.
+    /// The client of the runner's cluster, from the cache or new.
     pub(super) async fn connect(&self, target: &Target) -> Result<Connection, DispatchError> {
         let slot = self.slot(key_of(target));
         let mut kept = slot.lock().await;
@@ -126,7 +127,7 @@ impl Connector {
             return Ok(connection.clone());
         }
         let runner = target.runner_id.as_str();
-        let connection = if let Way::InPlace(source) = &self.way
+        let connection = if let AccessMethod::InPlace(source) = &self.way
             && let RunnerConfiguration::KubernetesAgent(_) = &target.definition.configuration
         {
             self.connect_in_place(runner, source).await?
@@ -139,17 +140,17 @@ impl Connector {
         Ok(connection)
     }
 
-    pub(super) fn way(&self) -> &Way {
+    pub(super) fn way(&self) -> &AccessMethod {
         &self.way
     }
 
-    /// What Canyon is let in by, where it launches itself.
+    /// The federation by which Canyon itself signs in.
     pub(super) fn federation(&self, target: &Target) -> Result<&Federation, DispatchError> {
         match &self.way {
-            Way::Federation(federation) => Ok(federation),
-            Way::InPlace(_) => {
+            AccessMethod::Federation(federation) => Ok(federation),
+            AccessMethod::InPlace(_) => {
                 let message = format!(
-                    "for runner `{}`, of its type, Canyon itself launches, and no agent",
+                    "jobs of runner `{}` are launched by Canyon itself, not by an agent",
                     target.runner_id
                 );
                 Err(DispatchError::refused(FailureClass::Config, message))
@@ -157,7 +158,7 @@ impl Connector {
         }
     }
 
-    /// A new client of the agent's cluster. `runner` is for messages.
+    /// Creates a client of the agent's cluster. `runner` is for messages.
     pub(super) async fn connect_in_place(
         &self,
         runner: &str,
@@ -169,9 +170,9 @@ impl Connector {
         connection(runner, way, self.local, source.shown(), self.until(None)).await
     }
 
-    /// Gets what the cloud gives for Canyon's token, and says whose it is.
+    /// Exchanges Canyon's token with the cloud, and describes the result.
     pub(super) async fn exchange(&self, target: &Target) -> Result<String, DispatchError> {
-        let said = match &target.definition.configuration {
+        let description = match &target.definition.configuration {
             RunnerConfiguration::Gke(runner) => {
                 gke::token(self, target, &runner.cluster).await?;
                 let account = &runner.cluster.auth.gcp_service_account;
@@ -187,24 +188,24 @@ impl Connector {
             }
             _ => "nothing to exchange".to_owned(),
         };
-        Ok(said)
+        Ok(description)
     }
 
-    /// The next call makes another client: the cluster did not know this one.
+    /// Drops the cached client, because the cluster rejected its credentials.
     pub(super) fn drop_client(&self, target: &Target) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&key_of(target));
     }
 
     fn slot(&self, key: [u8; 32]) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.len() >= KEPT && !slots.contains_key(&key) {
+        if slots.len() >= MAX_CLIENTS && !slots.contains_key(&key) {
             let now = self.clock.now();
             let in_use = |slot: &Slot| match slot.try_lock() {
                 Ok(kept) => kept.as_ref().is_some_and(|connection| now < connection.until),
                 Err(_) => true,
             };
             slots.retain(|_, slot| in_use(slot));
-            if slots.len() >= KEPT {
+            if slots.len() >= MAX_CLIENTS {
                 slots.clear();
             }
         }
@@ -214,7 +215,7 @@ impl Connector {
     async fn access(&self, target: &Target) -> Result<Access, DispatchError> {
         match &target.definition.configuration {
             RunnerConfiguration::Kubernetes(runner) => {
-                given::access(self, target, &runner.cluster).await
+                configured::access(self, target, &runner.cluster).await
             }
             RunnerConfiguration::Gke(runner) => gke::access(self, target, &runner.cluster).await,
             RunnerConfiguration::Eks(runner) => eks::access(self, target, &runner.cluster).await,
@@ -232,11 +233,11 @@ impl Connector {
         }
     }
 
-    /// What Canyon shows the cluster, and what the cluster must know for that.
+    /// The credentials that Canyon presents, and what the cluster needs to accept them.
     fn shown(&self, target: &Target, identity: &Identity) -> String {
         if let Identity::Certificate { .. } = identity {
             return "a client certificate: it must be signed by the authority of the API server's flag \
-                `--client-ca-file`, and must not be over"
+                `--client-ca-file`, and must not have expired"
                 .to_owned();
         }
         match &target.definition.configuration {
@@ -261,7 +262,7 @@ impl Connector {
                     identity_of(target).subject(),
                     runner.cluster.cluster_data.server
                 ),
-                None => "the runner's `service_account_token`: it is over, or of another cluster"
+                None => "the runner's `service_account_token`: it has expired, or belongs to another cluster"
                     .to_owned(),
             },
             _ => "nothing".to_owned(),
@@ -270,24 +271,24 @@ impl Connector {
 
     fn issuer_url(&self) -> &str {
         match &self.way {
-            Way::Federation(federation) => federation.issuer_url(),
-            Way::InPlace(_) => "none",
+            AccessMethod::Federation(federation) => federation.issuer_url(),
+            AccessMethod::InPlace(_) => "none",
         }
     }
 
-    /// Until when something that ends at `ends_at` is used.
+    /// Until when credentials that expire at `ends_at` are used.
     fn until(&self, ends_at: Option<Timestamp>) -> Timestamp {
-        let latest = self.clock.now() + LIFE;
-        ends_at.map_or(latest, |end| (end - MARGIN).min(latest))
+        let latest = self.clock.now() + CLIENT_LIFETIME;
+        ends_at.map_or(latest, |end| (end - TOKEN_MARGIN).min(latest))
     }
 }
 
-/// The runner as clouds know it.
+/// The runner's identity in tokens for clouds.
 pub(super) fn identity_of(target: &Target) -> RunnerIdentity {
     RunnerIdentity { org: target.org, runner: target.runner }
 }
 
-/// A definition that was changed is another one, and so are its secrets.
+/// The cache key of a target: it changes with the definition and its secrets.
 fn key_of(target: &Target) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(target.org.0.as_bytes());
@@ -304,7 +305,7 @@ fn key_of(target: &Target) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// The failure of a step before the cluster. Nothing was asked of the cluster yet.
+/// The error of a step before the cluster, which has had no effect there.
 pub(super) fn of_federation(target: &Target, error: &FederationError) -> DispatchError {
     let message = format!("runner `{}`: {error}", target.runner_id);
     match error {
@@ -317,7 +318,7 @@ pub(super) fn of_federation(target: &Target, error: &FederationError) -> Dispatc
     }
 }
 
-/// `way` is a kubeconfig, which of its contexts, and whether a proxy is used.
+/// Creates a client from a kubeconfig, the name of its context, and whether a proxy is used.
 async fn connection(
     runner: &str,
     (kubeconfig, context, is_proxied): (Kubeconfig, Option<String>, bool),
@@ -325,9 +326,9 @@ async fn connection(
     shown: String,
     until: Timestamp,
 ) -> Result<Connection, DispatchError> {
-    let refused = |said: String| {
+    let refused = |reason: String| {
         let message =
-            format!("runner `{runner}`: the access to its cluster cannot be used: {said}");
+            format!("runner `{runner}`: the access to its cluster cannot be used: {reason}");
         DispatchError::refused(FailureClass::Config, message)
     };
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
@@ -339,7 +340,7 @@ async fn connection(
     }
     let text = |url: &Uri| url.to_string().trim_end_matches('/').to_owned();
     let fingerprint = fingerprint(&config);
-    let place = Place {
+    let place = ClusterEndpoint {
         runner: runner.to_owned(),
         server: text(&config.cluster_url),
         proxy: config.proxy_url.as_ref().map(text),
@@ -350,11 +351,11 @@ async fn connection(
     config.read_timeout = Some(READ_TIMEOUT);
     config.write_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
-    // What may be repeated, and when, is for the launcher to say.
+    // The launcher decides what is retried, and when.
     config.default_retry = false;
     let client = client::signed_in(config, local).await.map_err(|error| match error {
         ClientError::Refused(error) => place.refused(error),
-        ClientError::Unusable(said) => refused(said),
+        ClientError::Unusable(reason) => refused(reason),
     })?;
     Ok(Connection { client, place: Arc::new(place), fingerprint, until })
 }
@@ -369,8 +370,8 @@ fn fingerprint(config: &Config) -> String {
     hex::encode(hash.finalize())
 }
 
-/// The form that kube reads completely, with data in place of files. Of a kubeconfig that came from
-/// outside, only single fields ever get here: none can name a program or a file.
+/// A kubeconfig with data instead of files, for kube. Of a kubeconfig from outside, only single
+/// fields get here, so none can name a program or a file.
 fn kubeconfig(access: Access) -> Kubeconfig {
     let cluster = Cluster {
         server: Some(access.server),
@@ -389,7 +390,7 @@ fn kubeconfig(access: Access) -> Kubeconfig {
     in_place::single(cluster, user)
 }
 
-/// An address of a cluster that a cloud told: `https://`, with or without that written.
+/// A cluster's address from a cloud, with `https://` added if missing; `None` if it is invalid.
 fn https(address: &str) -> Option<String> {
     let url =
         if address.contains("://") { address.to_owned() } else { format!("https://{address}") };

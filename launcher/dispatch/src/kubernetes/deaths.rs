@@ -6,10 +6,10 @@ use canyon_domain::pod_template::CONTAINER;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod, PodStatus};
 
-/// The reason of the death of a Job that is over, and whose pods, as far as they are still listed, have
-/// ended.
+/// The reason of the death of a Job that has ended. Its pods, as far as they are still listed, have
+/// ended too.
 pub(super) fn reason(job: &Job, pods: &[Pod]) -> Failure {
-    // The deadline first: of it, the container knows only that it was killed.
+    // The deadline first, because the container only shows that it was killed.
     of_deadline(job)
         .or_else(|| pods.iter().find_map(of_pod))
         .or_else(|| of_disruption(job))
@@ -18,7 +18,7 @@ pub(super) fn reason(job: &Job, pods: &[Pod]) -> Failure {
             let message = if is_complete {
                 "the runner ended without a result (exit code 0)"
             } else {
-                "the pod is gone, and the cluster does not say why"
+                "the pod is gone, and the cluster gives no reason"
             };
             Failure::new(FailureClass::Lost, message)
         })
@@ -26,16 +26,16 @@ pub(super) fn reason(job: &Job, pods: &[Pod]) -> Failure {
 
 fn of_deadline(job: &Job) -> Option<Failure> {
     let end = end_of(job).filter(|end| end.reason.as_deref() == Some("DeadlineExceeded"))?;
-    let said = end.message.as_deref().unwrap_or_default();
-    let message = format!("the cluster ended the Job at its `activeDeadlineSeconds`: {said}");
+    let words = end.message.as_deref().unwrap_or_default();
+    let message = format!("the cluster ended the Job at its `activeDeadlineSeconds`: {words}");
     Some(Failure::new(FailureClass::Timeout, message))
 }
 
-/// The pod was deleted with its status; the Job has noted that it was disrupted.
+/// The pod was deleted with its status, but the Job has noted the disruption.
 fn of_disruption(job: &Job) -> Option<Failure> {
     let end = end_of(job).filter(|end| end.reason.as_deref() == Some("PodFailurePolicy"))?;
-    let said = end.message.as_deref().unwrap_or_default();
-    Some(Failure::new(FailureClass::Evicted, format!("the pod was taken off its node: {said}")))
+    let words = end.message.as_deref().unwrap_or_default();
+    Some(Failure::new(FailureClass::Evicted, format!("the pod was taken off its node: {words}")))
 }
 
 fn of_pod(pod: &Pod) -> Option<Failure> {
@@ -43,8 +43,8 @@ fn of_pod(pod: &Pod) -> Option<Failure> {
     of_node(status).or_else(|| of_containers(pod, status))
 }
 
-/// Nothing kills the container of a pod that nobody deleted and that has no probes, but the kernel for
-/// want of memory. Not all container runtimes say so.
+/// Whether the kernel killed the container for lack of memory. Nothing else kills the container of
+/// a pod that was not deleted and has no probes; not all container runtimes report it.
 fn is_starved(pod: &Pod, ended: &ContainerStateTerminated) -> bool {
     let has_limit = pod.spec.as_ref().is_some_and(|spec| {
         let runner = spec.containers.iter().find(|container| container.name == CONTAINER);
@@ -54,15 +54,15 @@ fn is_starved(pod: &Pod, ended: &ContainerStateTerminated) -> bool {
     ended.exit_code == 137 && has_limit && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// What befell the whole pod.
+/// What happened to the whole pod.
 fn of_node(status: &PodStatus) -> Option<Failure> {
-    let said = status.message.as_deref().unwrap_or_default();
+    let words = status.message.as_deref().unwrap_or_default();
     let (class, what) = match (status.reason.as_deref(), disruption(status)) {
         (Some("Evicted"), _) => (FailureClass::Evicted, "the node evicted the pod"),
         (Some("Preempting"), _) | (_, Some("PreemptionByScheduler")) => {
-            (FailureClass::Spot, "the pod made room for one of a higher priority")
+            (FailureClass::Spot, "the pod was preempted by one of a higher priority")
         }
-        // Names of the graceful shutdown of a node, from Kubernetes 1.20 on.
+        // Names for a node's graceful shutdown, from Kubernetes 1.20 on.
         (Some("Shutdown" | "NodeShutdown" | "Terminated"), _) => {
             (FailureClass::Spot, "the node was shut down")
         }
@@ -70,12 +70,12 @@ fn of_node(status: &PodStatus) -> Option<Failure> {
             (FailureClass::Evicted, "the pod's node is gone")
         }
         (_, Some("DeletionByTaintManager")) => {
-            (FailureClass::Evicted, "the pod's node had become unfit")
+            (FailureClass::Evicted, "the pod's node became unhealthy")
         }
         (_, Some("EvictionByEvictionAPI")) => (FailureClass::Evicted, "the pod's node was drained"),
         (_, Some("TerminationByKubelet")) => (FailureClass::Evicted, "the node ended the pod"),
         (Some("OutOfcpu" | "OutOfmemory" | "OutOfpods" | "OutOfephemeral-storage"), _) => {
-            (FailureClass::Capacity, "the node had no more room for the pod")
+            (FailureClass::Capacity, "the node had no capacity for the pod")
         }
         (Some("NodeAffinity" | "UnexpectedAdmissionError" | "Taint"), _) => {
             (FailureClass::Capacity, "the node refused the pod")
@@ -83,7 +83,7 @@ fn of_node(status: &PodStatus) -> Option<Failure> {
         (Some("DeadlineExceeded"), _) => (FailureClass::Timeout, "the pod reached its deadline"),
         _ => return None,
     };
-    Some(Failure::new(class, with_words(what, said)))
+    Some(Failure::new(class, with_words(what, words)))
 }
 
 fn of_containers(pod: &Pod, status: &PodStatus) -> Option<Failure> {
@@ -98,23 +98,24 @@ fn of_containers(pod: &Pod, status: &PodStatus) -> Option<Failure> {
         } else if ended.exit_code != 0 && ended.reason.as_deref() == Some("OOMKilled") {
             of_runner.get_or_insert_with(|| of_memory(name));
         } else if ended.exit_code != 0 {
-            let said = ended.message.as_deref().unwrap_or_default();
+            let words = ended.message.as_deref().unwrap_or_default();
             let what = format!("init container `{name}` ended with exit code {}", ended.exit_code);
-            of_runner
-                .get_or_insert_with(|| Failure::new(FailureClass::Config, with_words(&what, said)));
+            of_runner.get_or_insert_with(|| {
+                Failure::new(FailureClass::Config, with_words(&what, words))
+            });
         }
     }
     of_runner
 }
 
 fn of_runner_container(pod: &Pod, ended: &ContainerStateTerminated) -> Failure {
-    let said = ended.message.as_deref().unwrap_or_default();
+    let words = ended.message.as_deref().unwrap_or_default();
     match ended.reason.as_deref() {
         Some("OOMKilled") => of_memory(CONTAINER),
         _ if is_starved(pod, ended) => of_memory(CONTAINER),
         Some("StartError" | "ContainerCannotRun") => {
             let what = format!("container `{CONTAINER}` cannot be started");
-            Failure::new(FailureClass::Config, with_words(&what, said))
+            Failure::new(FailureClass::Config, with_words(&what, words))
         }
         _ => {
             let how = match (ended.signal, ended.exit_code) {
@@ -122,7 +123,7 @@ fn of_runner_container(pod: &Pod, ended: &ContainerStateTerminated) -> Failure {
                 (_, code) => format!("exit code {code}"),
             };
             let what = format!("the runner ended without a result ({how})");
-            Failure::new(FailureClass::Lost, with_words(&what, said))
+            Failure::new(FailureClass::Lost, with_words(&what, words))
         }
     }
 }
@@ -135,7 +136,7 @@ fn of_memory(container: &str) -> Failure {
     Failure::new(FailureClass::Oom, message)
 }
 
-fn with_words(what: &str, said: &str) -> String {
-    let said = said.trim();
-    if said.is_empty() { what.to_owned() } else { format!("{what}: {said}") }
+fn with_words(what: &str, words: &str) -> String {
+    let words = words.trim();
+    if words.is_empty() { what.to_owned() } else { format!("{what}: {words}") }
 }

@@ -1,22 +1,22 @@
-//! What the owner of a cluster says about all jobs there. It lies under what each runner says, and is judged by
-//! the same list of what a pod may have.
+//! The cluster owner's defaults for all jobs there. A runner's template overrides them, and the
+//! same rules decide what a pod may have.
 
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::pod_template::{self, CONTAINER};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The account that a pod has while only the defaults are judged.
+/// The service account of the pod with which the defaults alone are validated.
 const ANY_ACCOUNT: &str = "default";
 
-/// Nothing is needed.
+/// The defaults. All are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobDefaults {
     /// Runner image of jobs whose template names none.
     pub image: Option<String>,
-    /// The one namespace of jobs: a runner that names another is refused.
+    /// The only namespace of jobs: a runner that names another is refused.
     pub namespace: Option<String>,
-    /// Memory and CPU that a pod needs, and the most that it gets, as Kubernetes writes them.
+    /// Requests and limits of memory and CPU, in Kubernetes notation.
     pub memory_request: Option<String>,
     /// See `memory_request`.
     pub memory_limit: Option<String>,
@@ -24,7 +24,7 @@ pub struct JobDefaults {
     pub cpu_request: Option<String>,
     /// See `memory_request`.
     pub cpu_limit: Option<String>,
-    /// As whom the container runs.
+    /// The user that the container runs as.
     pub run_as_user: Option<i64>,
     /// See `run_as_user`.
     pub run_as_group: Option<i64>,
@@ -41,18 +41,18 @@ pub struct JobDefaults {
 }
 
 impl JobDefaults {
-    /// Whether a pod may have what is said.
+    /// Validates the defaults.
     ///
     /// # Errors
     ///
-    /// Each field that no pod of Canyon's may have, by its place in a pod template.
+    /// Each field that a pod of Canyon's must not have, by its path in a pod template.
     pub fn check(&self) -> Result<(), FieldErrors> {
-        let merged = self.under(pod_template::default_template(ANY_ACCOUNT))?;
+        let merged = self.apply_to(pod_template::default_template(ANY_ACCOUNT))?;
         pod_template::judge(&merged, ANY_ACCOUNT).map(drop)
     }
 
-    /// Canyon's own template with these laid over it.
-    pub(super) fn under(&self, template: Value) -> Result<Value, FieldErrors> {
+    /// Canyon's own template, overridden by these defaults.
+    pub(super) fn apply_to(&self, template: Value) -> Result<Value, FieldErrors> {
         pod_template::merge(template, &Value::Object(self.template()))
     }
 
@@ -92,7 +92,7 @@ impl JobDefaults {
     }
 }
 
-/// The members that there are; nothing if there are none.
+/// An object of the members that have a value; `None` if none has.
 fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Option<Value> {
     let given: Map<_, _> =
         members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_is_not_in_the_template() {
+    fn an_unset_default_is_not_in_the_template() {
         assert_eq!(JobDefaults::default().template(), Map::new());
         let limit = JobDefaults { memory_limit: Some("1Gi".to_owned()), ..JobDefaults::default() };
         let container =
@@ -121,12 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_judged_as_templates_are() {
+    fn defaults_are_validated_as_templates_are() {
         let root = JobDefaults { run_as_user: Some(0), ..JobDefaults::default() };
-        let said = root.check().unwrap_err().to_string();
-        assert!(said.contains("securityContext.runAsUser"), "{said}");
+        let message = root.check().unwrap_err().to_string();
+        assert!(message.contains("securityContext.runAsUser"), "{message}");
         let labels = BTreeMap::from([("canyon.dev/runner".to_owned(), "other".to_owned())]);
-        let said = JobDefaults { labels, ..JobDefaults::default() }.check().unwrap_err();
-        assert!(said.to_string().contains("metadata.labels"), "{said}");
+        let faults = JobDefaults { labels, ..JobDefaults::default() }.check().unwrap_err();
+        assert!(faults.to_string().contains("metadata.labels"), "{faults}");
     }
 }

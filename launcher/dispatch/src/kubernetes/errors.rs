@@ -1,6 +1,6 @@
-//! What an error of the cluster means, and what to change.
+//! The meaning of a cluster's errors, and what to change.
 
-use super::bounded_body::TooMuch;
+use super::limited_body::TooMuch;
 use super::local_clusters::Refused;
 use super::reach;
 use crate::DispatchError;
@@ -9,26 +9,26 @@ use kube::core::Status;
 use std::error::Error as _;
 use std::time::Duration;
 
-/// After the API server's word that it has too much to do, if it does not say how long.
-const PAUSE: Duration = Duration::from_secs(5);
-/// Between two tries to reach an API server.
-const REACH_AGAIN: Duration = Duration::from_secs(10);
+/// The pause after the API server has throttled a call, if it names none.
+const THROTTLE_PAUSE: Duration = Duration::from_secs(5);
+/// The pause between two tries to reach an API server.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(10);
 
-/// Where a call went.
+/// The endpoint of a call.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    /// The runner's name, for the message.
+pub(super) struct ClusterEndpoint {
+    /// The runner's name, for messages.
     pub(super) runner: String,
-    /// The API server.
+    /// The API server's address.
     pub(super) server: String,
-    /// Whether a proxy is on the way.
+    /// The proxy's address, if one is used.
     pub(super) proxy: Option<String>,
-    /// Who Canyon says it is, and what the cluster must have for that.
+    /// The credentials that Canyon presents, and what the cluster needs to accept them.
     pub(super) shown: String,
 }
 
-impl Place {
-    /// The address is one that Canyon does not go to.
+impl ClusterEndpoint {
+    /// The error of an address that Canyon does not connect to.
     pub(super) fn refused(&self, refused: Refused) -> DispatchError {
         let (which, url) = match &self.proxy {
             Some(proxy) => ("proxy_url", proxy),
@@ -47,8 +47,12 @@ impl Place {
     }
 }
 
-/// What `error`, met while doing `what`, means.
-pub(super) async fn meaning(place: &Place, what: &str, error: kube::Error) -> DispatchError {
+/// The meaning of `error`, which occurred during `what`.
+pub(super) async fn explain(
+    place: &ClusterEndpoint,
+    what: &str,
+    error: kube::Error,
+) -> DispatchError {
     match error {
         kube::Error::Api(status) => of_status(place, what, &status),
         kube::Error::Service(error) => {
@@ -62,85 +66,88 @@ pub(super) async fn meaning(place: &Place, what: &str, error: kube::Error) -> Di
             of_connection(place, what, &chain(&*error)).await
         }
         kube::Error::HyperError(error) => {
-            let said = chain(&error);
-            let message = format!("{}: the connection broke: {said}", doing(place, what));
+            let message =
+                format!("{}: the connection broke: {}", doing(place, what), chain(&error));
             DispatchError::unknown(FailureClass::Lost, message)
         }
-        // Of the words of an answer that cannot be read, none belong into a message.
+        // The content of an answer that cannot be parsed does not belong in a message.
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
-            let message = format!("{}: the answer is none of Kubernetes'", doing(place, what));
+            let message =
+                format!("{}: the answer is not from a Kubernetes API", doing(place, what));
             DispatchError::unknown(FailureClass::Config, message)
         }
         other => {
-            let mut said = other.to_string();
+            let mut words = other.to_string();
             if let Some(source) = other.source() {
-                said = format!("{said}: {}", chain(source));
+                words = format!("{words}: {}", chain(source));
             }
-            let message = format!("{}: {said}", doing(place, what));
+            let message = format!("{}: {words}", doing(place, what));
             DispatchError::refused(FailureClass::Config, message)
         }
     }
 }
 
-/// No answer in time.
-pub(super) fn no_answer(place: &Place, what: &str) -> DispatchError {
+/// The error if the API server did not answer in time.
+pub(super) fn no_answer(place: &ClusterEndpoint, what: &str) -> DispatchError {
     let message = format!("{}: no answer in time", doing(place, what));
     DispatchError::unknown(FailureClass::Lost, message)
 }
 
-fn doing(place: &Place, what: &str) -> String {
+fn doing(place: &ClusterEndpoint, what: &str) -> String {
     format!("cannot {what} in the cluster of runner `{}` ({})", place.runner, place.server)
 }
 
-fn of_status(place: &Place, what: &str, status: &Status) -> DispatchError {
+fn of_status(place: &ClusterEndpoint, what: &str, status: &Status) -> DispatchError {
     let doing = doing(place, what);
-    let said = status.message.trim();
+    let words = status.message.trim();
     let config = |message: String| DispatchError::refused(FailureClass::Config, message);
     match (status.code, status.reason.as_str()) {
         (429, _) => {
-            let told = status.details.as_ref().map(|details| details.retry_after_seconds);
-            let pause = told.filter(|seconds| *seconds > 0).map_or(PAUSE, |seconds| {
+            let named = status.details.as_ref().map(|details| details.retry_after_seconds);
+            let pause = named.filter(|seconds| *seconds > 0).map_or(THROTTLE_PAUSE, |seconds| {
                 Duration::from_secs(u64::from(seconds)).min(Duration::from_mins(1))
             });
             DispatchError::later(
                 FailureClass::Throttled,
-                format!("{doing}: it asks for fewer calls: {said}"),
+                format!("{doing}: it throttles the request: {words}"),
                 pause,
             )
         }
         (401, _) => config(format!(
-            "{doing}: it does not know who Canyon is (401 Unauthorized). Canyon showed {}",
+            "{doing}: it rejects Canyon's credentials (401 Unauthorized). Canyon presented {}",
             place.shown
         )),
-        // A quota is told as a refusal, too; it may pass.
-        (403, _) if said.contains("exceeded quota") => {
-            DispatchError::later(FailureClass::Capacity, format!("{doing}: {said}"), REACH_AGAIN)
-        }
-        (403, _) => config(match user_of(said) {
-            Some(user) => format!("{doing}: {said}; {}", whom_to_bind(user)),
-            // The words name which admission said no.
-            None => format!("{doing}: {said}"),
+        // An exceeded quota is a refusal too, but may become free.
+        (403, _) if words.contains("exceeded quota") => DispatchError::later(
+            FailureClass::Capacity,
+            format!("{doing}: {words}"),
+            RECONNECT_PAUSE,
+        ),
+        (403, _) => config(match user_of(words) {
+            Some(user) => format!("{doing}: {words}; {}", whom_to_bind(user)),
+            // The message names the admission webhook that refused.
+            None => format!("{doing}: {words}"),
         }),
-        (404, _) if said.starts_with("namespaces ") => {
-            config(format!("{doing}: {said}; make the namespace, or correct `job.namespace`"))
+        (404, _) if words.starts_with("namespaces ") => {
+            config(format!("{doing}: {words}; create the namespace, or correct `job.namespace`"))
         }
-        (404, "" | "NotFound") => config(format!("{doing}: {}", or(said, "not found"))),
-        // The API server's own doubt: it may have been done.
+        (404, "" | "NotFound") => config(format!("{doing}: {}", or(words, "not found"))),
+        // After the API server's own failure, the request may have taken effect.
         (500.. | 408, _) => DispatchError::unknown(
             FailureClass::Lost,
-            format!("{doing}: {} {}", status.code, or(said, "server error")),
+            format!("{doing}: {} {}", status.code, or(words, "server error")),
         ),
-        (code, _) => config(format!("{doing}: {code} {}", or(said, "refused"))),
+        (code, _) => config(format!("{doing}: {code} {}", or(words, "refused"))),
     }
 }
 
-/// The user that the API server knows Canyon as, from its words ("forbidden: User "x" cannot …").
-pub(super) fn user_of(said: &str) -> Option<&str> {
-    let (user, _) = said.split_once("User \"")?.1.split_once("\" cannot ")?;
+/// The user that the API server recognizes Canyon as, from its message (`forbidden: User "x" cannot …`).
+pub(super) fn user_of(words: &str) -> Option<&str> {
+    let (user, _) = words.split_once("User \"")?.1.split_once("\" cannot ")?;
     Some(user).filter(|user| !user.is_empty())
 }
 
-/// What a binding's subject must be, so that the roles are this user's.
+/// The role binding that gives this user the permissions.
 pub(super) fn whom_to_bind(user: &str) -> String {
     if let Some((namespace, name)) =
         user.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'))
@@ -152,11 +159,11 @@ pub(super) fn whom_to_bind(user: &str) -> String {
     format!("bind the Role `canyon-launcher` to user `{user}`, or to a group that it is in")
 }
 
-fn or<'a>(said: &'a str, otherwise: &'a str) -> &'a str {
-    if said.is_empty() { otherwise } else { said }
+fn or<'a>(words: &'a str, otherwise: &'a str) -> &'a str {
+    if words.is_empty() { otherwise } else { words }
 }
 
-/// The cause of that type.
+/// The first error of type `E` in a chain of causes.
 fn cause<'a, E: std::error::Error + 'static>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> Option<&'a E> {
@@ -170,68 +177,68 @@ fn cause<'a, E: std::error::Error + 'static>(
     None
 }
 
-/// The words of an error and of all that caused it.
+/// The messages of an error and of its causes, without repetition.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words: Vec<String> = vec![error.to_string()];
     let mut source = error.source();
     while let Some(error) = source {
-        let said = error.to_string();
-        if words.last() != Some(&said) {
-            words.push(said);
+        let message = error.to_string();
+        if words.last() != Some(&message) {
+            words.push(message);
         }
         source = error.source();
     }
     words.join(": ")
 }
 
-/// The words are those of hyper-util, rustls and the operating system; `tests/suite/kubernetes_connect.rs`
-/// makes each of them happen.
-async fn of_connection(place: &Place, what: &str, said: &str) -> DispatchError {
+/// Explains the message of a broken connection, which comes from hyper-util, rustls and the operating system;
+/// `tests/suite/kubernetes_connect.rs` provokes each of them.
+async fn of_connection(place: &ClusterEndpoint, what: &str, words: &str) -> DispatchError {
     let doing = doing(place, what);
     let config = |advice: &str| {
-        DispatchError::refused(FailureClass::Config, format!("{doing}: {advice} ({said})"))
+        DispatchError::refused(FailureClass::Config, format!("{doing}: {advice} ({words})"))
     };
-    if !said.contains("(Connect)") {
-        // The request was on its way.
-        let message = format!("{doing}: the connection broke: {said}");
+    if !words.contains("(Connect)") {
+        // The request may have been received.
+        let message = format!("{doing}: the connection broke: {words}");
         return DispatchError::unknown(FailureClass::Lost, message);
     }
-    if said.contains("invalid peer certificate") {
-        let wrong_name = said.contains("not valid for name") || said.contains("NotValidForName");
+    if words.contains("invalid peer certificate") {
+        let wrong_name = words.contains("not valid for name") || words.contains("NotValidForName");
         return config(if wrong_name {
             "its certificate is for another name; use an address that the certificate names"
-        } else if said.contains("xpired") || said.contains("NotValidYet") {
+        } else if words.contains("xpired") || words.contains("NotValidYet") {
             "its certificate is not valid at this time"
         } else {
-            "its certificate is not signed by the cluster's authority as the runner's definition has it"
+            "its certificate is not signed by the certificate authority in the runner's definition"
         });
     }
-    if said.contains("received corrupt message") || said.contains("InvalidContentType") {
+    if words.contains("received corrupt message") || words.contains("InvalidContentType") {
         return config("it does not speak TLS");
     }
     if let Some(proxy) = &place.proxy {
-        let message = format!("{doing}: the proxy `{proxy}` does not let through: {said}");
-        return DispatchError::later(FailureClass::Config, message, REACH_AGAIN);
+        let message = format!("{doing}: the proxy `{proxy}` does not connect to it: {words}");
+        return DispatchError::later(FailureClass::Config, message, RECONNECT_PAUSE);
     }
     match reach::of(&place.server).await {
         reach::Reach::UnknownName => config(
-            "its name cannot be resolved here; if it is known in the cluster's network only, this cluster needs an agent",
+            "its name cannot be resolved here; if only the cluster's network resolves it, this cluster needs an agent",
         ),
-        reach::Reach::Private if !said.contains("refused") => config(
+        reach::Reach::Private if !words.contains("refused") => config(
             "its address is private and cannot be reached from here: this cluster needs an agent, or a public endpoint",
         ),
         reach::Reach::Private => DispatchError::later(
             FailureClass::Config,
             format!(
-                "{doing}: its private address refuses connections ({said}); if it is not reachable from here, this \
+                "{doing}: its private address refuses connections ({words}); if it is not reachable from here, this \
                 cluster needs an agent"
             ),
-            REACH_AGAIN,
+            RECONNECT_PAUSE,
         ),
         reach::Reach::Public => DispatchError::later(
             FailureClass::Lost,
-            format!("{doing}: it cannot be reached: {said}"),
-            REACH_AGAIN,
+            format!("{doing}: it cannot be reached: {words}"),
+            RECONNECT_PAUSE,
         ),
     }
 }

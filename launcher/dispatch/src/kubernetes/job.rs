@@ -10,26 +10,26 @@ use k8s_openapi::api::batch::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Room for what the limits of time leave out, as the wait for a stop.
+/// Added to the Job's deadline for what the timeouts do not cover, such as the wait for a stop.
 const MARGIN_SECONDS: i64 = 120;
-/// If nobody clears the Job away, the cluster does, two days after its end. Sooner, and the reason of its
-/// end would be gone before a Canyon that was down could read it.
+/// If Canyon does not delete the Job, the cluster does so two days after its end. With a shorter
+/// time, the reason of its end could be gone before a Canyon that was down reads it.
 const KEEP_SECONDS: i32 = 2 * 86_400;
 
 /// The Job of `launch`.
 ///
 /// # Errors
 ///
-/// If the definition makes no pod: refused, with what to change.
+/// If the definition gives no valid pod. The error names the field to change.
 pub(super) fn job(
     target: &Target,
     defaults: &JobDefaults,
     launch: &Launch,
 ) -> Result<Job, DispatchError> {
     let settings = settings(target)?;
-    if let Some(namespace) = defaults.namespace.as_ref().filter(|one| **one != settings.namespace) {
+    if let Some(namespace) = defaults.namespace.as_ref().filter(|own| **own != settings.namespace) {
         let message = format!(
-            "runner `{}` has its jobs in namespace `{}`, and this agent launches in namespace `{namespace}` alone: \
+            "runner `{}` names namespace `{}`, but this agent launches only in namespace `{namespace}`: \
              change `job.namespace`, or the agent's setting",
             target.runner_id, settings.namespace
         );
@@ -53,7 +53,7 @@ pub(super) fn job(
     Ok(Job { metadata, spec: Some(spec), status: None })
 }
 
-/// What the runner's definition says about its jobs.
+/// The job settings of the runner's definition.
 pub(super) fn settings(target: &Target) -> Result<&KubernetesJob, DispatchError> {
     target.definition.configuration.kubernetes_job().ok_or_else(|| {
         let message = format!("runner `{}` is not of a Kubernetes type", target.runner_id);
@@ -71,8 +71,8 @@ fn spec(
     let longest = (limits.start + limits.run + limits.stop).as_secs() + MARGIN_SECONDS;
     let mut template = template::pod_template(target, settings, defaults, launch)?;
     let spec = template.spec.get_or_insert_default();
-    // No longer than the stop's limit: a node that is waiting for the end of a grace does not let it be
-    // cut short (kubelet, `SyncTerminatingPod`).
+    // At most the timeout of a stop: a node that waits for the end of a grace period does not
+    // accept a shorter one (kubelet, `SyncTerminatingPod`).
     let grace =
         spec.termination_grace_period_seconds.unwrap_or(i64::MAX).min(limits.stop.as_secs());
     spec.termination_grace_period_seconds = Some(grace);
@@ -83,18 +83,18 @@ fn spec(
         backoff_limit: Some(0),
         completions: Some(1),
         parallelism: Some(1),
-        // Else a pod that is being deleted is replaced while it may still run.
+        // Otherwise a pod that is being deleted is replaced while it may still run.
         pod_replacement_policy: Some("Failed".to_owned()),
-        pod_failure_policy: Some(told_of_disruptions()),
+        pod_failure_policy: Some(disruption_policy()),
         ttl_seconds_after_finished: Some(KEEP_SECONDS),
         template,
         ..JobSpec::default()
     })
 }
 
-/// A pod that a drain or a preemption deletes takes its status with it. So the Job notes it: it fails
-/// with the reason `PodFailurePolicy`, and not because of an unnamed failure.
-fn told_of_disruptions() -> PodFailurePolicy {
+/// Makes the Job note a disruption, because a pod that a drain or a preemption deletes takes its status with it: the
+/// Job fails with the reason `PodFailurePolicy`, instead of without any.
+fn disruption_policy() -> PodFailurePolicy {
     let disrupted = PodFailurePolicyOnPodConditionsPattern {
         type_: "DisruptionTarget".to_owned(),
         status: "True".to_owned(),

@@ -1,9 +1,10 @@
-//! Which addresses of clusters and proxies Canyon does not go to, whoever names them.
+//! The addresses of clusters and proxies that Canyon does not connect to.
 //!
-//! A runner's definition is written by an admin of an organization, and Canyon calls what it names from its own
-//! machine. There, some addresses mean something else than anywhere outside: the machine itself, and the
-//! metadata services of clouds, which would answer as if Canyon had asked for its own sake. The check is made
-//! on what a name resolves to, and the connection goes to what was checked: there is no second resolution.
+//! A runner's definition is written by an administrator of an organization, and Canyon connects to
+//! its addresses from its own machine. Some addresses have a special meaning there: the machine
+//! itself, and the metadata services of clouds, which would answer as if Canyon had asked for
+//! itself. Canyon checks the addresses to which a name resolves, and connects to the checked ones:
+//! there is no second resolution.
 
 use hyper_util::client::legacy::connect::dns::Name;
 use std::future::Future;
@@ -17,31 +18,31 @@ const AZURE_WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 /// Google's metadata server ("About VM metadata").
 const GOOGLE_METADATA: Ipv6Addr = Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254);
 
-/// Whether clusters and proxies on Canyon's own machine are reached.
+/// Whether Canyon connects to clusters and proxies on its own machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalClusters {
-    /// They are not: Canyon runs jobs for others.
+    /// No: Canyon runs jobs for others.
     Refused,
-    /// They are: Canyon runs on a laptop, as its user, with a cluster beside it.
+    /// Yes: Canyon runs on a laptop, as its user, with a cluster beside it.
     Allowed,
 }
 
-/// An address that is not gone to.
+/// An address that Canyon does not connect to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{address} is {what}")]
 pub(super) struct Refused {
     address: IpAddr,
     what: &'static str,
-    /// Whether an installation may allow it.
+    /// Whether a setting of the installation can allow it.
     pub(super) may_be_allowed: bool,
 }
 
 impl LocalClusters {
-    /// Whether `address` may be gone to.
+    /// Checks whether Canyon may connect to `address`.
     pub(super) fn judge(self, address: IpAddr) -> Result<(), Refused> {
-        let (what, may_be_allowed) = match meant(address) {
+        let (what, may_be_allowed) = match effective(address) {
             IpAddr::V4(v4) if v4.is_loopback() => ("this machine itself", true),
-            // "This network" (RFC 1122, 3.2.1.3); of it, systems take 0.0.0.0 for the loopback.
+            // "This network" (RFC 1122, 3.2.1.3); systems treat its 0.0.0.0 as loopback.
             IpAddr::V4(v4) if v4.octets()[0] == 0 => ("this machine itself", true),
             IpAddr::V6(v6) if v6.is_loopback() || v6.is_unspecified() => {
                 ("this machine itself", true)
@@ -56,9 +57,9 @@ impl LocalClusters {
                 ("a metadata service", false)
             }
             IpAddr::V4(v4) if v4.is_broadcast() || v4.is_multicast() => {
-                ("of no single machine", false)
+                ("no address of a single machine", false)
             }
-            IpAddr::V6(v6) if v6.is_multicast() => ("of no single machine", false),
+            IpAddr::V6(v6) if v6.is_multicast() => ("no address of a single machine", false),
             _ => return Ok(()),
         };
         if may_be_allowed && self == Self::Allowed {
@@ -67,14 +68,14 @@ impl LocalClusters {
         Err(Refused { address, what, may_be_allowed })
     }
 
-    /// Judges a host that is an address. Names are judged by [`Resolver`], when they are resolved.
+    /// Checks a host that is an address. [`Resolver`] checks names, when it resolves them.
     pub(super) fn judge_host(self, host: &str) -> Result<(), Refused> {
         host.trim_matches(['[', ']']).parse().map_or(Ok(()), |address| self.judge(address))
     }
 }
 
-/// The address that is really gone to: of IPv4 within IPv6, and of what a NAT64 translates (RFC 6052).
-fn meant(address: IpAddr) -> IpAddr {
+/// The effective address: the IPv4 address within an IPv6 one, also for NAT64 (RFC 6052).
+fn effective(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) if v6.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0] => {
             let [.., a, b, c, d] = v6.octets();
@@ -84,7 +85,7 @@ fn meant(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Resolves names to addresses that may be gone to.
+/// Resolves names to addresses that Canyon may connect to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resolver(pub(super) LocalClusters);
 
@@ -93,7 +94,7 @@ pub(super) struct Resolver(pub(super) LocalClusters);
 pub(super) enum LookupError {
     #[error(transparent)]
     Unknown(#[from] std::io::Error),
-    #[error("it is not called")]
+    #[error("Canyon does not connect to it")]
     Refused(#[from] Refused),
 }
 
@@ -110,7 +111,7 @@ impl Service<Name> for Resolver {
         let Self(local) = *self;
         Box::pin(async move {
             let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            // One that may not be gone to spoils the name: nobody mixes these by accident.
+            // One forbidden address forbids the name, because no legitimate name mixes both.
             found.iter().try_for_each(|found| local.judge(found.ip()))?;
             Ok(found.into_iter())
         })
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_reached_only_if_the_installation_says_so() {
+    fn this_machine_is_reached_only_if_the_installation_allows_it() {
         for host in ["127.0.0.1", "127.9.9.9", "0.0.0.0", "[::1]", "[::]", "[::ffff:127.0.0.1]"] {
             assert!(refused(LocalClusters::Refused, host), "{host}");
             assert!(!refused(LocalClusters::Allowed, host), "{host}");
@@ -161,8 +162,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_is_judged_by_what_it_resolves_to() {
-        // The last three are addresses as the C library reads them, and none as URLs have them.
+    async fn a_name_is_checked_by_the_addresses_to_which_it_resolves() {
+        // The C library parses the last three as addresses, but URLs do not.
         for name in ["localhost", "2130706433", "0x7f.1", "127.1"] {
             let found = Resolver(LocalClusters::Refused).call(name.parse().unwrap()).await;
             assert!(matches!(found, Err(LookupError::Refused(_))), "{name}: {found:?}");

@@ -32,11 +32,11 @@ fn launch() -> Launch {
 }
 
 #[test]
-fn a_job_to_hand_out_is_the_one_that_canyon_creates_but_for_the_claim_code() {
+fn a_manifest_is_the_job_that_canyon_creates_except_for_the_claim_code() {
     let target = target(&json!({ "namespace": "jobs", "service_account": "canyon" }));
     let image = Some("registry.test/runner:1");
     let made = manifest(&target, image, &launch()).unwrap();
-    assert!(!made.job.to_string().contains("cyc_secret"), "it is stored");
+    assert!(!made.job.to_string().contains("cyc_secret"), "the manifest is stored");
     let defaults = JobDefaults { image: image.map(str::to_owned), ..JobDefaults::default() };
     let mut own = serde_json::to_value(job::job(&target, &defaults, &launch()).unwrap()).unwrap();
     let annotations = own["metadata"]["annotations"].as_object_mut().unwrap();
@@ -52,7 +52,7 @@ fn a_job_to_hand_out_is_the_one_that_canyon_creates_but_for_the_claim_code() {
 }
 
 #[test]
-fn what_is_more_than_a_job_cannot_be_handed_out() {
+fn a_job_that_needs_another_object_has_no_manifest() {
     let image = Some("registry.test/runner:1");
     let guarded = json!({
         "namespace": "jobs", "service_account": "canyon", "deny_metadata_access": true,
@@ -61,5 +61,5 @@ fn what_is_more_than_a_job_cannot_be_handed_out() {
     assert!(error.failure.message.contains("canyon-agent"), "{error}");
     let plain = target(&json!({ "namespace": "jobs", "service_account": "canyon" }));
     let error = manifest(&plain, None, &launch()).unwrap_err();
-    assert!(error.failure.message.contains("no runner image is known"), "{error}");
+    assert!(error.failure.message.contains("no runner image is set"), "{error}");
 }

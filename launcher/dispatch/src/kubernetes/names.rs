@@ -1,32 +1,33 @@
-//! What Canyon calls its objects in a cluster, and what it writes on them.
+//! The names, labels and annotations of Canyon's objects in a cluster.
 
 use crate::{JobRef, Target};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
-/// Label: whose runner it is.
+/// Label: the organization's uuid.
 pub(super) const ORGANIZATION: &str = "canyon.dev/organization";
-/// Label: the runner, by its uuid.
+/// Label: the runner's uuid.
 pub(super) const RUNNER: &str = "canyon.dev/runner";
-/// Label: the deployment.
+/// Label: the deployment's id.
 pub(super) const DEPLOYMENT: &str = "canyon.dev/deployment";
 /// Label: the attempt's number.
 pub(super) const ATTEMPT: &str = "canyon.dev/attempt";
-/// Annotation: the hash of what the launch asked for, to tell a repeat from a stranger.
+/// Annotation: the fingerprint of the launch, which tells a repeated launch from a Job that Canyon
+/// did not create.
 pub(super) const LAUNCH: &str = "canyon.dev/launch-sha256";
-/// Annotation: the hash of the Job's specification as it was sent.
+/// Annotation: the fingerprint of the Job's specification as it was sent.
 pub(super) const SPEC: &str = "canyon.dev/spec-sha256";
-/// Annotation: with what the attempt ends, once Canyon has given up on the pod.
+/// Annotation: the failure of the attempt, once Canyon has ended a pod that can never run.
 pub(super) const VERDICT: &str = "canyon.dev/verdict";
 
-/// Label that all pods of jobs share.
+/// Label of all objects that Canyon creates.
 pub(super) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "canyon");
-/// Label beside it, for other objects may be managed by Canyon too.
+/// Label of jobs and their pods, which tells them from other objects of Canyon.
 pub(super) const COMPONENT: (&str, &str) = ("app.kubernetes.io/component", "job");
 
-/// The name of an attempt's Job: at most 50 characters, as a pod's name adds six to it and a label
-/// holds no more than 63.
+/// The name of an attempt's Job: at most 50 characters, because a pod's name adds six and a label
+/// has at most 63.
 pub(super) fn job_name(job: &JobRef) -> String {
     format!("canyon-{}-{}", job.deployment.0.simple(), job.attempt)
 }
@@ -46,7 +47,7 @@ pub(super) fn labels(target: &Target, job: &JobRef) -> BTreeMap<String, String> 
     labels
 }
 
-/// The labels that say whose a Job is.
+/// The labels that identify the organization, runner and attempt of a Job.
 pub(super) fn identity(target: &Target, job: &JobRef) -> BTreeMap<String, String> {
     [
         (ORGANIZATION, target.org.to_string()),
@@ -58,19 +59,19 @@ pub(super) fn identity(target: &Target, job: &JobRef) -> BTreeMap<String, String
     .into()
 }
 
-/// Selects the pods of one attempt, also when its Job is gone.
+/// A selector for the pods of one attempt, which also works after its Job is gone.
 pub(super) fn pods_of(target: &Target, job: &JobRef) -> String {
     let labels: Vec<_> =
         identity(target, job).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
     labels.join(",")
 }
 
-/// Selects all jobs of a runner.
+/// A selector for all Jobs of a runner.
 pub(super) fn jobs_of(target: &Target) -> String {
     format!("{ORGANIZATION}={},{RUNNER}={}", target.org, target.runner)
 }
 
-/// The attempt that a Job is of, if it bears the name and labels that Canyon gives.
+/// The attempt of a Job, if it has the name and labels that Canyon gives.
 pub(super) fn job_of(job: &Job) -> Option<JobRef> {
     let ObjectMeta { name, labels, .. } = &job.metadata;
     let label = |key: &str| labels.as_ref()?.get(key);

@@ -1,4 +1,5 @@
-//! Keeps jobs from the metadata services of clouds, where every pod of a node could become the node.
+//! Blocks jobs from the metadata services of clouds, where every pod of a node could get the node's
+//! credentials.
 
 use super::names;
 use k8s_openapi::api::networking::v1::{
@@ -11,17 +12,17 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 /// The name of the policy, one in each namespace.
 pub(super) const NAME: &str = "canyon-jobs-without-metadata";
 
-/// Link-local: the metadata service of all three clouds, and of ECS. Azure's wire server has an address
-/// of its own (Microsoft, "What is IP address 168.63.129.16?").
+/// Link-local: the metadata service of all three clouds, and of ECS. Azure's wire server has its
+/// own address (Microsoft, "What is IP address 168.63.129.16?").
 const REFUSED_V4: [&str; 2] = ["169.254.0.0/16", "168.63.129.16/32"];
 /// Link-local, and the addresses of the metadata services of AWS (Amazon EC2, "Access instance metadata")
 /// and Google ("About VM metadata").
 const REFUSED_V6: [&str; 3] = ["fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128"];
-/// Where nodes that keep a cache of DNS answer (Kubernetes, "Using `NodeLocal` `DNSCache`").
+/// The address of DNS caches on nodes (Kubernetes, "Using `NodeLocal` `DNSCache`").
 const NODE_DNS: &str = "169.254.20.10/32";
 
-/// The policy for `namespace`. It refuses nothing but the metadata services: what else the jobs may reach
-/// is for other policies to say, and those can only add to it.
+/// The policy for `namespace`. It blocks only the metadata services. Other policies decide what
+/// else jobs may reach; policies can only add to each other.
 pub(super) fn policy(namespace: &str) -> NetworkPolicy {
     let labels = [names::MANAGED_BY, names::COMPONENT]
         .map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -32,7 +33,7 @@ pub(super) fn policy(namespace: &str) -> NetworkPolicy {
         ..ObjectMeta::default()
     };
     let everywhere = NetworkPolicyEgressRule {
-        // Some network plugins count pods to no block of addresses.
+        // Some network plugins do not match pods with IP blocks.
         to: Some(vec![
             block("0.0.0.0/0", &REFUSED_V4),
             block("::/0", &REFUSED_V6),
@@ -59,7 +60,7 @@ pub(super) fn policy(namespace: &str) -> NetworkPolicy {
     NetworkPolicy { metadata, spec: Some(spec) }
 }
 
-/// Whether `found` does what the policy of this version does.
+/// Whether `found` has the specification of this version's policy.
 pub(super) fn is_same(found: &NetworkPolicy, wanted: &NetworkPolicy) -> bool {
     let plain = |policy: &NetworkPolicy| serde_json::to_value(&policy.spec).unwrap_or_default();
     plain(found) == plain(wanted)

@@ -1,10 +1,11 @@
-//! What a Job and its pods say about the attempt.
+//! The state of an attempt from its Job and pods.
 //!
-//! A job is dead when nothing of it runs and nothing of it will: the Job is at its end, or suspended as
-//! its controller has confirmed, and of each pod it is proved that its containers have ended. A pod that
-//! is gone from the list has ended, because Canyon never deletes one without the node's consent (a grace
-//! of zero), and a node that fell silent keeps its pods in the list. A person may delete one so, and then the
-//! cluster keeps no sign of it: docs/state.md warns of that.
+//! A job is dead when nothing of it runs and nothing will run: the Job has ended, or its controller
+//! has confirmed that it is suspended, and the containers of each pod are proved to have ended. A
+//! pod that is missing from the list has ended: Canyon never deletes a pod without the node's
+//! confirmation (a grace period of zero), and a node that does not answer keeps its pods in the
+//! list. A user may delete a pod that way, and then the cluster keeps no trace of it; docs/state.md
+//! warns of that.
 
 use super::{deaths, names};
 use canyon_domain::deadline::Observation;
@@ -15,65 +16,65 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use std::time::Duration;
 
-/// How long a pod may be without its image or its configuration before Canyon gives up.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-/// How long after the end of its grace a pod that is being deleted is thought to live: its node, which
-/// should have confirmed, does not answer.
-const OVERDUE: Duration = Duration::from_secs(30);
+/// How long a pod may wait for its image or its configuration before Canyon ends it.
+pub(super) const POD_START_GRACE: Duration = Duration::from_secs(30);
+/// How long after the end of its grace period a pod that is being deleted still counts as alive.
+/// After that, its node, which should have confirmed the end, does not answer.
+const POD_TERMINATION_GRACE: Duration = Duration::from_secs(30);
 
-/// What is to be made of a Job and its pods.
+/// The conclusion from a Job and its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// It is so.
+pub(super) enum PodView {
+    /// The observation.
     Seen(Observation),
-    /// There is no pod yet: the events may say why.
+    /// There is no pod yet: the Job's events may give the reason.
     NoPod {
-        /// Since when.
+        /// When the Job was created.
         since: Option<Timestamp>,
     },
-    /// It will never run: it is to be ended with this.
+    /// The pod will never run: end it with this failure.
     Doomed(Failure),
 }
 
-/// What is so. The Job must have been read before the pods: then no pod that its controller made before
-/// the Job's end is missing.
-pub(super) fn look(job: Option<&Job>, pods: &[Pod], now: Timestamp) -> Look {
+/// Draws the conclusion. The caller must read the Job before the pods: then no pod is missing that
+/// the controller created before the Job's end.
+pub(super) fn view(job: Option<&Job>, pods: &[Pod], now: Timestamp) -> PodView {
     let living: Vec<&Pod> = pods.iter().filter(|pod| !is_dead(pod)).collect();
     if let Some(pod) = living.iter().find(|pod| is_running(pod)) {
-        return Look::Seen(of_running(pod, now));
+        return PodView::Seen(of_running(pod, now));
     }
     if let Some(pod) = living.first() {
         return match verdict(job) {
-            Some(failure) => Look::Seen(Observation::Waiting(failure.message)),
+            Some(failure) => PodView::Seen(Observation::Waiting(failure.message)),
             None => of_waiting(pod, now),
         };
     }
-    let Some(job) = job else { return Look::Seen(Observation::Gone(None)) };
+    let Some(job) = job else { return PodView::Seen(Observation::Gone(None)) };
     if end_of(job).is_some() || is_suspended(job) {
         let reason = verdict(Some(job)).unwrap_or_else(|| deaths::reason(job, pods));
-        return Look::Seen(Observation::Gone(Some(reason)));
+        return PodView::Seen(Observation::Gone(Some(reason)));
     }
     if !pods.is_empty() {
         let reason = "the pod has ended; the cluster has not yet closed the Job".to_owned();
-        return Look::Seen(Observation::Waiting(reason));
+        return PodView::Seen(Observation::Waiting(reason));
     }
-    Look::NoPod { since: job.metadata.creation_timestamp.as_ref().map(|time| time.0) }
+    PodView::NoPod { since: job.metadata.creation_timestamp.as_ref().map(|time| time.0) }
 }
 
-/// With what Canyon has given up on the Job.
+/// The failure with which Canyon has ended the Job.
 fn verdict(job: Option<&Job>) -> Option<Failure> {
     let text = job?.metadata.annotations.as_ref()?.get(names::VERDICT)?;
     serde_json::from_str(text).ok()
 }
 
-/// The condition that says that the Job is over.
+/// The condition of the Job's end.
 pub(super) fn end_of(job: &Job) -> Option<&k8s_openapi::api::batch::v1::JobCondition> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     let is_end = |kind: &str| kind == "Complete" || kind == "Failed";
     conditions.iter().find(|condition| is_end(&condition.type_) && condition.status == "True")
 }
 
-/// Whether the Job's controller has seen that the Job is suspended: it makes no pod after that.
+/// Whether the Job's controller has confirmed the suspension: it creates no pod after that.
 fn is_suspended(job: &Job) -> bool {
     let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
     let confirmed = conditions
@@ -83,7 +84,7 @@ fn is_suspended(job: &Job) -> bool {
     job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true) && confirmed
 }
 
-/// Whether it is proved that no container of the pod runs or will.
+/// Whether it is proved that no container of the pod runs or will run.
 pub(super) fn is_dead(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let never_placed = pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none());
@@ -95,7 +96,7 @@ pub(super) fn is_dead(pod: &Pod) -> bool {
     if !matches!(phase, Some("Succeeded" | "Failed")) {
         return false;
     }
-    // Who collects pods of nodes that no longer exist cannot tell what became of the containers.
+    // The garbage collector of pods on deleted nodes cannot know what became of the containers.
     let node_is_gone = status.is_some_and(|status| disruption(status) == Some("DeletionByPodGC"));
     node_is_gone || !containers(status).any(runs)
 }
@@ -107,12 +108,12 @@ fn is_running(pod: &Pod) -> bool {
         || containers(status).any(|container| container.name == CONTAINER && runs(container))
 }
 
-/// A pod of which something may run.
+/// The observation of a pod of which something may run.
 fn of_running(pod: &Pod, now: Timestamp) -> Observation {
     let status = pod.status.as_ref();
     let deleted_at = pod.metadata.deletion_timestamp.as_ref().map(|time| time.0);
-    // The deletion's time is that of its end: with the grace (Kubernetes API, `ObjectMeta`).
-    let is_overdue = deleted_at.is_some_and(|at| now > at + OVERDUE);
+    // The deletion timestamp is the end of the grace period (Kubernetes API, `ObjectMeta`).
+    let is_overdue = deleted_at.is_some_and(|at| now > at + POD_TERMINATION_GRACE);
     let is_cut_off = status.is_some_and(|status| {
         status.reason.as_deref() == Some("NodeLost")
             || disruption(status) == Some("DeletionByTaintManager")
@@ -127,40 +128,41 @@ fn of_running(pod: &Pod, now: Timestamp) -> Observation {
     Observation::Alive
 }
 
-/// A pod of which nothing runs yet but perhaps init containers.
-fn of_waiting(pod: &Pod, now: Timestamp) -> Look {
+/// The conclusion for a pod of which nothing runs yet, except perhaps init containers.
+fn of_waiting(pod: &Pod, now: Timestamp) -> PodView {
     let status = pod.status.as_ref();
     if pod.metadata.deletion_timestamp.is_some() {
-        return Look::Seen(Observation::Waiting("the pod is being deleted".to_owned()));
+        return PodView::Seen(Observation::Waiting("the pod is being deleted".to_owned()));
     }
     let since = status.and_then(|status| status.start_time.as_ref()).map(|time| time.0);
-    let has_waited = since.is_some_and(|since| now > since + PATIENCE);
+    let has_waited = since.is_some_and(|since| now > since + POD_START_GRACE);
     for container in containers(status) {
         let Some(waiting) = container.state.as_ref().and_then(|state| state.waiting.as_ref())
         else {
             continue;
         };
         let reason = waiting.reason.as_deref().unwrap_or_default();
-        let said = waiting.message.as_deref().unwrap_or(reason);
+        let message = waiting.message.as_deref().unwrap_or(reason);
         if let Some((class, at_once)) = hopeless(reason) {
-            let failure = Failure::new(class, words(container, reason, said));
+            let failure = Failure::new(class, words(container, reason, message));
             return if has_waited || at_once {
-                Look::Doomed(failure)
+                PodView::Doomed(failure)
             } else {
-                Look::Seen(Observation::Waiting(failure.message))
+                PodView::Seen(Observation::Waiting(failure.message))
             };
         }
     }
-    Look::Seen(Observation::Waiting(why_not_placed(status).unwrap_or_else(|| {
+    PodView::Seen(Observation::Waiting(why_not_placed(status).unwrap_or_else(|| {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
         match node {
-            Some(node) => format!("the pod's containers are being made on node `{node}`"),
+            Some(node) => format!("the pod's containers are being created on node `{node}`"),
             None => "the pod waits for a node".to_owned(),
         }
     })))
 }
 
-/// The class of a reason to wait that does not pass by itself, and whether not even time helps.
+/// The failure class of a waiting reason that does not pass by itself, and whether to end the pod
+/// at once.
 fn hopeless(reason: &str) -> Option<(FailureClass, bool)> {
     Some(match reason {
         "ErrImagePull"
@@ -180,25 +182,25 @@ fn hopeless(reason: &str) -> Option<(FailureClass, bool)> {
     })
 }
 
-fn words(container: &ContainerStatus, reason: &str, said: &str) -> String {
+fn words(container: &ContainerStatus, reason: &str, message: &str) -> String {
     let (name, image) = (&container.name, &container.image);
     match hopeless(reason) {
         Some((FailureClass::ImagePull, _)) => {
-            format!("image `{image}` of container `{name}` cannot be pulled: {said}")
+            format!("image `{image}` of container `{name}` cannot be pulled: {message}")
         }
-        _ => format!("container `{name}` cannot be made ({reason}): {said}"),
+        _ => format!("container `{name}` cannot be created ({reason}): {message}"),
     }
 }
 
-/// The scheduler's words.
+/// The scheduler's message.
 fn why_not_placed(status: Option<&PodStatus>) -> Option<String> {
     let conditions = status?.conditions.as_ref()?;
     let placed = conditions.iter().find(|condition| condition.type_ == "PodScheduled")?;
     if placed.status == "True" {
         return None;
     }
-    let said = placed.message.as_deref().or(placed.reason.as_deref()).unwrap_or("no node yet");
-    Some(format!("no node takes the pod: {said}"))
+    let message = placed.message.as_deref().or(placed.reason.as_deref()).unwrap_or("no node yet");
+    Some(format!("no node takes the pod: {message}"))
 }
 
 pub(super) fn containers(status: Option<&PodStatus>) -> impl Iterator<Item = &ContainerStatus> {
@@ -209,7 +211,7 @@ pub(super) fn containers(status: Option<&PodStatus>) -> impl Iterator<Item = &Co
         .chain(of(|status| status.container_statuses.as_ref()))
 }
 
-/// Why the cluster took the pod from its node, if it did.
+/// Why the cluster removed the pod from its node, if it did.
 pub(super) fn disruption(status: &PodStatus) -> Option<&str> {
     let conditions = status.conditions.as_ref()?;
     let target = conditions.iter().find(|condition| condition.type_ == "DisruptionTarget")?;

@@ -20,7 +20,7 @@ fn failed(reason: &str) -> Job {
     )
 }
 
-/// A pod on a node, with this status and these metadata.
+/// A pod on a node, with this status and metadata.
 fn pod(status: &Value, metadata: &Value) -> Pod {
     let spec = json!({ "nodeName": "node-1", "containers": [] });
     serde_json::from_value(json!({ "metadata": metadata, "spec": spec, "status": status })).unwrap()
@@ -42,23 +42,23 @@ fn running(name: &str) -> Value {
     })
 }
 
-fn seen(job: Option<&Job>, pods: &[Pod]) -> Look {
-    look(job, pods, NOW.parse().unwrap())
+fn seen(job: Option<&Job>, pods: &[Pod]) -> PodView {
+    view(job, pods, NOW.parse().unwrap())
 }
 
 fn class_of(job: &Job, pods: &[Pod]) -> FailureClass {
     match seen(Some(job), pods) {
-        Look::Seen(Observation::Gone(Some(failure))) => failure.class,
+        PodView::Seen(Observation::Gone(Some(failure))) => failure.class,
         other => panic!("{other:?}"),
     }
 }
 
-fn is_gone(look: &Look) -> bool {
-    matches!(look, Look::Seen(Observation::Gone(_)))
+fn is_gone(view: &PodView) -> bool {
+    matches!(view, PodView::Seen(Observation::Gone(_)))
 }
 
 #[test]
-fn nothing_that_may_still_run_is_gone() {
+fn a_job_that_may_still_run_is_not_gone() {
     let over = failed("BackoffLimitExceeded");
     let still_running = pod(
         &json!({ "phase": "Failed", "containerStatuses": [running("canyon-runner")] }),
@@ -76,19 +76,19 @@ fn nothing_that_may_still_run_is_gone() {
     ];
     for pod in living {
         for job in [None, Some(&over), Some(&job(None, true))] {
-            // One that has ended is no proof about another.
-            let look = seen(job, &[in_phase("Failed"), pod.clone()]);
-            assert!(!is_gone(&look), "{look:?} of {pod:?}");
+            // A pod that has ended proves nothing about another.
+            let view = seen(job, &[in_phase("Failed"), pod.clone()]);
+            assert!(!is_gone(&view), "{view:?} of {pod:?}");
         }
     }
 }
 
 #[test]
 fn a_job_is_gone_only_when_no_pod_will_come() {
-    assert_eq!(seen(None, &[]), Look::Seen(Observation::Gone(None)));
-    assert_eq!(seen(Some(&job(None, false)), &[]), Look::NoPod { since: None });
-    // Its controller has not seen that it is suspended, and may be making a pod.
-    assert_eq!(seen(Some(&job(None, true)), &[]), Look::NoPod { since: None });
+    assert_eq!(seen(None, &[]), PodView::Seen(Observation::Gone(None)));
+    assert_eq!(seen(Some(&job(None, false)), &[]), PodView::NoPod { since: None });
+    // The controller has not seen the suspension, and may be creating a pod.
+    assert_eq!(seen(Some(&job(None, true)), &[]), PodView::NoPod { since: None });
     let confirmed = json!({ "type": "Suspended", "status": "True" });
     assert!(is_gone(&seen(Some(&job(Some(confirmed.clone()), true)), &[])));
     assert!(!is_gone(&seen(Some(&job(Some(confirmed), false)), &[])));
@@ -116,8 +116,8 @@ fn a_pod_on_a_silent_node_is_unknown_until_the_node_is_gone() {
         disrupted("Running", "DeletionByTaintManager"),
     ];
     for pod in silent {
-        let look = seen(Some(&over), &[pod]);
-        let Look::Seen(Observation::Unknown(reason)) = &look else { panic!("{look:?}") };
+        let view = seen(Some(&over), &[pod]);
+        let PodView::Seen(Observation::Unknown(reason)) = &view else { panic!("{view:?}") };
         assert!(reason.contains("`node-1`"), "{reason}");
     }
     let mut collected = disrupted("Failed", "DeletionByPodGC");
@@ -128,7 +128,7 @@ fn a_pod_on_a_silent_node_is_unknown_until_the_node_is_gone() {
 }
 
 #[test]
-fn each_death_has_its_class() {
+fn a_death_has_its_failure_class() {
     use FailureClass as C;
     let over = failed("BackoffLimitExceeded");
     let ended = |reason: &str, code: i32, limit: bool| {

@@ -1,22 +1,22 @@
-//! Whether an address can be expected to be reachable.
+//! Whether an address can be reachable from here.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(3);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// From where an API server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// From everywhere.
     Public,
-    /// From some network only.
+    /// Only from some network.
     Private,
-    /// Its name has no address here.
+    /// Its name cannot be resolved here.
     UnknownName,
 }
 
-/// Where `server`, an https address, can be reached from.
+/// From where `server`, an https URL, can be reached.
 pub(super) async fn of(server: &str) -> Reach {
     let Ok(url) = server.parse::<http::Uri>() else { return Reach::UnknownName };
     let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
@@ -24,9 +24,9 @@ pub(super) async fn of(server: &str) -> Reach {
         return of_addresses(&[address]);
     }
     let port = url.port_u16().unwrap_or(443);
-    match tokio::time::timeout(PATIENCE, tokio::net::lookup_host((host, port))).await {
+    match tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((host, port))).await {
         Ok(Ok(found)) => of_addresses(&found.map(|socket| socket.ip()).collect::<Vec<_>>()),
-        // A resolver that does not answer may do so later; it is said as if the name were good.
+        // A resolver that does not answer may do so later; the name counts as valid.
         Ok(Err(error)) if error.to_string().contains("emporary failure") => Reach::Public,
         Ok(Err(_)) => Reach::UnknownName,
         Err(_) => Reach::Public,
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn private_networks_are_told_from_the_rest() {
+    async fn a_private_address_is_recognized() {
         for private in ["10.1.2.3", "172.20.0.1", "192.168.1.1:6443", "100.64.0.1", "[fd00::1]"] {
             assert_eq!(of(&format!("https://{private}")).await, Reach::Private, "{private}");
         }

@@ -1,4 +1,5 @@
-//! The pod template of a Job: the runner's, judged and forced, and what Canyon adds to it.
+//! The pod template of a Job: the runner's template, validated and hardened, and what Canyon adds
+//! to it.
 
 use super::defaults::JobDefaults;
 use crate::{DispatchError, Launch, Target};
@@ -23,7 +24,7 @@ pub(super) fn pod_template(
 ) -> Result<PodTemplateSpec, DispatchError> {
     let account = &settings.service_account;
     let mut merged = defaults
-        .under(pod_template::default_template(account))
+        .apply_to(pod_template::default_template(account))
         .map_err(|faults| refused(target, &faults))?;
     if let Some(template) = &settings.pod_template {
         merged = pod_template::merge(merged, &Value::Object(template.clone()))
@@ -56,12 +57,12 @@ fn refused(target: &Target, faults: &impl std::fmt::Display) -> DispatchError {
 }
 
 fn no_image() -> DispatchError {
-    let message = "no runner image is known: set CANYON_RUNNER_IMAGE for the installation, or `image` of the \
+    let message = "no runner image is set: set CANYON_RUNNER_IMAGE for the installation, or `image` of the \
         container `canyon-runner` in the runner's `job.pod_template`";
     DispatchError::refused(FailureClass::Config, message)
 }
 
-/// The environment and the work folder.
+/// Adds Canyon's variables and the work folder.
 fn complete(runner: &mut Container, launch: &Launch) {
     let variable = |name: &str, value: &str| EnvVar {
         name: name.to_owned(),
@@ -72,12 +73,12 @@ fn complete(runner: &mut Container, launch: &Launch) {
         launch.container_environment().map(|(name, value)| variable(name, value)).collect();
     let mounts = runner.volume_mounts.get_or_insert_default();
     mounts.push(mount(WORK_VOLUME, WORK_DIRECTORY));
-    // Where the root file system is read-only, programs still want a place for temporary files.
+    // With a read-only root file system, programs still need a folder for temporary files.
     if !mounts.iter().any(|mount| mount.mount_path.trim_end_matches('/') == TEMPORARY) {
         mounts.push(mount(TEMPORARY_VOLUME, TEMPORARY));
     }
     let given = runner.env.get_or_insert_default();
-    // First, so that the template's variables may refer to them.
+    // Canyon's first, so that the template's variables may refer to them.
     environment.append(given);
     *given = environment;
     runner.working_dir = Some(WORK_DIRECTORY.to_owned());

@@ -1,5 +1,5 @@
-//! A job's folder: everything that is known of the job is in it, so that a Canyon which was
-//! restarted, or killed at any moment, knows as much as the one before.
+//! A job's folder contains everything that Canyon knows of the job, so that a Canyon that is
+//! restarted or killed at any moment loses nothing.
 
 use super::process::{Inode, Process, boot_id, started_with};
 use super::records;
@@ -17,8 +17,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders of this prefix were being removed.
-const FORGOTTEN: &str = ".forgotten-";
+/// The prefix of folders that are being removed.
+const REMOVAL_PREFIX: &str = ".removed-";
 
 /// A job's folder, which need not exist.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    /// Whether it was started since the machine was.
+    /// Whether it was started after the machine's last boot.
     pub(super) fn is_of_this_boot(&self) -> io::Result<bool> {
         Ok(boot_id()? == self.boot)
     }
@@ -50,7 +50,7 @@ impl Folder {
         Self { jobs: jobs.to_owned(), name: format!("{}-{}", job.deployment, job.attempt) }
     }
 
-    /// The jobs that have a folder. Also removes what a [`Self::remove`] left that was cut short.
+    /// The jobs that have a folder. Also completes every interrupted [`Self::remove`].
     pub(super) fn all(jobs: &Path) -> io::Result<Vec<JobRef>> {
         let mut found = Vec::new();
         let entries = match fs::read_dir(jobs) {
@@ -61,9 +61,9 @@ impl Folder {
             let entry = entry?;
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
-            if name.starts_with(FORGOTTEN) {
+            if name.starts_with(REMOVAL_PREFIX) {
                 if let Err(error) = remove_all(&entry.path()) {
-                    tracing::warn!(folder = %entry.path().display(), %error, "cannot remove what a job left");
+                    tracing::warn!(folder = %entry.path().display(), %error, "cannot remove the rest of a job's folder");
                 }
                 continue;
             }
@@ -87,7 +87,7 @@ impl Folder {
         self.path().join(name)
     }
 
-    /// Makes it, for the eyes of this user only: state and plans hold secrets.
+    /// Creates the folder, accessible to this user only, because states and plans contain secrets.
     pub(super) fn create(&self) -> io::Result<()> {
         let mut builder = DirBuilder::new();
         builder.mode(0o700).recursive(true);
@@ -95,7 +95,7 @@ impl Folder {
     }
 
     fn open_lock(&self, makes_it: bool) -> io::Result<Option<OwnedFd>> {
-        // The module can replace it: by a link or a socket, which cannot be held, or by a pipe, for which an open waits.
+        // The module can replace the lock: by a link or a socket, which cannot be locked, or by a pipe, on which an open blocks.
         let plain = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let path = self.file("lock");
         let open = |flags| rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
@@ -114,22 +114,23 @@ impl Folder {
         }
     }
 
-    /// Takes the job's lock; `None` if somebody has it, or if the folder vanished meanwhile.
+    /// Takes the job's lock; `None` if another process has it, or if the folder was removed
+    /// meanwhile.
     ///
-    /// The lock belongs to the open file (`flock(2)`): whoever inherits that holds it too, and the
-    /// kernel frees it when the last of them is dead.
+    /// The lock belongs to the open file (`flock(2)`): every process that inherits the file holds
+    /// the lock too, and the kernel frees it when the last of them is dead.
     pub(super) fn lock(&self) -> io::Result<Option<OwnedFd>> {
         let Some(lock) = self.open_lock(true)? else { return Ok(None) };
         if !try_flock(&lock, FlockOperation::NonBlockingLockExclusive)? {
             return Ok(None);
         }
-        // Between the opening and the lock, the folder may have been removed.
+        // Between the open and the lock, the folder may have been removed.
         let locked = Inode::of(&File::from(lock.try_clone()?).metadata()?);
         Ok((self.lock_inode() == Some(locked)).then_some(lock))
     }
 
-    /// Whether somebody holds the job's lock. Looking takes it for an instant, shared, so that two
-    /// who look do not see each other.
+    /// Whether a process holds the job's lock. The check takes the lock for an instant, shared, so
+    /// that concurrent checks do not disturb each other.
     pub(super) fn is_locked(&self) -> io::Result<bool> {
         match self.open_lock(false)? {
             Some(lock) => Ok(!try_flock(&lock, FlockOperation::NonBlockingLockShared)?),
@@ -146,13 +147,13 @@ impl Folder {
         Ok(parse_leader(&records::read(&self.file("pid"))?))
     }
 
-    /// Whether the process was started for this job, whatever its lock says. A module can replace the lock, and can
-    /// record another process of this user as the first one of the job.
-    pub(super) fn was_given_to(&self, process: Process) -> io::Result<bool> {
+    /// Whether the process was started for this job, whatever its lock shows. A module can replace
+    /// the lock, and can record another process of this user as the job's first one.
+    pub(super) fn was_started_for_job(&self, process: Process) -> io::Result<bool> {
         Ok(started_with(&self.path())?.iter().any(|stat| stat.process == process))
     }
 
-    /// Gives Canyon its rights on the folder back, which a module may have taken.
+    /// Restores Canyon's permissions on the folder, which a module may have removed.
     pub(super) fn reopen(&self) -> io::Result<()> {
         let path = self.path();
         if fs::symlink_metadata(&path)?.is_dir() {
@@ -173,9 +174,10 @@ impl Folder {
         self.file(&format!("asked-{}-{}", process.pid.as_raw_nonzero(), process.start))
     }
 
-    /// Notes that `process` is being asked to stop; `false` if it was before. The note comes first:
-    /// rather no signal, which the kill makes up for, than two.
-    pub(super) fn note_asked(&self, process: Process) -> io::Result<bool> {
+    /// Notes that `process` is being asked to stop; `false` if it was asked before. The note is
+    /// written before the signal: a missing signal is followed by a kill, but a second one would do
+    /// harm.
+    pub(super) fn note_stop_request(&self, process: Process) -> io::Result<bool> {
         match File::create_new(self.signal_mark(process)) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -183,21 +185,21 @@ impl Folder {
         }
     }
 
-    pub(super) fn was_asked(&self, process: Process) -> bool {
+    pub(super) fn was_asked_to_stop(&self, process: Process) -> bool {
         self.signal_mark(process).exists()
     }
 
-    /// Removes it. The caller holds the lock.
+    /// Removes the folder. The caller holds the lock.
     pub(super) fn remove(&self) -> io::Result<()> {
-        // At once for whoever looks, in whatever order the files go then.
-        let forgotten = self.jobs.join(format!("{FORGOTTEN}{}", self.name));
-        fs::rename(self.path(), &forgotten)?;
-        remove_all(&forgotten)
+        // A rename hides the folder at once, in whatever order its files are removed.
+        let removed = self.jobs.join(format!("{REMOVAL_PREFIX}{}", self.name));
+        fs::rename(self.path(), &removed)?;
+        remove_all(&removed)
     }
 }
 
-/// Removes a folder, also where a module has taken the right to write from folders of its own, as programs of Go do
-/// with their module cache.
+/// Removes a folder, also if a module has removed the write permission from folders in it, as Go
+/// does for its module cache.
 fn remove_all(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -212,7 +214,7 @@ fn open_up(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, PermissionsExt::from_mode(0o700))?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        // Not what a link leads to.
+        // Links are not followed.
         if entry.file_type()?.is_dir() {
             open_up(&entry.path())?;
         }
@@ -228,11 +230,11 @@ fn try_flock(lock: &OwnedFd, operation: FlockOperation) -> io::Result<bool> {
     }
 }
 
-/// `None` for a text that was cut short, as by a full disk.
+/// Parses the record of a leader; `None` if it is incomplete, for example after a full disk.
 fn parse_leader(text: &str) -> Option<Leader> {
     let mut words = text.strip_suffix('\n')?.split(' ');
-    // A module can write this record. Neither what its machine began with is a job, whose group stands for all processes
-    // in kill(2), nor Canyon itself.
+    // A module can write this record. The first process of the machine (whose group means all processes in kill(2))
+    // and Canyon itself are never a job.
     let number: i32 = words.next()?.parse().ok()?;
     let pid = Pid::from_raw(Some(number).filter(|number| *number > 1)?)?;
     if [getpid(), getpgrp()].contains(&pid) {
@@ -247,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_that_names_canyon_itself_or_the_first_process_is_none() {
+    fn a_record_that_names_canyon_or_the_machines_first_process_is_ignored() {
         let record = |pid: i32| parse_leader(&format!("{pid} 7 boot\n"));
         assert_eq!(record(4_000_000).unwrap().boot, "boot");
         for forged in [
@@ -260,11 +262,11 @@ mod tests {
         ] {
             assert_eq!(record(forged), None, "{forged}");
         }
-        assert_eq!(parse_leader("4000000 7 boot"), None, "cut short");
+        assert_eq!(parse_leader("4000000 7 boot"), None, "incomplete");
     }
 
     #[test]
-    fn a_folder_that_a_module_has_closed_is_removed_and_what_a_link_leads_to_is_not() {
+    fn a_folder_without_write_permission_is_removed_and_the_target_of_a_link_is_not() {
         let root = tempfile::tempdir().unwrap();
         let (job, other) = (root.path().join("job"), root.path().join("other"));
         fs::create_dir_all(job.join("go/pkg/mod")).unwrap();
@@ -275,7 +277,7 @@ mod tests {
         for closed in ["go/pkg/mod", "go/pkg", "go"] {
             fs::set_permissions(job.join(closed), PermissionsExt::from_mode(0o500)).unwrap();
         }
-        // The superuser is not refused, so this is as it is for others.
+        // The superuser is never refused, so the result is compared with that of other users.
         open_up(&job).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&job.join("go/pkg/mod")), mode(&other)), (0o700, 0o500));

@@ -1,4 +1,4 @@
-//! Which process is meant, although the kernel gives process ids again and again.
+//! Identifies a process, although the kernel reuses process ids.
 
 use rustix::{
     io::Errno,
@@ -10,16 +10,16 @@ use std::{
     path::Path,
 };
 
-/// One process, and no later one with the same id: no two processes have both the id and the time
-/// of their start in common.
+/// One process, and no later one with the same id: no two processes have the same id and start
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: Pid,
-    /// Clock ticks from the boot to its start.
+    /// Clock ticks from the boot to the start.
     pub(super) start: u64,
 }
 
-/// A file, whatever it is called by now.
+/// A file, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Inode(u64, u64);
 
@@ -33,20 +33,21 @@ impl Inode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) process: Process,
-    /// Dead, and only waiting for its parent to take note.
+    /// Dead, but not yet reaped by its parent.
     pub(super) zombie: bool,
     pub(super) parent: i32,
     pub(super) group: i32,
 }
 
 impl Stat {
-    /// What the process with this id is now, if there is one.
+    /// The current process with this id, if there is one.
     pub(super) fn read(pid: Pid) -> Option<Self> {
         let line = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
         Self::parse(pid, &line)
     }
 
-    /// See `proc_pid_stat(5)`. The program's name, in parentheses, may itself hold anything.
+    /// Parses the line, see `proc_pid_stat(5)`. The program's name, in parentheses, may contain any
+    /// character.
     fn parse(pid: Pid, line: &str) -> Option<Self> {
         let (_, fields) = line.rsplit_once(')')?;
         let fields: Vec<_> = fields.split_whitespace().collect();
@@ -60,19 +61,19 @@ impl Stat {
 }
 
 impl Process {
-    /// Whether it lives. A zombie does not.
+    /// Whether the process lives. A zombie does not.
     pub(super) fn is_alive(self) -> bool {
         Stat::read(self.pid).is_some_and(|stat| stat.process == self && !stat.zombie)
     }
 
-    /// Sends `signal` to it, and to no other process; nothing if it is dead.
+    /// Sends `signal` to this process and no other; does nothing if it is dead.
     pub(super) fn signal(self, signal: Signal) -> io::Result<()> {
         let descriptor = match pidfd_open(self.pid, PidfdFlags::empty()) {
             Ok(descriptor) => descriptor,
             Err(Errno::SRCH) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        // The descriptor stays with one process, so that this holds from here on.
+        // The descriptor refers to one process forever, so the check below stays true.
         if !self.is_alive() {
             return Ok(());
         }
@@ -83,16 +84,17 @@ impl Process {
     }
 }
 
-/// The processes whose standard input is `file`. Those of other users cannot be seen; ours are not
-/// among them.
+/// The processes whose standard input is `file`. Processes of other users are not visible; none of
+/// a job belongs to them.
 pub(super) fn reading_from(file: Inode) -> io::Result<Vec<Stat>> {
     living(|process| {
         fs::metadata(process.join("fd/0")).is_ok_and(|input| Inode::of(&input) == file)
     })
 }
 
-/// The processes of this user that were started with `argument` as their last one. Of a process that is not
-/// dumpable, as the runner, others of its user see nothing else that tells it from others (`proc(5)`).
+/// The processes of this user whose last argument is `argument`. For a process that is not
+/// dumpable, such as the runner, other processes of its user see nothing else that identifies it
+/// (`proc(5)`).
 pub(super) fn started_with(argument: &Path) -> io::Result<Vec<Stat>> {
     let user = rustix::process::geteuid().as_raw();
     living(|process| {
@@ -102,13 +104,13 @@ pub(super) fn started_with(argument: &Path) -> io::Result<Vec<Stat>> {
     })
 }
 
-/// Each argument ends with a zero byte.
+/// The last argument of a command line, in which each argument ends with a zero byte.
 fn last_argument(line: &[u8]) -> Option<&[u8]> {
     line.strip_suffix(&[0])?.rsplit(|byte| *byte == 0).next()
 }
 
-/// The processes of a group that work below `folder`. By the folder they are told from those of a later
-/// group of the same id.
+/// The processes of a group whose working folder is below `folder`. The folder tells them from a
+/// later group with the same id.
 pub(super) fn working_in(folder: &Path, group: Pid) -> io::Result<Vec<Stat>> {
     let mut found = living(|process| {
         fs::read_link(process.join("cwd")).is_ok_and(|works| works.starts_with(folder))
@@ -117,7 +119,7 @@ pub(super) fn working_in(folder: &Path, group: Pid) -> io::Result<Vec<Stat>> {
     Ok(found)
 }
 
-/// The living processes whose folder in `/proc` is as wanted.
+/// The living processes whose folder in `/proc` satisfies `is_wanted`.
 fn living(is_wanted: impl Fn(&Path) -> bool) -> io::Result<Vec<Stat>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -131,7 +133,7 @@ fn living(is_wanted: impl Fn(&Path) -> bool) -> io::Result<Vec<Stat>> {
     Ok(found)
 }
 
-/// Differs from one start of the machine to the next.
+/// The machine's boot id, which differs after each boot.
 pub(super) fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
@@ -141,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_may_be_called_anything() {
+    fn a_programs_name_may_contain_any_character() {
         let pid = Pid::from_raw(7).unwrap();
         let line = "7 (a) R 1 (b) Z 5 6 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
         let stat = Stat::parse(pid, line).unwrap();
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_only_shares_the_id_gets_no_signal() {
+    fn a_process_that_only_has_the_same_id_gets_no_signal() {
         let me = Stat::read(rustix::process::getpid()).unwrap().process;
         assert!(me.is_alive());
         let former = Process { start: me.start - 1, ..me };

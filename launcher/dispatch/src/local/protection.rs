@@ -1,19 +1,19 @@
-//! Keeps the secrets of a process that starts local jobs from the modules that run in them, as the same
-//! user: the master key of `canyon local`, the key or the token of an agent.
+//! Protects the secrets of a process that starts local jobs from the modules in them, which run as
+//! the same user: the master key of `canyon local`, the key or the token of an agent.
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use std::io;
 
-/// The first descriptor behind standard input, output and error.
+/// The first descriptor after standard input, output and error.
 const FIRST_OTHER: i32 = 3;
 
-/// Makes this process one whose memory, environment and descriptors other processes of its user cannot read,
-/// and which they cannot trace (`PR_SET_DUMPABLE`; `ptrace(2)`, "Ptrace access mode checking"). The exception
-/// is a process with the capabilities of an administrator, as root has them outside of containers. Neither this
-/// process nor its jobs write core dumps from here on. The descriptors that this process has inherited from its own
-/// parent stay open for it, and no job gets them.
+/// Protects this process: other processes of its user cannot read its memory, environment and
+/// descriptors, and cannot trace it (`PR_SET_DUMPABLE`; `ptrace(2)`, "Ptrace access mode
+/// checking"). Processes with the capabilities of an administrator, which root has outside of
+/// containers, still can. From here on, neither this process nor its jobs write core dumps.
+/// Descriptors that this process inherited from its parent stay open for it, but no job gets them.
 ///
-/// This protects no file: what the user can read, a module of a local job can.
+/// This protects no file: a module of a local job can read every file that the user can read.
 ///
 /// # Errors
 ///
@@ -25,8 +25,8 @@ pub fn protect_this_process() -> io::Result<()> {
     Ok(())
 }
 
-/// Has the kernel close each open descriptor in the programs that this one starts (`FD_CLOEXEC`). What this program
-/// opens itself is marked so from the beginning; what it has inherited is not.
+/// Makes the kernel close each open descriptor in programs that this process starts (`FD_CLOEXEC`).
+/// Descriptors that this process opens itself have that flag already; inherited ones do not.
 fn close_when_a_program_starts() {
     close_fds::set_fds_cloexec_threadsafe(FIRST_OTHER, &[]);
 }
@@ -37,7 +37,7 @@ mod tests {
     use rustix::io::{FdFlags, dup, fcntl_getfd};
 
     #[test]
-    fn a_descriptor_that_was_inherited_stays_open_and_goes_to_no_job() {
+    fn an_inherited_descriptor_stays_open_and_is_passed_to_no_job() {
         let inherited = dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
         assert_eq!(fcntl_getfd(&inherited).unwrap(), FdFlags::empty());
         close_when_a_program_starts();

@@ -1,6 +1,7 @@
-//! The files of a job's folder, which the module that runs there can replace by others: it is the same user.
+//! The files of a job's folder, which the job's module can replace, because it runs as the same
+//! user.
 //!
-//! So no read follows a link or waits for a pipe, and a write opens nothing that is there already.
+//! So no read follows a link or waits for a pipe, and a write opens no existing file.
 
 use rustix::{fs::OFlags, io::Errno};
 use std::{
@@ -12,10 +13,11 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// The most that is read of a record. Canyon's own have fewer than 100 bytes.
+/// The maximum number of bytes that are read of a record. Canyon's own have fewer than 100.
 const LONGEST_RECORD: u64 = 4 * 1024;
 
-/// The bytes of a file from `offset` on, at most `most`; none if there is no file, or if it is no plain one.
+/// The bytes of a file from `offset` on, at most `most`; none if there is no file, or no regular
+/// one.
 pub(super) fn read_from(path: &Path, offset: u64, most: u64) -> io::Result<Vec<u8>> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let mut file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -31,7 +33,7 @@ pub(super) fn read_from(path: &Path, offset: u64, most: u64) -> io::Result<Vec<u
     Ok(bytes)
 }
 
-/// What [`write`] wrote; nothing if there is no such file, or something else in its place.
+/// The text that [`write`] wrote; empty if there is no regular file.
 pub(super) fn read(path: &Path) -> io::Result<String> {
     match read_from(path, 0, LONGEST_RECORD) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
@@ -45,14 +47,15 @@ fn is_of(error: &io::Error, kinds: &[Errno]) -> bool {
     kinds.iter().any(|kind| error.raw_os_error() == Some(kind.raw_os_error()))
 }
 
-/// Makes a new file and gives it the place of what is there: a rename replaces a link or a pipe without opening it.
+/// Writes a new file and renames it to `path`: a rename replaces a link or a pipe without opening
+/// it.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    // A name of its own: two who found the same process may write this at once.
+    // A unique name, because two processes may record the same leader at once.
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let mut new = OsString::from(path);
     new.push(format!(".new-{}-{count}", std::process::id()));
-    // The name can be guessed. What stands there is removed, or it fails.
+    // The name can be guessed. An existing file is removed; if that is impossible, the creation fails.
     let _ = fs::remove_file(&new);
     File::create_new(&new)?.write_all(text.as_bytes())?;
     fs::rename(new, path)
@@ -65,7 +68,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_pipe_or_a_link_in_place_of_a_record_is_neither_waited_for_nor_followed() {
+    fn a_pipe_or_a_link_in_place_of_a_record_is_not_opened() {
         let folder = tempfile::tempdir().unwrap();
         let (record, other) = (folder.path().join("exit"), folder.path().join("other"));
         fs::write(&other, "another file").unwrap();
@@ -83,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_of_a_record_is_read_than_canyon_writes() {
+    fn a_record_is_read_only_up_to_its_maximum_size() {
         let folder = tempfile::tempdir().unwrap();
         let record = folder.path().join("pid");
         assert_eq!(read(&record).unwrap(), "");

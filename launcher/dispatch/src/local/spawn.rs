@@ -1,4 +1,4 @@
-//! Makes the process of a job.
+//! Creates the process of a job.
 
 use super::{LocalSettings, folder::Folder};
 use crate::Launch;
@@ -9,8 +9,8 @@ use std::{
 };
 use tokio::process::{Child, Command};
 
-/// What of our own environment a job gets, if it is set: how to reach the outside, and where
-/// OpenTofu finds its providers.
+/// The variables of Canyon's own environment that a job gets if they are set: for access to the
+/// network, and for OpenTofu's providers.
 const PASSED_ON: [&str; 12] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -26,13 +26,13 @@ const PASSED_ON: [&str; 12] = [
     "TF_PLUGIN_CACHE_DIR",
 ];
 
-/// The part of our own environment that jobs get.
+/// The part of Canyon's own environment that jobs get.
 pub fn inherited_environment() -> BTreeMap<OsString, OsString> {
     let value = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
     PASSED_ON.iter().filter_map(value).collect()
 }
 
-/// Starts the runner. Its standard input is the lock, which it so holds for as long as it lives.
+/// Starts the runner. Its standard input is the lock, which it thereby holds as long as it lives.
 pub(super) fn spawn(
     settings: &LocalSettings,
     folder: &Folder,
@@ -42,7 +42,7 @@ pub(super) fn spawn(
     let output =
         OpenOptions::new().create(true).append(true).mode(0o600).open(folder.file("runner.log"))?;
     let mut command = Command::new(&settings.runner);
-    // The runner lets other processes see its command line alone: this is how it is found again; see
+    // Other processes see only the runner's command line: by this argument they find it again; see
     // `super::tree`.
     command.arg(folder.path());
     command
@@ -59,5 +59,5 @@ pub(super) fn spawn(
         .stdout(output.try_clone()?)
         .stderr(output);
     command.spawn()
-    // The command goes here, and with it our copy of the lock.
+    // The command is dropped here, and with it this process's copy of the lock.
 }

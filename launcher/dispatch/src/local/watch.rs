@@ -1,11 +1,11 @@
-//! Notices the death of a job, so that the launcher need not ask.
+//! Notices the death of a job, so that the launcher need not poll.
 //!
-//! For a leader that is our child, Tokio waits by its pidfd: it costs a descriptor and a small task,
-//! and tells at once. (A thread that waits for the lock would cost a stack, and would not see that
-//! a leader died whose children live on.) Then the lock is asked again and again, until the last of
-//! the tree is gone; nearly always it is free by then. Jobs of an earlier Canyon are nobody's
-//! children here, and Tokio has no safe way to wait for a pidfd of one's own: for those, the lock is
-//! asked from the beginning.
+//! If the leader is a child of this process, Tokio waits by its pidfd, which costs a descriptor and
+//! a small task, and notices the end at once. (A thread that waits for the lock would cost a stack,
+//! and would not notice the death of a leader whose children live on.) Then the lock is polled
+//! until the last process of the job is gone; nearly always it is free by then. Jobs of a previous
+//! Canyon are not children of this process, and Tokio has no safe way to wait for a pidfd that it
+//! did not open: for those, the lock is polled from the beginning.
 
 use super::{
     folder::Folder,
@@ -15,15 +15,15 @@ use super::{
 use std::{io, time::Duration};
 use tokio::process::Child;
 
-/// Between two looks, the first and the longest.
+/// The first and the longest pause between two polls.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 
-/// Returns when no process of the job lives. `child` is the leader, if it is ours to reap: a dead
-/// child stays a zombie until its parent has asked for its end.
+/// Returns when no process of the job lives. `child` is the leader, if this process must reap it: a
+/// dead child stays a zombie until its parent has waited for it.
 pub(super) async fn until_gone(folder: Folder, child: Option<Child>) {
     if let Some(mut child) = child {
         let recorded = match child.wait().await {
-            // Only for people; see `super::remains`.
+            // Only for messages; see `super::death`.
             Ok(status) => records::write(&folder.file("exit"), &status.to_string()),
             Err(error) => Err(error),
         };
@@ -33,16 +33,16 @@ pub(super) async fn until_gone(folder: Folder, child: Option<Child>) {
     }
     let (mut pause, mut warned) = (PAUSE.0, false);
     loop {
-        // A few system calls; a scan of `/proc` only while the job has no leader.
+        // It costs a few system calls; a scan of `/proc` only while the job has no leader.
         match is_gone(&folder) {
             Ok(true) => return,
             Ok(false) => {}
             Err(error) => {
                 if !std::mem::replace(&mut warned, true) {
-                    tracing::warn!(job = folder.name(), %error, "cannot look at the job");
+                    tracing::warn!(job = folder.name(), %error, "cannot observe the job");
                 }
                 if error.kind() == io::ErrorKind::PermissionDenied {
-                    // If it fails, so does the next look.
+                    // If this fails, the next poll fails too.
                     let _ = folder.reopen();
                 }
             }
@@ -52,10 +52,10 @@ pub(super) async fn until_gone(folder: Folder, child: Option<Child>) {
     }
 }
 
-/// Whether all are dead. Asks orphans to stop.
+/// Whether all processes of the job are dead. Asks orphaned ones to stop.
 fn is_gone(folder: &Folder) -> io::Result<bool> {
-    match tree::look(folder)? {
-        State::Headless(leader) => tree::ask_orphans(folder, &leader).map(|()| false),
+    match tree::state(folder)? {
+        State::Leaderless(leader) => tree::stop_orphans(folder, &leader).map(|()| false),
         State::Alive(_) | State::Starting => Ok(false),
         State::Dead(_) | State::NeverStarted => Ok(true),
     }

@@ -1,6 +1,6 @@
-/* Stands for the runner in a container: does what CANYON_ACT says, and notes it at CANYON_NOTES (address:port) under the
-   name CANYON_NOTES_KEY. One that has only what every runner has asks at CANYON_API_URL what to do, notes there what
-   it did, and is called by its deployment and attempt. */
+/* Replaces the runner in a container: does what CANYON_ACT names, and notes it at CANYON_NOTES (address:port) under the
+   name CANYON_NOTES_KEY. Without these variables it asks at CANYON_API_URL what to do, notes there what it did, and uses
+   its deployment and attempt as its name. */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void on_term(int signal) {
     asked++;
 }
 
-/* Says a line about the job, and reads what it is answered until it is counted. */
+/* Sends a line about the job, and reads the answer, which comes once the line is counted. */
 static void say(const char *what, char *answer, size_t room) {
     const char *to = getenv("CANYON_NOTES"), *key = getenv("CANYON_NOTES_KEY");
     const char *url = getenv("CANYON_API_URL");
@@ -56,23 +56,23 @@ static void fill_memory(void) {
 
 int main(int count, char **arguments) {
     const char *act = getenv("CANYON_ACT");
-    char told[64];
+        char received[64];
     struct sigaction on = {.sa_handler = on_term};
     sigaction(SIGTERM, &on, NULL);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    /* As the runner that a check starts, with the end that the runner's definition names. */
+    /* Behaves like the runner that a check starts, and exits with the code that the runner's definition names. */
     if (count > 1 && !strcmp(arguments[1], "metadata-services")) {
         const char *end = getenv("METADATA_END");
         return end ? atoi(end) : 0;
     }
     if (!act) {
-        say("act?", told, sizeof told);
-        act = told;
+                say("act?", received, sizeof received);
+                act = received;
     }
     if (!*act) return 93;
     if (!strcmp(act, "writes")) {
         const char *log = getenv("CANYON_LOG_TO_STDOUT");
-        /* As the runner: without being told that this is a container, it writes nothing there. */
+        /* Like the runner: without this variable it writes nothing to its standard output. */
         if (!log || strcmp(log, "1")) return 94;
         puts("~canyon note begins\n~canyon at 0\n012345678\n~canyon event 012345678\n~canyon at 10");
         note("started");

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Stands for the runner: does what the test says. `exec` keeps the process id.
+# Replaces the runner: runs the test's script. `exec` keeps the process id.
 exec sh -c "$CANYON_ACT"

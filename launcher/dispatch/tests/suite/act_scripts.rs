@@ -1,4 +1,4 @@
-//! What `act.c` does in a container, as scripts for a process: it notes in files of its work folder.
+//! The acts of `act.c` as scripts for a process, which notes in files of its work folder.
 
 use crate::behaviour::Act;
 

@@ -1,4 +1,4 @@
-//! A namespace of the real cluster that `scripts/cluster up` has started, and what a runner has there.
+//! A namespace of the real cluster that `scripts/cluster up` has started, with a runner in it.
 
 use crate::behaviour::until;
 use crate::notes::Notes;
@@ -28,7 +28,7 @@ pub(crate) const ACT_IMAGE: &str = "canyon.test/act:1";
 /// The service account of jobs.
 pub(crate) const ACCOUNT: &str = "canyon-runner";
 
-/// What `scripts/cluster up` has written.
+/// The variables that `scripts/cluster up` has written.
 pub(crate) struct Facts(HashMap<String, String>);
 
 impl Facts {
@@ -53,7 +53,7 @@ impl Facts {
         self.0.get(name).unwrap_or_else(|| panic!("the cluster's `env` has no {name}"))
     }
 
-    /// The certificate authority of the API server, as a runner's definition has it.
+    /// The certificate authority of the API server, in the form of a runner's definition.
     pub(crate) fn authority(&self) -> String {
         base64(&std::fs::read(self.get("CA_FILE")).unwrap())
     }
@@ -71,7 +71,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// A namespace that ends with the test.
+/// A namespace that is deleted at the end of the test.
 pub(crate) struct Bed {
     pub(crate) namespace: String,
     pub(crate) admin: Client,
@@ -82,7 +82,7 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// A namespace with the accounts and rights that the documentation asks for, and no others.
+    /// A namespace with exactly the accounts and permissions that the documentation asks for.
     pub(crate) async fn new() -> Self {
         let facts = Facts::of_cluster();
         tokio::task::spawn_blocking(|| act_image(facts)).await.unwrap();
@@ -96,10 +96,10 @@ impl Bed {
             runner: RunnerUuid(Uuid::now_v7()),
             platform: platform(LocalClusters::Allowed),
         };
-        // Without its account, no pod comes.
+        // Without its account, no pod is created.
         let account = json!({ "metadata": { "name": ACCOUNT } });
         bed.create::<ServiceAccount>(account).await;
-        // The API server hears of a binding a moment after it has made it.
+        // The API server applies a binding a moment after it was created.
         let may = async || bed.dispatcher(bed.configuration()).jobs().await.is_ok();
         until("the rights are there", may).await;
         bed
@@ -126,7 +126,7 @@ impl Bed {
         Api::namespaced(self.admin.clone(), &self.namespace)
     }
 
-    /// `job` and `cluster` of a runner in this namespace, to change before it is used.
+    /// `job` and `cluster` of a runner in this namespace, for tests to change.
     pub(crate) fn configuration(&self) -> Value {
         json!({
             "type": "kubernetes",
@@ -159,7 +159,7 @@ impl Bed {
         })
     }
 
-    /// As a Canyon that runs jobs for others has it.
+    /// The dispatcher of a Canyon that runs jobs for others.
     pub(crate) fn dispatcher_of_service(&self, configuration: Value) -> Arc<dyn Dispatcher> {
         platform(LocalClusters::Refused).dispatcher(&self.target(configuration))
     }
@@ -185,7 +185,7 @@ fn platform(local: LocalClusters) -> Arc<KubernetesPlatform> {
     Arc::new(KubernetesPlatform::new(federation(), Some(ACT_IMAGE.to_owned()), local))
 }
 
-/// Canyon as the issuer that the API server trusts.
+/// The issuer that the API server trusts.
 pub(crate) fn issuer_of_canyon() -> Arc<Issuer> {
     let facts = Facts::of_cluster();
     let signer = Arc::new(FileSigner::new(Path::new(facts.get("ISSUER_KEY"))));
@@ -198,7 +198,7 @@ pub(crate) fn federation() -> Arc<Federation> {
     Arc::new(Federation::new(issuer_of_canyon(), endpoints, Arc::new(System)))
 }
 
-/// The rights of Canyon in a namespace: what `infra/kubernetes` grants.
+/// Canyon's permissions in a namespace, as `infra/kubernetes` grants them.
 pub(crate) fn rules() -> Value {
     json!([
         { "apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create", "get", "list", "patch", "delete"] },
@@ -209,7 +209,7 @@ pub(crate) fn rules() -> Value {
     ])
 }
 
-/// Makes the namespace and Canyon's account in it. Returns a token of that.
+/// Creates the namespace and Canyon's account in it. Returns a token of the account.
 async fn grant(admin: &Client, namespace: &str) -> String {
     let enforced = json!({ "pod-security.kubernetes.io/enforce": "restricted" });
     let object = json!({ "metadata": { "name": namespace, "labels": enforced } });
@@ -236,7 +236,7 @@ async fn grant(admin: &Client, namespace: &str) -> String {
     answer.status.unwrap().token
 }
 
-/// Puts `act.c` on the node, as an image without anything else.
+/// Loads `act.c` onto the node, as an image without anything else.
 pub(crate) fn act_image(facts: &Facts) {
     static MADE: OnceLock<()> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -262,7 +262,7 @@ pub(crate) fn act_image(facts: &Facts) {
     });
 }
 
-/// From whichever crate this is built.
+/// The workspace's root, from whichever crate this file is built.
 fn workspace() -> &'static Path {
     let mut folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     while !folder.join("Cargo.lock").exists() {

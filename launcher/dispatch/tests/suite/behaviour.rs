@@ -1,6 +1,6 @@
-//! What the launcher relies on, whatever the kind of compute.
+//! The behaviour that the launcher relies on, for every kind of compute.
 //!
-//! A kind brings a [`Platform`]: it turns an [`Act`] into a job that behaves so.
+//! A kind provides a [`Platform`], which turns an [`Act`] into a job that behaves accordingly.
 
 use canyon_dispatch::{Dispatcher, JobRef, Launch, Remains, Started, StopMode, TailStream};
 use canyon_domain::{deadline::Observation, ids::DeploymentId};
@@ -8,14 +8,15 @@ use secrecy::SecretString;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use uuid::Uuid;
 
-/// How long a living job that is to be forgotten is left in peace at least. Its agent has heard of it long before, and
-/// is three times as patient. That nothing happens can only be waited for.
-const PEACE: Duration = Duration::from_secs(5);
+/// The minimum time that a living job which is to be forgotten keeps running. Its agent has
+/// received the request long before, and waits three times as long. That nothing happens can only
+/// be observed over time.
+const QUIET_PERIOD: Duration = Duration::from_secs(5);
 
-/// What a job is to do.
+/// What a job does.
 #[derive(Clone, Copy)]
 pub(crate) enum Act {
-    /// Runs until it is asked to stop, and ends then. Notes each start and each request.
+    /// Runs until it is asked to stop. Notes each start and each request.
     UntilAsked,
     /// Runs until it is killed. Notes each request.
     Stubborn,
@@ -24,7 +25,7 @@ pub(crate) enum Act {
 }
 
 impl Act {
-    /// As `act.c` knows it.
+    /// The act's name in `act.c`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::UntilAsked => "until-asked",
@@ -37,23 +38,23 @@ impl Act {
 /// A kind under test.
 pub(crate) trait Platform: Sync {
     type Kind: Dispatcher + ?Sized + 'static;
-    /// Whether a start says that it was the first. Where only an agent can know, none does.
+    /// Whether a start reports that it was the first. A start by an agent cannot.
     const TELLS_FIRST: bool = true;
-    /// What remains of a living job that is to be forgotten. An agent comes back for it by itself.
+    /// What remains of a living job that is to be forgotten. An agent retries by itself.
     const OF_LIVING: Remains = Remains::Job;
     fn dispatcher(&self) -> Arc<Self::Kind>;
     fn launch(&self, job: JobRef, act: Act) -> Launch;
     /// How often the job noted `what`: `started` or `asked`.
     fn noted(&self, job: &JobRef, what: &str) -> usize;
-    /// Whether the job lives, as the platform has it whatever the kind says. `None` where the kind asks the platform
-    /// itself, with nobody in between.
+    /// Whether the job lives according to the platform itself, independent of the kind. `None` if
+    /// the kind asks the platform directly.
     fn lives(&self, _: &JobRef) -> Option<bool> {
         None
     }
 }
 
-/// Every rule as a test of its own, each on a platform of its own; or those that are named, where a kind keeps the rest
-/// in its own way.
+/// Makes a test of each rule, on its own platform; or of the named rules, if a kind has its own
+/// tests of the rest.
 macro_rules! behaves {
     ($platform:expr) => {
         $crate::behaviour::behaves! { $platform;
@@ -83,7 +84,7 @@ pub(crate) fn launch(job: JobRef, environment: BTreeMap<String, SecretString>) -
     Launch { job, environment, project, env, launched_at: jiff::Timestamp::now() }
 }
 
-/// Waits until `what` is so; how long that takes is not what is tested.
+/// Waits until `holds` is true; how long that takes is not tested.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..6_000 {
         if holds().await {
@@ -91,7 +92,7 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("waited in vain until {what}");
+    panic!("waited without success until {what}");
 }
 
 pub(crate) async fn until_gone(kind: &(impl Dispatcher + ?Sized), job: &JobRef) {
@@ -99,23 +100,27 @@ pub(crate) async fn until_gone(kind: &(impl Dispatcher + ?Sized), job: &JobRef) 
         .await;
 }
 
-/// Waits until the job is gone, and not by the kind's word alone.
+/// Waits until the job is gone according to the kind, and checks that with the platform.
 pub(crate) async fn until_dead<P: Platform>(platform: &P, kind: &P::Kind, job: &JobRef) {
     until_gone(kind, job).await;
-    assert_ne!(platform.lives(job), Some(true), "what is said to be gone lives");
+    assert_ne!(platform.lives(job), Some(true), "a job that is reported as gone lives");
 }
 
-/// Starts a job, and waits until it runs and is seen.
+/// Starts a job, and waits until it runs and is observed.
 pub(crate) async fn running<P: Platform>(platform: &P, act: Act) -> JobRef {
     let job = new_job();
     let started = platform.dispatcher().start(&platform.launch(job.clone(), act)).await.unwrap();
     assert_eq!(matches!(started, Started::Now(_)), P::TELLS_FIRST, "{started:?}");
     until("the job runs", async || platform.noted(&job, "started") == 1).await;
-    // A platform may know it later than the job itself.
+    // A platform may report the job later than the job itself does.
     let kind = platform.dispatcher();
     if !matches!(act, Act::Writes) {
         until("the job is seen", async || kind.observe(&job).await == Observation::Alive).await;
-        assert_ne!(platform.lives(&job), Some(false), "what is seen to live is not there");
+        assert_ne!(
+            platform.lives(&job),
+            Some(false),
+            "a job that is observed alive does not exist"
+        );
     }
     job
 }
@@ -213,10 +218,11 @@ pub(crate) async fn a_living_job_is_not_forgotten<P: Platform>(platform: &P) {
     }
 }
 
-/// Nobody comes back for the job but its agent. That gives it time to end by itself, and then asks it to.
+/// Only its agent retries the removal: it gives the job time to end by itself, and then asks it to
+/// stop.
 async fn it_may_end_and_is_asked_to_then<P: Platform>(platform: &P, job: &JobRef) {
     let kind = platform.dispatcher();
-    tokio::time::sleep(PEACE).await;
+    tokio::time::sleep(QUIET_PERIOD).await;
     assert_eq!(kind.observe(job).await, Observation::Alive);
     assert_ne!(platform.lives(job), Some(false), "it was killed");
     assert_eq!(platform.noted(job, "asked"), 0);

@@ -30,7 +30,7 @@ impl Platform for Host {
 
 behaves! { Host::new().await }
 
-/// Starts `act`, and waits until it is seen.
+/// Starts `act`, and waits until it is observed.
 async fn running(host: &Host, kind: &dyn Dispatcher, act: &str) -> JobRef {
     let launch = host.acting(new_job(), act);
     let Started::Now(handle) = kind.start(&launch).await.unwrap() else { panic!() };
@@ -49,12 +49,12 @@ async fn reason(kind: &dyn Dispatcher, job: &JobRef) -> Failure {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_of_the_same_name_is_compared_and_never_taken_for_ours() {
+async fn a_container_of_the_same_name_is_compared_and_never_adopted_by_its_name_alone() {
     let host = Host::new().await;
     let kind = host.plain();
     let launch = host.acting(new_job(), "until-asked");
     assert!(matches!(kind.start(&launch).await.unwrap(), Started::Now(Some(_))));
-    // The runner was changed in between: still the same launch.
+    // The runner is changed in between: it is still the same launch.
     let changed = host.dispatcher(host.settings(), &json!({ "memory_limit": 64 }));
     assert!(matches!(changed.start(&launch).await.unwrap(), Started::Already(Some(_))));
     let mut other_code = launch.clone();
@@ -63,7 +63,7 @@ async fn a_container_of_the_same_name_is_compared_and_never_taken_for_ours() {
     assert_eq!((error.failure.class, error.then), (FailureClass::Config, Then::End));
     assert!(error.to_string().contains(&name_of(&launch.job)), "{error}");
 
-    // Somebody was there first, with all our labels but another environment.
+    // Another program created the container first, with all of Canyon's labels but another environment.
     let later = host.acting(new_job(), "until-asked");
     kind.start(&later).await.unwrap();
     let labels = host.inspect(&later.job)["Config"]["Labels"].clone();
@@ -79,14 +79,14 @@ async fn a_container_of_the_same_name_is_compared_and_never_taken_for_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_was_made_and_never_started_is_started_by_the_repeat() {
+async fn a_container_that_was_created_and_never_started_is_started_by_the_repeat() {
     let host = Host::new().await;
     let kind = host.plain();
     let launch = host.acting(new_job(), "until-asked");
     kind.start(&launch).await.unwrap();
     let made = host.inspect(&launch.job);
     let name = name_of(&launch.job);
-    // As whoever died between the two calls left it.
+    // The state after a process died between the two calls.
     host.docker(&["rm", "-fv", &name]);
     let mut again = vec!["create".to_owned(), "--name".to_owned(), name.clone()];
     for (key, value) in made["Config"]["Labels"].as_object().unwrap() {
@@ -105,7 +105,7 @@ async fn a_container_that_was_made_and_never_started_is_started_by_the_repeat() 
     kind.stop(&launch.job, StopMode::Kill).await.unwrap();
     until_gone(&*kind, &launch.job).await;
 
-    // One that is stopped before its start never runs.
+    // A job that is stopped before its start never runs.
     let never = host.acting(new_job(), "until-asked");
     kind.start(&never).await.unwrap();
     let name = name_of(&never.job);
@@ -116,7 +116,7 @@ async fn a_container_that_was_made_and_never_started_is_started_by_the_repeat() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_jobs_process_has_no_rights_and_knows_the_claim_code_alone() {
+async fn a_jobs_process_has_no_privileges_and_only_the_claim_code_as_a_secret() {
     let host = Host::new().await;
     let folder = tempfile::tempdir().unwrap();
     let mut settings = host.settings();
@@ -131,7 +131,7 @@ async fn a_jobs_process_has_no_rights_and_knows_the_claim_code_alone() {
     let kind = host.dispatcher(settings, &job);
     let job = running(&host, &*kind, "until-asked").await;
 
-    // As the kernel has it.
+    // According to the kernel.
     let pid = host.process(&job);
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let field = |name: &str| {
@@ -155,7 +155,7 @@ async fn a_jobs_process_has_no_rights_and_knows_the_claim_code_alone() {
     assert_ne!(std::fs::read_link(format!("/proc/{pid}/ns/net")).unwrap(), of_host);
 
     let made = host.inspect(&job);
-    // The lower one of the host's limit and the runner's, and no swap.
+    // The lower of the host's limit and the runner's, and no swap.
     let limit = 96 * 1024 * 1024;
     let limits = &made["HostConfig"];
     assert_eq!((&limits["Memory"], &limits["MemorySwap"]), (&json!(limit), &json!(limit)));
@@ -172,7 +172,7 @@ async fn a_jobs_process_has_no_rights_and_knows_the_claim_code_alone() {
     kind.stop(&job, StopMode::Kill).await.unwrap();
     until_gone(&*kind, &job).await;
     assert_eq!(kind.forget(&job).await, Remains::Nothing);
-    let volume = made["Mounts"].as_array().unwrap().iter().find(|one| one["Type"] == "volume");
+    let volume = made["Mounts"].as_array().unwrap().iter().find(|mount| mount["Type"] == "volume");
     let source = volume.unwrap()["Source"].as_str().unwrap().to_owned();
     assert!(!std::path::Path::new(&source).exists(), "the volume {source} is left");
 }
@@ -184,20 +184,20 @@ async fn the_runner_image_can_write_to_its_work_folder() {
     let mut settings = host.settings();
     settings.image = Some(Facts::of_cluster().get("RUNNER_IMAGE").to_owned());
     let kind = host.dispatcher(settings, &json!({}));
-    // It does not know what these are for, and says so.
+    // The runner does not know these variables, and says so.
     let launch = host.acting(new_job(), "writes");
     kind.start(&launch).await.unwrap();
     let failure = reason(&*kind, &launch.job).await;
-    assert!(failure.message.contains("it last said: "), "{failure:?}");
+    assert!(failure.message.contains("its last message: "), "{failure:?}");
     let made = host.inspect(&launch.job);
-    let volume = made["Mounts"].as_array().unwrap().iter().find(|one| one["Type"] == "volume");
+    let volume = made["Mounts"].as_array().unwrap().iter().find(|mount| mount["Type"] == "volume");
     let folder = std::fs::metadata(volume.unwrap()["Source"].as_str().unwrap()).unwrap();
     assert!(folder.uid() == 65532 || folder.mode() & 0o003 == 0o003, "{folder:?}");
     assert_eq!(kind.forget(&launch.job).await, Remains::Nothing);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_death_is_told_by_what_it_was_and_stays_told() {
+async fn a_death_has_its_own_message_which_stays_the_same() {
     let host = Host::new().await;
     let kind = host.plain();
     let job = running(&host, &*kind, "stubborn").await;
@@ -220,7 +220,7 @@ async fn each_death_is_told_by_what_it_was_and_stays_told() {
     let failure = reason(&*kind, &job).await;
     assert_eq!(
         failure.message,
-        "the runner ended without a result (exit code 3); it last said: the API refused the claim"
+        "the runner ended without a result (exit code 3); its last message: the API refused the claim"
     );
 
     let small = host.dispatcher(host.settings(), &json!({ "memory_limit": 64 }));
@@ -243,15 +243,15 @@ async fn a_paused_job_lives_and_can_be_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_cannot_be_asked_or_is_another_one_proves_no_death() {
+async fn an_engine_that_does_not_answer_or_is_another_one_proves_no_death() {
     let host = Host::new().await;
     let kind = host.plain();
     let job = running(&host, &*kind, "until-asked").await;
     let mut settings = host.settings();
     settings.host = Some("unix:///nowhere/docker.sock".to_owned());
     let away = host.dispatcher(settings, &json!({}));
-    let Observation::Unknown(said) = away.observe(&job).await else { panic!() };
-    assert!(said.contains("/nowhere/docker.sock") && said.contains("`host`"), "{said}");
+    let Observation::Unknown(reason) = away.observe(&job).await else { panic!() };
+    assert!(reason.contains("/nowhere/docker.sock") && reason.contains("`host`"), "{reason}");
     let error = away.start(&host.acting(new_job(), "writes")).await.unwrap_err();
     assert!(matches!(error.then, Then::Again(_)), "{error:?}");
     assert!(away.stop(&job, StopMode::Kill).await.is_err());
@@ -260,8 +260,8 @@ async fn an_engine_that_cannot_be_asked_or_is_another_one_proves_no_death() {
     host.docker(&["rm", "-fv", &name_of(&job)]);
     assert_eq!(kind.observe(&job).await, Observation::Gone(None));
     let elsewhere = JobRef { handle: Some("OF:ANOTHER:ENGINE".to_owned()), ..job };
-    let Observation::Unknown(said) = kind.observe(&elsewhere).await else { panic!() };
-    assert!(said.contains("another Docker engine"), "{said}");
+    let Observation::Unknown(reason) = kind.observe(&elsewhere).await else { panic!() };
+    assert!(reason.contains("another Docker engine"), "{reason}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -280,7 +280,7 @@ async fn the_jobs_of_a_runner_are_found_and_no_others() {
     found.sort_by_key(|job| job.deployment);
     assert_eq!(found, started);
 
-    // Whoever owns the engine finds them all, and may end them by their names alone.
+    // The owner of the engine finds all jobs, and can end them by their names alone.
     let platform = Arc::new(DockerPlatform::new(host.settings(), &|_| None).unwrap());
     let of_all = platform.found().await.unwrap();
     assert!(started.iter().all(|job| of_all.contains(&(host.runner, job.clone()))), "{of_all:?}");
@@ -299,7 +299,7 @@ async fn the_jobs_of_a_runner_are_found_and_no_others() {
 type Change = fn(&mut DockerSettings);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_engine_refuses_names_the_setting() {
+async fn a_refusal_of_the_engine_names_the_setting() {
     let host = Host::new().await;
     let cases: [(&str, Change); 3] = [
         ("`network`", |settings| settings.network = Some("no-such-network".to_owned())),
@@ -315,20 +315,20 @@ async fn what_the_engine_refuses_names_the_setting() {
         assert_eq!(error.then, Then::End, "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         assert!(!error.to_string().contains(CODE));
-        // What was made of it is cleared away.
+        // Everything that was created is removed.
         assert_eq!(kind.forget(&launch.job).await, Remains::Nothing);
         assert_eq!(kind.jobs().await.unwrap(), []);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_tells_what_a_launch_would_meet_and_leaves_nothing() {
+async fn a_check_reports_what_a_launch_would_find_and_leaves_nothing() {
     let host = Host::new().await;
     let checked = async |settings| {
-        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-        host.dispatcher(settings, &json!({})).check(&Steps::new(tell)).await;
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        host.dispatcher(settings, &json!({})).check(&Steps::new(sender)).await;
         let mut reports = vec![];
-        while let Some(report) = told.recv().await {
+        while let Some(report) = receiver.recv().await {
             reports.push((report.step, report.result, report.message));
         }
         reports
@@ -358,31 +358,31 @@ async fn a_check_tells_what_a_launch_would_meet_and_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_tries_from_a_container_whether_jobs_reach_the_credentials_of_the_host() {
     let host = Host::new().await;
-    // The runner's definition says how the program of the image ends.
+    // The runner's definition names the exit code of the image's program.
     let checked = async |end: &str, is_acknowledged: bool| {
         let job = json!({ "environment": { "METADATA_END": end } });
         let mut settings = host.settings();
         settings.acknowledge_host_credentials = is_acknowledged;
-        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-        host.dispatcher(settings, &job).check(&Steps::new(tell)).await;
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        host.dispatcher(settings, &job).check(&Steps::new(sender)).await;
         let mut last = None;
-        while let Some(report) = told.recv().await {
+        while let Some(report) = receiver.recv().await {
             last = Some(report);
         }
         let last = last.unwrap();
         assert_eq!(last.step, CheckStep::Metadata, "{}", last.message);
         (last.result, last.message)
     };
-    let (result, said) = checked("0", false).await;
-    assert!(result == StepResult::Ok && said.starts_with("no metadata service"), "{said}");
-    let (result, said) = checked("10", false).await;
-    assert_eq!(result, StepResult::Failed, "{said}");
+    let (result, text) = checked("0", false).await;
+    assert!(result == StepResult::Ok && text.starts_with("no metadata service"), "{text}");
+    let (result, text) = checked("10", false).await;
+    assert_eq!(result, StepResult::Failed, "{text}");
     for part in ["--http-put-response-hop-limit 1", "DOCKER-USER", "ACKNOWLEDGE_HOST_CREDENTIALS"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(text.contains(part), "{part}: {text}");
     }
-    let (result, said) = checked("10", true).await;
-    assert!(result == StepResult::Ok && said.contains("acknowledge"), "{said}");
-    let (result, said) = checked("64", false).await;
-    assert!(result == StepResult::Ok && said.starts_with("not tried"), "{said}");
+    let (result, text) = checked("10", true).await;
+    assert!(result == StepResult::Ok && text.contains("acknowledge"), "{text}");
+    let (result, text) = checked("64", false).await;
+    assert!(result == StepResult::Ok && text.starts_with("not tried"), "{text}");
     assert_eq!(host.docker(&["ps", "-aq", "--filter", "name=canyon-check-"]), "");
 }

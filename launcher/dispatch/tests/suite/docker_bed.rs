@@ -1,4 +1,4 @@
-//! A real Docker engine, and what a runner has there.
+//! A real Docker engine, with a runner on it.
 
 use crate::bed::{ACT_IMAGE, Facts, act_image};
 use crate::behaviour::launch;
@@ -20,7 +20,7 @@ pub(crate) fn name_of(job: &JobRef) -> String {
     format!("canyon-{}-{}", job.deployment.0.simple(), job.attempt)
 }
 
-/// An engine, with a runner whose containers end with the test.
+/// An engine with a runner, whose containers are removed at the end of the test.
 pub(crate) struct Host {
     pub(crate) address: String,
     pub(crate) notes: Notes,
@@ -41,7 +41,7 @@ impl Host {
         Self { address, notes, runner: RunnerUuid(Uuid::now_v7()) }
     }
 
-    /// What the owner of the host has set, to change before it is used.
+    /// The settings of the host's owner, for tests to change.
     pub(crate) fn settings(&self) -> DockerSettings {
         DockerSettings {
             host: Some(self.address.clone()),
@@ -71,7 +71,7 @@ impl Host {
         platform.dispatcher(&self.target(job))
     }
 
-    /// Nothing but what is set by default.
+    /// A dispatcher with default settings.
     pub(crate) fn plain(&self) -> Arc<dyn Dispatcher> {
         self.dispatcher(self.settings(), &json!({}))
     }
@@ -89,12 +89,12 @@ impl Host {
         launch(job, environment)
     }
 
-    /// What the command line of Docker answers.
+    /// Runs Docker's command line and returns its output.
     pub(crate) fn docker(&self, arguments: &[&str]) -> String {
         let answer = Command::new("docker").args(["-H", &self.address]).args(arguments).output();
         let answer = answer.unwrap();
-        let said = String::from_utf8_lossy(&answer.stderr);
-        assert!(answer.status.success(), "docker {arguments:?}: {said}");
+        let errors = String::from_utf8_lossy(&answer.stderr);
+        assert!(answer.status.success(), "docker {arguments:?}: {errors}");
         String::from_utf8(answer.stdout).unwrap().trim().to_owned()
     }
 
@@ -103,7 +103,7 @@ impl Host {
         serde_json::from_str::<Value>(&found).unwrap()[0].take()
     }
 
-    /// The process of a running container, as the host has it.
+    /// The process id of a running container on the host.
     pub(crate) fn process(&self, job: &JobRef) -> u64 {
         self.inspect(job)["State"]["Pid"].as_u64().filter(|pid| *pid > 0).unwrap()
     }

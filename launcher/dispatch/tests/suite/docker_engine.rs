@@ -1,4 +1,4 @@
-//! What only an engine of the test's own can show: its end and its return, and TLS.
+//! Tests that need their own engine: its end and restart, and TLS.
 
 use crate::bed::{ACT_IMAGE, Facts, act_image};
 use crate::behaviour::{new_job, until, until_gone};
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 use tempfile::TempDir;
 
-/// An engine beside that of the cluster, on its containerd.
+/// A second engine beside that of the cluster, on the same containerd.
 struct Engine {
     folder: TempDir,
     bridge: String,
@@ -20,10 +20,10 @@ struct Engine {
     daemon: Option<Child>,
 }
 
-/// How many were made: each has a range of addresses of its own.
+/// The number of engines so far: each has its own address range.
 static ENGINES: AtomicU8 = AtomicU8::new(0);
 
-/// Certificates for an engine and for those that it lets in.
+/// Certificates for an engine and its clients.
 const CERTIFICATES: &str = r#"
     set -eu
     cd "$1"
@@ -44,7 +44,7 @@ const CERTIFICATES: &str = r#"
 "#;
 
 impl Engine {
-    /// Up, with the image of `act.c`.
+    /// Starts an engine with the image of `act.c`.
     fn new() -> Self {
         act_image(Facts::of_cluster());
         let folder = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ impl Engine {
         std::fs::write(folder.path().join("extensions"), extensions).unwrap();
         std::fs::write(folder.path().join("docker.json"), "{}").unwrap();
         shell(CERTIFICATES, &[folder.path().to_str().unwrap()]);
-        // Ports are unique on the machine for now, and so is the name that is made of this one.
+        // The port is unique on the machine for now, and so is a name made of it.
         let bridge = format!("cny{port}");
         let range = format!("10.192.{}.1/24", ENGINES.fetch_add(1, Ordering::Relaxed));
         let script = "ip link add $1 type bridge && ip address add $2 dev $1 && ip link set $1 up";
@@ -100,12 +100,12 @@ impl Engine {
         shell(script, &[&self.address(), &self.path("dockerd.log")]);
     }
 
-    /// Ends it, and waits for its end.
+    /// Ends the engine, and waits for its end.
     fn end(&mut self, signal: &str) {
         let Some(mut daemon) = self.daemon.take() else { return };
         shell("kill $1 $2", &[signal, &daemon.id().to_string()]);
         daemon.wait().unwrap();
-        // After an end by force it is still there, and so is the process that it names.
+        // After a forced end the file still exists, and so does the process that it names.
         let _ = std::fs::remove_file(self.path("pid"));
     }
 }
@@ -150,7 +150,7 @@ async fn a_job_ends_once_with_its_engine_and_not_before_that_is_known() {
         let (launch, job) = started(&host, &*kind, act).await;
         let process = Path::new("/proc").join(host.process(&job).to_string());
         engine.end(signal);
-        // An engine that is killed leaves its containers alone: there is no proof of anything.
+        // An engine that is killed leaves its containers running, so nothing is proved.
         assert_eq!(process.exists(), signal == "-KILL");
         assert!(matches!(kind.observe(&job).await, Observation::Unknown(_)));
         assert!(kind.stop(&job, StopMode::Graceful).await.is_err());
@@ -159,7 +159,7 @@ async fn a_job_ends_once_with_its_engine_and_not_before_that_is_known() {
         until_gone(&*kind, &job).await;
         assert!(!process.exists());
         let Observation::Gone(Some(failure)) = kind.observe(&job).await else { panic!() };
-        // Neither the engine nor a repeat brings it back.
+        // Neither the engine nor a repeated start runs it again.
         assert!(matches!(kind.start(&launch).await.unwrap(), Started::Already(_)));
         assert_eq!(kind.observe(&job).await, Observation::Gone(Some(failure)));
         assert_eq!(host.notes.count(&name_of(&job), "started"), 1);
@@ -168,7 +168,7 @@ async fn a_job_ends_once_with_its_engine_and_not_before_that_is_known() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_behind_tls_lets_in_who_has_its_certificate() {
+async fn an_engine_with_tls_accepts_a_client_with_its_certificate() {
     let engine = Engine::new();
     let host = Host::at(engine.address());
     let mut settings = host.settings();
@@ -180,14 +180,14 @@ async fn an_engine_behind_tls_lets_in_who_has_its_certificate() {
     kind.stop(&job, StopMode::Kill).await.unwrap();
     until_gone(&*kind, &job).await;
 
-    // Of another authority.
+    // A certificate of another authority.
     shell(
         "cp -r $1 $2 && cd $2 && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
            -subj /CN=other -keyout key.pem -out cert.pem",
         &[&engine.path("certificates"), &engine.path("other")],
     );
     settings.certificates = Some(engine.path("other").into());
-    let stranger = host.dispatcher(settings, &json!({}));
-    let Observation::Unknown(said) = stranger.observe(&job).await else { panic!() };
-    assert!(said.contains("certificates"), "{said}");
+    let other = host.dispatcher(settings, &json!({}));
+    let Observation::Unknown(reason) = other.observe(&job).await else { panic!() };
+    assert!(reason.contains("certificates"), "{reason}");
 }

@@ -1,4 +1,5 @@
-//! Pulling images: a real engine, and the cluster's registry behind a gate that asks who is there.
+//! Pulling images: a real engine, and the cluster's registry behind a gate that requires
+//! authentication.
 
 use crate::bed::{Facts, base64};
 use crate::behaviour::{new_job, until, until_gone};
@@ -19,19 +20,19 @@ use std::time::Duration;
 use uuid::Uuid;
 
 const PASSWORD: &str = "hunter2";
-/// What passes of an answer while answers are held.
+/// How many bytes of an answer pass the gate while it holds answers back.
 const SHOWN: usize = 1024 * 1024;
 
-/// Stands before the registry.
+/// A proxy in front of the registry.
 struct Gate {
     address: SocketAddr,
     holds: Arc<AtomicBool>,
-    /// What was shown as `Authorization`.
+    /// The `Authorization` headers that it received.
     shown: Arc<Mutex<Vec<String>>>,
 }
 
 impl Gate {
-    /// Lets in `robot` with the password.
+    /// A gate that accepts `robot` with the password.
     fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -51,7 +52,7 @@ impl Gate {
     }
 }
 
-/// One request, one connection.
+/// Serves one request on one connection.
 fn pass(mut client: TcpStream, held: &AtomicBool, noted: &Mutex<Vec<String>>) -> Option<()> {
     let mut lines = BufReader::new(client.try_clone().ok()?).lines().map_while(Result::ok);
     let first = lines.next()?;
@@ -85,7 +86,7 @@ fn pass(mut client: TcpStream, held: &AtomicBool, noted: &Mutex<Vec<String>>) ->
     Some(())
 }
 
-/// `act.c` and 3 MiB of noise, in the registry and nowhere else.
+/// An image of `act.c` and 3 MiB of random data, which exists only in the registry.
 fn fresh_image(host: &Host) -> String {
     let registry = Facts::of_cluster().get("REGISTRY");
     let name = format!("canyon-test/{}:1", Uuid::now_v7().simple());
@@ -121,27 +122,27 @@ fn pulling(host: &Host, image: String, password: Option<&str>) -> DockerSettings
 
 async fn refusal(host: &Host, settings: DockerSettings, job: &Value) -> DispatchError {
     let kind = host.dispatcher(settings, job);
-    let error = last_word(&*kind, &host.acting(new_job(), "writes")).await;
+    let error = final_error(&*kind, &host.acting(new_job(), "writes")).await;
     assert!(!error.to_string().contains(PASSWORD));
     error
 }
 
-/// What a start ends with that is made again while it may be.
-async fn last_word(kind: &dyn Dispatcher, launch: &Launch) -> DispatchError {
-    let mut said = None;
+/// The error of a start that is retried as long as it may be.
+async fn final_error(kind: &dyn Dispatcher, launch: &Launch) -> DispatchError {
+    let mut error = None;
     until("the pull has its answer", async || match kind.start(launch).await {
-        Err(error) if matches!(error.then, Then::Again(_)) => false,
+        Err(later) if matches!(later.then, Then::Again(_)) => false,
         answer => {
-            said = Some(answer.unwrap_err());
+            error = Some(answer.unwrap_err());
             true
         }
     })
     .await;
-    said.unwrap()
+    error.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pull_that_takes_long_is_waited_for_with_its_progress() {
+async fn a_slow_pull_is_waited_for_and_shows_its_progress() {
     let host = Host::new().await;
     let gate = Gate::new();
     let image = gate.image(&fresh_image(&host));
@@ -155,9 +156,9 @@ async fn a_pull_that_takes_long_is_waited_for_with_its_progress() {
         error.to_string().contains(" of 3 MiB")
     })
     .await;
-    let Observation::Waiting(said) = kind.observe(&launch.job).await else { panic!() };
-    assert!(said.contains(" of 3 MiB"), "{said}");
-    // One that is stopped meanwhile waits for nothing.
+    let Observation::Waiting(progress) = kind.observe(&launch.job).await else { panic!() };
+    assert!(progress.contains(" of 3 MiB"), "{progress}");
+    // A job that is stopped meanwhile no longer waits.
     assert!(kind.start(&stopped).await.is_err());
     assert!(matches!(kind.observe(&stopped.job).await, Observation::Waiting(_)));
     kind.stop(&stopped.job, StopMode::Graceful).await.unwrap();
@@ -176,7 +177,7 @@ async fn a_pull_that_takes_long_is_waited_for_with_its_progress() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_refusal_of_a_registry_says_what_to_change() {
+async fn a_refusal_of_a_registry_names_what_to_change() {
     let host = Host::new().await;
     let gate = Gate::new();
     let name = fresh_image(&host);
@@ -192,16 +193,16 @@ async fn each_refusal_of_a_registry_says_what_to_change() {
         let error = refusal(&host, settings.clone(), &json!({})).await;
         assert_eq!((error.failure.class, error.then), (FailureClass::ImagePull, Then::End));
         assert!(error.to_string().contains(expected), "{expected}: {error}");
-        // A check comes to the same without a pull.
-        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-        host.dispatcher(settings, &json!({})).check(&Steps::new(tell)).await;
+        // A check finds the same without a pull.
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        host.dispatcher(settings, &json!({})).check(&Steps::new(sender)).await;
         let mut last = None;
-        while let Some(report) = told.recv().await {
+        while let Some(report) = receiver.recv().await {
             last = Some(report);
         }
         let last = last.unwrap();
         assert_eq!((last.step, last.result), (CheckStep::Image, StepResult::Failed), "{last:?}");
-        // Of a name that is none, it hears from the engine before it asks a registry.
+        // The engine itself refuses an invalid name, before it asks a registry.
         let is_name = !expected.starts_with("not the name");
         let expected = if is_name { expected } else { "invalid reference" };
         assert!(last.message.contains(expected), "{expected}: {last:?}");
@@ -210,24 +211,24 @@ async fn each_refusal_of_a_registry_says_what_to_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_registry_that_does_not_answer_is_tried_again_for_a_while() {
+async fn a_registry_that_does_not_answer_is_retried_for_some_time() {
     let host = Host::new().await;
     let kind = host.dispatcher(pulling(&host, "127.0.0.1:1/absent:1".to_owned(), None), &json!({}));
     let mut launch = host.acting(new_job(), "writes");
     let error = kind.start(&launch).await.unwrap_err();
     assert!(matches!(error.then, Then::Again(_)), "{error:?}");
     launch.launched_at -= SignedDuration::from_mins(1);
-    let error = last_word(&*kind, &launch).await;
+    let error = final_error(&*kind, &launch).await;
     assert_eq!((error.failure.class, error.then), (FailureClass::ImagePull, Then::End));
     assert!(error.to_string().contains("refused"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_password_goes_to_the_hosts_own_registry_alone() {
+async fn the_password_is_sent_only_to_the_hosts_own_registry() {
     let host = Host::new().await;
     let (own, other) = (Gate::new(), Gate::new());
     let settings = pulling(&host, own.image("canyon-test/own:1"), Some(PASSWORD));
-    // Whoever may define the runner names an image of theirs.
+    // The author of the runner names an image of their own registry.
     let job = json!({ "image": other.image("canyon-test/absent:1") });
     let error = refusal(&host, settings.clone(), &job).await;
     assert_eq!(error.failure.class, FailureClass::ImagePull);

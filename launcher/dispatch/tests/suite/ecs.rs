@@ -1,5 +1,5 @@
-//! The kind `serverless-ecs`: against a strict ECS, with containers that really run, and with tasks
-//! that a test decides about.
+//! The kind `serverless-ecs`: against a strict ECS, with real containers, and with tasks that a
+//! test controls.
 
 use crate::bed::{Facts, act_image};
 use crate::behaviour::{Act, Platform, behaves, launch, new_job, until, until_gone};
@@ -29,7 +29,7 @@ impl Containers {
     async fn new() -> Self {
         let facts = Facts::of_cluster();
         tokio::task::spawn_blocking(|| act_image(facts)).await.unwrap();
-        // Two minutes of `stopTimeout` in ten seconds.
+        // The two minutes of `stopTimeout` take ten seconds.
         let behaviour = json!({ "docker_host": facts.get("DOCKER_HOST"), "stop_scale": 0.08 });
         let notes = Notes::at(facts.get("NODE_ADDRESS"));
         Self { account: Account::new(&behaviour), notes }
@@ -92,7 +92,7 @@ async fn what_a_dead_task_wrote_is_read_from_its_log_group() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_exit_of_a_container_and_want_of_memory_are_told_apart() {
+async fn the_exit_of_a_container_and_lack_of_memory_have_different_classes() {
     let tasks = Containers::new().await;
     let Observation::Gone(Some(failed)) = tasks.ended("fails").await else { panic!() };
     assert_eq!(failed.class, FailureClass::Lost);
@@ -114,7 +114,7 @@ async fn an_image_that_cannot_be_pulled_ends_the_job_with_the_registrys_words() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_process_finds_the_task_by_the_same_request_though_it_is_dead() {
+async fn another_process_finds_the_task_by_the_same_request_even_if_it_is_dead() {
     let account = Account::new(&json!({}));
     let job = new_job();
     let first = account.dispatcher().start(&simple(&job)).await.unwrap();
@@ -131,7 +131,7 @@ async fn another_process_finds_the_task_by_the_same_request_though_it_is_dead() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_runner_that_was_changed_since_its_start_finds_the_task_too() {
+async fn a_runner_that_was_changed_after_the_start_finds_the_task_too() {
     let account = Account::new(&json!({}));
     let job = new_job();
     account.dispatcher().start(&simple(&job)).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_runner_that_was_changed_since_its_start_finds_the_task_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_whose_answer_was_lost_is_found_and_not_made_again() {
+async fn a_start_whose_answer_was_lost_is_found_and_not_repeated() {
     for drop in ["before", "after"] {
         let account = Account::new(&json!({}));
         account.faults(&json!([{ "action": "RunTask", "drop": drop }]));
@@ -152,7 +152,7 @@ async fn a_start_whose_answer_was_lost_is_found_and_not_made_again() {
         kind.start(&simple(&job)).await.unwrap();
         assert_eq!(account.tasks(&job).len(), 1);
         let sent = account.bodies("RunTask");
-        // What was started is found in the list; what was not is asked for with the same bytes.
+        // A started task is found in the list; otherwise the same bytes are sent again.
         assert_eq!(sent.len(), 1, "{drop}");
         assert!(!account.bodies("ListTasks").is_empty());
     }
@@ -165,7 +165,7 @@ async fn an_attempt_is_not_started_when_ecs_may_have_forgotten_it() {
     let launch = simple(&job);
     account.dispatcher().start(&launch).await.unwrap();
     until_gone(&*account.dispatcher(), &job).await;
-    // The token is forgotten an hour after the task has stopped, and the task too.
+    // ECS forgets the token an hour after the task has stopped, and the task too.
     account.time_passes(2 * 3_600);
     let another = account.another_canyon().dispatcher(&account.target(|_| {}));
     let error = another.start(&launch).await.unwrap_err();
@@ -174,7 +174,7 @@ async fn an_attempt_is_not_started_when_ecs_may_have_forgotten_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_room_ends_the_attempt_and_the_next_one_looks_elsewhere() {
+async fn missing_capacity_ends_the_attempt_and_the_next_one_tries_other_subnets() {
     let account = Account::new(&json!({ "no_capacity": ["FARGATE_SPOT"] }));
     let strategy = json!([
         { "capacity_provider": "FARGATE_SPOT", "weight": 3 },
@@ -196,7 +196,7 @@ async fn no_room_ends_the_attempt_and_the_next_one_looks_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_missing_or_forbidden_is_named() {
+async fn a_missing_or_forbidden_thing_is_named() {
     let cases = [
         ("subnets", json!(["subnet-0f"]), "subnet-0f"),
         ("security_groups", json!(["sg-0f"]), "sg-0f"),
@@ -226,7 +226,7 @@ async fn what_is_missing_or_forbidden_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_that_may_not_run_tasks_is_told_which_permission_is_missing() {
+async fn a_role_without_a_permission_fails_with_the_name_of_the_permission() {
     let actions = [
         "ecs:RunTask",
         "ecs:RegisterTaskDefinition",
@@ -241,35 +241,36 @@ async fn a_role_that_may_not_run_tasks_is_told_which_permission_is_missing() {
         });
         let error = account.dispatcher().start(&simple(&new_job())).await.unwrap_err();
         assert_eq!((error.then, error.failure.class), (Then::End, FailureClass::Config));
-        assert!(error.failure.message.contains(&format!("may not do `{action}`")), "{error}");
+        assert!(error.failure.message.contains(&format!("may not call `{action}`")), "{error}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn looks_at_many_tasks_go_in_few_calls() {
+async fn observations_of_many_tasks_share_few_calls() {
     let account =
         Account::new(&json!({ "run_task_rate": [1_000, 1_000], "launch_rate": [1_000, 1_000] }));
     let kind = account.dispatcher();
-    let mut looks = Vec::new();
+    let mut jobs = Vec::new();
     for _ in 0..150 {
         let mut job = new_job();
         let Started::Now(handle) = kind.start(&simple(&job)).await.unwrap() else { panic!() };
         job.handle = handle;
-        looks.push(job);
+        jobs.push(job);
     }
-    let looks = looks.into_iter().map(|job| {
+    let observations = jobs.into_iter().map(|job| {
         let kind = kind.clone();
         tokio::spawn(async move { kind.observe(&job).await })
     });
-    for look in looks.collect::<Vec<_>>() {
-        assert!(!matches!(look.await.unwrap(), Observation::Gone(_) | Observation::Unknown(_)));
+    for observation in observations.collect::<Vec<_>>() {
+        let observation = observation.await.unwrap();
+        assert!(!matches!(observation, Observation::Gone(_) | Observation::Unknown(_)));
     }
     let calls = account.bodies("DescribeTasks").len();
     assert!(calls <= 6, "{calls} calls");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_definition_serves_all_attempts_and_holds_nothing_of_them() {
+async fn one_definition_serves_all_attempts_and_contains_nothing_of_them() {
     let account = Account::new(&json!({}));
     let secrets = json!({ "DB": "arn:aws:ssm:eu-west-1:111122223333:parameter/db" });
     let change = |job: &mut serde_json::Value| {
@@ -295,13 +296,13 @@ async fn one_definition_serves_all_attempts_and_holds_nothing_of_them() {
         let log = json!({ "name": "CANYON_LOG_TO_STDOUT", "value": "1" });
         assert!(variables.len() == 2 && variables.contains(&log), "{variables:?}");
     }
-    // Another content, another definition.
+    // Another content needs another definition.
     account.dispatcher().start(&simple(&new_job())).await.unwrap();
     assert_eq!(account.bodies("RegisterTaskDefinition").len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_somebody_removed_is_registered_again() {
+async fn a_deregistered_definition_is_registered_again() {
     let account = Account::new(&json!({}));
     let kind = account.dispatcher();
     kind.start(&simple(&new_job())).await.unwrap();
@@ -313,7 +314,7 @@ async fn a_definition_that_somebody_removed_is_registered_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_throttled_start_may_be_made_again() {
+async fn a_throttled_start_may_be_retried() {
     let account = Account::new(&json!({ "run_task_rate": [1, 0.001] }));
     let kind = account.dispatcher();
     kind.start(&simple(&new_job())).await.unwrap();
@@ -323,7 +324,7 @@ async fn a_throttled_start_may_be_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn spot_that_is_taken_back_and_a_stop_by_hand_have_their_reasons() {
+async fn a_spot_interruption_and_a_manual_stop_have_their_reasons() {
     let account = Account::new(&json!({}));
     let kind = account.dispatcher();
     let cases = [

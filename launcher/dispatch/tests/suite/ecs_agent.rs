@@ -1,4 +1,5 @@
-//! The kind `ecs-agent`: the same tasks, started from inside the account, on Fargate or on instances.
+//! The kind `ecs-agent`: the same tasks, started from inside the account, on Fargate or on
+//! instances.
 
 use crate::behaviour::{launch, new_job};
 use crate::ecs_bed::{ACCOUNT, Account, IMAGE, REGION};
@@ -7,7 +8,7 @@ use canyon_dispatch::{Dispatcher, Platform as _, Started, StopMode, Then};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What an agent is told about its account.
+/// The settings of an agent in the account.
 fn defaults() -> EcsDefaults {
     EcsDefaults {
         region: REGION.to_owned(),
@@ -29,7 +30,7 @@ async fn by_agent(account: &Account, job: Value) -> Arc<dyn Dispatcher> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_runs_on_an_instance_if_the_runner_says_so_and_on_fargate_else() {
+async fn a_task_runs_on_an_instance_if_the_runner_sets_it_and_on_fargate_otherwise() {
     let ec2 = json!({ "launch_type": "ec2", "acknowledge_shared_instance_credentials": true, "cpu": 300 });
     for (job, launch_type) in [(json!({}), "FARGATE"), (ec2.clone(), "EC2")] {
         let account = Account::with(&json!({}), |state| {
@@ -45,7 +46,7 @@ async fn a_task_runs_on_an_instance_if_the_runner_says_so_and_on_fargate_else() 
         assert_eq!(registered["networkMode"], "awsvpc");
         kind.stop(&launch.job, StopMode::Kill).await.unwrap();
     }
-    // A cluster of Fargate alone has none.
+    // A cluster with only Fargate has no instances.
     let account = Account::new(&json!({}));
     let kind = by_agent(&account, ec2).await;
     let error = kind.start(&launch(new_job(), [].into())).await.unwrap_err();

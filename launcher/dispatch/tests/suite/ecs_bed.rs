@@ -1,4 +1,4 @@
-//! An account with a cluster, kept by `tests/strict/ecs`: a second implementation of what ECS does.
+//! An account with a cluster, simulated by `tests/strict/ecs`: a second implementation of ECS.
 
 use async_trait::async_trait;
 use aws_credential_types::Credentials;
@@ -31,26 +31,26 @@ use uuid::Uuid;
 
 pub(crate) const ACCOUNT: &str = "111122223333";
 pub(crate) const REGION: &str = "eu-west-1";
-/// What `act.c` is built into.
+/// The image of `act.c`.
 pub(crate) const IMAGE: &str = "canyon.test/act:1";
 pub(crate) const LOG_GROUP: &str = "/canyon/runner";
 pub(crate) const ORG: OrgUuid = OrgUuid(Uuid::from_u128(7));
 
-/// The service, for one test.
+/// The simulated service, for one test.
 pub(crate) struct Account {
     folder: TempDir,
     program: Child,
     addresses: HashMap<String, String>,
     runner: RunnerUuid,
-    clock: Arc<Ahead>,
+    clock: Arc<MovedClock>,
     pub(crate) platform: Arc<EcsPlatform>,
 }
 
-/// A clock that goes with that of the service.
+/// A clock that moves with that of the service.
 #[derive(Default)]
-pub(crate) struct Ahead(AtomicI64);
+pub(crate) struct MovedClock(AtomicI64);
 
-impl Clock for Ahead {
+impl Clock for MovedClock {
     fn now(&self) -> Timestamp {
         let ahead = Duration::from_secs(self.0.load(Ordering::Relaxed).unsigned_abs());
         System.now() + ahead
@@ -67,13 +67,13 @@ impl Pace for NoPace {
 }
 
 impl Account {
-    /// An account in which everything is allowed that the documentation asks for. `behaviour` is
-    /// what `tests/strict/ecs/settings.py` names.
+    /// An account that allows everything that the documentation asks for. `behaviour` has the
+    /// settings of `tests/strict/ecs/settings.py`.
     pub(crate) fn new(behaviour: &Value) -> Self {
         Self::with(behaviour, |_| {})
     }
 
-    /// The same with another state.
+    /// The same account with a changed state.
     pub(crate) fn with(behaviour: &Value, change: impl FnOnce(&mut Value)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut state = state(behaviour);
@@ -81,18 +81,18 @@ impl Account {
         let config = folder.path().join("state.json");
         std::fs::write(&config, state.to_string()).unwrap();
         let (program, addresses) = start(&["strict.ecs", "--believe"], &config);
-        let clock = Arc::<Ahead>::default();
+        let clock = Arc::<MovedClock>::default();
         let platform = platform(folder.path(), &addresses, &clock, Arc::new(NoPace));
         let runner = RunnerUuid(Uuid::now_v7());
         Self { folder, program, addresses, runner, clock, platform }
     }
 
-    /// Canyon as another process would be: it remembers nothing.
+    /// A second Canyon process, with empty caches.
     pub(crate) fn another_canyon(&self) -> Arc<EcsPlatform> {
         self.canyon_at(Arc::new(NoPace))
     }
 
-    /// One that shares the limits of the service with others.
+    /// A Canyon that shares its rate limiter with others.
     pub(crate) fn canyon_at(&self, pace: Arc<dyn Pace>) -> Arc<EcsPlatform> {
         platform(self.folder.path(), &self.addresses, &self.clock, pace)
     }
@@ -101,7 +101,7 @@ impl Account {
         self.runner(|_| {})
     }
 
-    /// As an agent in the account is: with the credentials of a role of its own, and these settings.
+    /// The platform of an agent in the account, with its own role's credentials and these settings.
     pub(crate) async fn in_place(&self, defaults: EcsDefaults) -> Arc<EcsPlatform> {
         let (federation, found) = self.agents_role().await;
         let endpoints = federation.endpoints().clone();
@@ -122,7 +122,7 @@ impl Account {
         (federation, found)
     }
 
-    /// The same for an agent that is a process of its own: what its environment has.
+    /// The environment of an agent that runs as its own process, with the same credentials.
     #[allow(dead_code, reason = "for jobs by an agent")]
     pub(crate) async fn in_place_variables(&self) -> Vec<(String, String)> {
         let (_, found) = self.agents_role().await;
@@ -150,7 +150,7 @@ impl Account {
         })
     }
 
-    /// Of a runner with another `job`.
+    /// The dispatcher of a runner with a changed `job`.
     pub(crate) fn runner(&self, change: impl FnOnce(&mut Value)) -> Arc<dyn Dispatcher> {
         let target = self.target(change);
         self.platform.dispatcher(&target)
@@ -181,7 +181,7 @@ impl Account {
         self.tell("/faults", faults);
     }
 
-    /// The service's clock and Canyon's go on.
+    /// Moves the service's clock and Canyon's.
     pub(crate) fn time_passes(&self, seconds: i64) {
         self.clock.0.fetch_add(seconds, Ordering::Relaxed);
         self.tell("/clock", &json!({ "seconds": seconds }));
@@ -217,7 +217,7 @@ impl Account {
         tasks.remove(0)
     }
 
-    /// What Canyon sent, for all calls of this name.
+    /// The bodies of all calls of this action.
     pub(crate) fn bodies(&self, action: &str) -> Vec<Value> {
         let all = self.ask("ecs_control", "GET", "/bodies", &Value::Null);
         let all = all.as_array().unwrap().iter().filter(|call| call["action"] == action);
@@ -241,7 +241,7 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        // It ends when its input does, and its containers with it.
+        // The program ends when its input does, and removes its containers.
         drop(self.program.stdin.take());
         let _ = self.program.wait();
     }
@@ -251,7 +251,7 @@ pub(crate) fn started_by(job: &JobRef) -> String {
     job_name(AttemptRef { org: ORG, deployment: job.deployment, number: job.attempt })
 }
 
-/// `job` of a runner.
+/// The `job` of a runner.
 fn job() -> Value {
     json!({
         "region": REGION,
@@ -304,7 +304,7 @@ fn state(behaviour: &Value) -> Value {
     json!({ "aws": { "accounts": { ACCOUNT: account }, "ecs": behaviour } })
 }
 
-/// A module of `tests` with its arguments, and where its servers are.
+/// Starts a module of `tests` with its arguments; returns the addresses of its servers.
 pub(crate) fn start(module: &[&str], config: &Path) -> (Child, HashMap<String, String>) {
     let missing = "CANYON_TEST_AWS_PYTHON is not set; run ./scripts/setup aws-tools";
     let python = std::env::var("CANYON_TEST_AWS_PYTHON").unwrap_or_else(|_| panic!("{missing}"));
@@ -331,7 +331,7 @@ pub(crate) fn start(module: &[&str], config: &Path) -> (Child, HashMap<String, S
 fn platform(
     folder: &Path,
     addresses: &HashMap<String, String>,
-    clock: &Arc<Ahead>,
+    clock: &Arc<MovedClock>,
     pace: Arc<dyn Pace>,
 ) -> Arc<EcsPlatform> {
     let image = Some(IMAGE.to_owned());
@@ -355,7 +355,7 @@ fn federation(folder: &Path, addresses: &HashMap<String, String>) -> Federation 
     Federation::new(Arc::new(issuer), endpoints, system())
 }
 
-/// From whichever crate this is built.
+/// The folder `tests` of the workspace, from whichever crate this file is built.
 fn tests_folder() -> std::path::PathBuf {
     let mut folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     while !folder.join("Cargo.lock").exists() {

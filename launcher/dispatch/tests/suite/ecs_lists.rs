@@ -1,4 +1,4 @@
-//! What the lists of ECS do not show: not yet, or no longer.
+//! Tasks that the lists of ECS do not show: not yet, or no longer.
 
 use crate::behaviour::{new_job, until_gone};
 use crate::ecs::simple;
@@ -29,7 +29,7 @@ async fn a_task_that_another_process_started_is_not_gone_while_the_lists_lag() {
     let account = Account::new(&json!({ "lag_seconds": 600 }));
     let job = new_job();
     account.dispatcher().start(&simple(&job)).await.unwrap();
-    // It has neither the handle nor the memory of the one that started it.
+    // This process has neither the handle nor the cache of the one that started the task.
     let another = account.another_canyon().dispatcher(&account.target(|_| {}));
     let mut missed = 0;
     for _ in 0..20 {
@@ -46,7 +46,7 @@ async fn a_task_that_another_process_started_is_not_gone_while_the_lists_lag() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_never_started_is_gone_once_no_list_can_lag_and_may_be_stopped() {
+async fn a_job_that_was_never_started_is_gone_once_lists_cannot_lag_and_may_be_stopped() {
     let account = Account::new(&json!({}));
     let (kind, job) = (account.dispatcher(), new_job());
     assert!(matches!(kind.observe(&job).await, Observation::Unknown(_)));
@@ -59,7 +59,7 @@ async fn a_job_that_was_never_started_is_gone_once_no_list_can_lag_and_may_be_st
     }
     assert_eq!(kind.tail(&job, TailStream::Log, 0).await.unwrap(), b"");
     assert_eq!(kind.forget(&job).await, Remains::Nothing);
-    // Once it is started, that it was missed before says nothing.
+    // Once the job is started, its earlier absence does not count.
     kind.start(&simple(&job)).await.unwrap();
     let another = kind.observe(&job).await;
     assert!(!matches!(another, Observation::Gone(_)), "{another:?}");
@@ -74,7 +74,7 @@ async fn a_task_that_ecs_has_forgotten_is_gone_and_may_be_stopped() {
     job.handle = handle;
     until_gone(&*kind, &job).await;
     account.time_passes(2 * 3_600);
-    // One look may be mistaken; a second one minutes later is not.
+    // One answer may be stale; a second one minutes later is not.
     assert!(matches!(kind.observe(&job).await, Observation::Unknown(_)));
     account.time_passes(180);
     assert_eq!(kind.observe(&job).await, Observation::Gone(None));

@@ -1,5 +1,5 @@
-//! An account with an EKS cluster: the strict STS and EKS of `tests/strict`, and behind them the real cluster, whose API
-//! server asks them whom a token is of.
+//! An account with an EKS cluster: the strict STS and EKS of `tests/strict`, and the real cluster,
+//! whose API server uses them as its authenticator.
 
 use crate::bed::{Bed, Facts, issuer_of_canyon};
 use crate::ecs_bed::start;
@@ -20,18 +20,18 @@ use uuid::Uuid;
 
 const ACCOUNT: &str = "111122223333";
 const REGION: &str = "eu-central-1";
-/// The account's one cluster.
+/// The account's only cluster.
 pub(crate) const CLUSTER: &str = "production";
-/// May describe clusters, and has an access entry.
+/// A role that may describe clusters and has an access entry.
 pub(crate) const AGENT: &str = "agent";
-/// May describe clusters, and has no access entry.
-pub(crate) const STRANGER: &str = "stranger";
-/// May describe nothing, and has an access entry.
-pub(crate) const BLIND: &str = "blind";
-/// What an agent's session is called.
+/// A role that may describe clusters and has no access entry.
+pub(crate) const WITHOUT_ENTRY: &str = "without-entry";
+/// A role that may not describe clusters and has an access entry.
+pub(crate) const WITHOUT_DESCRIBE: &str = "without-describe";
+/// The session name of an agent.
 const SESSION: &str = "east-1";
 
-/// The servers, known to the API server as its authenticator. They end with this value.
+/// The servers, which the API server uses as its authenticator. Dropping this value ends them.
 pub(crate) struct Eks {
     program: Child,
     endpoints: Endpoints,
@@ -39,10 +39,11 @@ pub(crate) struct Eks {
 }
 
 impl Eks {
-    /// A cluster in which whoever has an access entry may do what Canyon's account may in the namespace of `bed`.
+    /// A cluster in which every role with an access entry has the permissions of Canyon's account
+    /// in the namespace of `bed`.
     pub(crate) async fn before(bed: &Bed) -> Self {
         let facts = Facts::of_cluster();
-        // The strict STS judges by its keys.
+        // The strict STS verifies tokens with the issuer's keys.
         issuer(facts).await;
         let user = format!("agent-of-{}", bed.namespace);
         bind(bed, &format!("{user}:{SESSION}")).await;
@@ -62,8 +63,8 @@ impl Eks {
         Self { program, endpoints, registration }
     }
 
-    /// The cluster of this name, as an agent finds it that has this role: by a session of it, as a pod gets one for its
-    /// web identity.
+    /// The cluster of this name, as an agent with this role finds it: with a session of the role,
+    /// which a pod gets for its web identity.
     pub(crate) async fn cluster(&self, name: &str, role: &str) -> ClusterSource {
         let federation =
             Federation::new(issuer_of_canyon(), self.endpoints.clone(), Arc::new(System));
@@ -80,7 +81,7 @@ impl Eks {
 impl Drop for Eks {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.registration);
-        // They end when their input does.
+        // The servers end when their input does.
         drop(self.program.stdin.take());
         let _ = self.program.wait();
     }
@@ -90,7 +91,7 @@ fn arn_of(role: &str) -> String {
     format!("arn:aws:iam::{ACCOUNT}:role/{role}")
 }
 
-/// What the servers know.
+/// The state of the servers.
 fn state(facts: &Facts, user: &str) -> Value {
     let issuer = facts.get("ISSUER_URL");
     let host = issuer.trim_start_matches("https://");
@@ -119,12 +120,12 @@ fn state(facts: &Facts, user: &str) -> Value {
             "accounts": { ACCOUNT: {
                 "oidc_providers": [{ "url": issuer, "client_ids": ["sts.amazonaws.com"] }],
                 "roles": {
-                    AGENT: role(&[&describes]), STRANGER: role(&[&describes]), BLIND: role(&[]),
+                    AGENT: role(&[&describes]), WITHOUT_ENTRY: role(&[&describes]), WITHOUT_DESCRIBE: role(&[]),
                 },
             } },
             "clusters": [{
                 "name": CLUSTER, "region": REGION, "account": ACCOUNT,
-                "access_entries": [entry(AGENT), entry(BLIND)],
+                "access_entries": [entry(AGENT), entry(WITHOUT_DESCRIBE)],
             }],
         },
     })

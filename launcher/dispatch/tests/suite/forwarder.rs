@@ -1,4 +1,5 @@
-//! What stands between Canyon and a cluster: a forwarder that can lose answers, a proxy, an issuer's address.
+//! Network parts between Canyon and a cluster: a forwarder that can lose answers, a proxy, an
+//! issuer's server.
 
 use crate::bed::{Facts, issuer_of_canyon};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::spawn;
 
-/// Carries connections to a server.
+/// Forwards connections to a server.
 pub(crate) struct Forwarder {
     pub(crate) address: SocketAddr,
     cuts: Arc<AtomicBool>,
@@ -16,7 +17,7 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Listens at a free port of `host` and carries to `server`, an https address.
+    /// Listens at a free port of `host` and forwards to `server`, an https URL.
     pub(crate) fn at(host: &str, server: &str) -> Self {
         let server = server.trim_start_matches("https://").to_owned();
         let server = if server.contains(':') { server } else { format!("{server}:443") };
@@ -28,7 +29,7 @@ impl Forwarder {
         Self::new(host, |client| {
             let mut lines = BufReader::new(client.try_clone().ok()?).lines();
             let first = lines.next()?.ok()?;
-            // Until the empty line.
+            // Skip the headers.
             lines.map_while(Result::ok).find(String::is_empty)?;
             let mut answer = client.try_clone().ok()?;
             answer.write_all(b"HTTP/1.1 200 OK\r\n\r\n").ok()?;
@@ -55,7 +56,7 @@ impl Forwarder {
         Self { address, cuts, count }
     }
 
-    /// From now on, answers are lost with their connections.
+    /// From now on, answers are lost and their connections closed.
     pub(crate) fn cut(&self, cuts: bool) {
         self.cuts.store(cuts, Ordering::SeqCst);
     }
@@ -75,7 +76,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, cut: &AtomicBool) {
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
-/// Answers for Canyon's issuer, as a running Canyon would.
+/// Serves the discovery document and keys of Canyon's issuer, as a running Canyon does.
 pub(crate) async fn issuer(facts: &Facts) -> SocketAddr {
     let issuer = issuer_of_canyon();
     let (discovery, keys) =
@@ -96,7 +97,7 @@ pub(crate) async fn issuer(facts: &Facts) -> SocketAddr {
             let _ = client.write_all(answer.as_bytes());
         }
     });
-    // At once: another test may do the same meanwhile, and neither must find half of it.
+    // Atomically, because another test may write the file at the same time.
     let target = Path::new(facts.get("ISSUER_TARGET_FILE"));
     let new = target.with_extension(address.port().to_string());
     std::fs::write(&new, address.to_string()).unwrap();

@@ -40,7 +40,7 @@ impl Platform for Cluster {
 
     fn dispatcher(&self) -> Arc<dyn Dispatcher> {
         let mut configuration = self.0.configuration();
-        // A pod that has been asked keeps its grace, also when it is killed.
+        // A pod that was asked to stop keeps its grace period, also when it is killed.
         configuration["job"]["timeouts"] = json!({ "stop_seconds": 5 });
         self.0.dispatcher(configuration)
     }
@@ -57,13 +57,13 @@ impl Platform for Cluster {
 behaves! { Cluster(Bed::new().await) }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_of_the_same_name_is_compared_and_never_taken_for_ours() {
+async fn a_job_of_the_same_name_is_compared_and_never_adopted_by_its_name_alone() {
     let bed = Bed::new().await;
     let kind = bed.dispatcher(bed.configuration());
     let launch = acting(&bed, new_job(), "until-asked");
     assert_eq!(kind.start(&launch).await.unwrap(), Started::Now(None));
     assert_eq!(kind.start(&launch).await.unwrap(), Started::Already(None));
-    // The runner was changed in between; the launcher does not ask then.
+    // The runner is changed in between; the launcher would not repeat the start then.
     let mut changed = bed.configuration();
     changed["job"]["timeouts"] = json!({ "run_seconds": 60 });
     let error = bed.dispatcher(changed).start(&launch).await.unwrap_err();
@@ -76,13 +76,13 @@ async fn a_job_of_the_same_name_is_compared_and_never_taken_for_ours() {
     until_gone(&*kind, &launch.job).await;
 }
 
-/// What somebody else made of a pod.
+/// A change that another user made to a pod.
 type Change = fn(&mut serde_json::Value);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_somebody_made_beforehand_is_not_ours_whatever_it_says_of_itself() {
+async fn a_job_that_another_user_created_beforehand_is_refused_whatever_its_annotations() {
     let bed = Bed::new().await;
-    // With all that a template can have, for the API server to rewrite.
+    // With many fields that the API server rewrites.
     let mut configuration = bed.configuration();
     configuration["job"]["pod_template"] = json!({ "spec": {
         "containers": [{
@@ -148,7 +148,7 @@ async fn a_job_that_is_stopped_before_it_has_a_pod_never_gets_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_somebody_deleted_lives_as_long_as_its_pod() {
+async fn a_job_that_a_user_deleted_lives_as_long_as_its_pod() {
     let bed = Bed::new().await;
     let mut configuration = bed.configuration();
     configuration["job"]["timeouts"] = json!({ "stop_seconds": 5 });
@@ -177,12 +177,12 @@ async fn a_runner_that_fails_is_quoted() {
     assert_eq!(failure.class, FailureClass::Lost);
     assert_eq!(
         failure.message,
-        "the runner ended without a result (exit code 3); it last said: the API refused the claim"
+        "the runner ended without a result (exit code 3); its last message: the API refused the claim"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pod_has_the_claim_code_alone_and_no_token_but_its_own() {
+async fn the_pod_has_only_the_claim_code_and_no_token_but_its_own() {
     let bed = Bed::new().await;
     let kind = bed.dispatcher(bed.configuration());
     let launch = acting(&bed, new_job(), "until-asked");
@@ -202,7 +202,7 @@ async fn the_pod_has_the_claim_code_alone_and_no_token_but_its_own() {
         (!token.is_null()).then(|| (volume["name"].as_str().unwrap(), token["audience"].as_str()))
     });
     let sources: Vec<_> = sources.collect();
-    // State in the cluster needs the API's token.
+    // State in the cluster needs a token for the API server.
     assert_eq!(sources, [("canyon-api-token", None)]);
     kind.stop(&launch.job, StopMode::Kill).await.unwrap();
 }
@@ -218,7 +218,7 @@ async fn the_jobs_of_a_runner_are_found_and_no_others() {
         kind.start(&launch).await.unwrap();
         started.push(launch.job);
     }
-    // Of another runner, in the same namespace.
+    // A Job of another runner, in the same namespace.
     let jobs = bed.api::<Job>();
     let mut other = jobs.get(&name_of(&started[0])).await.unwrap();
     let mut launch = acting(&bed, new_job(), "writes");
@@ -237,7 +237,7 @@ async fn the_jobs_of_a_runner_are_found_and_no_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_policy_against_metadata_services_is_made_once_and_put_right() {
+async fn the_policy_against_metadata_services_is_created_once_and_restored() {
     let bed = Bed::new().await;
     let mut configuration = bed.configuration();
     configuration["job"]["deny_metadata_access"] = json!(true);

@@ -1,4 +1,4 @@
-//! How a cluster lets Canyon in, and what is said when it does not.
+//! How Canyon signs in to a cluster, and the errors if it cannot.
 
 use crate::bed::{Bed, Facts, base64};
 use crate::behaviour::{new_job, until};
@@ -16,7 +16,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The error of a start with this definition, which comes in seconds.
+/// The error of a start with this definition, which must come within seconds.
 async fn error_of(bed: &Bed, configuration: Value) -> DispatchError {
     let began = Instant::now();
     let kind = bed.dispatcher(configuration);
@@ -39,19 +39,19 @@ fn at(bed: &Bed, server: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_missing_is_named() {
+async fn a_missing_thing_is_named() {
     let bed = Bed::new().await;
     let mut elsewhere = bed.configuration();
     elsewhere["job"]["namespace"] = json!("nowhere");
-    // Without rights there, it is not told whether there is such a namespace.
+    // Without permissions there, the API server does not say whether the namespace exists.
     is_config(&error_of(&bed, elsewhere).await, "in the namespace \"nowhere\"");
-    let mut stranger = bed.configuration();
-    stranger["cluster"]["auth"]["service_account_token"] = json!("of-nobody");
-    is_config(&error_of(&bed, stranger).await, "401 Unauthorized");
+    let mut invalid = bed.configuration();
+    invalid["cluster"]["auth"]["service_account_token"] = json!("of-no-account");
+    is_config(&error_of(&bed, invalid).await, "401 Unauthorized");
     bed.api::<Role>().delete("canyon", &DeleteParams::default()).await.unwrap();
     let user = format!("system:serviceaccount:{}:canyon", bed.namespace);
     let words = format!(r#"User "{user}" cannot create resource "jobs" in API group "batch""#);
-    until("the right is gone", async || {
+    until("the permission is gone", async || {
         let kind = bed.dispatcher(bed.configuration());
         match kind.start(&acting(&bed, new_job(), "writes")).await {
             Err(error) => {
@@ -68,7 +68,7 @@ async fn what_is_missing_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_admission_that_says_no_is_quoted_without_the_claim_code() {
+async fn a_refusal_of_an_admission_webhook_is_quoted_without_the_claim_code() {
     let bed = Bed::new().await;
     let mut configuration = bed.configuration();
     configuration["job"]["pod_template"] = json!({
@@ -80,7 +80,7 @@ async fn an_admission_that_says_no_is_quoted_without_the_claim_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_authority_and_another_name_are_told_apart() {
+async fn another_authority_and_another_name_have_different_errors() {
     let bed = Bed::new().await;
     let folder = tempfile::tempdir().unwrap();
     let made = Command::new("openssl")
@@ -103,7 +103,7 @@ async fn another_authority_and_another_name_are_told_apart() {
     let mut configuration = bed.configuration();
     let other = base64(&std::fs::read(folder.path().join("ca")).unwrap());
     configuration["cluster"]["cluster_data"]["certificate_authority_data"] = json!(other);
-    is_config(&error_of(&bed, configuration).await, "not signed by the cluster's authority");
+    is_config(&error_of(&bed, configuration).await, "not signed by the certificate authority");
 
     let forwarder = Forwarder::at("127.0.0.3", Facts::of_cluster().get("SERVER"));
     let configuration = at(&bed, &format!("https://{}", forwarder.address));
@@ -111,16 +111,16 @@ async fn another_authority_and_another_name_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_out_of_reach_needs_an_agent() {
+async fn an_unreachable_cluster_needs_an_agent() {
     let bed = Bed::new().await;
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = error_of(&bed, at(&bed, &format!("https://{closed}"))).await;
     assert!(matches!(error.then, Then::Again(_)), "{error:?}");
     assert!(error.to_string().contains("needs an agent"), "{error}");
-    // A resolver may fail for a moment.
+    // A resolver may fail temporarily.
     let unknown = at(&bed, "https://api.cluster.invalid");
-    let is_judged = async || error_of(&bed, unknown.clone()).await.then == Then::End;
-    until("the name is known to be none", is_judged).await;
+    let is_final = async || error_of(&bed, unknown.clone()).await.then == Then::End;
+    until("the name is known not to exist", is_final).await;
     is_config(&error_of(&bed, unknown.clone()).await, "needs an agent");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("https://{}", silent.local_addr().unwrap());
@@ -136,7 +136,7 @@ async fn a_cluster_out_of_reach_needs_an_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_goes_to_no_address_of_its_own_machine() {
+async fn a_service_connects_to_no_address_of_its_own_machine() {
     let bed = Bed::new().await;
     for server in
         ["https://127.0.0.1:1", "https://[::1]:1", "https://localhost:1", "https://169.254.169.254"]
@@ -145,7 +145,7 @@ async fn a_service_goes_to_no_address_of_its_own_machine() {
         let error = kind.start(&acting(&bed, new_job(), "writes")).await.unwrap_err();
         is_config(&error, &format!("Canyon does not call `{server}`"));
     }
-    // Nor does a laptop go to what answers for its cloud.
+    // A laptop does not connect to a metadata service either.
     is_config(&error_of(&bed, at(&bed, "https://169.254.169.254")).await, "is link-local");
     bed.dispatcher_of_service(bed.configuration()).jobs().await.unwrap();
 }
@@ -156,7 +156,7 @@ async fn a_start_whose_answer_was_lost_is_found() {
     let forwarder = Forwarder::at("127.0.0.1", Facts::of_cluster().get("SERVER"));
     let kind = bed.dispatcher(at(&bed, &format!("https://{}", forwarder.address)));
     let launch = acting(&bed, new_job(), "until-asked");
-    // So that there is a connection.
+    // Open a connection first.
     kind.jobs().await.unwrap();
     forwarder.cut(true);
     let error = kind.start(&launch).await.unwrap_err();
@@ -167,7 +167,7 @@ async fn a_start_whose_answer_was_lost_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn canyons_own_token_is_enough_where_the_cluster_trusts_its_issuer() {
+async fn canyons_own_token_suffices_if_the_cluster_trusts_its_issuer() {
     let bed = Bed::new().await;
     let facts = Facts::of_cluster();
     let _issuer = issuer(facts).await;
@@ -178,13 +178,15 @@ async fn canyons_own_token_is_enough_where_the_cluster_trusts_its_issuer() {
     let user = format!("{}{subject}", facts.get("OIDC_USERNAME_PREFIX"));
     let kind = bed.dispatcher(configuration.clone());
     let refusal = async || kind.jobs().await.unwrap_err();
-    // The API server may just have begun to read the issuer's keys. What it says holds ids too: a number alone may be
-    // a part of one.
-    until("the token is known", async || !refusal().await.to_string().contains("401 Unauthorized"))
-        .await;
+    // The API server may just have begun to read the issuer's keys. Its message contains ids, which may contain
+    // the number 401.
+    until("the token is accepted", async || {
+        !refusal().await.to_string().contains("401 Unauthorized")
+    })
+    .await;
     is_config(&refusal().await, &format!("User \"{user}\" cannot list"));
     bind(&bed, &user).await;
-    until("the right is there", async || kind.jobs().await.is_ok()).await;
+    until("the permission is there", async || kind.jobs().await.is_ok()).await;
     let other = json!({ "oidc": { "audience": "another" } });
     configuration["cluster"]["auth"] = other;
     let error = error_of(&bed, configuration).await;
@@ -195,7 +197,7 @@ async fn canyons_own_token_is_enough_where_the_cluster_trusts_its_issuer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_certificate_is_enough_and_a_proxy_is_used() {
+async fn a_client_certificate_suffices_and_a_proxy_is_used() {
     let bed = Bed::new().await;
     let facts = Facts::of_cluster();
     let folder = tempfile::tempdir().unwrap();
@@ -219,7 +221,7 @@ async fn a_client_certificate_is_enough_and_a_proxy_is_used() {
         json!({ "client_certificate_data": read("pem"), "client_key_data": read("key") });
     bind(&bed, &user).await;
     let kind = bed.dispatcher(configuration.clone());
-    until("the right is there", async || kind.jobs().await.is_ok()).await;
+    until("the permission is there", async || kind.jobs().await.is_ok()).await;
 
     let proxy = Forwarder::proxy("127.0.0.1");
     configuration["cluster"]["cluster_data"]["proxy_url"] =
@@ -228,7 +230,7 @@ async fn a_client_certificate_is_enough_and_a_proxy_is_used() {
     assert_eq!(proxy.connections(), 1);
 }
 
-/// Gives `user` what Canyon's account may do.
+/// Gives `user` the permissions of Canyon's account.
 pub(crate) async fn bind(bed: &Bed, user: &str) {
     let subject = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user });
     let change = Patch::Merge(json!({ "subjects": [subject] }));
@@ -236,13 +238,13 @@ pub(crate) async fn bind(bed: &Bed, user: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_names_the_step_and_what_it_lacks() {
+async fn a_check_names_the_failed_step_and_what_is_missing() {
     let bed = Bed::new().await;
     let steps = async |configuration: Value| {
-        let (reports, mut heard) = tokio::sync::mpsc::unbounded_channel();
-        bed.dispatcher(configuration).check(&Steps::new(reports)).await;
+        let (sender, mut reports) = tokio::sync::mpsc::unbounded_channel();
+        bed.dispatcher(configuration).check(&Steps::new(sender)).await;
         let mut all = vec![];
-        while let Ok(report) = heard.try_recv() {
+        while let Ok(report) = reports.try_recv() {
             all.push((report.step, report.result, report.message));
         }
         all
@@ -253,7 +255,7 @@ async fn a_check_names_the_step_and_what_it_lacks() {
     let good = steps(bed.configuration()).await;
     let all = [CheckStep::Connect, CheckStep::Permissions, CheckStep::DryRun];
     assert_eq!(words(&good), all.map(|step| (step, StepResult::Ok)), "{good:?}");
-    // Nothing was made.
+    // Nothing was created.
     let jobs = bed.api::<Job>().list(&ListParams::default()).await.unwrap().items;
     assert!(jobs.is_empty(), "{jobs:?}");
 
@@ -267,7 +269,7 @@ async fn a_check_names_the_step_and_what_it_lacks() {
     let how = PatchParams::default();
     bed.api::<Role>().patch("canyon", &how, &Patch::Merge(role)).await.unwrap();
     let mut lacking = vec![];
-    until("the rights are fewer", async || {
+    until("the permissions are reduced", async || {
         lacking = steps(bed.configuration()).await;
         lacking.len() == 2
     })
@@ -281,8 +283,8 @@ async fn a_check_names_the_step_and_what_it_lacks() {
     let account = format!("service account `canyon` of namespace `{}`", bed.namespace);
     assert!(message.contains(&account), "{message}");
 
-    let mut stranger = bed.configuration();
-    stranger["cluster"]["auth"]["service_account_token"] = json!("of-nobody");
-    let refused = steps(stranger).await;
+    let mut invalid = bed.configuration();
+    invalid["cluster"]["auth"]["service_account_token"] = json!("of-no-account");
+    let refused = steps(invalid).await;
     assert_eq!(words(&refused), [(CheckStep::Connect, StepResult::Failed)], "{refused:?}");
 }

@@ -1,8 +1,8 @@
-//! An agent that finds its cluster at EKS, and comes to it as the role that it has.
+//! An agent that finds its cluster through EKS, and signs in there with its own role.
 
 use crate::bed::Bed;
 use crate::behaviour::{new_job, until, until_gone};
-use crate::eks_bed::{AGENT, BLIND, CLUSTER, Eks, STRANGER};
+use crate::eks_bed::{AGENT, CLUSTER, Eks, WITHOUT_DESCRIBE, WITHOUT_ENTRY};
 use crate::kubernetes::acting;
 use crate::kubernetes_in_place::{account_folder, defaults, in_cluster, kind_of};
 use canyon_dispatch::kubernetes::KubernetesPlatform;
@@ -12,9 +12,9 @@ use canyon_domain::failure::FailureClass;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::ListParams;
 
-/// Waits until the API server has heard of the right; that is all that may be missing.
+/// Waits until the API server applies the permission; no other error may occur.
 async fn until_bound(kind: &dyn Dispatcher) {
-    until("the right is there", async || match kind.jobs().await {
+    until("the permission is there", async || match kind.jobs().await {
         Ok(_) => true,
         Err(error) => {
             assert!(error.to_string().contains(" is forbidden: "), "{error}");
@@ -39,7 +39,7 @@ async fn an_agent_with_an_access_entry_starts_a_job_sees_it_and_ends_it() {
     until_gone(&*kind, &launch.job).await;
     assert_eq!(kind.forget(&launch.job).await, Remains::Nothing);
 
-    // It is the cluster that an agent in one of its pods is in.
+    // It has the same id as for an agent in one of its pods.
     let folder = account_folder(&bed.token);
     let place = async |source| KubernetesPlatform::in_place(source, defaults()).place().await;
     let by_pod = place(in_cluster(folder.path())).await.unwrap();
@@ -47,13 +47,17 @@ async fn an_agent_with_an_access_entry_starts_a_job_sees_it_and_ends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_lacks_the_entry_the_right_to_look_or_the_cluster_is_told_which_and_starts_nothing() {
+async fn an_agent_without_entry_permission_or_cluster_fails_with_its_name_and_starts_nothing() {
     let bed = Bed::new().await;
     let eks = Eks::before(&bed).await;
     until_bound(&*kind_of(&bed, eks.cluster(CLUSTER, AGENT).await, defaults())).await;
     for (name, role, words) in [
-        (CLUSTER, STRANGER, ["401 Unauthorized", "an access entry for exactly this role"]),
-        (CLUSTER, BLIND, ["cannot be described: AccessDeniedException", "eks:DescribeCluster"]),
+        (CLUSTER, WITHOUT_ENTRY, ["401 Unauthorized", "an access entry for exactly this role"]),
+        (
+            CLUSTER,
+            WITHOUT_DESCRIBE,
+            ["cannot be described: AccessDeniedException", "eks:DescribeCluster"],
+        ),
         ("another", AGENT, ["the agent's EKS cluster `another` in eu-central-1", "does not exist"]),
     ] {
         let kind = kind_of(&bed, eks.cluster(name, role).await, defaults());

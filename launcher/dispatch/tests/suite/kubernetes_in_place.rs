@@ -1,4 +1,4 @@
-//! How an agent finds its own cluster, and what its owner says about all jobs there.
+//! How an agent finds its own cluster, and the defaults of the cluster's owner.
 
 use crate::bed::{ACCOUNT, ACT_IMAGE, Bed, Facts, base64};
 use crate::behaviour::{Act, Platform, behaves, new_job, until};
@@ -18,7 +18,7 @@ use std::process::Command;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// What a pod of the namespace's account `canyon` has in its folder.
+/// The service account folder of a pod with the namespace's account `canyon`.
 pub(crate) fn account_folder(token: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("token"), token).unwrap();
@@ -51,7 +51,7 @@ pub(crate) fn kind_of(
     platform.dispatcher(&bed.target(configuration(bed)))
 }
 
-/// The agent's cluster, by the account of its pod.
+/// The agent's cluster, with its pod's service account.
 struct InPod {
     bed: Bed,
     folder: TempDir,
@@ -84,25 +84,25 @@ impl Platform for InPod {
 behaves! { InPod::new().await }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_was_replaced_is_read_again_at_once() {
+async fn a_replaced_token_is_read_at_once() {
     let bed = Bed::new().await;
-    let folder = account_folder("of-nobody");
+    let folder = account_folder("of-no-account");
     let kind = kind_of(&bed, in_cluster(folder.path()), defaults());
-    let said = kind.jobs().await.unwrap_err().to_string();
+    let error = kind.jobs().await.unwrap_err().to_string();
     assert!(
-        said.contains("401 Unauthorized") && said.contains("token of its service account"),
-        "{said}"
+        error.contains("401 Unauthorized") && error.contains("token of its service account"),
+        "{error}"
     );
     std::fs::write(folder.path().join("token"), &bed.token).unwrap();
     kind.jobs().await.unwrap();
-    std::fs::write(folder.path().join("token"), "of-nobody").unwrap();
+    std::fs::write(folder.path().join("token"), "of-no-account").unwrap();
     std::fs::remove_file(folder.path().join("ca.crt")).unwrap();
-    // What is known is used on; a new client says which file is missing.
-    let said = kind_of(&bed, in_cluster(folder.path()), defaults()).jobs().await.unwrap_err();
-    assert!(said.to_string().contains("ca.crt"), "{said}");
+    // An existing client continues; a new client names the missing file.
+    let error = kind_of(&bed, in_cluster(folder.path()), defaults()).jobs().await.unwrap_err();
+    assert!(error.to_string().contains("ca.crt"), "{error}");
 }
 
-/// A kubeconfig with the contexts `good` and `other`, of which `user` is that of the first.
+/// A kubeconfig with the contexts `good` and `other`; `user` is that of the first.
 fn kubeconfig(folder: &Path, cluster: &Value, user: &Value) -> ClusterSource {
     let path = folder.join("config");
     let context = |name: &str, user: &str| json!({ "name": name, "context": { "cluster": "c", "user": user } });
@@ -111,7 +111,10 @@ fn kubeconfig(folder: &Path, cluster: &Value, user: &Value) -> ClusterSource {
         "kind": "Config",
         "current-context": "other",
         "clusters": [{ "name": "c", "cluster": cluster }],
-        "users": [{ "name": "u", "user": user }, { "name": "o", "user": { "token": "of-nobody" } }],
+        "users": [
+            { "name": "u", "user": user },
+            { "name": "o", "user": { "token": "of-no-account" } },
+        ],
         "contexts": [context("good", "u"), context("other", "o")],
     });
     std::fs::write(&path, text.to_string()).unwrap();
@@ -144,24 +147,28 @@ async fn a_kubeconfig_is_used_by_its_context_and_may_name_a_program() {
     let source = kubeconfig(folder.path(), &cluster, &json!({ "token": bed.token }));
     kind_of(&bed, source.clone(), defaults()).jobs().await.unwrap();
     let ClusterSource::KubeConfig { path, .. } = source else { panic!() };
-    let said = async |context: Option<&str>| {
+    let error_with = async |context: Option<&str>| {
         let context = context.map(str::to_owned);
         let source = ClusterSource::KubeConfig { path: path.clone(), context };
         kind_of(&bed, source, defaults()).jobs().await.unwrap_err().to_string()
     };
-    assert!(said(None).await.contains("401 Unauthorized"), "the current context is another user's");
-    let missing = said(Some("third")).await;
+    let current = error_with(None).await;
+    assert!(
+        current.contains("401 Unauthorized"),
+        "the current context is another user's: {current}"
+    );
+    let missing = error_with(Some("third")).await;
     assert!(missing.contains("`third`") && missing.contains("good"), "{missing}");
 
-    let blind = json!({ "server": facts.get("SERVER"), "insecure-skip-tls-verify": true });
-    let source = kubeconfig(folder.path(), &blind, &json!({ "token": bed.token }));
-    let said = kind_of(&bed, source, defaults()).jobs().await.unwrap_err().to_string();
-    assert!(said.contains("insecure-skip-tls-verify"), "{said}");
-    assert!(!said.contains(&bed.token));
+    let insecure = json!({ "server": facts.get("SERVER"), "insecure-skip-tls-verify": true });
+    let source = kubeconfig(folder.path(), &insecure, &json!({ "token": bed.token }));
+    let error = kind_of(&bed, source, defaults()).jobs().await.unwrap_err().to_string();
+    assert!(error.contains("insecure-skip-tls-verify"), "{error}");
+    assert!(!error.contains(&bed.token));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_certificate_lets_an_agent_in() {
+async fn an_agent_signs_in_with_a_client_certificate() {
     let bed = Bed::new().await;
     let facts = Facts::of_cluster();
     let folder = tempfile::tempdir().unwrap();
@@ -190,11 +197,11 @@ async fn a_client_certificate_lets_an_agent_in() {
     let change = Patch::Merge(json!({ "subjects": [subject] }));
     bed.api::<RoleBinding>().patch("canyon", &PatchParams::default(), &change).await.unwrap();
     let kind = kind_of(&bed, source, defaults());
-    until("the right is there", async || kind.jobs().await.is_ok()).await;
+    until("the permission is there", async || kind.jobs().await.is_ok()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_has_one_id_whoever_asks_with_the_same_rights() {
+async fn a_cluster_has_the_same_id_for_agents_with_the_same_permissions() {
     let bed = Bed::new().await;
     let facts = Facts::of_cluster();
     let path = Path::new(facts.get("FOLDER")).join("kubeconfig");
@@ -203,18 +210,18 @@ async fn a_cluster_has_one_id_whoever_asks_with_the_same_rights() {
     let place = async |source| KubernetesPlatform::in_place(source, defaults()).place().await;
     let uid = format!("kubernetes:{}", system.metadata.uid.unwrap());
     assert_eq!(place(admin).await.unwrap(), uid);
-    // Who may not read that, tells the cluster by where it is and by its authority.
+    // An agent that may not read the uid uses the cluster's address and authority.
     let folder = account_folder(&bed.token);
     let first = place(in_cluster(folder.path())).await.unwrap();
     assert_eq!(place(in_cluster(folder.path())).await.unwrap(), first);
     assert!(first.starts_with("kubernetes:") && first != uid, "{first}");
-    let stranger = account_folder("of-nobody");
-    let said = place(in_cluster(stranger.path())).await.unwrap_err();
-    assert!(said.to_string().contains("401 Unauthorized"), "{said}");
+    let invalid = account_folder("of-no-account");
+    let error = place(in_cluster(invalid.path())).await.unwrap_err();
+    assert!(error.to_string().contains("401 Unauthorized"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_owner_says_lies_under_what_the_runner_says() {
+async fn the_runners_template_overrides_the_owners_defaults() {
     let bed = Bed::new().await;
     let folder = account_folder(&bed.token);
     let text = str::to_owned;
@@ -250,11 +257,11 @@ async fn what_the_owner_says_lies_under_what_the_runner_says() {
     let elsewhere = JobDefaults { namespace: Some(text("elsewhere")), ..owners };
     let kind = kind_of(&bed, in_cluster(folder.path()), elsewhere);
     let error = kind.start(&acting(&bed, new_job(), "writes")).await.unwrap_err();
-    assert!(error.to_string().contains("`elsewhere` alone"), "{error}");
+    assert!(error.to_string().contains("only in namespace `elsewhere`"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_launches_for_no_runner_that_canyon_launches_for_itself() {
+async fn an_agent_refuses_a_runner_whose_jobs_canyon_itself_launches() {
     let bed = Bed::new().await;
     let folder = account_folder(&bed.token);
     let platform = Arc::new(KubernetesPlatform::in_place(in_cluster(folder.path()), defaults()));
@@ -262,7 +269,7 @@ async fn an_agent_launches_for_no_runner_that_canyon_launches_for_itself() {
     runners["cluster"]["auth"] = json!({ "oidc": { "audience": "a" } });
     let kind = platform.dispatcher(&bed.target(runners));
     let error = kind.start(&acting(&bed, new_job(), "writes")).await.unwrap_err();
-    assert!(error.to_string().contains("Canyon itself launches"), "{error}");
+    assert!(error.to_string().contains("launched by Canyon itself"), "{error}");
     let kind = bed.dispatcher(configuration(&bed));
     let error = kind.start(&acting(&bed, new_job(), "writes")).await.unwrap_err();
     assert!(error.to_string().contains("need an agent"), "{error}");

@@ -1,4 +1,5 @@
-//! 20,000 random pod templates: refused, or harmless as the real API server reads them back.
+//! 20,000 random pod templates: each is refused, or harmless in the form that the real API server
+//! stores.
 
 use crate::bed::{ACCOUNT, Bed};
 use crate::behaviour::new_job;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 const TEMPLATES: u64 = 20_000;
 const SEED: u64 = 0x5eed;
 const WORKERS: u64 = 8;
-/// Of those that are accepted, so many in a hundred are really created, read back and deleted.
+/// Of the accepted templates, one in this many is created, read back and deleted.
 const CREATED_OF: usize = 25;
 
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ async fn a_random_template_is_refused_or_harmless_on_the_real_server() {
         all.created += count.created;
     }
     println!("{all:?}");
-    // Else the templates are too wild to say anything about those that pass.
+    // Otherwise the templates are too random for those that pass to prove anything.
     assert!(all.accepted > 1_000 && all.created > 20, "{all:?}");
 }
 
@@ -84,9 +85,9 @@ async fn try_one(bed: &Bed, template: &Value, seed: u64, count: &mut Count) {
     count.accepted += 1;
     let found = escapes(&json!(read));
     assert!(found.is_empty(), "seed {seed}: {found:?} of {template}");
-    judged_by_pod_security(bed, &read, seed, template).await;
+    passes_pod_security(bed, &read, seed, template).await;
     if count.accepted.is_multiple_of(CREATED_OF) {
-        // Without pods: they are not what is looked at.
+        // Suspended: without pods, which this test does not examine.
         job.spec.as_mut().unwrap().suspend = Some(true);
         let name = job.metadata.name.clone().unwrap();
         jobs.create(&PostParams::default(), &job).await.unwrap();
@@ -97,7 +98,7 @@ async fn try_one(bed: &Bed, template: &Value, seed: u64, count: &mut Count) {
     }
 }
 
-/// What the server took, unless it said that the object is invalid.
+/// The object that the server accepted; `None` if the server refused it as invalid.
 fn accepted<T>(answer: Result<T, kube::Error>) -> Option<T> {
     match answer {
         Ok(read) => Some(read),
@@ -106,20 +107,20 @@ fn accepted<T>(answer: Result<T, kube::Error>) -> Option<T> {
     }
 }
 
-/// Pod Security judges pods, not Jobs: so the pod of the Job is tried, too.
-async fn judged_by_pod_security(bed: &Bed, job: &Job, seed: u64, template: &Value) {
+/// Pod Security validates pods, not Jobs: so this creates the Job's pod, as a dry run.
+async fn passes_pod_security(bed: &Bed, job: &Job, seed: u64, template: &Value) {
     let inner = job.spec.as_ref().unwrap().template.clone();
     let mut pod = Pod { metadata: inner.metadata.unwrap(), spec: inner.spec, status: None };
     pod.metadata.name = job.metadata.name.clone();
     let dry = PostParams { dry_run: true, ..PostParams::default() };
     if let Err(kube::Error::Api(status)) = bed.api::<Pod>().create(&dry, &pod).await {
-        let said = &status.message;
-        assert!(!said.contains("PodSecurity"), "seed {seed}: {said} of {template}");
+        let message = &status.message;
+        assert!(!message.contains("PodSecurity"), "seed {seed}: {message} of {template}");
     }
 }
 
-/// What must hold of every Job that Canyon creates, read from the server's JSON: the names of what does
-/// not. Knows nothing of how Canyon makes it so.
+/// The rules for every Job that Canyon creates, checked on the server's JSON: returns the names of
+/// those that are broken. Independent of how Canyon enforces them.
 #[expect(clippy::too_many_lines, reason = "one entry for each rule; a split would hide gaps")]
 fn escapes(job: &Value) -> Vec<&'static str> {
     let template = &job["spec"]["template"];

@@ -1,4 +1,5 @@
-//! What a pod waits for in vain, and what kills it: each ends with a class and words that name the thing.
+//! Reasons for which a pod never runs or is killed: each ends with a failure class and a message
+//! that names the thing.
 
 use crate::bed::{ACCOUNT, Bed};
 use crate::behaviour::{new_job, until};
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Starts a job whose `canyon-runner` has the fields of `container` too.
+/// Starts a job whose `canyon-runner` has the additional fields of `container`.
 async fn start(bed: &Bed, act: &str, container: Value) -> (Arc<dyn Dispatcher>, JobRef) {
     let mut container = container;
     container["name"] = json!("canyon-runner");
@@ -25,7 +26,7 @@ async fn start(bed: &Bed, act: &str, container: Value) -> (Arc<dyn Dispatcher>, 
     (kind, launch.job)
 }
 
-/// How it ends, and the last reason to wait before that.
+/// How the job ends, and the last reason to wait before that.
 async fn end(kind: &dyn Dispatcher, job: &JobRef) -> (Option<Failure>, String) {
     let mut waited = String::new();
     for _ in 0..600 {
@@ -36,7 +37,7 @@ async fn end(kind: &dyn Dispatcher, job: &JobRef) -> (Option<Failure>, String) {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("it did not end; it last waited: {waited}");
+    panic!("it did not end; its last reason to wait: {waited}");
 }
 
 async fn waits_for(kind: &dyn Dispatcher, job: &JobRef, what: &str) {
@@ -58,18 +59,18 @@ async fn an_image_that_cannot_be_pulled_ends_with_the_registrys_words() {
     assert!(failure.message.contains(&image), "{failure:?}");
     assert!(failure.message.contains("not found"), "{failure:?}");
     assert!(waited.contains(&image), "{waited}");
-    // Kubernetes' times are whole seconds: the pod's begin may be written down up to one too early.
+    // Kubernetes' times are whole seconds: the pod's recorded start may be up to one second early.
     assert!(began.elapsed() >= Duration::from_secs(29), "{:?}", began.elapsed());
-    // Whoever looks later learns the same, though the pod is gone.
+    // A later observation gives the same reason, although the pod is gone.
     let again = kind.observe(&job).await;
     assert!(
-        matches!(&again, Observation::Gone(Some(told)) if told.class == FailureClass::ImagePull),
+        matches!(&again, Observation::Gone(Some(failure)) if failure.class == FailureClass::ImagePull),
         "{again:?}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_name_that_is_none_ends_at_once() {
+async fn an_invalid_image_name_ends_at_once() {
     let bed = Bed::new().await;
     let began = std::time::Instant::now();
     let (kind, job) = start(&bed, "writes", json!({ "image": "UPPER/CASE" })).await;
@@ -79,7 +80,7 @@ async fn an_image_name_that_is_none_ends_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_is_missing_is_named() {
+async fn a_missing_secret_is_named() {
     let bed = Bed::new().await;
     let missing = json!({ "envFrom": [{ "secretRef": { "name": "cloud-login" } }] });
     let (kind, job) = start(&bed, "writes", missing).await;
@@ -89,7 +90,7 @@ async fn a_secret_that_is_missing_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_account_that_is_missing_is_named() {
+async fn a_missing_service_account_is_named() {
     let bed = Bed::new().await;
     bed.api::<ServiceAccount>().delete(ACCOUNT, &DeleteParams::default()).await.unwrap();
     let (kind, job) = start(&bed, "writes", json!({})).await;
@@ -98,8 +99,8 @@ async fn a_service_account_that_is_missing_is_named() {
     assert!(failure.message.contains(r#"serviceaccount "canyon-runner" not found"#), "{failure:?}");
 }
 
-/// A quota that was made a moment ago may let a pod pass still.
-async fn no_pod_is_taken(bed: &Bed) -> bool {
+/// Whether the quota is in force; a new quota may still let a pod pass.
+async fn is_quota_in_force(bed: &Bed) -> bool {
     let security = json!({
         "allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": { "drop": ["ALL"] },
         "seccompProfile": { "type": "RuntimeDefault" },
@@ -120,7 +121,7 @@ async fn a_full_quota_is_waited_for() {
         "metadata": { "name": "none" }, "spec": { "hard": { "pods": "0" } },
     }))
     .await;
-    until("the API server counts", async || no_pod_is_taken(&bed).await).await;
+    until("the quota is in force", async || is_quota_in_force(&bed).await).await;
     let (kind, job) = start(&bed, "writes", json!({})).await;
     waits_for(&*kind, &job, "exceeded quota").await;
     kind.stop(&job, StopMode::Graceful).await.unwrap();
@@ -128,7 +129,7 @@ async fn a_full_quota_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_no_node_takes_waits_in_the_schedulers_words() {
+async fn a_pod_that_no_node_takes_waits_with_the_schedulers_message() {
     let bed = Bed::new().await;
     let huge = json!({ "resources": { "requests": { "cpu": "10000" } } });
     let (kind, job) = start(&bed, "writes", huge).await;

@@ -15,10 +15,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A child that saves its state when asked, as OpenTofu does, below a runner; and below it a
-/// provider, which must not be asked while its parent needs it. (A shell gives what it starts with
-/// `&` an empty standard input; so descriptor 3 keeps the job's.) The stray has neither the lock nor
-/// a living parent.
+/// A runner with a child that saves its state when asked, as OpenTofu does, and with a provider
+/// below it, which must not be asked while its parent needs it. (A shell gives a command that it
+/// starts with `&` an empty standard input; so descriptor 3 keeps the job's.) The orphan has
+/// neither the lock nor a living parent.
 const WITH_CHILD: &str = r#"
     exec 3<&0
     sh -c '
@@ -28,7 +28,7 @@ const WITH_CHILD: &str = r#"
         trap "echo x >> asked; sleep 0.3; echo x >> saved; kill -9 $provider; exit 0" TERM
         echo x >> child; while :; do sleep 0.02; done' <&3 &
     sleep 300 3<&- &
-    echo $! > stray; echo x >> started; wait"#;
+    echo $! > orphan; echo x >> started; wait"#;
 
 struct Local {
     folder: TempDir,
@@ -50,7 +50,7 @@ impl Local {
         Self::on(tempfile::tempdir().unwrap())
     }
 
-    /// As after a restart, if the folder has been used.
+    /// A dispatcher on a used folder, as after a restart.
     fn on(folder: TempDir) -> Self {
         let gone = Arc::<Mutex<Vec<_>>>::default();
         let hints = gone.clone();
@@ -128,12 +128,12 @@ async fn a_kill_ends_the_whole_tree() {
     let job = local.start(WITH_CHILD).await;
     local.has(&job, "provider").await;
     local.has(&job, "started").await;
-    // Holds no lock, and is found by its group.
-    let stray = number_in(&local.work(&job).join("stray"));
-    assert!(lives(stray));
+    // The orphan does not hold the lock, and is found by its group.
+    let orphan = number_in(&local.work(&job).join("orphan"));
+    assert!(lives(orphan));
     local.kind.stop(&job, StopMode::Kill).await.unwrap();
     until_gone(&*local.kind, &job).await;
-    until("the stray is dead", async || !lives(stray)).await;
+    until("the orphan is dead", async || !lives(orphan)).await;
     local.hint(&job).await;
 }
 
@@ -155,23 +155,23 @@ async fn a_process_that_left_the_group_is_killed_too() {
 }
 
 #[tokio::test]
-async fn what_a_killed_leader_left_may_save_its_state_before_the_job_is_gone() {
+async fn the_children_of_a_killed_leader_save_their_state_before_the_job_is_gone() {
     let local = Local::new();
     let job = local.start(WITH_CHILD).await;
     local.has(&job, "child").await;
     local.has(&job, "provider").await;
     kill(local.leader(&job));
-    // The job first: what it says must hold for what comes after.
+    // The job first: its observation must hold for the assertions below.
     until_gone(&*local.kind, &job).await;
     assert_eq!(local.noted(&job, "saved"), 1);
     assert_eq!(local.noted(&job, "asked"), 1);
     assert_eq!(local.noted(&job, "provider-asked"), 0);
     local.hint(&job).await;
-    kill(number_in(&local.work(&job).join("stray")));
+    kill(number_in(&local.work(&job).join("orphan")));
 }
 
 #[tokio::test]
-async fn a_restarted_canyon_takes_over_what_lives_and_hears_of_what_died() {
+async fn a_restarted_canyon_adopts_living_jobs_and_notices_dead_ones() {
     let before = Local::new();
     let lives = before.start(UNTIL_ASKED).await;
     let died = before.start(WRITES).await;
@@ -189,10 +189,10 @@ async fn a_restarted_canyon_takes_over_what_lives_and_hears_of_what_died() {
 }
 
 #[tokio::test]
-async fn a_start_that_was_cut_short_is_found_or_made_again() {
+async fn an_interrupted_start_is_found_or_repeated() {
     let local = Local::new();
     let launch = script_of(new_job(), UNTIL_ASKED);
-    // Killed after it had made the folder and the lock.
+    // Killed after it had created the folder and the lock.
     let folder = local.job_folder(&launch.job);
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("lock"), "").unwrap();
@@ -210,7 +210,7 @@ async fn a_start_that_was_cut_short_is_found_or_made_again() {
 }
 
 #[tokio::test]
-async fn a_job_gets_no_more_of_our_environment_than_it_needs() {
+async fn a_job_gets_only_the_variables_that_it_needs() {
     let local = Local::new();
     let job = local.start("env > env; ls -l /proc/self/fd > fds; echo x >> started").await;
     until_gone(&*local.kind, &job).await;
@@ -228,7 +228,7 @@ async fn a_job_gets_no_more_of_our_environment_than_it_needs() {
 }
 
 #[tokio::test]
-async fn the_last_words_of_a_dead_runner_are_told() {
+async fn the_last_message_of_a_dead_runner_is_in_the_failure() {
     let local = Local::new();
     let job =
         local.start("echo first; echo 'the API refused the \u{1b}[31mclaim' >&2; exit 3").await;
@@ -237,12 +237,12 @@ async fn the_last_words_of_a_dead_runner_are_told() {
     assert_eq!(reason.class, FailureClass::Lost);
     assert_eq!(
         reason.message,
-        "the runner ended without a result (exit status: 3); it last said: the API refused the [31mclaim"
+        "the runner ended without a result (exit status: 3); its last message: the API refused the [31mclaim"
     );
 }
 
 #[tokio::test]
-async fn a_missing_program_is_an_error_of_the_configuration_and_starts_nothing() {
+async fn a_missing_program_is_a_configuration_error_and_starts_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let settings =
         LocalSettings { runner: "/nowhere/canyon-runner".into(), ..settings(folder.path()) };
@@ -264,7 +264,7 @@ async fn a_link_in_place_of_the_log_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_pipe_or_a_link_in_place_of_a_record_holds_nothing_up() {
+async fn a_pipe_or_a_link_in_place_of_a_record_blocks_nothing() {
     for replace in ["mkfifo", "ln -s target"] {
         let local = Local::new();
         let job = local.start(&format!("{replace} ../exit")).await;
@@ -277,7 +277,7 @@ async fn a_pipe_or_a_link_in_place_of_a_record_holds_nothing_up() {
         for lock in ["mkfifo ../lock", "ln -s target ../lock", "mkdir ../lock"] {
             let job = local.start(&format!("{until_recorded}; {replace} ../pid; {lock}")).await;
             local.hint(&job).await;
-            // As of a job that was never started: no more is known of it.
+            // The same as for a job that was never started, because nothing else is known of it.
             assert_eq!(local.kind.observe(&job).await, Observation::Gone(None), "{lock}");
             local.kind.forget(&job).await;
             assert!(!local.job_folder(&job).exists(), "{lock}");
@@ -286,23 +286,23 @@ async fn a_pipe_or_a_link_in_place_of_a_record_holds_nothing_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_command_of_the_module_left_behind_goes_with_the_job() {
+async fn a_process_that_a_modules_command_left_behind_is_removed_with_the_job() {
     let local = Local::new();
-    // Until it is `sleep` it is a shell with the lock, and counts as the job.
-    let script = "sleep 300 < /dev/null & echo $! > stray
+    // Until it is `sleep`, the process is a shell with the lock, and counts as the job.
+    let script = "sleep 300 < /dev/null & echo $! > orphan
         until grep -q sleep /proc/$!/comm; do :; done; echo x >> started";
     let job = local.start(script).await;
     local.hint(&job).await;
     until_gone(&*local.kind, &job).await;
-    let stray = number_in(&local.work(&job).join("stray"));
-    assert!(lives(stray), "it is no part of the job, so it does not keep it alive");
+    let orphan = number_in(&local.work(&job).join("orphan"));
+    assert!(lives(orphan), "it is no part of the job, so it does not keep it alive");
     local.kind.forget(&job).await;
     assert!(!local.job_folder(&job).exists());
-    until("the stray is dead", async || !lives(stray)).await;
+    until("the orphan is dead", async || !lives(orphan)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_names_a_process_of_others_keeps_no_job_and_harms_no_process() {
+async fn a_record_of_another_users_process_keeps_no_job_and_harms_no_process() {
     let local = Local::new();
     let mut other = std::process::Command::new("sleep").arg("300").spawn().unwrap();
     let script = format!(

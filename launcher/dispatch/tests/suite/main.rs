@@ -1,5 +1,5 @@
-//! What every kind of compute must do (`behaviour`), and what only processes (`local`) or only clusters
-//! (`kubernetes`), only Fargate (`ecs`) or only a Docker engine (`docker`) can.
+//! The behaviour of every kind of compute (`behaviour`), and what only one kind has: processes
+//! (`local`), clusters (`kubernetes`), Fargate (`ecs`), or a Docker engine (`docker`).
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
@@ -8,7 +8,7 @@ mod act_scripts;
 #[cfg(feature = "kubernetes")]
 mod bed;
 mod behaviour;
-// They take the engine and the notes' address from the cluster's facts.
+// These tests use the engine and the notes' address of the cluster.
 #[cfg(all(feature = "docker", feature = "kubernetes"))]
 mod docker;
 #[cfg(all(feature = "docker", feature = "kubernetes"))]
@@ -17,7 +17,7 @@ mod docker_bed;
 mod docker_engine;
 #[cfg(all(feature = "docker", feature = "kubernetes"))]
 mod docker_registry;
-// What starts its servers is ECS's.
+// It uses the starter of ECS's servers.
 #[cfg(all(feature = "ecs", feature = "kubernetes"))]
 mod eks_bed;
 #[cfg(feature = "kubernetes")]

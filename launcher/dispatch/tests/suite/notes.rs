@@ -1,5 +1,5 @@
-//! Counts what jobs note, and tells jobs what to do: a line with the job's name and what it did, or `act?`, see
-//! `act.c`.
+//! Counts the notes of jobs, and names their acts: a request is a line with the job's name and what
+//! it did, or `act?`, see `act.c`.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 
 type Counts = Arc<Mutex<HashMap<String, usize>>>;
 
-/// What each job is to do, by its name.
+/// The act of each job, by its name.
 type Acts = Arc<Mutex<HashMap<String, &'static str>>>;
 
-/// Listens as long as the test's process lives.
+/// A server that listens as long as the test's process lives.
 pub(crate) struct Notes {
     pub(crate) address: SocketAddr,
     counts: Counts,
@@ -19,17 +19,17 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// At a free port of `host`.
+    /// Listens at a free port of `host`.
     pub(crate) fn at(host: &str) -> Self {
         let listener = TcpListener::bind((host, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let (counts, acts) = (Counts::default(), Acts::default());
-        let (noted, told) = (counts.clone(), acts.clone());
+        let (noted, named) = (counts.clone(), acts.clone());
         std::thread::spawn(move || {
             for mut connection in listener.incoming().flatten() {
                 let Some(line) = line_of(&connection) else { continue };
                 if let Some(key) = line.strip_suffix(" act?") {
-                    let act = told.lock().unwrap().get(key).copied().unwrap_or_default();
+                    let act = named.lock().unwrap().get(key).copied().unwrap_or_default();
                     let _ = connection.write_all(act.as_bytes());
                 } else {
                     *noted.lock().unwrap().entry(line).or_default() += 1;
@@ -39,7 +39,7 @@ impl Notes {
         Self { address, counts, acts }
     }
 
-    /// What the job is to do that asks for it. The others are told by their environment.
+    /// Sets the act of a job that asks for it. Other jobs have it in their environment.
     #[allow(dead_code, reason = "for jobs whose environment the test does not write")]
     pub(crate) fn tell(&self, key: String, act: &'static str) {
         self.acts.lock().unwrap().insert(key, act);

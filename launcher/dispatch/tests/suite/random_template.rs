@@ -1,5 +1,5 @@
-//! Random pod templates, drawn from the API server's own description of what a pod template may have: so no
-//! field is missing here, whatever the versions of Canyon's libraries know.
+//! Random pod templates, generated from the API server's own schema of a pod template: so no field
+//! is missing, whatever Canyon's libraries know.
 
 use serde_json::{Map, Value, json};
 
@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// Words that mean something somewhere in a pod: names that exist, dangerous values, paths.
+/// Values that have a meaning somewhere in a pod: existing names, dangerous values, paths.
 const WORDS: [&str; 40] = [
     "a",
     "b",
@@ -119,7 +119,7 @@ impl Schemas {
         template
     }
 
-    /// Sets a random field of `object`, which is of `schema`.
+    /// Sets a random field of `object`, which has the schema `schema`.
     fn put(&self, object: &mut Value, schema: &Value, random: &mut Random) {
         let fields: Vec<_> = schema["properties"].as_object().unwrap().iter().collect();
         let (name, schema) = random.one(&fields);
@@ -141,7 +141,7 @@ impl Schemas {
     fn value(&self, name: &str, schema: &Value, depth: usize, random: &mut Random) -> Value {
         let schema = self.resolve(schema);
         if schema.get("oneOf").is_some() {
-            // A quantity, or a number or text.
+            // A quantity, or an integer or string.
             return random.one(&[json!("1"), json!("64Mi"), json!(1)]).clone();
         }
         match schema["type"].as_str().unwrap_or("object") {
@@ -184,7 +184,7 @@ impl Schemas {
     }
 }
 
-/// Mostly a text that fits where it stands, so that not every template is nonsense.
+/// Mostly a value that fits the field, so that not every template is invalid.
 fn text(name: &str, random: &mut Random) -> &'static str {
     if random.happens(40) {
         return random.word(&WORDS);

@@ -76,11 +76,6 @@ impl Minio {
         &self.password
     }
 
-    /// `kill -9`: it is away from here on. What it has acknowledged is on its disk.
-    pub async fn kill(&mut self) {
-        self.part.process.kill().await;
-    }
-
     /// Everything that it wrote so far.
     pub fn log(&self) -> String {
         self.part.log()

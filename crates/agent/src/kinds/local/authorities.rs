@@ -1,13 +1,13 @@
-//! The certificate authorities of jobs: the machine's, and those that the agent was given besides.
+//! The certificate authorities of local jobs: the machine's, and the agent's additional ones.
 //!
-//! The programs of a job know of one file, `SSL_CERT_FILE`, which they read in place of the machine's. So it has both.
+//! The programs of a job read one file, `SSL_CERT_FILE`, instead of the machine's. So that file contains both.
 
 use crate::kinds::KindError;
 use crate::settings::authorities::Authorities;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where machines keep theirs; one has one of them.
+/// The paths at which Linux distributions keep their authorities.
 const OF_MACHINES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -17,11 +17,11 @@ const OF_MACHINES: [&str; 5] = [
 ];
 const FILE: &str = "authorities.pem";
 
-/// A file in `state_dir` with the given ones and the machine's. `variable` reads the environment.
+/// Writes a file in `state_dir` with the given authorities and the machine's. `variable` reads the environment.
 ///
 /// # Errors
 ///
-/// [`KindError`] if one of them cannot be read, or the file cannot be written.
+/// [`KindError`] when an authority's file cannot be read, or the new file cannot be written.
 pub(super) fn with(
     given: &Authorities,
     state_dir: &Path,
@@ -29,7 +29,7 @@ pub(super) fn with(
 ) -> Result<PathBuf, KindError> {
     let machines = match (variable("SSL_CERT_FILE"), variable("SSL_CERT_DIR")) {
         (Some(file), _) => Some(PathBuf::from(file)),
-        // Jobs inherit the folder, which then stands for the machine's.
+        // Jobs inherit the variable with the folder, which replaces the machine's file.
         (None, Some(_)) => None,
         (None, None) => OF_MACHINES.map(PathBuf::from).into_iter().find(|file| file.is_file()),
     };
@@ -50,9 +50,9 @@ fn read(path: &Path) -> Result<Vec<u8>, KindError> {
     })
 }
 
-/// At once: jobs of an earlier process may read it meanwhile.
+/// Replaces the file in one step, because jobs of an earlier process may be reading it.
 fn write(state_dir: &Path, authorities: &[u8]) -> io::Result<PathBuf> {
-    // Jobs have another working folder.
+    // An absolute path, because jobs have another working folder.
     let file = std::path::absolute(state_dir.join(FILE))?;
     let new = state_dir.join(format!("{FILE}.{}", std::process::id()));
     std::fs::write(&new, authorities)?;
@@ -65,10 +65,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_trusts_the_given_authorities_besides_those_of_its_machine() {
+    fn a_job_trusts_the_given_authorities_and_those_of_its_machine() {
         let folder = tempfile::tempdir().unwrap();
         let [own, machines] = ["own.pem", "machines.pem"].map(|name| folder.path().join(name));
-        // Without a line's end, as some are.
+        // Without a line break at the end, as some files are.
         std::fs::write(&own, "OWN").unwrap();
         std::fs::write(&machines, "MACHINE'S\n").unwrap();
         let with = |name: &'static str, value: &Path| {
@@ -83,9 +83,13 @@ mod tests {
         let missing = folder.path().join("missing.pem");
         let KindError(refused) = with("SSL_CERT_FILE", &missing).unwrap_err();
         assert!(refused.starts_with("SSL_CERT_FILE `"), "{refused}");
-        let said = Authorities::Pem("SAID".to_owned());
-        let file = super::with(&said, folder.path(), &|_| None).unwrap();
-        assert!(std::fs::read_to_string(file).unwrap().starts_with("SAID"));
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left over");
+        let pem = Authorities::Pem("PEM".to_owned());
+        let file = super::with(&pem, folder.path(), &|_| None).unwrap();
+        assert!(std::fs::read_to_string(file).unwrap().starts_with("PEM"));
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            3,
+            "no temporary file is left"
+        );
     }
 }

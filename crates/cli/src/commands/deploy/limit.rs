@@ -1,4 +1,4 @@
-//! How much a run may delete or replace, and who is asked when its plan wants more.
+//! How much a run may delete or replace, and whether the command asks for more when its plan needs it.
 
 use super::Arguments;
 use crate::confirm;
@@ -13,42 +13,42 @@ use canyon_api::deployment::{Deployment, DeploymentCreateBody};
 /// The limit of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
-    /// What is sent; `None` for no limit but the environment's own.
+    /// What the request sends; `None` for no limit except the environment's own.
     max_deletions: Option<u32>,
-    /// Whether a person may allow more.
-    asks: bool,
+    /// Whether the command may ask the user for more.
+    can_ask: bool,
 }
 
-/// What follows from the end of a deployment.
+/// What the command does after a deployment ended.
 pub(super) enum Next {
-    /// The same request again, with the limit that a person has allowed.
-    Again(Limit),
-    /// Nothing; an error if a limit has ended the run before its apply.
+    /// Send the same request again, with the limit that the user has allowed.
+    Rerun(Limit),
+    /// Stop; with an error if a limit ended the run before its apply.
     End(Option<CliError>),
 }
 
 impl Limit {
-    /// On a terminal nothing is deleted before a person was asked, unless the person has said otherwise.
-    pub(super) fn of(arguments: &Arguments) -> Self {
-        // Before a destroy run a person is asked already; a plan deletes nothing.
+    /// On a terminal, the command deletes nothing before it has asked the user, unless a flag allows it.
+    pub(super) fn from_arguments(arguments: &Arguments) -> Self {
+        // Before a destroy run the command asks already; a plan deletes nothing.
         let is_settled = arguments.yes || arguments.destroy || arguments.plan_only;
         let fixed = is_settled || arguments.no_wait || arguments.max_deletions.is_some();
         if fixed {
-            return Self { max_deletions: arguments.max_deletions, asks: false };
+            return Self { max_deletions: arguments.max_deletions, can_ask: false };
         }
-        // A module on stdin leaves no way to answer: the person is told what to say instead.
+        // With the module on stdin the user cannot answer: an error names the flag to use instead.
         let is_module_on_stdin = arguments.module.as_deref() == Some("-");
-        let asks = confirm::is_possible();
-        let is_watched = asks || is_module_on_stdin && confirm::is_seen();
-        Self { max_deletions: is_watched.then_some(0), asks }
+        let can_ask = confirm::is_possible();
+        let is_watched = can_ask || is_module_on_stdin && confirm::is_stderr_terminal();
+        Self { max_deletions: is_watched.then_some(0), can_ask }
     }
 
     /// `body` with this limit.
-    pub(super) fn on(self, body: &DeploymentCreateBody) -> DeploymentCreateBody {
+    pub(super) fn apply_to(self, body: &DeploymentCreateBody) -> DeploymentCreateBody {
         DeploymentCreateBody { max_deletions: self.max_deletions, ..body.clone() }
     }
 
-    /// Looks whether a limit has ended `deployment`, and asks if a person may raise it.
+    /// Finds out whether a limit ended `deployment`, and asks the user if the user may raise it.
     pub(super) async fn next(
         self,
         deployment: &Deployment,
@@ -64,19 +64,19 @@ impl Limit {
         for line in Deletions::read(client, &id).await.describe(&name, count) {
             output.notice(&line);
         }
-        // Without an answer the next run says whether the environment refuses.
+        // If this read fails, the next run shows whether the environment refuses.
         let facts = EnvironmentFacts::read(client, &environment).await.ok();
         let allowed = facts.and_then(|facts| facts.max_deletions());
         let is_below_own = self.max_deletions.is_none_or(|own| count <= own);
         if is_below_own || allowed.is_some_and(|allowed| count > allowed) {
             return Next::End(Some(refused_by_environment(deployment, count, allowed)));
         }
-        if !self.asks {
+        if !self.can_ask {
             return Next::End(Some(refused_by_own(&id, count, self.max_deletions)));
         }
         let action = format!("apply it and delete or replace {} of {name}", resources(count));
         match confirm::ask(&action, interrupted, output).await {
-            Ok(()) => Next::Again(Self { max_deletions: Some(count), asks: true }),
+            Ok(()) => Next::Rerun(Self { max_deletions: Some(count), can_ask: true }),
             Err(refusal) => Next::End(Some(refusal)),
         }
     }
@@ -94,7 +94,7 @@ fn refused_by_environment(deployment: &Deployment, count: u32, allowed: Option<u
             resources(count),
         ),
         hint: format!(
-            "an administrator changes that with `canyon update environment {project} {environment} \
+            "an administrator can change this with `canyon update environment {project} {environment} \
              --set=deletion_protection.max_deletions={count}`"
         ),
     }

@@ -1,8 +1,8 @@
-//! A real job, by the path that every deployment takes: only that shows that the image can be pulled,
-//! that a job reaches the API, and that it reaches its state.
+//! A real job, on the path of every deployment. Only such a job shows that the platform can pull the
+//! image, and that the job reaches the API and its state.
 //!
-//! It plans an empty module in an environment of its own, so it changes nothing; planning locks the
-//! state and reads it. Afterwards environment, rule and project are deleted.
+//! The job plans an empty module in a temporary environment, so it changes nothing; the plan locks the
+//! state and reads it. Afterwards the command deletes environment, rule and project.
 
 use crate::error::CliError;
 use crate::follow;
@@ -17,15 +17,15 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 const ENVIRONMENT: &str = "trial";
-/// Made where the organization has no environment type yet, and left there if it is in use by then.
+/// Created where the organization has no environment type, and kept if another environment uses it by then.
 const ENV_TYPE: &str = "canyon-doctor";
 
-/// What has been made so far, as paths; deleted from the end.
+/// The paths of the resources created so far, in order of creation.
 #[derive(Default)]
-struct Made(Vec<Vec<String>>);
+struct CreatedResources(Vec<Vec<String>>);
 
-impl Made {
-    async fn make(
+impl CreatedResources {
+    async fn create(
         &mut self,
         client: &Client,
         collection: &[&str],
@@ -38,48 +38,48 @@ impl Made {
         Ok(())
     }
 
-    /// What cannot be deleted is named, so that somebody else can.
-    async fn clear(self, client: &Client, output: Output) {
+    /// Deletes the newest first, and reports each that it cannot delete, so that the user can.
+    async fn delete_all(self, client: &Client, output: Output) {
         for path in self.0.iter().rev() {
             let segments: Vec<&str> = path.iter().map(String::as_str).collect();
             if let Err(error) = client.delete(&segments, &[]).await {
-                output.notice(&format!("left behind: {} ({error})", path.join("/")));
+                output.notice(&format!("not deleted: {} ({error})", path.join("/")));
             }
         }
     }
 }
 
-/// Runs a job on the runner, and says what it showed.
+/// Runs a job on the runner, and returns what it showed, as steps.
 pub(super) async fn run(
     client: &Client,
     runner: &str,
     output: Output,
 ) -> Result<Vec<RunnerCheckStep>, CliError> {
-    let mut made = Made::default();
-    let ended = in_own_project(client, runner, &mut made, output).await;
-    made.clear(client, output).await;
+    let mut created = CreatedResources::default();
+    let ended = in_temporary_project(client, runner, &mut created, output).await;
+    created.delete_all(client, output).await;
     Ok(steps(&ended?))
 }
 
-async fn in_own_project(
+async fn in_temporary_project(
     client: &Client,
     runner: &str,
-    made: &mut Made,
+    created: &mut CreatedResources,
     output: Output,
 ) -> Result<Deployment, CliError> {
     let project = format!("canyon-doctor-{}", &Uuid::new_v4().simple().to_string()[..8]);
     let types = client.list(&["env-types"], &[]).await?;
     let first = types.first().and_then(|found| found.get("id")).and_then(Value::as_str);
     if first.is_none() {
-        made.make(client, &["env-types"], &json!({ "id": ENV_TYPE })).await?;
+        created.create(client, &["env-types"], &json!({ "id": ENV_TYPE })).await?;
     }
     let env_type = first.unwrap_or(ENV_TYPE);
-    made.make(client, &["projects"], &json!({ "id": project })).await?;
-    // No rule says more than one that names the project and the type: this runner it is.
+    created.create(client, &["projects"], &json!({ "id": project })).await?;
+    // The most specific rule: it names project and type, so it selects this runner.
     let rule = json!({ "runner_id": runner, "project_id": project, "env_type_id": env_type });
-    made.make(client, &["runner-rules"], &rule).await?;
+    created.create(client, &["runner-rules"], &rule).await?;
     let environment = json!({ "id": ENVIRONMENT, "env_type_id": env_type });
-    made.make(client, &["projects", &project, "envs"], &environment).await?;
+    created.create(client, &["projects", &project, "envs"], &environment).await?;
     let key = Uuid::new_v4().to_string();
     let deployment = client.create_deployment(&body(project), &key).await?;
     let id = deployment.id.to_string();
@@ -87,7 +87,7 @@ async fn in_own_project(
     display.line(&format!("running a job: deployment {id}"));
     let ended = follow::until_end(client, &id, &display, None).await;
     if let Err(CliError::Detached { .. }) = ended {
-        // Whoever interrupts wants it gone.
+        // Ctrl-C also cancels the job: no other command would.
         let _ = client.cancel(&id).await;
     }
     ended
@@ -114,10 +114,10 @@ fn body(project: String) -> DeploymentCreateBody {
     }
 }
 
-/// How far the job came, as steps. Each is ok if a later one was reached.
+/// How far the job came, as steps. A step is ok if the job reached a later one.
 fn steps(ended: &Deployment) -> Vec<RunnerCheckStep> {
     const STEPS: [(&str, &str); 4] = [
-        ("start", "the platform took the job"),
+        ("start", "the platform started the job"),
         ("image", "the image was pulled, and its program runs"),
         ("api", "the job reached Canyon's API"),
         ("state", "the job locked the state and read it"),
@@ -146,7 +146,7 @@ fn failed_step(ended: &Deployment) -> Option<usize> {
     Some(match (last.claimed_at, class) {
         (Some(_), _) => 3,
         (None, "image_pull") => 1,
-        // It ran, or seemed to, and nobody heard of it.
+        // The job ran, or seemed to, but sent nothing to the API.
         (None, "timeout" | "lost") => 2,
         (None, _) => 0,
     })
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_shows_what_works_by_how_far_it_comes() {
+    fn the_steps_show_how_far_a_job_came() {
         let results = |status, claimed, class| {
             let steps = steps(&ended(status, claimed, class));
             steps.iter().map(|step| format!("{} {}", step.step, step.result)).collect::<Vec<_>>()

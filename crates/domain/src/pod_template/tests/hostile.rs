@@ -139,8 +139,92 @@ fn hostile_names() -> Vec<Value> {
 #[test]
 fn every_hostile_field_is_refused_for_itself_alone() {
     for template in hostile() {
-        let refused = judged(&template).map_err(|faults| faults.iter().count());
+        let refused = validated(&template).map_err(|faults| faults.iter().count());
         assert_eq!(refused, Err(1), "{template}");
+    }
+}
+
+/// `one` with the members and list entries of `other` too.
+fn beside(one: &mut Value, other: &Value) {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            for (name, value) in other {
+                match one.get_mut(name) {
+                    Some(known) => beside(known, value),
+                    None => drop(one.insert(name.clone(), value.clone())),
+                }
+            }
+        }
+        (Value::Array(one), Value::Array(other)) => one.extend(other.iter().cloned()),
+        _ => {}
+    }
+}
+
+fn is_refused(template: &Value) -> bool {
+    !check(template.as_object().unwrap(), ACCOUNT).is_empty()
+}
+
+#[test]
+fn a_part_that_cannot_work_hides_no_escape_beside_it() {
+    let doubted = [
+        with_spec(json!({ "$patch": "replace" })),
+        with_spec(json!({ "terminationGracePeriodSeconds": "soon" })),
+        with_spec(json!({ "tolerations": 5, "affinity": [], "dnsConfig": "x" })),
+        with_spec(json!({ "initContainers": [{ "image": "nameless" }, null, 5] })),
+        with_spec(json!({ "containers": [{ "name": CONTAINER }, { "name": CONTAINER }] })),
+        with_spec(json!({ "volumes": [{ "emptyDir": {} }, "x", { "name": "b", "secret": 1 }] })),
+        with_container(json!({ "env": [{ "name": "A" }, { "name": "A" }, { "name": 5 }] })),
+        json!({ "metadata": { "labels": [], "annotations": { "a": 1 } } }),
+    ];
+    for part in &doubted {
+        let found = check(part.as_object().unwrap(), ACCOUNT);
+        assert!(found.is_empty() && !found.warnings().is_empty(), "{part}: {found}");
+        for escape in hostile().into_iter().filter(is_refused) {
+            let mut both = part.clone();
+            beside(&mut both, &escape);
+            assert!(is_refused(&both), "{both}");
+        }
+    }
+}
+
+#[test]
+fn an_entry_that_cannot_be_matched_or_read_hides_no_escape_in_it() {
+    let privileged = json!({ "securityContext": { "privileged": true } });
+    let mut twin = privileged.clone();
+    twin["name"] = json!("init");
+    for spec in [
+        json!({ "initContainers": [privileged] }),
+        json!({ "initContainers": [{ "name": "init" }, twin] }),
+        json!({ "containers": [{ "name": CONTAINER }, { "name": CONTAINER, "command": ["sh"] }] }),
+        json!({ "volumes": [{ "hostPath": { "path": "/" } }] }),
+        json!({ "volumes": [{ "name": "a", "hostPath": { "path": 5 } }] }),
+        json!({ "securityContext": { "sysctls": [{ "name": 5 }, { "name": "a", "value": "1" }] } }),
+        json!({ "securityContext": { "seLinuxOptions": { "level": 5, "type": "spc_t" } } }),
+        json!({ "initContainers": [
+            { "name": "a", "securityContext": { "capabilities": { "add": [5, "SYS_ADMIN"] } } },
+        ] }),
+    ] {
+        assert!(is_refused(&with_spec(spec.clone())), "{spec}");
+    }
+    // What is left out of the reading is not missing: that would be an escape of its own.
+    for spec in [
+        json!({ "initContainers": [{ "name": 5 }] }),
+        json!({ "volumes": [{ "name": 5, "emptyDir": {} }, { "name": "a", "emptyDir": "x" }] }),
+        json!({ "initContainers": [{ "name": "a", "volumeMounts": [{ "mountPath": 5 }, {}] }] }),
+        json!({ "securityContext": { "seccompProfile": { "type": 5 } } }),
+    ] {
+        let found = check(with_spec(spec.clone()).as_object().unwrap(), ACCOUNT);
+        assert!(found.is_empty() && !found.warnings().is_empty(), "{spec}: {found}");
+    }
+}
+
+#[test]
+fn a_template_with_too_much_that_cannot_be_read_is_refused_since_nothing_is_known_of_the_rest() {
+    for (count, refused) in [(20, false), (21, true)] {
+        let variables: Vec<_> =
+            (0..count).map(|n| json!({ "name": format!("A{n}"), "value": n })).collect();
+        let template = with_container(json!({ "env": variables }));
+        assert_eq!(is_refused(&template), refused, "{count}");
     }
 }
 
@@ -234,9 +318,9 @@ proptest! {
     }
 
     #[test]
-    fn forcing_alone_already_undoes_what_it_is_responsible_for(user in any_template()) {
+    fn forcing_alone_overrides_the_fields_that_it_sets(user in any_template()) {
         let merged = merge(default_template(ACCOUNT), &user).unwrap();
-        if let Ok((mut pod, _)) = known_fields::read(&merged) {
+        if let Ok(known_fields::Read { template: mut pod, .. }) = known_fields::read(&merged) {
             force(&mut pod, ACCOUNT, ApiToken::Withheld);
             let found = escapes(&serde_json::to_value(&pod).unwrap());
             let judged = ["containers", "program", "host port", "hooks", "volume", "node"];

@@ -1,9 +1,9 @@
-//! What the shapes take.
+//! The forms that the shapes accept.
 
 use super::*;
 
 #[test]
-fn each_shape_takes_what_exists_and_refuses_what_cannot_work() {
+fn each_shape_accepts_existing_forms_and_refuses_those_that_cannot_work() {
     let key = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAc5dgCx4ano39JT0XgTsHnts3jej+5xl7ZAwSIrKpef0=\n-----END PUBLIC KEY-----\n";
     let rsa = key.replace("MCowBQYDK2VwAyEA", "MIIBIjANBgkqhkiG");
     let audience = "//iam.googleapis.com/projects/123456789012/locations/global/workloadIdentityPools/p/providers/q";
@@ -101,7 +101,7 @@ fn each_shape_takes_what_exists_and_refuses_what_cannot_work() {
             assert!((shape.fits)(text), "{name} refuses {text:?}");
         }
         for text in bad {
-            assert!(!(shape.fits)(text), "{name} takes {text:?}");
+            assert!(!(shape.fits)(text), "{name} accepts {text:?}");
         }
     }
 }

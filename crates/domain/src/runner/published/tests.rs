@@ -1,4 +1,4 @@
-//! Definitions that the published API accepts: stored, told, and not launched.
+//! Definitions that the published API accepts: stored with a warning, and not launched.
 
 use crate::field_error::FieldErrors;
 use crate::runner::RunnerDefinition;
@@ -84,8 +84,8 @@ fn with(mut value: Value, pointer: &str, part: Value) -> Value {
 }
 
 #[test]
-fn what_the_published_api_accepts_is_stored_with_a_warning_and_starts_no_job() {
-    let wordy = "x".repeat(3_000);
+fn a_value_that_only_the_published_api_accepts_is_stored_with_a_warning_and_starts_no_job() {
+    let long = "x".repeat(3_000);
     let second =
         json!({ "spec": { "containers": [{ "name": "canyon-runner" }, { "name": "sidecar" }] } });
     let job = "/runner_configuration/job";
@@ -102,7 +102,7 @@ fn what_the_published_api_accepts_is_stored_with_a_warning_and_starts_no_job() {
         ),
         (on_kubernetes(), format!("{cluster}/auth/service_account_token"), json!("two words")),
         (on_kubernetes(), format!("{job}/namespace"), json!("../kube-system")),
-        (on_kubernetes(), format!("{job}/namespace"), json!(wordy)),
+        (on_kubernetes(), format!("{job}/namespace"), json!(long)),
         (on_kubernetes(), format!("{job}/service_account"), json!("Runner")),
         (on_kubernetes(), format!("{storage}/storage_account_name"), json!("My Account")),
         (on_kubernetes(), format!("{storage}/container_name"), json!("a--b")),
@@ -145,7 +145,7 @@ fn what_the_published_api_accepts_is_stored_with_a_warning_and_starts_no_job() {
             RunnerDefinition::parse(value.clone()).unwrap_or_else(|faults| panic!("{faults}"));
         let path = pointer[1..].replace('/', ".").replace(".0", "[0]");
         let warned = read.warnings().iter().any(|warning| warning.path.starts_with(&path));
-        // What does not fit together is told of the other part.
+        // If two parts do not match, the warning is about the other part.
         assert!(warned || !read.warnings().is_empty() && part == "cn-north-1", "{pointer}: {part}");
         let (bare, _) = read.split_secrets();
         let stored = RunnerDefinition::parse_stored(bare.to_value()).unwrap();
@@ -157,7 +157,7 @@ fn what_the_published_api_accepts_is_stored_with_a_warning_and_starts_no_job() {
 }
 
 #[test]
-fn what_harms_others_is_refused_though_the_published_api_accepts_it() {
+fn a_value_that_harms_others_is_refused_although_the_published_api_accepts_it() {
     let job = "/runner_configuration/job";
     let data = "/runner_configuration/cluster/cluster_data";
     let cases = [
@@ -195,14 +195,14 @@ fn what_harms_others_is_refused_though_the_published_api_accepts_it() {
         .iter()
         .flat_map(|at| keys.iter().map(move |key| (on_kubernetes(), at.clone(), json!(key))));
     for (value, pointer, part) in cases.into_iter().chain(keys) {
-        let judged = RunnerDefinition::parse(with(value, &pointer, part.clone()));
-        let faults: FieldErrors = judged.err().unwrap_or_else(|| panic!("{pointer}: {part}"));
+        let result = RunnerDefinition::parse(with(value, &pointer, part.clone()));
+        let faults: FieldErrors = result.err().unwrap_or_else(|| panic!("{pointer}: {part}"));
         assert!(!faults.to_string().contains("hunter2"), "{faults}");
     }
 }
 
 #[test]
-fn what_runs_is_watched_unless_the_place_or_the_way_there_is_in_doubt() {
+fn running_jobs_are_observed_unless_a_warning_is_about_the_location_or_the_access() {
     let cases = [
         (on_ecs(), "/runner_configuration/job/environment", json!({ "a-b": "" }), true),
         (on_ecs(), "/runner_configuration/job/subnets/0", json!("x"), true),
@@ -217,6 +217,22 @@ fn what_runs_is_watched_unless_the_place_or_the_way_there_is_in_doubt() {
     }
 }
 
+/// Only so many warnings are listed, and the one about the cluster may be among the others.
+#[test]
+fn what_runs_is_not_watched_with_more_warnings_than_are_listed() {
+    let containers: Vec<Value> = (0..60).map(|n| json!({ "name": format!("extra-{n}") })).collect();
+    let template = json!({ "spec": { "containers": containers } });
+    let value = with(on_eks(), "/runner_configuration/job/pod_template", template);
+    let value = with(value, "/runner_configuration/cluster/region", json!("x.example/"));
+    let read = RunnerDefinition::parse(value).unwrap();
+    assert!(!read.can_be_watched());
+    let last = read.warnings().last().unwrap();
+    assert_eq!(
+        (last.path.as_str(), last.reason.as_str()),
+        ("", "has more warnings than are listed")
+    );
+}
+
 #[test]
 fn a_profile_has_no_published_form_and_is_refused_at_once() {
     let Value::Object(job) = json!({ "namespace": "../kube-system" }) else { unreachable!() };
@@ -228,7 +244,7 @@ fn a_profile_has_no_published_form_and_is_refused_at_once() {
 }
 
 proptest! {
-    /// The patterns as they stand in the published document.
+    /// The patterns of the published document.
     #[test]
     fn each_text_of_a_published_pattern_is_accepted(
         (shape, text) in prop_oneof![

@@ -1,4 +1,4 @@
-//! An issuer whose documents are served, and a federation that signs with it.
+//! An issuer that serves its documents, and a federation that signs with it.
 
 use super::Strict;
 use async_trait::async_trait;
@@ -55,7 +55,7 @@ impl Signer for CountingSigner {
 
 type Served = Arc<Mutex<Arc<Issuer>>>;
 
-/// A Canyon at the address that the servers' TLS front has.
+/// A Canyon at the address of the servers' TLS front.
 pub(crate) struct Canyon {
     pub(crate) url: String,
     pub(crate) signer: Arc<CountingSigner>,
@@ -77,7 +77,7 @@ impl Canyon {
         Self { url, signer, federation, strict, documents, served }
     }
 
-    /// Another process of the same Canyon: it remembers nothing.
+    /// Another process of the same Canyon, with an empty cache.
     pub(crate) fn again(&self) -> Federation {
         let issuer = Arc::clone(&self.served.lock().unwrap());
         Federation::new(issuer, self.strict.endpoints(), Arc::new(System))
@@ -93,7 +93,7 @@ impl Canyon {
         self.federation = Arc::new(self.again());
     }
 
-    /// Replaces what the clouds know; they trust the front's certificate.
+    /// Replaces the clouds' state; they trust the front's certificate.
     pub(crate) async fn set(&self, state: Value) {
         let Value::Object(mut all) = state else { panic!("{state} is no state") };
         let ca = self.strict.address("front_ca_file");
@@ -102,7 +102,8 @@ impl Canyon {
         self.strict.set(&Value::Object(all)).await;
     }
 
-    /// `text` with what differs from run to run replaced, to compare it with a snapshot.
+    /// `text` with placeholders for everything that differs between runs, to compare it with a
+    /// snapshot.
     pub(crate) fn stable(&self, who: RunnerIdentity, text: &str) -> String {
         let host = self.url.strip_prefix("https://").unwrap();
         text.replace(host, "canyon.example")
@@ -140,7 +141,7 @@ async fn serve(served: Served) -> String {
     format!("http://{address}")
 }
 
-/// A runner that never was before.
+/// A new runner.
 pub(crate) fn runner() -> RunnerIdentity {
     RunnerIdentity { org: OrgUuid(Uuid::now_v7()), runner: RunnerUuid(Uuid::now_v7()) }
 }

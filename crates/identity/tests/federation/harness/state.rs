@@ -1,4 +1,4 @@
-//! What the clouds are told: one account, one pool and one tenant that trust a runner.
+//! The clouds' state: one account, one pool and one tenant that trust a runner.
 
 use canyon_domain::runner::aks::AzureAuth;
 use canyon_domain::runner::eks::AwsAuth;
@@ -36,7 +36,7 @@ pub(crate) fn account(issuer: &str, who: RunnerIdentity) -> Value {
     })
 }
 
-/// A role with the trust policy that the documents tell people to write.
+/// A role with the trust policy of Canyon's documentation.
 pub(crate) fn role(issuer: &str, subject: &str) -> Value {
     let host = issuer.strip_prefix("https://").unwrap();
     json!({

@@ -11,17 +11,17 @@ use tokio::process::{Child, ChildStdin, Command};
 
 const START: Duration = Duration::from_mins(1);
 
-/// The servers; they end when this value goes, or this process.
+/// The servers. They end when this value is dropped or this process ends.
 pub(crate) struct Strict {
     addresses: HashMap<String, String>,
     http: reqwest::Client,
-    /// They end when this closes, which it does however this process ends.
+    /// The servers end when it closes; the kernel closes it when this process ends.
     _input: ChildStdin,
-    /// Waited for once this value has gone.
+    /// Reaped after this value is dropped.
     _child: Child,
 }
 
-/// The Python that has `PyJWT`, set to find the servers.
+/// The Python that has `PyJWT`, with the servers in its path.
 pub(crate) fn python() -> Command {
     let variable = "CANYON_TEST_AWS_PYTHON";
     let program = std::env::var_os(variable)
@@ -58,7 +58,7 @@ impl Strict {
         &self.addresses[name]
     }
 
-    /// Replaces what the clouds know.
+    /// Replaces the clouds' state.
     pub(crate) async fn set(&self, state: &Value) {
         let address = format!("{}/state", self.address("admin"));
         let answer = self.http.put(address).json(state).send().await.unwrap();

@@ -1,5 +1,5 @@
-//! `kubernetes-aks`: Azure Resource Manager says where the cluster is, and its API server takes a token of
-//! Entra; or, where it is not bound to Entra, the certificate that the same answer has.
+//! `kubernetes-aks`: Azure Resource Manager describes the cluster, and its API server accepts an
+//! Entra token; or, if the cluster does not use Entra, the certificate in the same answer.
 
 use super::{Access, Connector, Identity, https, identity_of, of_federation};
 use crate::kubernetes::cloud_answer;
@@ -13,10 +13,10 @@ use kube::config::{AuthInfo, Kubeconfig};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-/// Managed Clusters - List Cluster User Credentials.
+/// The API version of "Managed Clusters - List Cluster User Credentials".
 const API_VERSION: &str = "2025-05-01";
-/// The application that every AKS cluster with Entra shares (Microsoft, "Use kubelogin to authenticate
-/// users in AKS").
+/// The application that every AKS cluster with Entra shares (Microsoft, "Use kubelogin to
+/// authenticate users in AKS").
 const SERVER_APPLICATION: &str = "6dae42f8-4368-4678-94ff-3960e28e3630/.default";
 
 #[derive(Debug, Deserialize)]
@@ -74,7 +74,7 @@ pub(super) async fn access(
     let answer: Credentials = cloud_answer::read(target, &what, request).await?;
     let read = answer.kubeconfigs.first().and_then(read);
     let Some((server, authority, user)) = read else {
-        let message = format!("runner `{}`: Azure's answer has no cluster in it", target.runner_id);
+        let message = format!("runner `{}`: Azure's answer contains no cluster", target.runner_id);
         return Err(DispatchError::refused(FailureClass::Config, message));
     };
     let certificate = user.client_certificate_data.zip(user.client_key_data);
@@ -91,7 +91,8 @@ pub(super) async fn access(
     Ok(Access { server, authority: Some(authority), proxy: None, identity, until })
 }
 
-/// Address, authority and user of a kubeconfig. Of the user, only data counts: neither files nor programs.
+/// Address, authority and user of a kubeconfig. Of the user, only data is used, neither files nor
+/// programs.
 fn read(credential: &Credential) -> Option<(String, String, AuthInfo)> {
     let bytes = STANDARD.decode(credential.value.expose_secret()).ok()?;
     let config = Kubeconfig::from_yaml(&String::from_utf8(bytes).ok()?).ok()?;
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn address_and_authority_are_taken_and_no_program_is() {
+    fn address_and_authority_are_used_and_a_program_is_not() {
         let (server, authority, user) =
             kubeconfig("{exec: {apiVersion: client.authentication.k8s.io/v1, command: kubelogin}}")
                 .unwrap();
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_without_entra_lets_in_by_its_certificate() {
+    fn a_cluster_without_entra_is_accessed_with_its_certificate() {
         let (_, _, user) =
             kubeconfig("{client-certificate-data: Yw==, client-key-data: aw==}").unwrap();
         assert_eq!(user.client_certificate_data.as_deref(), Some("Yw=="));

@@ -1,8 +1,8 @@
-//! `kubernetes-eks`: AWS says where the cluster is, and its API server takes a presigned request.
+//! `kubernetes-eks`: AWS describes the cluster, and its API server accepts a presigned request.
 //!
-//! The bearer token is the address of `GetCallerIdentity`, signed by the role for this cluster alone. The
-//! cluster sends it to STS and so learns who signed (EKS's authenticator, `pkg/token`). It is taken for 15
-//! minutes after it was signed, whatever `X-Amz-Expires` says.
+//! The bearer token is a URL of `GetCallerIdentity`, signed by the role for this cluster alone. The
+//! cluster sends it to STS and so learns who signed it (EKS's authenticator, `pkg/token`). The
+//! cluster accepts it for 15 minutes after the signature, whatever `X-Amz-Expires` says.
 
 use super::{Access, Connector, Identity, https, identity_of, of_federation};
 use crate::{DispatchError, Target};
@@ -27,10 +27,10 @@ use std::time::{Duration, SystemTime};
 const PREFIX: &str = "k8s-aws-v1.";
 const CLUSTER_HEADER: &str = "x-k8s-aws-id";
 /// Renewed five minutes before the cluster refuses it.
-const TOKEN_LIFE: Duration = Duration::from_mins(10);
+const TOKEN_LIFETIME: Duration = Duration::from_mins(10);
 const EXPIRES: Duration = Duration::from_mins(1);
 const TIMEOUT: Duration = Duration::from_secs(10);
-pub(super) const AGAIN: Duration = Duration::from_secs(5);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) async fn credentials(
     connector: &Connector,
@@ -61,7 +61,8 @@ pub(super) async fn access(
     let now = connector.clock.now();
     let sts_region = auth.sts_region.as_deref().unwrap_or(region);
     let token = token(&credentials, name, sts_region, now.into()).ok_or_else(|| {
-        let message = format!("runner `{}`: the login for EKS cannot be signed", target.runner_id);
+        let message =
+            format!("runner `{}`: the sign-in token for EKS cannot be signed", target.runner_id);
         DispatchError::refused(FailureClass::Config, message)
     })?;
     Ok(Access {
@@ -69,25 +70,25 @@ pub(super) async fn access(
         authority: Some(authority),
         proxy: None,
         identity: Identity::Bearer(token),
-        until: connector.until(None).min(now + TOKEN_LIFE),
+        until: connector.until(None).min(now + TOKEN_LIFETIME),
     })
 }
 
-/// The name that AWS's own log shows beside each call: 64 characters at most.
+/// The session name, which CloudTrail shows with each call: 64 characters at most.
 fn session_name(target: &Target) -> String {
     format!("{}-{}", target.org_id, target.runner_id).chars().take(64).collect()
 }
 
-/// Who asks EKS, and how.
+/// The caller of the EKS API.
 pub(super) struct Caller {
     pub(super) http: SharedHttpClient,
-    /// Instead of the region's.
+    /// Replaces the region's endpoint.
     pub(super) endpoint: Option<String>,
-    /// For messages.
+    /// What is being done, for messages.
     pub(super) doing: String,
 }
 
-/// Where the cluster is, and its certificate authority.
+/// The cluster's address and its certificate authority.
 pub(super) async fn describe(
     caller: &Caller,
     name: &str,
@@ -122,33 +123,36 @@ pub(super) async fn describe(
 
 fn explain(doing: &str, error: &SdkError<DescribeClusterError>) -> DispatchError {
     let code = error.code().unwrap_or_default();
-    let said = error.message().unwrap_or(code);
+    let message = error.message().unwrap_or(code);
     let status = error.raw_response().map_or(0, |response| response.status().as_u16());
     match code {
         _ if status == 429 || code.contains("Throttl") || code == "TooManyRequestsException" => {
-            let message = format!("{doing}: AWS asks for fewer calls: {said}");
-            DispatchError::later(FailureClass::Throttled, message, AGAIN)
+            let message = format!("{doing}: AWS throttles the request: {message}");
+            DispatchError::later(FailureClass::Throttled, message, RETRY_PAUSE)
         }
         "" => {
             let message = format!("{doing}: no answer: {}", DisplayErrorContext(error));
-            DispatchError::later(FailureClass::Lost, message, AGAIN)
+            DispatchError::later(FailureClass::Lost, message, RETRY_PAUSE)
         }
-        _ if status >= 500 => {
-            DispatchError::later(FailureClass::Lost, format!("{doing}: {code}: {said}"), AGAIN)
-        }
+        _ if status >= 500 => DispatchError::later(
+            FailureClass::Lost,
+            format!("{doing}: {code}: {message}"),
+            RETRY_PAUSE,
+        ),
         "ResourceNotFoundException" => {
-            let message = format!("{doing} does not exist: {said}");
+            let message = format!("{doing} does not exist: {message}");
             DispatchError::refused(FailureClass::Config, message)
         }
-        // The words name the role and `eks:DescribeCluster`.
+        // AWS's message names the role and `eks:DescribeCluster`.
         _ => {
-            let message = format!("{doing} cannot be described: {code}: {said}");
+            let message = format!("{doing} cannot be described: {code}: {message}");
             DispatchError::refused(FailureClass::Config, message)
         }
     }
 }
 
-/// The bearer token for `cluster`. The address is always STS's own: it is the cluster that calls it.
+/// The bearer token for `cluster`. The address is always that of STS itself, because the cluster
+/// calls it.
 pub(super) fn token(
     credentials: &Credentials,
     cluster: &str,
@@ -197,7 +201,7 @@ mod tests {
     use secrecy::ExposeSecret as _;
 
     #[test]
-    fn the_token_is_a_presigned_call_that_is_good_for_one_cluster() {
+    fn the_token_is_a_presigned_call_that_is_valid_for_one_cluster() {
         let credentials =
             Credentials::new("AKIDEXAMPLE", "secret", Some("session".into()), None, "test");
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_750_000_000);

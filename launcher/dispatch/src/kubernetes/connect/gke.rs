@@ -1,4 +1,5 @@
-//! `kubernetes-gke`: Google says where the cluster is, and its API server takes Google's access token.
+//! `kubernetes-gke`: Google describes the cluster, and its API server accepts Google's access
+//! token.
 
 use super::{Access, Connector, Identity, https, identity_of, of_federation};
 use crate::kubernetes::cloud_answer;
@@ -9,7 +10,8 @@ use canyon_identity::federation::AccessToken;
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 
-/// What is read of a `Cluster` (Google Kubernetes Engine API, v1, `projects.locations.clusters`).
+/// The fields of a `Cluster` that are read (Google Kubernetes Engine API, v1,
+/// `projects.locations.clusters`).
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Described {
@@ -78,7 +80,7 @@ pub(super) async fn access(
     let (server, authority) = endpoint(cluster, &described).ok_or_else(|| {
         let wanted = if cluster.internal_ip == Some(true) { " for `internal_ip`" } else { "" };
         let message = format!(
-            "runner `{}`: GKE cluster `{name}` has no endpoint{wanted} yet; see its state in the console",
+            "runner `{}`: GKE cluster `{name}` has no endpoint{wanted} yet; check its state in the console",
             target.runner_id
         );
         DispatchError::refused(FailureClass::Config, message)
@@ -92,8 +94,8 @@ pub(super) async fn access(
     })
 }
 
-/// The address, and who vouches for it: the cluster's own authority for its IP addresses, a public one
-/// for its name ("Customize your network isolation in GKE").
+/// The address and its certificate authority: the cluster's own for its IP addresses, a public one
+/// for its DNS name ("Customize your network isolation in GKE").
 fn endpoint(cluster: &GkeCluster, described: &Described) -> Option<(String, Option<String>)> {
     let own = Some(described.master_auth.cluster_ca_certificate.clone())
         .filter(|certificate| !certificate.is_empty());
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_endpoint_is_the_one_that_is_open() {
+    fn the_endpoint_is_one_that_accepts_connections() {
         let own = Some("Q0E=".to_owned());
         let full = json!({
             "endpoint": "34.90.1.2",

@@ -1,4 +1,4 @@
-//! `kubernetes-agent`: the agent finds its cluster by itself, and nothing of that is known to Canyon.
+//! `kubernetes-agent`: the agent finds its cluster by itself; Canyon stores nothing of it.
 
 use super::{Access, Connector, Identity, eks};
 use crate::{AmbientAws, DispatchError};
@@ -14,28 +14,28 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a pod has the token of its service account and the cluster's certificate authority (Kubernetes
-/// documentation, "Accessing the Kubernetes API from a Pod").
+/// The folder in which a pod has its service account's token and the cluster's certificate
+/// authority (Kubernetes documentation, "Accessing the Kubernetes API from a Pod").
 const ACCOUNT_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// How an agent finds its cluster, and who it is there.
+/// How an agent finds its cluster, and its credentials there.
 #[derive(Clone, Debug)]
 pub enum ClusterSource {
-    /// The cluster that the agent is a pod of, as its service account.
+    /// The cluster that the agent runs in, with the pod's service account.
     InCluster {
         /// The API server's address.
         server: String,
         /// The folder with `token` and `ca.crt`. Both are read again as they change.
         folder: PathBuf,
     },
-    /// As a kubeconfig says. It is the agent's own: the programs that it names are started.
+    /// A kubeconfig. It is the agent's own, so programs that it names are started.
     KubeConfig {
         /// The file.
         path: PathBuf,
-        /// Which of its contexts; its current one unless said.
+        /// The name of the context; `None`: the current one.
         context: Option<String>,
     },
-    /// By a client certificate.
+    /// A client certificate.
     Certificate {
         /// The API server's address.
         server: String,
@@ -46,7 +46,7 @@ pub enum ClusterSource {
         /// Its key, PEM in base64.
         key: SecretString,
     },
-    /// An EKS cluster, as the role that the agent has.
+    /// An EKS cluster, with the agent's own role.
     EksIam {
         /// The agent's credentials.
         ambient: Arc<AmbientAws>,
@@ -58,7 +58,8 @@ pub enum ClusterSource {
 }
 
 impl ClusterSource {
-    /// The cluster that this process is in a pod of; `variable` reads the environment. None outside of a pod.
+    /// The cluster of the pod that this process runs in; `variable` reads the environment. `None`
+    /// outside of a pod.
     pub fn of_pod(variable: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         let host = variable("KUBERNETES_SERVICE_HOST").filter(|host| !host.is_empty())?;
         let port = variable("KUBERNETES_SERVICE_PORT").unwrap_or_else(|| "443".to_owned());
@@ -69,18 +70,19 @@ impl ClusterSource {
         Some(Self::InCluster { server, folder: ACCOUNT_FOLDER.into() })
     }
 
-    /// What the cluster is shown, and what it must know for that.
+    /// The credentials that the agent presents, and what the cluster needs to accept them, for
+    /// messages.
     pub(super) fn shown(&self) -> String {
         match self {
             Self::InCluster { folder, .. } => {
                 format!("the token of its service account, in {}", folder.display())
             }
             Self::KubeConfig { path, .. } => {
-                format!("what {} says: try `kubectl --kubeconfig` with it", path.display())
+                format!("the credentials in {}: try `kubectl --kubeconfig` with it", path.display())
             }
             Self::Certificate { .. } => {
                 "a client certificate: it must be signed by the authority of the API \
-                server's flag `--client-ca-file`, and must not be over"
+                server's flag `--client-ca-file`, and must not have expired"
                     .to_owned()
             }
             Self::EksIam { .. } => {
@@ -92,7 +94,7 @@ impl ClusterSource {
     }
 }
 
-/// A kubeconfig, which of its contexts, and whether a proxy of the environment is used.
+/// A kubeconfig, the name of its context, and whether a proxy of the environment is used.
 pub(super) struct Found {
     pub(super) kubeconfig: Kubeconfig,
     pub(super) context: Option<String>,
@@ -135,7 +137,8 @@ pub(super) async fn find(
             let (server, authority) = eks::describe(&caller, cluster, region, &credentials).await?;
             let now = connector.clock.now();
             let token = eks::token(&credentials, cluster, region, now.into());
-            let token = token.ok_or_else(|| refused("the login for EKS cannot be signed"))?;
+            let token =
+                token.ok_or_else(|| refused("the sign-in token for EKS cannot be signed"))?;
             let identity = Identity::Bearer(token);
             Ok(given(Access { server, authority: Some(authority), proxy: None, identity, until }))
         }
@@ -146,20 +149,22 @@ fn refused(message: impl Into<String>) -> DispatchError {
     DispatchError::refused(FailureClass::Config, message)
 }
 
-/// Nothing was asked of the cluster yet. An agent that has no role anywhere has none the next time either; a metadata
-/// service that cannot be reached at the agent's very first try looks the same (aws-config).
+/// The error if the agent has no credentials; nothing was sent to the cluster. A retry does not
+/// help an agent without any role; a metadata service that cannot be reached at the agent's very
+/// first request looks the same (aws-config).
 fn without_credentials(error: &FederationError) -> DispatchError {
     match error {
         FederationError::Refused(_) => DispatchError::refused(error.class(), error.to_string()),
         FederationError::Assertion(_)
         | FederationError::Throttled(_)
         | FederationError::Unavailable(_) => {
-            DispatchError::later(error.class(), error.to_string(), eks::AGAIN)
+            DispatchError::later(error.class(), error.to_string(), eks::RETRY_PAUSE)
         }
     }
 }
 
-/// Names the files: the token in them is replaced every hour, and read again once a minute.
+/// A kubeconfig with the names of the files: kubelet replaces the token every hour, and kube reads
+/// it again every minute.
 fn of_pod(server: &str, folder: &Path) -> Result<Kubeconfig, DispatchError> {
     let file = |name: &str| {
         let path = folder.join(name);
@@ -214,13 +219,13 @@ fn read(path: &Path, context: Option<&str>) -> Result<Kubeconfig, DispatchError>
     let found = found.and_then(|named| named.context.as_ref()).ok_or_else(|| {
         let names: Vec<_> = kubeconfig.contexts.iter().map(|named| named.name.as_str()).collect();
         let (file, names) = (path.display(), names.join(", "));
-        refused(format!("kubeconfig {file} has no context `{wanted}`; it has these: {names}"))
+        refused(format!("kubeconfig {file} has no context `{wanted}`; it has: {names}"))
     })?;
     let cluster = kubeconfig.clusters.iter().find(|named| named.name == found.cluster);
     let cluster = cluster.and_then(|named| named.cluster.as_ref());
     if cluster.is_some_and(|cluster| cluster.insecure_skip_tls_verify == Some(true)) {
         return Err(refused(format!(
-            "cluster `{}` of {} has `insecure-skip-tls-verify`: whoever is on the way could launch jobs; name \
+            "cluster `{}` of {} has `insecure-skip-tls-verify`: an attacker on the network could launch jobs; set \
              the cluster's `certificate-authority` instead",
             found.cluster,
             path.display()
@@ -234,15 +239,15 @@ mod tests {
     use super::*;
     use crate::Then;
     use crate::kubernetes::LocalClusters;
-    use crate::kubernetes::connect::Way;
+    use crate::kubernetes::connect::AccessMethod;
     use aws_credential_types::credential_fn::provide_credentials_fn;
     use aws_credential_types::provider::SharedCredentialsProvider;
     use aws_credential_types::provider::error::CredentialsError;
     use aws_smithy_http_client::{Builder, tls};
     use canyon_identity::federation::Endpoints;
 
-    /// What is said of an EKS cluster to an agent whose credentials are not to be had for this reason.
-    async fn told_without(reason: fn() -> CredentialsError) -> DispatchError {
+    /// The error for an EKS cluster if the agent's credentials are not available for this reason.
+    async fn error_without(reason: fn() -> CredentialsError) -> DispatchError {
         let provider = provide_credentials_fn(move || async move { Err(reason()) });
         let provider = SharedCredentialsProvider::new(provider);
         let crypto = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc);
@@ -250,18 +255,18 @@ mod tests {
         let ambient = AmbientAws::new(provider, http, Endpoints::from_variables(&|_| None));
         let (region, cluster) = ("eu-central-1".to_owned(), "production".to_owned());
         let source = ClusterSource::EksIam { ambient: Arc::new(ambient), region, cluster };
-        let way = Way::InPlace(Box::new(source.clone()));
+        let way = AccessMethod::InPlace(Box::new(source.clone()));
         let connector = Connector::new(way, LocalClusters::Allowed);
         find(&connector, &source).await.err().unwrap()
     }
 
     #[tokio::test]
-    async fn an_agent_without_any_role_is_refused_and_one_that_cannot_get_at_it_tries_again() {
-        let none = told_without(|| CredentialsError::not_loaded("no role here")).await;
+    async fn an_agent_without_any_role_is_refused_and_one_whose_provider_fails_retries() {
+        let none = error_without(|| CredentialsError::not_loaded("no role here")).await;
         assert_eq!((none.failure.class, none.then), (FailureClass::Config, Then::End), "{none}");
         assert!(none.to_string().contains("no role here"), "{none}");
-        let silent = told_without(|| CredentialsError::provider_error("no answer")).await;
-        let again = Then::Again(eks::AGAIN);
+        let silent = error_without(|| CredentialsError::provider_error("no answer")).await;
+        let again = Then::Again(eks::RETRY_PAUSE);
         assert_eq!((silent.failure.class, silent.then), (FailureClass::Lost, again), "{silent}");
     }
 }

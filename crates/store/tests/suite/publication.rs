@@ -1,0 +1,101 @@
+//! Writes that wake the launcher, and ends that stay due until they are published.
+
+use crate::items::get;
+use crate::world::{World, at, hash, queued, record};
+use aws_sdk_dynamodb::types::AttributeValue;
+use canyon_domain::attempt::Outcome;
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::DeploymentId;
+use canyon_domain::lifecycle;
+use canyon_store::Table;
+use canyon_store::conditional::Item;
+use canyon_store::deployment_item::{Wake, from_stream_image};
+use canyon_store::keys;
+use canyon_store::outcome::Saved;
+
+on_each_table!(
+    only_writes_that_need_an_action_of_the_launcher_wake_it,
+    an_end_stays_due_until_it_is_published_if_the_table_publishes_ends,
+);
+
+async fn stored_item(world: &World, id: DeploymentId) -> Item {
+    let key = keys::deployment(world.org, id);
+    get(&world.table, &format!("{}/{}", key.pk, key.sk)).await.unwrap()
+}
+
+async fn wakes(world: &World, id: DeploymentId) -> bool {
+    stored_item(world, id).await.get("wake") == Some(&AttributeValue::Bool(true))
+}
+
+/// Writes a step of the deployment.
+async fn step(world: &World, of: &mut Deployment, wake: Wake) {
+    of.version += 1;
+    assert_eq!(world.table.save_deployment(world.org, of, wake).await.unwrap(), Saved::Yes);
+}
+
+fn claim(of: &mut Deployment, second: i64) {
+    lifecycle::claim(of, 1, &hash("code"), "me", hash("token"), (0, 0), at(second)).unwrap();
+}
+
+async fn only_writes_that_need_an_action_of_the_launcher_wake_it(table: Table) {
+    let (world, dev) = World::with_dev(table).await;
+    let (first, second) = (queued(&dev, 1), queued(&dev, 2));
+    world.try_accept(&first, None).await;
+    world.try_accept(&second, None).await;
+    assert!(wakes(&world, first.id).await, "accepted: launch it");
+    let mut first = world.launch(first.id, at(3)).await.unwrap();
+    assert!(!wakes(&world, first.id).await, "launched: the launcher wrote it itself");
+    claim(&mut first, 4);
+    step(&world, &mut first, Wake::Launcher).await;
+    assert!(wakes(&world, first.id).await, "claimed: publish it");
+    step(&world, &mut first, Wake::Nobody).await;
+    assert!(!wakes(&world, first.id).await, "a heartbeat");
+    lifecycle::end(&mut first, 1, Outcome::Succeeded, at(5)).unwrap();
+    first.version += 1;
+    world.table.end_deployment(world.org, &first, at(5), Some(&record())).await.unwrap();
+    assert!(wakes(&world, first.id).await, "ended: publish it");
+    assert!(wakes(&world, second.id).await, "it has the turn now");
+
+    // The stream record contains the deployment as that write left it.
+    let image = serde_dynamo::Item::from(stored_item(&world, first.id).await);
+    let (org, read) = from_stream_image(image.clone()).unwrap();
+    assert_eq!((org, read), (world.org, world.stored(first.id).await));
+    for missing in ["pk", "gsi3pk", "status"] {
+        let mut item: Item = image.clone().into();
+        item.remove(missing);
+        assert!(from_stream_image(item.into()).is_err(), "without `{missing}`");
+    }
+}
+
+async fn an_end_stays_due_until_it_is_published_if_the_table_publishes_ends(table: Table) {
+    let (mut world, dev) = World::with_dev(table).await;
+    world.table = world.table.telling_ends();
+    let deployment = queued(&dev, 1);
+    world.try_accept(&deployment, None).await;
+    world.table.end_told(world.org, deployment.id).await.unwrap();
+    assert!(world.stored(deployment.id).await.due_at.is_some(), "it has not ended");
+    let mut deployment = world.launch(deployment.id, at(3)).await.unwrap();
+    claim(&mut deployment, 4);
+    step(&world, &mut deployment, Wake::Launcher).await;
+    lifecycle::end(&mut deployment, 1, Outcome::Succeeded, at(5)).unwrap();
+    deployment.version += 1;
+    world.table.end_deployment(world.org, &deployment, at(5), None).await.unwrap();
+
+    let due = async |second| world.table.due(at(second), 10).await.unwrap().len();
+    assert_eq!((due(60).await, due(66).await), (0, 1), "the stream has a minute");
+    world.table.come_back(world.org, deployment.id, at(100)).await.unwrap();
+    assert_eq!((due(99).await, due(101).await), (0, 1), "the publication failed");
+    assert_eq!(world.stored(deployment.id).await.due_at, Some(at(100)));
+    for _ in 0..2 {
+        world.table.end_told(world.org, deployment.id).await.unwrap();
+        assert_eq!(due(1_000_000).await, 0);
+    }
+    world.table.come_back(world.org, deployment.id, at(200)).await.unwrap();
+    assert_eq!(due(1_000_000).await, 0, "it is already published");
+    let stored = world.stored(deployment.id).await;
+    assert_eq!(Deployment { due_at: None, ..deployment }, stored);
+    assert!(!wakes(&world, stored.id).await, "nothing is published again");
+    // A deployment that does not exist is no error.
+    let gone = DeploymentId(uuid::Uuid::nil());
+    world.table.end_told(world.org, gone).await.unwrap();
+}

@@ -1,0 +1,45 @@
+//! What the last attempt of a deployment has left in the object store: outputs, orphans, resources.
+
+use super::App;
+use crate::app::error::AppError;
+use bytes::Bytes;
+use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::principal::Principal;
+use canyon_store::blob_keys::BlobKey;
+use serde::de::DeserializeOwned;
+
+impl App {
+    /// What the last attempt has left at `key`, which takes the number of the attempt; `None` if there is nothing.
+    pub(crate) async fn artifact<T: DeserializeOwned>(
+        &self,
+        by: &Principal,
+        id: DeploymentId,
+        key: impl Fn(OrgUuid, DeploymentId, u32) -> BlobKey,
+    ) -> Result<Option<T>, AppError> {
+        let Some(bytes) = self.last_blob(by, id, key).await? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+            tracing::error!(%error, deployment = %id, org = %by.org, "a stored artifact does not parse");
+            AppError::internal()
+        })
+    }
+
+    /// The outputs, encrypted for the key that the deployment names.
+    pub(crate) async fn encrypted_outputs(
+        &self,
+        by: &Principal,
+        id: DeploymentId,
+    ) -> Result<Option<Bytes>, AppError> {
+        self.last_blob(by, id, BlobKey::encrypted_outputs).await
+    }
+
+    async fn last_blob(
+        &self,
+        by: &Principal,
+        id: DeploymentId,
+        key: impl Fn(OrgUuid, DeploymentId, u32) -> BlobKey,
+    ) -> Result<Option<Bytes>, AppError> {
+        let deployment = self.readable_deployment(by, id).await?;
+        let Some(attempt) = deployment.attempts.last() else { return Ok(None) };
+        Ok(self.blobs.get(&key(by.org, id, attempt.number)).await?)
+    }
+}

@@ -1,0 +1,78 @@
+//! A request to deploy, as the API and the event bus receive it, parsed. Both take the same form.
+
+use crate::app::deploy::Order;
+use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
+use canyon_domain::deployment::Mode;
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::{DeploymentId, EnvId, InvalidId, ProjectId};
+use serde_json::Value;
+
+/// The request that a body holds, or every fault of it.
+pub(crate) fn parse(body: DeploymentCreateBody) -> Result<Order, FieldErrors> {
+    let mut faults = FieldErrors::default();
+    let project: Result<ProjectId, _> = body.project_id.parse();
+    let env: Result<EnvId, _> = body.env_id.parse();
+    if let Err(error) = &project {
+        faults.add("project_id", error.to_string());
+    }
+    if let Err(error) = &env {
+        faults.add("env_id", error.to_string());
+    }
+    if !body.manifest.as_ref().is_none_or(is_empty_manifest) {
+        faults.add(
+            "manifest",
+            "only one without workloads and shared resources is served; say in `module` what to \
+             deploy",
+        );
+    }
+    for (field, recipient) in [
+        ("encrypted_outputs_recipient", &body.encrypted_outputs_recipient),
+        ("encrypted_logs_recipient", &body.encrypted_logs_recipient),
+    ] {
+        let good = |text: &String| text.parse::<age::x25519::Recipient>().is_ok();
+        if !recipient.as_ref().is_none_or(good) {
+            faults.add(field, "it is not an `age` public key (age1...)");
+        }
+    }
+    if body.rollback_to_deployment_id.is_some() && body.mode != RequestedMode::Rollback {
+        faults.add("rollback_to_deployment_id", "only `mode: rollback` takes it");
+    }
+    if body.mode == RequestedMode::PlanOnly && body.plan_only == Some(false) {
+        faults.add("plan_only", "`mode: plan_only` contradicts it");
+    }
+    let agent = body.agent.map(|agent| agent.parse()).transpose();
+    let agent = agent.unwrap_or_else(|error: InvalidId| {
+        faults.add("agent", error.to_string());
+        None
+    });
+    let (Ok(project), Ok(env)) = (project, env) else { return Err(faults) };
+    let order = Order {
+        project,
+        env,
+        mode: match body.mode {
+            RequestedMode::Deploy | RequestedMode::PlanOnly => Mode::Deploy,
+            RequestedMode::Destroy => Mode::Destroy,
+            RequestedMode::Rollback => Mode::Rollback,
+        },
+        plan_only: body.plan_only.unwrap_or(body.mode == RequestedMode::PlanOnly),
+        module: body.module,
+        priority: body.priority.unwrap_or_default(),
+        agent,
+        accept_state: body.accept_state,
+        max_deletions: body.max_deletions,
+        rollback_to: body.rollback_to_deployment_id.map(DeploymentId),
+        encrypted_outputs_recipient: body.encrypted_outputs_recipient,
+        encrypted_logs_recipient: body.encrypted_logs_recipient,
+        log_level: body.runner_log_level.unwrap_or_default(),
+    };
+    faults.into_result(order)
+}
+
+fn is_empty_manifest(manifest: &Value) -> bool {
+    let empty = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
+    manifest.as_object().is_some_and(|members| {
+        members
+            .iter()
+            .all(|(name, value)| matches!(name.as_str(), "workloads" | "shared") && empty(value))
+    })
+}

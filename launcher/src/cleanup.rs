@@ -1,0 +1,146 @@
+//! After the end of a deployment: publishes the end, removes what its job left behind, and ends
+//! orphaned jobs.
+
+use crate::orphaned_jobs::OrphanedJobs;
+use crate::reconcile::Why;
+use crate::{LaunchError, Launcher, last_job};
+use canyon_dispatch::{Dispatcher, JobRef, Remains};
+use canyon_domain::deployment::{Deployment, Status};
+use canyon_store::deployment_lists::Due;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long one call waits for the job to exit after the end of its deployment. A job exits a
+/// moment after its result.
+const EXIT_WAIT: Duration = Duration::from_secs(2);
+const EXIT_POLL_PAUSE: Duration = Duration::from_millis(100);
+/// How often this process observes a job that no other call will observe again: five minutes in
+/// all.
+const MAX_REMOVAL_RETRIES: u32 = 60;
+/// The pause between two of these observations.
+pub const REMOVAL_RETRY_PAUSE: Duration = Duration::from_secs(5);
+/// How long after an end the sweep still retries the removal of a live job. Its stop was tried
+/// before.
+pub(crate) const REMOVAL_RETRY_PERIOD: Duration = Duration::from_mins(15);
+
+/// When the sweep retries an end that could not be published, or whose job still lives.
+const CLEANUP_RETRY_AFTER: Duration = Duration::from_mins(3);
+
+/// What is left of a job, and the dispatcher that can remove it.
+enum Leftover {
+    Nothing,
+    Job(Arc<dyn Dispatcher>, JobRef),
+}
+
+impl Launcher {
+    /// Removes what is left of the job, after the caller has published the deployment's end.
+    #[cfg(feature = "lambda")]
+    pub(crate) async fn clean_up_published(
+        &self,
+        due: Due,
+        ended: &Deployment,
+    ) -> Result<(), LaunchError> {
+        crate::reconcile::within_time_limit(due, Box::pin(self.clean_up(due, ended, Why::Told)))
+            .await
+    }
+
+    /// Cleans up after a recorded end: removes what is left of the job, and publishes the end if
+    /// that is overdue. After both, the deployment is no longer due.
+    pub(crate) async fn clean_up(
+        &self,
+        due: Due,
+        deployment: &Deployment,
+        why: Why,
+    ) -> Result<(), LaunchError> {
+        let now = self.clock.now();
+        let overdue = deployment.due_at.is_some_and(|at| at <= now);
+        if overdue && why != Why::Told {
+            // Postpone first: an end that cannot be published, or a live job, must not delay other deployments.
+            self.table.come_back(due.org, due.id, now + CLEANUP_RETRY_AFTER).await?;
+            self.publish_history(due, deployment).await?;
+        }
+        let left = self.remove_job(due, deployment, why).await?;
+        let is_clear = matches!(left, Leftover::Nothing);
+        if let Leftover::Job(dispatcher, job) = left
+            && deployment.due_at.is_none()
+        {
+            self.keep_removing(due, deployment.clone(), dispatcher, job);
+        }
+        let is_too_late =
+            deployment.completed_at.is_none_or(|end| now >= end + REMOVAL_RETRY_PERIOD);
+        let is_published = overdue || why == Why::Told;
+        if is_published && deployment.due_at.is_some() && (is_clear || is_too_late) {
+            self.table.end_told(due.org, due.id).await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps trying to remove a job in this process. On a laptop a deployment is not due after its
+    /// end, so no sweep retries it. Only the job is observed: the rest was done before, and the
+    /// dispatcher is the one used then.
+    fn keep_removing(
+        &self,
+        due: Due,
+        deployment: Deployment,
+        dispatcher: Arc<dyn Dispatcher>,
+        job: JobRef,
+    ) {
+        let launcher = self.clone();
+        tokio::spawn(async move {
+            for _ in 0..MAX_REMOVAL_RETRIES {
+                tokio::time::sleep(REMOVAL_RETRY_PAUSE).await;
+                if dispatcher.forget(&job).await == Remains::Nothing {
+                    // The job still lived when the proof of its end was tried first.
+                    if let Err(error) = launcher.prove_gone(due, &deployment).await {
+                        tracing::warn!(%error, deployment = %due.id, "cannot record that its job is gone");
+                    }
+                    return;
+                }
+            }
+        });
+    }
+
+    async fn prove_gone(&self, due: Due, deployment: &Deployment) -> Result<(), LaunchError> {
+        let resolved = self.resolve_runner(due, deployment).await?;
+        self.prove_end(due, deployment, &resolved).await
+    }
+
+    async fn remove_job(
+        &self,
+        due: Due,
+        deployment: &Deployment,
+        why: Why,
+    ) -> Result<Leftover, LaunchError> {
+        let Some(job) = last_job(deployment) else { return Ok(Leftover::Nothing) };
+        let resolved = self.resolve_runner(due, deployment).await?;
+        self.prove_end(due, deployment, &resolved).await?;
+        // Without a dispatcher nothing can remove what is left.
+        let Ok(dispatcher) = resolved.dispatcher else { return Ok(Leftover::Nothing) };
+        if let Some(which) = orphaned_jobs_to_end(deployment, why) {
+            self.end_orphaned_jobs(due.org, &deployment.runner, &dispatcher, which).await?;
+        }
+        let mut left = if why == Why::Told { EXIT_WAIT } else { Duration::ZERO };
+        loop {
+            if dispatcher.forget(&job).await == Remains::Nothing {
+                return Ok(Leftover::Nothing);
+            }
+            if left.is_zero() {
+                return Ok(Leftover::Job(dispatcher, job));
+            }
+            tokio::time::sleep(EXIT_POLL_PAUSE).await;
+            left = left.saturating_sub(EXIT_POLL_PAUSE);
+        }
+    }
+}
+
+/// Which orphaned jobs to look for after this end, if any.
+fn orphaned_jobs_to_end(deployment: &Deployment, why: Why) -> Option<OrphanedJobs> {
+    match why {
+        // The deployment's own job has just delivered a result. On a laptop, where no sweep retries, a later
+        // end finds what a process did not remove before it exited.
+        Why::Ended => Some(OrphanedJobs::OfLongEnded),
+        Why::Due | Why::Told | Why::JobGone => {
+            (deployment.status != Status::Succeeded).then_some(OrphanedJobs::OfEnded)
+        }
+    }
+}

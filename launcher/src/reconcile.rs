@@ -1,0 +1,277 @@
+//! Reconciles one deployment: decides what is to be done now, and does it.
+
+use crate::lock_owner::is_proof;
+use crate::resolved_runner::ResolvedRunner;
+use crate::{LaunchError, Launcher, last_job};
+use canyon_dispatch::StopMode;
+use canyon_domain::attempt::Attempt;
+use canyon_domain::audit::AuditRecord;
+use canyon_domain::deadline::{self, Observation, Step, next_step};
+use canyon_domain::deployment::Deployment;
+use canyon_domain::lifecycle;
+use canyon_domain::state_lock;
+use canyon_store::deployment_item::Wake;
+use canyon_store::deployment_lists::Due;
+use canyon_store::outcome::Saved;
+use std::time::Duration;
+
+/// How often one call decides again after a lost race.
+const MAX_TRIES: u32 = 20;
+
+/// Limit of one reconciliation: longer than all requests that it may make to a platform, with their
+/// own limits. A reconciliation that takes longer hangs, and its slot goes to others.
+pub const RECONCILE_TIMEOUT: Duration = Duration::from_mins(4);
+
+/// Limit of fetching the rest of a dead job's output. The job's end is written in the same
+/// reconciliation.
+const SALVAGE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a deployment is reconciled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is due, or was just written.
+    Due,
+    /// It has ended, and its end was just published.
+    Told,
+    /// It has ended, and its end need not be published.
+    Ended,
+    /// A hint says that its job is gone: observe the job even if nothing is due.
+    JobGone,
+}
+
+/// The outcome of a step.
+pub(crate) enum StepOutcome {
+    /// Nothing more is to be done now.
+    Settled,
+    /// The deployment has changed, by this step or another process: decide again.
+    Changed,
+}
+
+impl Launcher {
+    /// Does for a deployment everything that is to be done now.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`]: the table, the object store, the master key or the event bus failed, the
+    /// deployment kept changing, or [`RECONCILE_TIMEOUT`] has passed. The deployment stays due, so the sweep
+    /// retries it.
+    pub async fn tend(&self, due: Due, why: Why) -> Result<(), LaunchError> {
+        within_time_limit(due, Box::pin(self.reconcile_steps(due, why))).await
+    }
+
+    async fn reconcile_steps(&self, due: Due, why: Why) -> Result<(), LaunchError> {
+        let mut why = why;
+        let mut lock_owner_checked = false;
+        for _ in 0..MAX_TRIES {
+            let Some(deployment) = self.table.deployment(due.org, due.id).await? else {
+                return Ok(());
+            };
+            if deployment.status.is_terminal() {
+                return self.clean_up(due, &deployment, why).await;
+            }
+            let awaited = state_lock::awaited(&deployment, self.clock.now());
+            if let Some(holder) = awaited.filter(|_| !lock_owner_checked) {
+                lock_owner_checked = true;
+                self.prove_lock_owner_gone(due, deployment, holder).await?;
+                continue;
+            }
+            let resolved = self.resolve_runner(due, &deployment).await?;
+            match Box::pin(self.apply_step(due, deployment, &resolved, why)).await? {
+                StepOutcome::Settled => return Ok(()),
+                StepOutcome::Changed => why = Why::Due,
+            }
+        }
+        Err(LaunchError::Contended(due.id))
+    }
+
+    async fn apply_step(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+        resolved: &ResolvedRunner,
+        why: Why,
+    ) -> Result<StepOutcome, LaunchError> {
+        let now = self.clock.now();
+        let step = match (next_step(&deployment, &resolved.timeouts, self.up_since, now), why) {
+            // Keep `Step::Start`: a start that is not recorded may not have happened, and then happens now. If it
+            // did happen, the start finds the job, and the launcher observes it.
+            (Step::Wait(_), Why::JobGone) => Step::Observe,
+            (step, _) => step,
+        };
+        match step {
+            Step::Nothing => Ok(StepOutcome::Settled),
+            Step::Wait(until) => {
+                if deployment.due_at.is_some_and(|at| at > now) {
+                    return Ok(StepOutcome::Settled);
+                }
+                deployment.due_at = Some(until);
+                self.save(due, deployment).await
+            }
+            Step::Launch => self.launch(due, deployment, resolved).await,
+            Step::Start => self.start(due, deployment, resolved).await,
+            Step::Observe => self.observe(due, deployment, resolved).await,
+            Step::Stop => self.stop(due, deployment, resolved, StopMode::Graceful).await,
+            Step::Kill => self.stop(due, deployment, resolved, StopMode::Kill).await,
+            Step::End(outcome) => {
+                lifecycle::give_up(&mut deployment, outcome, now);
+                self.save(due, deployment).await
+            }
+        }
+    }
+
+    /// Records that the job is being stopped, and why, before it calls the platform: the runner may
+    /// report at once, and its report must find the record. If this process dies in between, the
+    /// next reconciliation calls the platform.
+    async fn stop(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+        resolved: &ResolvedRunner,
+        how: StopMode,
+    ) -> Result<StepOutcome, LaunchError> {
+        let is_known = deployment.open_attempt().is_some_and(|attempt| attempt.stop.is_some());
+        deadline::stopping(&mut deployment, self.clock.now());
+        if !is_known {
+            if let StepOutcome::Changed = self.save(due, deployment.clone()).await? {
+                return Ok(StepOutcome::Changed);
+            }
+            deployment.version += 1;
+        }
+        if let (Ok(dispatcher), Some(job)) = (&resolved.dispatcher, last_job(&deployment))
+            && let Err(error) = dispatcher.stop(&job, how).await
+        {
+            // The next reconciliation retries the stop. The last deadline ends the attempt even if every stop fails.
+            tracing::warn!(%error, deployment = %due.id, "cannot stop the job");
+        }
+        self.observe(due, deployment, resolved).await
+    }
+
+    /// Observes the job. If the job is dead, fetches the output that it had not sent before its end
+    /// is written.
+    pub(crate) async fn observe(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+        resolved: &ResolvedRunner,
+    ) -> Result<StepOutcome, LaunchError> {
+        let observation = match (&resolved.dispatcher, last_job(&deployment)) {
+            (Ok(dispatcher), Some(job)) => dispatcher.observe(&job).await,
+            // The job may still live, so only a deadline ends the attempt.
+            (Err(reason), Some(_)) => Observation::Unknown(reason.clone()),
+            (_, None) => Observation::Gone(None),
+        };
+        let observation = match deployment.open_attempt() {
+            Some(attempt) => observation_to_act_on(observation, attempt, resolved),
+            None => observation,
+        };
+        if let Observation::Gone(_) = observation
+            && let Ok(dispatcher) = &resolved.dispatcher
+        {
+            let salvage = self.salvage(due, &mut deployment, dispatcher);
+            if let Ok(salvaged) = tokio::time::timeout(SALVAGE_TIMEOUT, salvage).await {
+                salvaged?;
+            } else {
+                tracing::warn!(deployment = %due.id, "fetching the rest of the job's output takes too long");
+            }
+        }
+        let now = self.clock.now();
+        let open = deployment.open_attempt();
+        let proved = open.filter(|attempt| is_proof(&observation, attempt, resolved));
+        let proved = proved.map(|attempt| attempt.number);
+        deadline::observed(&mut deployment, observation, now);
+        if let Some(number) = proved {
+            lifecycle::job_gone(&mut deployment, number, now);
+        }
+        self.save(due, deployment).await
+    }
+
+    /// Writes a step. If the step ends the deployment, the next deployment of the environment gets
+    /// its turn.
+    pub(crate) async fn save(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+    ) -> Result<StepOutcome, LaunchError> {
+        deployment.version += 1;
+        if !deployment.status.is_terminal() {
+            return Ok(
+                match self.table.save_deployment(due.org, &deployment, Wake::Nobody).await? {
+                    Saved::Yes => StepOutcome::Settled,
+                    Saved::Lost => StepOutcome::Changed,
+                },
+            );
+        }
+        let now = self.clock.now();
+        let record = AuditRecord::of_end(self.entropy.id(now), now, "canyon", &deployment);
+        let saved = self.table.end_deployment(due.org, &deployment, now, Some(&record)).await?;
+        if saved == Saved::Yes {
+            tracing::info!(deployment = %due.id, status = %deployment.status, "deployment ended");
+        }
+        // Reconcile once more to remove what the job left.
+        Ok(StepOutcome::Changed)
+    }
+}
+
+/// Runs `work` within [`RECONCILE_TIMEOUT`].
+pub(crate) async fn within_time_limit(
+    due: Due,
+    work: impl Future<Output = Result<(), LaunchError>>,
+) -> Result<(), LaunchError> {
+    let ended = tokio::time::timeout(RECONCILE_TIMEOUT, work).await;
+    ended.unwrap_or(Err(LaunchError::Late(due.id)))
+}
+
+/// The observation to act on. After a change of its runner, the dispatcher may look in another
+/// place than where the job runs. A job that is missing there does not end a claimed attempt: only
+/// the silence of its runner does.
+fn observation_to_act_on(
+    observation: Observation,
+    attempt: &Attempt,
+    resolved: &ResolvedRunner,
+) -> Observation {
+    let is_gone = matches!(observation, Observation::Gone(_));
+    if is_gone && attempt.claim.is_some() && !is_proof(&observation, attempt, resolved) {
+        let reason = "its runner was changed after the launch; the job may run where it was";
+        return Observation::Unknown(reason.to_owned());
+    }
+    observation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use canyon_domain::runner::{Timeouts, timeouts::TimeoutSettings};
+    use serde_json::json;
+
+    #[test]
+    fn a_missing_job_ends_no_claimed_attempt_if_its_runner_was_changed_after_the_launch() {
+        let attempt: Attempt = serde_json::from_value(json!({
+            "number": 1, "fence": 1, "launched_at": "2026-01-01T00:00:10Z", "claim_hash": "",
+            "runner_version": 3,
+            "limits": { "start": 1, "run": 1, "stop": 1 },
+            "claim": {
+                "claimant": "one", "at": "2026-01-01T00:00:11Z", "token_hash": "",
+                "heartbeat_at": "2026-01-01T00:00:11Z",
+            },
+        }))
+        .unwrap();
+        let resolved = |version| ResolvedRunner {
+            timeouts: Timeouts::from(&TimeoutSettings::default()),
+            dispatcher: Err(String::new()),
+            start_refusal: None,
+            hold_reason: None,
+            state: None,
+            version: Some(version),
+        };
+        let (before, after) = (resolved(3), resolved(4));
+        let nothing = || Observation::Gone(None);
+        assert_eq!(observation_to_act_on(nothing(), &attempt, &before), nothing());
+        assert!(matches!(
+            observation_to_act_on(nothing(), &attempt, &after),
+            Observation::Unknown(_)
+        ));
+        assert_eq!(observation_to_act_on(Observation::Alive, &attempt, &after), Observation::Alive);
+        let unclaimed = Attempt { claim: None, ..attempt };
+        assert_eq!(observation_to_act_on(nothing(), &unclaimed, &after), nothing());
+    }
+}

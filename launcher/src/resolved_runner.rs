@@ -1,0 +1,195 @@
+//! A deployment's runner, as far as the launcher needs it.
+
+use crate::time_limited::TimeLimited;
+use crate::{LaunchError, Launcher};
+use canyon_dispatch::{Dispatcher, Target};
+use canyon_domain::attempt::Attempt;
+use canyon_domain::deployment::Deployment;
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::{AgentId, OrgUuid, RunnerId};
+use canyon_domain::runner::{RunnerDefinition, RunnerType, Timeouts, timeouts::TimeoutSettings};
+use canyon_domain::state_storage::StateStorage;
+use canyon_store::deployment_lists::Due;
+use canyon_store::runners::RunnerRecord;
+use secrecy::SecretString;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) struct ResolvedRunner {
+    pub(crate) timeouts: Timeouts,
+    /// The dispatcher of its jobs, or why there is none.
+    pub(crate) dispatcher: Result<Arc<dyn Dispatcher>, String>,
+    /// Why no job can be started, although existing jobs can be observed and stopped.
+    pub(crate) start_refusal: Option<String>,
+    /// Why no job is launched for now.
+    pub(crate) hold_reason: Option<String>,
+    /// Its current and its former state storages, if its definition can be read.
+    pub(crate) state: Option<(StateStorage, Vec<StateStorage>)>,
+    /// The version of the runner's record, if it exists.
+    pub(crate) version: Option<u64>,
+}
+
+impl ResolvedRunner {
+    /// Whether the attempt was launched by this version of the runner, so that the dispatcher finds
+    /// its job.
+    pub(crate) fn has_launch_version_of(&self, attempt: &Attempt) -> bool {
+        self.version.is_some() && self.version == attempt.runner_version
+    }
+
+    /// Why no agent would take a job that is launched now, if that is known.
+    pub(crate) async fn absence(&self) -> Option<String> {
+        match (&self.dispatcher, &self.start_refusal) {
+            (Ok(dispatcher), None) => dispatcher.absence().await,
+            // The launch itself reports what is wrong.
+            (Ok(_), Some(_)) | (Err(_), _) => None,
+        }
+    }
+
+    fn unavailable(reason: String) -> Self {
+        Self {
+            timeouts: (&TimeoutSettings::default()).into(),
+            dispatcher: Err(reason),
+            start_refusal: None,
+            hold_reason: None,
+            state: None,
+            version: None,
+        }
+    }
+}
+
+impl Launcher {
+    pub(crate) async fn resolve_runner(
+        &self,
+        due: Due,
+        deployment: &Deployment,
+    ) -> Result<ResolvedRunner, LaunchError> {
+        // An ended deployment only needs its job observed or removed: that needs no profile.
+        let of = (!deployment.status.is_terminal()).then_some(deployment);
+        self.resolve_runner_for(due.org, &deployment.runner, of, deployment.agent.as_ref()).await
+    }
+
+    /// The runner `id` as it is now.
+    pub(crate) async fn current_runner(
+        &self,
+        org: OrgUuid,
+        id: &RunnerId,
+    ) -> Result<ResolvedRunner, LaunchError> {
+        self.resolve_runner_for(org, id, None, None).await
+    }
+
+    /// The current runner `id`: with the profile that `deployment` uses, if one is given, and only
+    /// for `agent`, if one is named.
+    async fn resolve_runner_for(
+        &self,
+        org: OrgUuid,
+        id: &RunnerId,
+        deployment: Option<&Deployment>,
+        agent: Option<&AgentId>,
+    ) -> Result<ResolvedRunner, LaunchError> {
+        let Some(runner) = self.table.runner(org, id).await? else {
+            return Ok(ResolvedRunner::unavailable(format!("runner `{id}` was deleted")));
+        };
+        let Some(definition) = stored_definition(&runner) else {
+            let reason = format!(
+                "the definition of runner `{id}` is not in a form that this version reads; update it"
+            );
+            return Ok(ResolvedRunner::unavailable(reason));
+        };
+        // Validate the runner itself: a profile may fix a fault for a deployment, but not for a check of the runner.
+        let invalid = definition.clone().usable().err().map(|faults| unusable(id, &faults));
+        let can_be_watched = definition.can_be_watched();
+        let profiled = match deployment {
+            Some(deployment) => self.with_profile(org, id, &definition, deployment).await?,
+            None => Ok(definition.clone()),
+        };
+        // Running jobs are observed and stopped even without a valid profile: the runner alone suffices.
+        let (definition, start_refusal) = match profiled {
+            Ok(definition) => (definition, None),
+            Err(reason) => (definition, Some(reason)),
+        };
+        let start_refusal = invalid.clone().or(start_refusal);
+        let timeouts = definition.timeouts();
+        let version = Some(runner.version);
+        let state = Some((definition.state_storage.clone(), runner.former_storages.clone()));
+        let hold_reason = runner.disabled.then(|| format!("runner `{id}` is disabled"));
+        let Some(platform) = self.platforms.get(&definition.runner_type()) else {
+            let dispatcher = Err(self.cannot_launch(definition.runner_type()));
+            return Ok(ResolvedRunner {
+                timeouts,
+                dispatcher,
+                start_refusal,
+                hold_reason,
+                state,
+                version,
+            });
+        };
+        let usable = match invalid {
+            Some(reason) if !can_be_watched => Err(reason),
+            Some(_) | None => self.with_secrets(org, &runner, definition).await?,
+        };
+        let definition = match usable {
+            Ok(definition) => definition,
+            Err(reason) => {
+                return Ok(ResolvedRunner {
+                    timeouts,
+                    dispatcher: Err(reason),
+                    start_refusal,
+                    hold_reason,
+                    state,
+                    version,
+                });
+            }
+        };
+        let Some(org_id) = self.organization(org).await? else {
+            return Ok(ResolvedRunner::unavailable("its organization was deleted".to_owned()));
+        };
+        let (runner, runner_id, agent) = (runner.uuid, runner.id, agent.cloned());
+        let target = Arc::new(Target { org, org_id, runner, runner_id, definition, agent });
+        let dispatcher = match &start_refusal {
+            None => platform.dispatcher(&target),
+            Some(_) => platform.watcher(&target),
+        };
+        let dispatcher: Result<Arc<dyn Dispatcher>, _> = Ok(Arc::new(TimeLimited(dispatcher)));
+        Ok(ResolvedRunner { timeouts, dispatcher, start_refusal, hold_reason, state, version })
+    }
+
+    async fn with_secrets(
+        &self,
+        org: OrgUuid,
+        runner: &RunnerRecord,
+        definition: RunnerDefinition,
+    ) -> Result<Result<RunnerDefinition, String>, LaunchError> {
+        let mut secrets = BTreeMap::<String, SecretString>::new();
+        if let Some(sealed) = &runner.sealed_secrets {
+            let place = RunnerRecord::secrets_place(org, &runner.id);
+            let opened = self.master_keys.get().await?.open(&place, sealed);
+            let read = opened.ok().and_then(|text| serde_json::from_slice(&text).ok());
+            let Some(read) = read else {
+                let id = &runner.id;
+                return Ok(Err(format!(
+                    "the secrets of runner `{id}` cannot be decrypted; set them again with: canyon update runner {id}"
+                )));
+            };
+            secrets = read;
+        }
+        Ok(definition.join_secrets(&secrets).map_err(|faults| unusable(&runner.id, &faults)))
+    }
+
+    fn cannot_launch(&self, wanted: RunnerType) -> String {
+        let mut types: Vec<_> = self.platforms.keys().map(|kind| kind.as_str()).collect();
+        types.sort_unstable();
+        let others = if types.is_empty() { "none".to_owned() } else { types.join(", ") };
+        format!("this installation cannot launch runners of type `{wanted}`; it launches: {others}")
+    }
+}
+
+fn unusable(runner: &RunnerId, faults: &FieldErrors) -> String {
+    format!(
+        "runner `{runner}` cannot be used: {faults}; change it with: canyon update runner {runner}"
+    )
+}
+
+pub(crate) fn stored_definition(runner: &RunnerRecord) -> Option<RunnerDefinition> {
+    let value = serde_json::from_str(&runner.definition).ok()?;
+    RunnerDefinition::parse_stored(value).ok()
+}

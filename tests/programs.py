@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Runs the test programs that cargo has built, several side by side, and prints what each of them reports.
+
+    cargo test --no-run --message-format json ... | tests/programs.py [--slots N] [--seconds N] [--after FILE PROGRAM...]
+
+Cargo runs one program after the other. Most of Canyon's tests wait for processes, clocks and networks, so one program
+leaves a processor idle. The longest programs start first, by what they took in the last run on this machine.
+
+Each program's output is in the folder of logs. When a program ends, its result is printed; if it failed, its failures too.
+`--after FILE PROGRAM...` holds these programs back until another process has made FILE.
+Programs that still run after `--seconds` are ended and count as failed.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+CACHE = pathlib.Path(os.environ.get("CANYON_CACHE") or pathlib.Path.home() / ".cache/canyon")
+LOGS = CACHE / "log/tests"
+DURATIONS = LOGS / "durations.json"
+
+
+class Program:
+    """A test program. Two packages may have targets of one name."""
+
+    def __init__(self, message):
+        package = pathlib.Path(message["manifest_path"]).parent
+        target = message["target"]
+        kind = "" if "test" in target["kind"] else f"-{target['kind'][0]}"
+        self.target, self.name = target["name"], f"{package.name}{kind}-{target['name']}"
+        self.folder, self.executable = package, message["executable"]
+        self.log = LOGS / f"{self.name}.log"
+        self.process = self.started = None
+
+    def start(self):
+        # What cargo sets and a test may read while it runs. The session lets a hung test be ended with all that it started.
+        environment = dict(os.environ, CARGO_MANIFEST_DIR=str(self.folder))
+        self.started = time.monotonic()
+        self.process = subprocess.Popen([self.executable], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
+                                        stdout=self.log.open("wb"), stderr=subprocess.STDOUT, start_new_session=True)
+
+    def end(self):
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def report(self):
+        """Prints the result, and returns whether all tests passed."""
+        output = self.log.read_text(errors="replace")
+        results = re.findall(r"^test result: .*$", output, re.MULTILINE)
+        passed = self.process.returncode == 0 and len(results) == 1
+        if not passed:
+            failures = output.find("\nfailures:\n")
+            shown = output[failures:] if failures >= 0 else output[-20000:]
+            # The result follows below, once: scripts/test adds these lines up.
+            print(re.sub(r"^test result: .*$", "", shown, flags=re.MULTILINE))
+            print(f"test: {self.name}: failed with exit status {self.process.returncode}")
+        print(f"{results[0] if results else 'test result: none'}; {self.name}", flush=True)
+        return passed
+
+    def seconds(self):
+        return time.monotonic() - self.started
+
+
+def programs(messages):
+    for line in messages:
+        message = json.loads(line) if line.startswith("{") else {}
+        if message.get("reason") == "compiler-message":
+            print(message["message"]["rendered"], file=sys.stderr)
+        if message.get("executable") and message["profile"]["test"]:
+            yield Program(message)
+
+
+def held_back(program, after):
+    return any(program.target in names and not pathlib.Path(file).exists() for file, *names in after)
+
+
+def run(waiting, options):
+    """Runs all of them, and returns the names of those that failed and how long each took."""
+    running, failed, took, deadline = [], [], {}, time.monotonic() + options.seconds
+    while waiting or running:
+        for program in [program for program in waiting if not held_back(program, options.after)]:
+            if len(running) == options.slots:
+                break
+            waiting.remove(program)
+            running.append(program)
+            program.start()
+        late = time.monotonic() > deadline
+        for program in running[:]:
+            if late:
+                program.end()
+            if program.process.poll() is not None:
+                running.remove(program)
+                took[program.name] = program.seconds()
+                if not program.report():
+                    failed.append(program.name)
+        if late and waiting:
+            print(f"test: not started within {options.seconds} s: {' '.join(program.name for program in waiting)}")
+            return failed + [program.name for program in waiting], took
+        time.sleep(0.1)
+    return failed, took
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
+    parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--after", nargs="+", action="append", default=[], metavar=("FILE", "PROGRAM"))
+    options = parser.parse_args()
+    LOGS.mkdir(parents=True, exist_ok=True)
+    known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+    # One that was never run starts first: it may be long.
+    chosen = sorted(programs(sys.stdin), key=lambda program: -known.get(program.name, float("inf")))
+    failed, took = run(chosen, options)
+    DURATIONS.write_text(json.dumps(known | took, indent=1))
+    if failed:
+        print(f"test: programs that failed: {' '.join(failed)}; all they printed is in {LOGS}")
+    return 1 if failed or not took else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
