@@ -91,7 +91,8 @@ impl Changes {
         self.shares_waits
     }
 
-    /// The same with at most so many requests that wait at once, half of them of one caller. Others are answered early.
+    /// The same with at most so many requests that wait at once, half of them of one caller, and half of all agents.
+    /// Others are answered early.
     #[must_use]
     pub fn with_most_waits(self, most: usize) -> Self {
         Self { waits: Waits::new(most), ..self }
@@ -167,14 +168,14 @@ impl Changes {
 }
 
 impl Changes {
-    /// Calls `wait` with the time that it may take: `wanted`, or a short one if too many others wait.
-    pub(crate) async fn in_a_place<T>(
+    /// Calls `wait` with the time that it may take: `wanted`, or a short time if too many requests of agents wait.
+    pub(crate) async fn with_agent_place<T>(
         &self,
         whose: WaitOwner,
         wanted: Duration,
         wait: impl AsyncFnOnce(Duration) -> T,
     ) -> T {
-        let place = self.waits.begin(whose);
+        let place = self.waits.begin_of_agent(whose);
         wait(bounded(wanted, place.as_ref())).await
     }
 }

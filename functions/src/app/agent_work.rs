@@ -54,7 +54,7 @@ pub(crate) fn held(job: &AgentJob) -> HeldJob {
     }
 }
 
-/// Whose requests the waits of an agent are counted with.
+/// The owner of an agent's waits: its token, the key of its runner, or the agent itself.
 fn wait_owner(caller: &AgentCaller, agent: &Agent) -> WaitOwner {
     match (caller.principal(), &agent.runner) {
         (Some(principal), _) => WaitOwner::Principal(principal.id),
@@ -67,7 +67,7 @@ fn wait_owner(caller: &AgentCaller, agent: &Agent) -> WaitOwner {
 
 impl App {
     /// What there is to do for an agent, as soon as there is anything; after the time that it would wait,
-    /// nothing. Where too many requests of its token or organization wait, it is answered early and told to pause.
+    /// nothing. If too many requests of its token or organization wait, the answer comes early and has a pause.
     pub(crate) async fn poll(
         &self,
         caller: &AgentCaller,

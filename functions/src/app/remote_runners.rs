@@ -29,13 +29,13 @@ pub(crate) struct RemoteRunner {
     runner: ServedRunner,
 }
 
-/// What a poll comes to.
+/// The answer to a poll.
 pub(crate) enum Polled {
-    /// What to do. It is large beside the others, and short-lived.
+    /// What to do.
     Message(RemoteRunnerMessage),
     /// There was nothing for the whole time.
     Nothing,
-    /// There is nothing now, and no place for the request to wait.
+    /// There is nothing now, and too many requests wait already for this one to wait for its full time.
     NoPlace,
 }
 
@@ -78,8 +78,8 @@ impl App {
         Ok(RemoteRunner { caller, runner })
     }
 
-    /// The next message for what polls. After `wait` there is none; where too many requests of the runner's key or of the
-    /// organization wait, earlier.
+    /// The next message for the program that polls. It waits for `wait`, or less if too many requests of the runner's key
+    /// or of the organization's agents wait.
     pub(crate) async fn poll_requests(
         &self,
         by: &RemoteRunner,

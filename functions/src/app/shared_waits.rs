@@ -1,8 +1,8 @@
 //! How long requests may wait where each of them keeps a whole execution of a function busy.
 //!
-//! Waiting is counted in seconds, in the table, because no function knows of the requests that others hold. A caller whose
-//! seconds are used up is answered early, and asks again; an agent is told when. So the waits of one caller, or of one
-//! organization, cannot take the executions that every other request needs.
+//! Canyon counts waits in seconds, in the table, because no function knows of the requests that others hold. A caller whose
+//! seconds are used up is answered early and asks again; the answer tells an agent after which pause. So the waits of one
+//! caller, or of one organization, cannot take the executions that every other request needs.
 
 use super::App;
 use crate::waits::WaitOwner;
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 const OF_A_CALLER: Allowance = waiting_always(50);
 /// The same for all callers of an organization.
 const OF_AN_ORGANIZATION: Allowance = waiting_always(200);
-/// The same for its agents and for those that poll for its runners: apart, so that neither takes the places of the other.
+/// The same for its agents and the programs that poll for its runners. Users and agents do not take each other's seconds.
 const OF_ITS_AGENTS: Allowance = waiting_always(100);
-/// After how long an agent asks again that found no place to wait.
+/// The pause of an agent whose request could not wait, before it asks again.
 pub(crate) const NO_PLACE: Duration = Duration::from_secs(5);
 /// The longest wait, in seconds.
 const LONGEST: u32 = 25;
@@ -58,7 +58,7 @@ impl App {
         self.counted_wait(names, wanted, wait).await
     }
 
-    /// The same for an agent, or for what polls for a runner.
+    /// The same for an agent, or for a program that polls for a runner.
     ///
     /// # Errors
     ///
@@ -72,8 +72,8 @@ impl App {
     ) -> Result<T, E> {
         let own = format!("waits#{org}#{whose}");
         let names = [(own, OF_A_CALLER), (format!("waits#{org}#agents"), OF_ITS_AGENTS)];
-        let in_a_place = async |wanted| self.changes.in_a_place(whose, wanted, wait).await;
-        self.counted_wait(names, wanted, in_a_place).await
+        let placed = async |wanted| self.changes.with_agent_place(whose, wanted, wait).await;
+        self.counted_wait(names, wanted, placed).await
     }
 
     async fn counted_wait<T, E: From<StoreError>>(

@@ -43,11 +43,14 @@ async fn on_the_functions_the_agents_of_one_token_wait_in_fifty_requests_and_the
     let mut api = far_away().await;
     on_functions(&mut api).await;
     let (many, one) = (token(&api, json!({})).await, token(&api, json!({})).await);
+    // The clock moves with each look at it, so the sessions begin before the first poll.
+    let names: Vec<_> = (0..55).map(|number| format!("berlin-{number}")).collect();
+    for name in &names {
+        open(&api, &many, name, "a").await;
+    }
     let mut waiting = JoinSet::new();
-    for number in 0..51 {
-        let name = format!("berlin-{number}");
-        open(&api, &many, &name, "a").await;
-        waiting.spawn(poll(&api, &many, &name, 25));
+    for name in &names {
+        waiting.spawn(poll(&api, &many, name, 25));
     }
     let (work, took) = waiting.join_next().await.unwrap().unwrap();
     assert_eq!(work, json!({ "pause_ms": 5_000 }));
@@ -89,7 +92,8 @@ async fn on_the_functions_an_agent_with_a_key_waits_by_its_own_name_or_by_the_ke
         }
         let opened = say(&api, &key.token(&api, name), &path, body).await;
         assert_eq!(opened.0, 201, "{}", opened.1);
-        let work = poll(&api, &key.token(&api, name), name, 1).await.0;
+        let longest = if waits { 1 } else { 25 };
+        let work = poll(&api, &key.token(&api, name), name, longest).await.0;
         assert_eq!(work["pause_ms"], if waits { 0 } else { 5_000 }, "{name}");
     }
     // What polls for the runner shares the waits of its key.
@@ -98,9 +102,9 @@ async fn on_the_functions_an_agent_with_a_key_waits_by_its_own_name_or_by_the_ke
         "job": { "namespace": "jobs", "service_account": "canyon" },
     });
     use_up("runner/polled").await;
-    for (runner, later) in [("polled", Some("5")), ("alone", None)] {
+    for (runner, longest, later) in [("polled", 25, Some("5")), ("alone", 1, None)] {
         api.make("/runners", far(runner, configuration.clone())).await;
-        let path = format!("remote-runners/{runner}/actions/poll-requests?wait_seconds=1");
+        let path = format!("remote-runners/{runner}/actions/poll-requests?wait_seconds={longest}");
         let url = format!("{}/orgs/{}/{path}", api.url, api.ours.id);
         let request = api.http.request(Method::POST, url);
         let answer = request.bearer_auth(shared.token(&api, runner)).send().await.unwrap();
