@@ -14,10 +14,9 @@ use std::sync::Arc;
 
 /// The maximum number of bytes that is fetched from one stream after a job's death.
 const MAX_SALVAGE: u64 = 16 * 1024 * 1024;
-/// The most bytes of the shipped events of one attempt that are looked through for orphans.
-const MAX_EVENTS: u64 = 64 * 1024 * 1024;
-/// How many pieces of a stream are looked up at once.
-const PIECES: usize = 1_000;
+/// The maximum number of bytes of shipped events in which the launcher looks for orphaned resources, and of pieces that
+/// hold them. Of more events it reads the last ones.
+const MAX_EVENTS: (u64, usize) = (16 * 1024 * 1024, 10_000);
 
 impl Launcher {
     /// Stores the rest of a dead job's log, and records the resources whose creation it had begun
@@ -58,9 +57,9 @@ impl Launcher {
     ) -> Result<(), LaunchError> {
         let log = StreamRef { org: due.org, deployment: due.id, stream: Stream::Log };
         let mut end = self.blobs.stream_end(log).await?.max(from);
-        // A log that is longer than that is cut there.
+        // Canyon keeps no more of a log.
         while end - from < MAX_SALVAGE && end < MAX_STREAM {
-            let tail = match dispatcher.tail(job, TailStream::Log, end - from).await {
+            let mut tail = match dispatcher.tail(job, TailStream::Log, end - from).await {
                 Ok(tail) if !tail.is_empty() => tail,
                 Ok(_) => break,
                 Err(error) => {
@@ -68,6 +67,7 @@ impl Launcher {
                     break;
                 }
             };
+            tail.truncate(usize::try_from(MAX_STREAM - end).unwrap_or(usize::MAX));
             let key = log.key(end);
             end += tail.len() as u64;
             self.blobs.put_if_absent(&key, tail.into()).await?;
@@ -85,22 +85,7 @@ impl Launcher {
         dispatcher: &Arc<dyn Dispatcher>,
         from: u64,
     ) -> Result<Vec<u8>, LaunchError> {
-        let mut events = Vec::new();
-        let stream = StreamRef { org: due.org, deployment: due.id, stream: Stream::Events };
-        let end = self.blobs.stream_end(stream).await?;
-        // Where there are too many to hold, the last ones: what a dead run had begun and not ended is mostly there.
-        let mut at = from.max(end.saturating_sub(MAX_EVENTS));
-        while at < end {
-            let pieces = self.blobs.pieces_from(stream, at, PIECES).await?;
-            let Some(last) = pieces.last().filter(|last| last.end() > at) else { break };
-            let next = last.end();
-            for piece in pieces.iter().filter(|piece| piece.offset >= at) {
-                if let Some(bytes) = self.blobs.get(&stream.key(piece.offset)).await? {
-                    events.extend_from_slice(&bytes);
-                }
-            }
-            at = next;
-        }
+        let mut events = self.shipped_events(due, from).await?;
         // The last line that the runner sent may be incomplete.
         events.push(b'\n');
         let mut position = 0;
@@ -114,6 +99,17 @@ impl Launcher {
             }
         }
         Ok(events)
+    }
+
+    /// The events that the runner of this attempt has sent. Of more than [`MAX_EVENTS`] the last ones: a resource whose
+    /// creation a dead run had begun and not completed is mostly among them.
+    async fn shipped_events(&self, due: Due, from: u64) -> Result<Vec<u8>, StoreError> {
+        let stream = StreamRef { org: due.org, deployment: due.id, stream: Stream::Events };
+        let (bytes, count) = MAX_EVENTS;
+        let pieces = self.blobs.last_pieces(stream, from, bytes, count).await?;
+        let found = self.blobs.bytes_of(stream, &pieces).await?;
+        let found: Vec<_> = found.into_iter().flatten().collect();
+        Ok(found.concat())
     }
 
     async fn keep_orphans(

@@ -135,7 +135,7 @@ impl Blobs {
         self.list_at_most(prefix, after, usize::MAX).await
     }
 
-    /// The first `most` of them. An object store that lists in order is not asked for more.
+    /// The same, but at most the first `most` of them. An object store that lists in order sends no more.
     pub(crate) async fn list_at_most(
         &self,
         prefix: &BlobPrefix,
@@ -146,8 +146,7 @@ impl Blobs {
             Some(BlobKey(after)) => self.store.list_with_offset(Some(&prefix.0), after),
             None => self.store.list(Some(&prefix.0)),
         };
-        // S3 lists in order; a folder lists in the file system's order.
-        let asked = if self.folder.is_some() { usize::MAX } else { most };
+        let asked = if self.lists_in_order() { most } else { usize::MAX };
         let mut found: Vec<_> = found
             .take(asked)
             .map_ok(|meta| (BlobKey(meta.location), meta.size))
@@ -157,6 +156,11 @@ impl Blobs {
         found.sort_unstable();
         found.truncate(most);
         Ok(found)
+    }
+
+    /// Whether a listing comes in the order of keys. A folder lists in the file system's order.
+    pub(crate) fn lists_in_order(&self) -> bool {
+        self.folder.is_none()
     }
 
     /// Deletes every blob under `prefix` and returns how many it deleted. A blob that is already

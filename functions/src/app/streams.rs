@@ -22,19 +22,19 @@ use canyon_store::streams::{MAX_OFFSET, MAX_STREAM, StreamRef};
 use std::time::Duration;
 
 /// The most bytes of a stream in one answer: a Lambda's answer has at most 6 MB.
-const MAX_PART: usize = 1024 * 1024;
+const MAX_PART: u64 = 1024 * 1024;
 
-/// The most pieces of a stream in one answer: each is a request to the object store, and a piece of one byte is allowed.
+/// The most pieces of a stream in one answer: each is a request to the object store, and a piece may have one byte.
 const MAX_PIECES: usize = 256;
 
-/// What a log says last that is longer than [`MAX_STREAM`].
+/// The last line of a log that is longer than [`MAX_STREAM`].
 const LOG_IS_CUT: &str =
-    "\ncanyon: the log is longer than 1 GiB, so the rest is not kept. The run goes on.\n";
+    "\ncanyon: the log is longer than 1 GiB. Canyon does not keep the rest; the run goes on.\n";
 
 /// The same in the events, whose lines are JSON.
 const EVENTS_ARE_CUT: &str = concat!(
     "\n{\"@level\":\"warn\",\"@module\":\"canyon\",\"type\":\"log\",\"@message\":\"",
-    "the events are longer than 1 GiB, so the rest is not kept. The run goes on.\"}\n"
+    "the events are longer than 1 GiB. Canyon does not keep the rest; the run goes on.\"}\n"
 );
 
 /// How many stored pieces one that is sent again may repeat: as many as answers were lost in a row. Each costs two
@@ -68,7 +68,7 @@ fn stream_ref(org: OrgUuid, deployment: DeploymentId, stream: Stream) -> StreamR
 
 impl App {
     /// Stores one piece, and returns where its stream goes on. What lies beyond [`MAX_STREAM`] is acknowledged and dropped:
-    /// a run does not fail for what it prints.
+    /// a run neither waits nor fails because of what it prints.
     pub(crate) async fn store_chunk(
         &self,
         of: AttemptRef,
@@ -102,13 +102,14 @@ impl App {
         Ok(end)
     }
 
-    /// Says at the end of a stream that it is cut. Nothing is said in an encrypted log, which has no place for plain text.
+    /// Stores the line that ends a stream of [`MAX_STREAM`] bytes. An encrypted log gets none: it has no place for plain
+    /// text.
     async fn close_stream(&self, stream: StreamRef) -> Result<(), StoreError> {
         let line = match stream.stream {
             blob_keys::Stream::Log => LOG_IS_CUT,
             blob_keys::Stream::Events => EVENTS_ARE_CUT,
         };
-        // A frame of an encrypted log begins with its length, whose first byte is 0.
+        // The frames of an encrypted log begin with their length, whose first byte is 0.
         let begin = self.blobs.get_range(&stream.key(0), 0..1).await?;
         if begin.is_none_or(|begin| begin.as_ref() != [0]) {
             self.blobs.put_if_absent(&stream.key(MAX_STREAM), line.into()).await?;
@@ -174,16 +175,17 @@ impl App {
         offset: u64,
     ) -> Result<Bytes, StoreError> {
         let stream = stream_ref(org, id, stream);
+        let mut pieces = self.blobs.pieces_from(stream, offset, MAX_PIECES).await?;
+        let (most, mut end) = (offset.saturating_add(MAX_PART), offset);
+        pieces.retain(|piece| {
+            let is_next = (piece.offset..piece.end()).contains(&end) && end < most;
+            end = if is_next { piece.end() } else { end };
+            is_next
+        });
         let mut part = BytesMut::new();
         let mut at = offset;
-        for piece in self.blobs.pieces_from(stream, offset, MAX_PIECES).await? {
-            if piece.end() <= at {
-                continue;
-            }
-            if piece.offset > at || part.len() >= MAX_PART {
-                break;
-            }
-            let Some(bytes) = self.blobs.get(&stream.key(piece.offset)).await? else { break };
+        for (piece, bytes) in pieces.iter().zip(self.blobs.bytes_of(stream, &pieces).await?) {
+            let Some(bytes) = bytes else { break };
             let skip = usize::try_from(at - piece.offset).unwrap_or(usize::MAX).min(bytes.len());
             part.extend_from_slice(&bytes[skip..]);
             at = piece.end();

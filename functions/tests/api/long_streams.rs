@@ -1,14 +1,17 @@
 //! Streams of a run that are long, or made of very many pieces.
 
 use crate::harness::Api;
-use crate::job::{Job, furnished, piece, raw, request};
+use crate::job::{Job, deploy, furnished, piece, raw, request};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_api::sealed_log::{decode_frames, encode_frame};
+use canyon_functions::http::HttpSettings;
 use canyon_store::blob_keys::Stream;
+use canyon_store::blobs::Blobs;
 use canyon_store::streams::{MAX_STREAM, StreamRef};
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// A part of a stream, and where it goes on.
 async fn read(api: &Api, id: &str, stream: &str, offset: u64) -> (Vec<u8>, u64) {
@@ -75,6 +78,43 @@ async fn a_log_of_many_small_pieces_is_read_in_parts_that_join() {
 }
 
 #[tokio::test]
+async fn a_result_with_more_pieces_than_are_stored_still_ends_its_run() {
+    let api = furnished().await;
+    let job = Job::start(&api).await;
+    nearly_full(&api, &job, Stream::Log, b"begin").await;
+    let end = MAX_STREAM - 4;
+    let pieces: Vec<_> = (0..20).map(|at| of_stream("log", end + at * 8, b"12345678")).collect();
+    let result = json!({ "status": "success", "chunks": pieces });
+    assert_eq!(job.result(&api, result).await.0, 204);
+    let (_, deployment) = api.get(&format!("/deployments/{}", job.id)).await;
+    assert_eq!(deployment["status"], "succeeded", "{deployment}");
+    let (said, _) = read(&api, &job.id, "log", end).await;
+    assert!(String::from_utf8(said).unwrap().starts_with("1234\ncanyon: the log is longer"));
+}
+
+#[tokio::test]
+async fn a_whole_log_of_very_many_pieces_says_where_to_read_on() {
+    let mut api = furnished().await;
+    let store = Blobs::new(Arc::new(object_store::memory::InMemory::new()));
+    let change = |mut app: canyon_functions::App| {
+        app.blobs = store;
+        app
+    };
+    api.serve_again(change, &HttpSettings::default()).await;
+    let id = deploy(&api).await;
+    let deployment = id.parse().unwrap();
+    let of = StreamRef { org: api.ours.uuid, deployment, stream: Stream::Log };
+    for at in 0..9_000 {
+        api.app.blobs.put_if_absent(&of.key(at), "x".into()).await.unwrap();
+    }
+    let path = format!("/deployments/{id}/actions/get-logs");
+    let answer = raw(request(&api, &api.ours.viewer, Method::GET, &path)).await;
+    assert_eq!((answer.status, answer.body.len()), (200, 32 * 256));
+    assert_eq!(answer.headers["canyon-next-offset"], "8192");
+    assert_eq!(read(&api, &id, "log", 8_192).await, (vec![b'x'; 256], 8_448));
+}
+
+#[tokio::test]
 async fn what_a_run_prints_beyond_the_largest_stream_is_dropped_and_the_stream_says_so() {
     let api = furnished().await;
     let job = Job::start(&api).await;
@@ -86,6 +126,10 @@ async fn what_a_run_prints_beyond_the_largest_stream_is_dropped_and_the_stream_s
             let answer = job.report(&api, "apply", cut.clone()).await.1;
             assert_eq!(answer["offsets"][name], end + 17, "acknowledged: {answer}");
         }
+        // As a runner sends it again in smaller pieces when an answer was lost.
+        let smaller = json!([of_stream(name, end, b"kept, an")]);
+        let answer = job.report(&api, "apply", smaller).await.1;
+        assert_eq!(answer["offsets"][name], end + 8, "{answer}");
         let more = json!([of_stream(name, end + 17, b"dropped")]);
         let answer = job.report(&api, "apply", more).await.1;
         assert_eq!(answer["offsets"][name], end + 24, "{answer}");
@@ -93,7 +137,7 @@ async fn what_a_run_prints_beyond_the_largest_stream_is_dropped_and_the_stream_s
         let said = String::from_utf8(said).unwrap();
         let (kept, line) = said.split_once('\n').unwrap();
         assert_eq!((kept, line.lines().count()), ("kept", 1), "{said}");
-        assert!(line.contains("1 GiB") && line.contains("not kept"), "{said}");
+        assert!(line.contains("1 GiB") && line.contains("does not keep"), "{said}");
         assert_eq!(read(&api, &job.id, name, next).await, (Vec::new(), next), "nothing follows");
         if name == "events" {
             let event: Value = serde_json::from_str(line).unwrap();

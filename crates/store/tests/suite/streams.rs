@@ -2,19 +2,19 @@
 
 use async_trait::async_trait;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
-use canyon_store::blob_keys::Stream;
+use canyon_store::blob_keys::{BlobKey, Stream};
 use canyon_store::blobs::Blobs;
 use canyon_store::streams::{Piece, StreamRef};
-use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use futures::{FutureExt as _, StreamExt as _};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    ObjectStoreExt as _, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use uuid::Uuid;
 
 /// An object store that counts the names that it has listed.
@@ -22,6 +22,8 @@ use uuid::Uuid;
 struct Counting {
     store: Arc<InMemory>,
     listed: Arc<AtomicUsize>,
+    /// What others store once a listing was empty.
+    late: Arc<Mutex<Vec<BlobKey>>>,
 }
 
 impl std::fmt::Display for Counting {
@@ -82,7 +84,15 @@ impl ObjectStore for Counting {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.counted(self.store.list_with_offset(prefix, offset))
+        let names = self.store.list_with_offset(prefix, offset).collect::<Vec<_>>();
+        let names = names.now_or_never().unwrap();
+        if names.is_empty() {
+            for key in std::mem::take(&mut *self.late.lock().unwrap()) {
+                let path = Path::from(key.to_string());
+                self.store.put(&path, "0123456789".into()).now_or_never().unwrap().unwrap();
+            }
+        }
+        self.counted(futures::stream::iter(names).boxed())
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
@@ -136,6 +146,47 @@ async fn a_look_at_a_long_stream_finds_what_is_there_from_any_byte_on_and_lists_
         let listed = store.take();
         assert!(listed <= 6_000, "{listed} names from {offset}");
     }
+}
+
+#[tokio::test]
+async fn of_a_long_stream_the_last_pieces_are_found_up_to_its_end() {
+    let (blobs, store, of, pieces) = stream((0..20_000_u64).map(|n| 1 + n % 7)).await;
+    let last = pieces.last().copied();
+    let end = last.unwrap().end();
+    for (from, bytes, count) in [
+        (0, u64::MAX, 30_000),
+        (0, u64::MAX, 500),
+        (0, 1_000, 500),
+        (pieces[19_990].offset, u64::MAX, 500),
+        (end, u64::MAX, 500),
+        (end + 5, u64::MAX, 500),
+    ] {
+        store.take();
+        let found = blobs.last_pieces(of, from, bytes, count).await.unwrap();
+        let of_all = &pieces[pieces.len() - found.len()..];
+        assert_eq!(found, of_all, "the last ones from {from}");
+        let size: u64 = found.iter().map(|piece| piece.size).sum();
+        assert!(found.len() <= count && size <= bytes, "{} pieces", found.len());
+        assert!(found.iter().all(|piece| piece.offset >= from));
+        let least = pieces.iter().filter(|piece| piece.offset >= from).count().min(count / 4);
+        assert!(found.len() >= least.min(200), "{} pieces from {from}", found.len());
+        let listed = store.take();
+        assert!(listed <= 40_000, "{listed} names");
+    }
+    let (blobs, _, of, _) = stream(std::iter::empty()).await;
+    assert_eq!(blobs.last_pieces(of, 0, 10, 10).await.unwrap(), []);
+    let read = blobs.bytes_of(of, &[Piece { offset: 0, size: 1 }]).await.unwrap();
+    assert_eq!(read, [None], "a piece that is not there");
+}
+
+#[tokio::test]
+async fn a_stream_that_grows_while_its_end_is_looked_for_has_an_end() {
+    let (blobs, store, of, pieces) = stream((0..4_996).map(|_| 10)).await;
+    let end = pieces.last().unwrap().end();
+    // Pieces come at an end that the search has just found to be empty.
+    *store.late.lock().unwrap() = (0..2_500).map(|n| of.key(end + n * 10)).collect();
+    let found = blobs.stream_end(of).await.unwrap();
+    assert_eq!(found, end + 25_000);
 }
 
 #[tokio::test]
