@@ -69,8 +69,7 @@ async fn on_the_functions_an_agent_with_a_key_waits_by_its_own_name_or_by_the_ke
     api.make("/runners", far("near", json!({ "key": shared.pem() }))).await;
     // All of the waits of one of them are used up.
     let use_up = async |of: &str| {
-        let allowance =
-            Allowance { burst: 50 * 25, interval: Duration::from_micros(1_000_000 / 50) };
+        let allowance = Allowance { burst: 50 * 25, interval: Duration::from_millis(20) };
         let name = format!("waits#{}#{of}", api.ours.uuid);
         let all = api.app.table.allow_units(&name, allowance, 50 * 25, api.app.now()).await;
         assert!(matches!(all.unwrap(), Allowed::Yes { .. }));
