@@ -151,8 +151,7 @@ async fn a_look_at_a_long_stream_finds_what_is_there_from_any_byte_on_and_lists_
 #[tokio::test]
 async fn of_a_long_stream_the_last_pieces_are_found_up_to_its_end() {
     let (blobs, store, of, pieces) = stream((0..20_000_u64).map(|n| 1 + n % 7)).await;
-    let last = pieces.last().copied();
-    let end = last.unwrap().end();
+    let end = pieces.last().unwrap().end();
     for (from, bytes, count) in [
         (0, u64::MAX, 30_000),
         (0, u64::MAX, 500),
