@@ -11,5 +11,6 @@ mod disabled_runner;
 mod fairness;
 mod platform;
 mod profiles;
+mod salvage;
 mod stop;
 mod world;

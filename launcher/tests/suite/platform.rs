@@ -28,6 +28,8 @@ pub(crate) struct Script {
     pub(crate) definition: Mutex<Option<serde_json::Value>>,
     /// Why no agent would take a job, if so.
     pub(crate) absence: Mutex<Option<String>>,
+    /// What the platform has of a job's log.
+    pub(crate) log: Mutex<Vec<u8>>,
     /// The jobs of a list.
     pub(crate) jobs: Mutex<Vec<JobRef>>,
 }
@@ -103,9 +105,18 @@ impl Dispatcher for Scene {
         Ok(())
     }
 
-    async fn tail(&self, _: &JobRef, _: TailStream, _: u64) -> Result<Vec<u8>, DispatchError> {
+    async fn tail(
+        &self,
+        _: &JobRef,
+        stream: TailStream,
+        offset: u64,
+    ) -> Result<Vec<u8>, DispatchError> {
         self.0.ask("tail").await;
-        Ok(Vec::new())
+        if !matches!(stream, TailStream::Log) {
+            return Ok(Vec::new());
+        }
+        let log = self.0.log.lock().unwrap();
+        Ok(log.iter().skip(usize::try_from(offset).unwrap()).copied().collect())
     }
 
     async fn forget(&self, _: &JobRef) -> Remains {
