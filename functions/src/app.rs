@@ -1,6 +1,7 @@
 //! The use cases, and what they need.
 
 pub mod agent_desk;
+mod agent_enrollment;
 mod agent_jobs;
 pub(crate) mod agent_proofs;
 mod agent_sessions;
@@ -42,7 +43,7 @@ mod runner_rules;
 pub(crate) mod runners;
 mod runs;
 pub(crate) mod service_accounts;
-mod shared_waits;
+pub(crate) mod shared_waits;
 mod sources;
 mod state_locks;
 mod streams;

@@ -5,7 +5,7 @@
 //! another function may have written, only the pause is left. A hint may be lost, which costs a moment and never an
 //! answer. Requests that wait for a deployment are woken by its own writes alone, where these are told by name.
 
-use crate::waits::{BRIEF, Wait, Waits};
+use crate::waits::{BRIEF, Wait, WaitOwner, Waits};
 use crate::watched::{Topic, Watched};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
@@ -91,7 +91,8 @@ impl Changes {
         self.shares_waits
     }
 
-    /// The same with at most so many requests that wait at once, half of them of one caller. Others are answered early.
+    /// The same with at most so many requests that wait at once, half of them of one caller, and half of all agents.
+    /// Others are answered early.
     #[must_use]
     pub fn with_most_waits(self, most: usize) -> Self {
         Self { waits: Waits::new(most), ..self }
@@ -138,7 +139,8 @@ impl Changes {
         id: DeploymentId,
     ) -> DeploymentWait {
         let topic = self.watched.topic(org, id);
-        let (is_hinted, place) = (self.tells_deployments, self.waits.begin(by.id));
+        let (is_hinted, place) =
+            (self.tells_deployments, self.waits.begin(WaitOwner::Principal(by.id)));
         let hints = topic.subscribe();
         let pause = if is_hinted { SELDOM } else { self.pause };
         DeploymentWait { topic, hints, pause, is_hinted, place }
@@ -159,9 +161,22 @@ impl Changes {
     where
         F: Future<Output = Result<Option<T>, E>>,
     {
-        let place = self.waits.begin(by.id);
+        let place = self.waits.begin(WaitOwner::Principal(by.id));
         let longest = bounded(longest, place.as_ref());
         until(self.subscribe(), self.pause, longest, look).await
+    }
+}
+
+impl Changes {
+    /// Calls `wait` with the time that it may take: `wanted`, or a short time if too many requests of agents wait.
+    pub(crate) async fn with_agent_place<T>(
+        &self,
+        whose: WaitOwner,
+        wanted: Duration,
+        wait: impl AsyncFnOnce(Duration) -> T,
+    ) -> T {
+        let place = self.waits.begin_of_agent(whose);
+        wait(bounded(wanted, place.as_ref())).await
     }
 }
 

@@ -7,12 +7,16 @@ use canyon_dispatch::{Dispatcher, JobRef, TailStream};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::Phase;
 use canyon_store::StoreError;
-use canyon_store::blob_keys::{BlobKey, BlobPrefix, Stream};
+use canyon_store::blob_keys::{BlobKey, Stream};
 use canyon_store::deployment_lists::Due;
+use canyon_store::streams::{MAX_STREAM, StreamRef};
 use std::sync::Arc;
 
 /// The maximum number of bytes that is fetched from one stream after a job's death.
 const MAX_SALVAGE: u64 = 16 * 1024 * 1024;
+/// The maximum number of bytes of shipped events in which the launcher looks for orphaned resources, and of pieces that
+/// hold them. Of more events it reads the last ones.
+const MAX_EVENTS: (u64, usize) = (16 * 1024 * 1024, 10_000);
 
 impl Launcher {
     /// Stores the rest of a dead job's log, and records the resources whose creation it had begun
@@ -56,9 +60,11 @@ impl Launcher {
         dispatcher: &Arc<dyn Dispatcher>,
         from: u64,
     ) -> Result<(), LaunchError> {
-        let mut end = self.log_end(due).await?.max(from);
-        while end - from < MAX_SALVAGE {
-            let tail = match dispatcher.tail(job, TailStream::Log, end - from).await {
+        let log = StreamRef { org: due.org, deployment: due.id, stream: Stream::Log };
+        let mut end = self.blobs.stream_end(log).await?.max(from);
+        // Canyon keeps no more of a log.
+        while end - from < MAX_SALVAGE && end < MAX_STREAM {
+            let mut tail = match dispatcher.tail(job, TailStream::Log, end - from).await {
                 Ok(tail) if !tail.is_empty() => tail,
                 Ok(_) => break,
                 Err(error) => {
@@ -66,17 +72,12 @@ impl Launcher {
                     break;
                 }
             };
-            let key = BlobKey::chunk(due.org, due.id, Stream::Log, end);
+            tail.truncate(usize::try_from(MAX_STREAM - end).unwrap_or(usize::MAX));
+            let key = log.key(end);
             end += tail.len() as u64;
             self.blobs.put_if_absent(&key, tail.into()).await?;
         }
         Ok(())
-    }
-
-    async fn log_end(&self, due: Due) -> Result<u64, StoreError> {
-        let prefix = BlobPrefix::chunks(due.org, due.id, Stream::Log);
-        let chunks = self.blobs.list(&prefix, None).await?;
-        Ok(chunks.last().and_then(|(key, size)| Some(key.chunk_offset()? + size)).unwrap_or(0))
     }
 
     /// The events of this attempt: first those that the runner sent, then those that the platform
@@ -89,15 +90,7 @@ impl Launcher {
         dispatcher: &Arc<dyn Dispatcher>,
         from: u64,
     ) -> Result<Vec<u8>, LaunchError> {
-        let mut events = Vec::new();
-        let prefix = BlobPrefix::chunks(due.org, due.id, Stream::Events);
-        for (key, _) in self.blobs.list(&prefix, None).await? {
-            if key.chunk_offset().is_some_and(|offset| offset >= from)
-                && let Some(bytes) = self.blobs.get(&key).await?
-            {
-                events.extend_from_slice(&bytes);
-            }
-        }
+        let mut events = self.shipped_events(due, from).await?;
         // The last line that the runner sent may be incomplete.
         events.push(b'\n');
         let mut position = 0;
@@ -111,6 +104,17 @@ impl Launcher {
             }
         }
         Ok(events)
+    }
+
+    /// The events that the runner of this attempt has sent. Of more than [`MAX_EVENTS`] the last ones: a resource whose
+    /// creation a dead run had begun and not completed is mostly among them.
+    async fn shipped_events(&self, due: Due, from: u64) -> Result<Vec<u8>, StoreError> {
+        let stream = StreamRef { org: due.org, deployment: due.id, stream: Stream::Events };
+        let (bytes, count) = MAX_EVENTS;
+        let pieces = self.blobs.last_pieces(stream, from, bytes, count).await?;
+        let found = self.blobs.bytes_of(stream, &pieces).await?;
+        let found: Vec<_> = found.into_iter().flatten().collect();
+        Ok(found.concat())
     }
 
     async fn keep_orphans(

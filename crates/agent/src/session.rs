@@ -44,6 +44,9 @@ impl AgentLoop {
                     }
                     if !logged_pending {
                         logged_pending = true;
+                        for warning in &opened.warnings {
+                            tracing::warn!("{warning}");
+                        }
                         self.log_pending();
                     }
                     let wanted =

@@ -97,7 +97,7 @@ pub struct ReportBody {
     /// `unwritten` says that it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unwritten: Option<UnwrittenStateBody>,
-    /// New output.
+    /// New output. The API stores the first 16 pieces. The `offsets` of the answer say from where to send the rest again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,
 }

@@ -66,6 +66,10 @@ pub struct TokenScope {
     /// The only runner that they may serve; `None`: any of the organization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner: Option<RunnerId>,
+    /// Whether the token has labels and no runner: its agents are for jobs that ask for these labels. `None` where an
+    /// earlier version of Canyon stored the agent; the API records it at the agent's next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels_alone: Option<bool>,
 }
 
 /// An agent, in its last known state.
@@ -94,6 +98,10 @@ pub struct Agent {
     /// same scope replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_token: Option<TokenScope>,
+    /// When an administrator adopted the agent by its name although it signs in with a token. A runner that names its
+    /// agents by id takes it since, even if the token is for labels alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named_at: Option<Timestamp>,
     /// When an administrator last set its labels and `run_untagged_jobs`. What the agent itself sends for
     /// these is ignored since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,9 +149,38 @@ impl Agent {
         }
         match (&self.runner, target) {
             (Some(own), _) if own != runner => false,
+            // The holder of the token chooses the name freely, so the name alone is no proof.
+            (_, Some(AgentTarget::Ids(_))) if self.is_confined_to_labels() => false,
             (_, Some(target)) => target.matches(&self.id, &self.labels),
             (_, None) => self.takes_untagged_jobs(),
         }
+    }
+
+    /// Whether no runner that names its agents by id takes it: its token is for labels alone, and no administrator has
+    /// adopted the agent by its name.
+    pub fn is_confined_to_labels(&self) -> bool {
+        self.has_token_for_labels_alone() && self.named_at.is_none()
+    }
+
+    /// Whether its token is for labels alone. If an earlier version of Canyon has not recorded that, the agent's
+    /// settings decide: those that such a token gives.
+    pub fn has_token_for_labels_alone(&self) -> bool {
+        let Some(scope) = &self.by_token else { return false };
+        let looks_so = scope.runner.is_none() && self.looks_confined();
+        scope.labels_alone.unwrap_or(looks_so)
+    }
+
+    /// Whether an earlier version of Canyon stored the agent without the scope of its token, and that scope may confine
+    /// it.
+    pub fn lacks_token_scope(&self) -> bool {
+        match &self.by_token {
+            Some(scope) => scope.labels_alone.is_none(),
+            None => matches!(self.identity, AgentIdentity::Token { .. }) && self.looks_confined(),
+        }
+    }
+
+    fn looks_confined(&self) -> bool {
+        !self.labels.is_empty() && self.run_untagged_jobs == Some(false)
     }
 
     /// Whether it takes the jobs of runners that select no agents. Default: only the jobs of its own runner.

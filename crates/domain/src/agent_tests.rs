@@ -76,6 +76,35 @@ fn an_agent_serves_the_runner_that_it_names_or_those_that_name_it() {
 }
 
 #[test]
+fn a_token_for_labels_alone_makes_no_agent_one_that_a_runner_names_by_id() {
+    let private = "private".parse().unwrap();
+    let ids = AgentTarget::Ids(vec!["a".parse().unwrap()]);
+    let labels: BTreeMap<_, _> = [("team".to_owned(), "blue".to_owned())].into();
+    let wanted = AgentTarget::Labels(labels.clone());
+    let with = |labels_alone, runner: Option<&str>| Agent {
+        labels: labels.clone(),
+        run_untagged_jobs: Some(false),
+        by_token: Some(TokenScope { runner: runner.map(|id| id.parse().unwrap()), labels_alone }),
+        ..agent("a", 0, None)
+    };
+    let serves = |agent: &Agent| [&ids, &wanted].map(|it| agent.may_serve(&private, Some(it)));
+    let confined = with(Some(true), None);
+    assert_eq!(serves(&confined), [false, true]);
+    let adopted = Agent { named_at: Some(at(0)), ..confined.clone() };
+    assert_eq!(serves(&adopted), [true, true], "an administrator has adopted it by its name");
+    let settled = Agent { settled_at: Some(at(0)), run_untagged_jobs: Some(true), ..confined };
+    assert_eq!(serves(&settled), [false, true], "its name is as free as before");
+    assert_eq!(serves(&with(Some(false), None)), [true, true], "the token has no labels");
+    // As earlier versions stored it.
+    assert_eq!(serves(&with(None, None)), [false, true]);
+    assert_eq!(serves(&with(None, Some("private"))), [true, true], "the token is the runner's");
+    let free = Agent { run_untagged_jobs: None, ..with(None, None) };
+    assert_eq!(serves(&free), [true, true]);
+    let read: Agent = serde_json::from_value(serde_json::to_value(&adopted).unwrap()).unwrap();
+    assert_eq!(read, adopted);
+}
+
+#[test]
 fn the_reason_to_wait_names_what_is_missing() {
     let runner = "private".parse().unwrap();
     let why = |agents: &[Agent], second| why_waiting(agents, &runner, None, KIND, at(second));

@@ -8,7 +8,7 @@ use crate::StoreError;
 use crate::blob_keys::{BlobKey, BlobPrefix};
 use crate::signed_url::Signer;
 use bytes::Bytes;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
 use object_store::{Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use std::fs::{DirBuilder, Permissions};
@@ -132,18 +132,35 @@ impl Blobs {
         prefix: &BlobPrefix,
         after: Option<&BlobKey>,
     ) -> Result<Vec<(BlobKey, u64)>, StoreError> {
+        self.list_at_most(prefix, after, usize::MAX).await
+    }
+
+    /// The same, but at most the first `most` of them. An object store that lists in order sends no more.
+    pub(crate) async fn list_at_most(
+        &self,
+        prefix: &BlobPrefix,
+        after: Option<&BlobKey>,
+        most: usize,
+    ) -> Result<Vec<(BlobKey, u64)>, StoreError> {
         let found = match after {
             Some(BlobKey(after)) => self.store.list_with_offset(Some(&prefix.0), after),
             None => self.store.list(Some(&prefix.0)),
         };
+        let asked = if self.lists_in_order() { most } else { usize::MAX };
         let mut found: Vec<_> = found
+            .take(asked)
             .map_ok(|meta| (BlobKey(meta.location), meta.size))
             .try_collect()
             .await
             .map_err(|error| failed("list blobs", prefix, error))?;
-        // S3 lists in order; a folder lists in the file system's order.
         found.sort_unstable();
+        found.truncate(most);
         Ok(found)
+    }
+
+    /// Whether a listing comes in the order of keys. A folder lists in the file system's order.
+    pub(crate) fn lists_in_order(&self) -> bool {
+        self.folder.is_none()
     }
 
     /// Deletes every blob under `prefix` and returns how many it deleted. A blob that is already

@@ -41,6 +41,7 @@ pub mod runners;
 pub mod s3_signer;
 pub mod service_accounts;
 pub mod signed_url;
+pub mod streams;
 pub mod table;
 pub mod transact;
 pub mod wrapped_key;

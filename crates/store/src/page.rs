@@ -45,6 +45,7 @@ impl<T> Page<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
     position: String,
+    is_left_out: bool,
 }
 
 /// The cursor is damaged or belongs to another list.
@@ -55,7 +56,7 @@ pub struct ForeignCursor;
 impl Cursor {
     /// The position after the item with sort key `position`.
     pub(crate) fn after(position: impl Into<String>) -> Self {
-        Self { position: position.into() }
+        Self { position: position.into(), is_left_out: false }
     }
 
     /// The sort key after which the page begins.
@@ -68,6 +69,11 @@ impl Cursor {
         let mut bytes = tag(list, &self.position).to_vec();
         bytes.extend_from_slice(self.position.as_bytes());
         URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Whether the sort key in it is of an item that the list leaves out, which its reader may not be allowed to know.
+    pub fn names_what_is_left_out(&self) -> bool {
+        self.is_left_out
     }
 
     /// Parses a cursor of the list `list`.
@@ -105,10 +111,14 @@ pub(crate) struct Partition<'a> {
 /// Most items that one request of [`Table::page`] or [`Table::all`] reads.
 const MAX_QUERY_ITEMS: i32 = 1_000;
 
+/// Most requests for one page. Each reads 1 MB at most.
+const MAX_QUERIES: u32 = 4;
+
 impl Table {
     /// A page of a partition, read consistently, filtered by `keep`: one read unit for each 4 KB
     /// read, also for what `keep` leaves out. Reads until the page is full, the response limit is
-    /// reached, or the list ends.
+    /// reached, the list ends, or [`MAX_QUERIES`] requests are made. So a page may be short or empty although more
+    /// items follow.
     pub(crate) async fn page<T: DeserializeOwned>(
         &self,
         partition: Partition<'_>,
@@ -127,7 +137,7 @@ impl Table {
         // The next page begins behind the last item of this one, so that no cursor reveals an item
         // that was left out.
         let mut last = None;
-        loop {
+        for _ in 0..MAX_QUERIES {
             let mut query = self.query_of(&partition, query_limit);
             let requested = std::mem::replace(&mut query_limit, MAX_QUERY_ITEMS);
             if let Some(cursor) = &after {
@@ -145,7 +155,7 @@ impl Table {
                 let position = sort_key(&item);
                 let value = from_item(operation, item)?;
                 if !keep(&value) {
-                    after = Some(Cursor::after(position));
+                    after = Some(Cursor { position, is_left_out: true });
                     continue;
                 }
                 if items.len() == wanted {
@@ -164,6 +174,7 @@ impl Table {
                 return Ok(Page { items, next: last });
             }
         }
+        Ok(Page { items, next: last.or(after) })
     }
 
     /// All items of a partition, read consistently, in order, but at most `max`: one read unit for

@@ -93,6 +93,9 @@ impl App {
             if job.taken.is_some() {
                 // One with the name of a forgotten agent counts its sessions as that did, and is another.
                 job.check_holder(agent)?;
+            } else if !job.is_for(agent) {
+                // The launcher may have offered it before Canyon recorded what the agent's token is for.
+                return Err(Refused::NotOffered.into());
             }
             job.take(&agent.id, session.number, &session.place, now)?;
             job.heard();

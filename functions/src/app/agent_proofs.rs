@@ -1,6 +1,7 @@
 //! By what an agent proves who it is, at each of its requests.
 
 use super::App;
+use super::agent_enrollment::scope_of;
 use crate::app::error::AppError;
 use crate::app::network_address::NetworkAddress;
 use canyon_api::agent::{KEY_AUDIENCE, KEY_TOKEN_LIFE, KeyClaims};
@@ -201,7 +202,7 @@ impl App {
     /// The agent as it is now, if the caller is it and may work.
     pub(super) async fn proved_agent(&self, caller: &AgentCaller) -> Result<Agent, AppError> {
         self.check_token(caller).await?;
-        let Some(agent) = self.table.agent(caller.org, &caller.agent).await? else {
+        let Some(mut agent) = self.table.agent(caller.org, &caller.agent).await? else {
             return Err(unknown(caller));
         };
         let is_by_key = matches!(caller.proof, Proof::Key(_));
@@ -217,6 +218,10 @@ impl App {
         }
         if agent.adoption == Adoption::Rejected {
             return Err(rejected(&agent.id));
+        }
+        if agent.lacks_token_scope() {
+            // The next write of the agent records what its token is for.
+            agent.by_token = scope_of(&self.token_of(caller).await?);
         }
         Ok(agent)
     }

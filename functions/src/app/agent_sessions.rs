@@ -1,48 +1,22 @@
 //! An agent begins and ends a session.
 
 use super::App;
+use super::agent_enrollment::Vouched;
 use super::agent_proofs::{AgentCaller, AgentRequest, another, key_of, key_replaced, rejected};
 use super::new_agents::as_it_asks;
 use super::opening_refusals::{not_as_adopted, opened_before, other_runner, speaks_already};
 use crate::app::error::AppError;
 use canyon_api::agent::{OLDEST_PROTOCOL, OpenSession, PROTOCOL, SessionOpened};
-use canyon_domain::agent::{
-    Adoption, Agent, AgentIdentity, Description, Opening, Process, TokenScope, old_program,
-};
-use canyon_domain::ids::{OrgUuid, RunnerId};
-use canyon_domain::principal::Principal;
+use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Opening, Process, old_program};
+use canyon_domain::ids::RunnerId;
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::outcome::{Created, Saved};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
 
 /// How often an opening is weighed again when the agent has changed meanwhile.
 const MAX_TRIES: u32 = 10;
 /// After how many milliseconds an agent asks again that waits to be adopted.
 const PENDING_PAUSE: u64 = 5_000;
-
-/// What vouches for an agent that nobody has adopted.
-struct Vouched {
-    runner: Option<RunnerId>,
-    labels: BTreeMap<String, String>,
-    run_untagged_jobs: Option<bool>,
-    /// What its API token is for, if it has one.
-    token: Option<TokenScope>,
-    /// What that says of its agents.
-    token_labels: BTreeMap<String, String>,
-}
-
-impl Vouched {
-    /// What the agent is once the session that is opened is its own.
-    fn described(self) -> Description {
-        Description {
-            runner: self.runner,
-            by_token: self.token,
-            labels: self.labels,
-            run_untagged_jobs: self.run_untagged_jobs,
-        }
-    }
-}
 
 impl App {
     /// An agent asks for a session. An agent that nothing vouches for has one answer, 202, whether its request is noted, is
@@ -78,9 +52,12 @@ impl App {
             let identity = caller.identity(key)?;
             let vouched = self.vouched(caller, body, key).await?;
             let is_known = judged.is_some_and(|agent| agent.identity == identity);
-            if vouched.is_none() && !is_known {
+            let reserving =
+                self.reserving_runner(caller, &identity, vouched.as_ref(), found.as_ref()).await?;
+            if reserving.is_some() || (vouched.is_none() && !is_known) {
                 self.note_request(caller, body, identity, found).await?;
-                return Ok(pending(body));
+                let warnings = reserving.iter().map(|runner| name_reserved(caller, runner));
+                return Ok(SessionOpened { warnings: warnings.collect(), ..pending(body) });
             }
             let known = match found {
                 Some(agent) => self.recognize(caller, agent, identity, vouched.as_ref()).await?,
@@ -99,43 +76,6 @@ impl App {
             return self.opened(caller, agent, opening, body, warnings).await;
         }
         Err(AppError::contended(&caller.agent))
-    }
-
-    /// What makes this agent the team's own without anybody's further word: its token, or the key of the
-    /// runner that it serves.
-    async fn vouched(
-        &self,
-        caller: &AgentCaller,
-        body: &OpenSession,
-        key: Option<AgentKey>,
-    ) -> Result<Option<Vouched>, AppError> {
-        if let Some(principal) = caller.principal() {
-            let runner = bound_runner(principal, body.runner.as_ref())?;
-            let token = self.token_of(caller).await?;
-            let scope = TokenScope { runner: principal.runner.clone() };
-            let scope = token.grant.is_none().then_some(scope);
-            let token_labels = token.labels;
-            // Labels are whom a token is for: what an agent adds to them would make it one for others as well.
-            let is_confined = !token_labels.is_empty();
-            let labels = if is_confined { &token_labels } else { &body.labels }.clone();
-            // A runner that the agent names itself confines nothing.
-            let is_for_others = !is_confined || principal.runner.is_some();
-            let run_untagged_jobs =
-                if is_for_others { body.run_untagged_jobs } else { Some(false) };
-            let token = scope;
-            return Ok(Some(Vouched { runner, labels, run_untagged_jobs, token, token_labels }));
-        }
-        let Some(runner) = &body.runner else { return Ok(None) };
-        let served = self.served_runners(caller.org, Some(runner)).await?;
-        let is_its = served.iter().any(|served| served.key.is_some() && served.key == key);
-        let (runner, labels) = (Some(runner.clone()), body.labels.clone());
-        Ok(is_its.then(|| Vouched {
-            runner,
-            labels,
-            run_untagged_jobs: body.run_untagged_jobs,
-            token: None,
-            token_labels: BTreeMap::new(),
-        }))
     }
 
     /// The agent that has the name, if the caller is it. `None` if a stranger that had asked under the name made way for
@@ -161,35 +101,12 @@ impl App {
             // The same agent, with the new key or token of its runner: its jobs stay its own.
             return Ok(Some(Agent { identity, ..agent }));
         }
-        if agent.adoption == Adoption::Pending {
-            // Whoever was first to use a name has no right to it that anybody vouched for.
+        // A pending agent has no right to its name. A token for labels alone gives its agents no right to a name either.
+        if agent.adoption == Adoption::Pending && !vouched.is_for_labels_alone() {
             self.make_way(caller.org, &agent).await?;
             return Ok(None);
         }
         Err(another(&agent.id))
-    }
-
-    /// Whether the agent came with an API token that is good no more, and `vouched` has another one for the same.
-    async fn has_lost_its_token(
-        &self,
-        org: OrgUuid,
-        agent: &Agent,
-        vouched: &Vouched,
-    ) -> Result<bool, AppError> {
-        let AgentIdentity::Token { principal } = &agent.identity else { return Ok(false) };
-        if agent.by_token.is_none() || agent.by_token != vouched.token {
-            return Ok(false);
-        }
-        // What an administrator has said of the agent since stays: a token for others is not to inherit it. And where
-        // no runner says whom a token is for, its labels do.
-        let is_of_no_runner = vouched.token.as_ref().is_some_and(|scope| scope.runner.is_none());
-        let by_labels = agent.settled_at.is_some() || is_of_no_runner;
-        let is_said = |(name, value): (&String, &String)| agent.labels.get(name) == Some(value);
-        if by_labels && !vouched.token_labels.iter().all(is_said) {
-            return Ok(false);
-        }
-        let token = self.table.token(org, principal.0).await?;
-        Ok(token.is_none_or(|token| token.has_expired(self.now())))
     }
 
     /// An agent that Canyon does not know, and that something vouches for. `None` if another request was faster.
@@ -323,20 +240,6 @@ fn check_protocol(spoken: u32) -> Result<(), AppError> {
     Err(AppError::invalid("protocol", reason))
 }
 
-/// The runner that an agent with this token serves.
-fn bound_runner(
-    principal: &Principal,
-    said: Option<&RunnerId>,
-) -> Result<Option<RunnerId>, AppError> {
-    match (&principal.runner, said) {
-        (Some(bound), Some(said)) if bound != said => Err(AppError::denied(format!(
-            "the token is for agents of runner `{bound}`, and this one serves `{said}`"
-        ))),
-        (Some(runner), _) | (None, Some(runner)) => Ok(Some(runner.clone())),
-        (None, None) => Ok(None),
-    }
-}
-
 fn process(body: &OpenSession) -> Process {
     Process {
         instance: body.instance.clone(),
@@ -346,6 +249,14 @@ fn process(body: &OpenSession) -> Process {
         protocol: body.protocol.min(PROTOCOL),
         concurrency: body.concurrency,
     }
+}
+
+fn name_reserved(caller: &AgentCaller, runner: &RunnerId) -> String {
+    let id = &caller.agent;
+    format!(
+        "runner `{runner}` names agent `{id}` by its id, and the token is for labels alone: an administrator adopts the \
+         agent (canyon adopt agent {id}), or it takes another name"
+    )
 }
 
 fn pending(body: &OpenSession) -> SessionOpened {

@@ -3,7 +3,9 @@
 use super::App;
 use super::agent_desk::{News, Told};
 use super::agent_proofs::AgentCaller;
+use super::shared_waits::NO_PLACE;
 use crate::app::error::AppError;
+use crate::waits::WaitOwner;
 use canyon_api::agent::{HeldJob, JobKey, JobWish, MAX_WAIT, Poll, TailRequest, Work};
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, OFFER};
@@ -52,9 +54,20 @@ pub(crate) fn held(job: &AgentJob) -> HeldJob {
     }
 }
 
+/// The owner of an agent's waits: its token, the key of its runner, or the agent itself.
+fn wait_owner(caller: &AgentCaller, agent: &Agent) -> WaitOwner {
+    match (caller.principal(), &agent.runner) {
+        (Some(principal), _) => WaitOwner::Principal(principal.id),
+        (None, Some(runner)) if agent.by_runner_key => {
+            WaitOwner::Runner(caller.org, runner.clone())
+        }
+        (None, _) => WaitOwner::Agent(caller.org, agent.id.clone()),
+    }
+}
+
 impl App {
     /// What there is to do for an agent, as soon as there is anything; after the time that it would wait,
-    /// nothing.
+    /// nothing. If too many requests of its token or organization wait, the answer comes early and has a pause.
     pub(crate) async fn poll(
         &self,
         caller: &AgentCaller,
@@ -64,28 +77,33 @@ impl App {
         // Before the first look, so that no hint is missed.
         let waiter = self.agents.hints.listen(caller.org, &caller.agent);
         let mut agent = self.sign_of_life(caller, number, poll).await?;
+        let whose = wait_owner(caller, &agent);
         let idle = agent.session.as_ref().is_some_and(|session| session.is_idle(self.now()));
         // A request that waits occupies a function; one that has nothing to do comes again instead.
         let pause = if idle { self.agents.pause } else { Duration::ZERO };
         let wait = if pause.is_zero() { poll.wait_seconds.min(MAX_WAIT) } else { 0 };
-        let wait = Duration::from_secs(wait.into());
-        let wait = caller.principal().map_or(wait, |by| by.sign_in.bounded(wait, self.now()));
-        let end = Instant::now() + wait;
-        loop {
-            let (mut work, news) = self.look_for_work(caller.org, &agent).await?;
-            let now = Instant::now();
-            if !news.is_empty() || now >= end {
-                if news.is_empty() {
-                    work.pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+        let wanted = Duration::from_secs(wait.into());
+        let wanted = caller.principal().map_or(wanted, |by| by.sign_in.bounded(wanted, self.now()));
+        let waiting = async |longest: Duration| {
+            let pause = if longest < wanted { pause.max(NO_PLACE) } else { pause };
+            let end = Instant::now() + longest;
+            loop {
+                let (mut work, news) = self.look_for_work(caller.org, &agent).await?;
+                let now = Instant::now();
+                if !news.is_empty() || now >= end {
+                    if news.is_empty() {
+                        work.pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+                    }
+                    for told in news {
+                        self.agents.tell(told, self.now());
+                    }
+                    return Ok(work);
                 }
-                for told in news {
-                    self.agents.tell(told, self.now());
-                }
-                return Ok(work);
+                waiter.wait(self.agents.look.min(end - now)).await;
+                agent = self.agent_in_session(caller, number).await?;
             }
-            waiter.wait(self.agents.look.min(end - now)).await;
-            agent = self.agent_in_session(caller, number).await?;
-        }
+        };
+        self.bounded_agent_wait(caller.org, whose, wanted, waiting).await
     }
 
     pub(super) async fn sign_of_life(

@@ -4,7 +4,7 @@ use super::App;
 use super::agent_proofs::{AgentCaller, Proof, key_of};
 use crate::app::error::AppError;
 use canyon_api::agent::AgentUpdateBody;
-use canyon_domain::agent::{Adoption, Agent};
+use canyon_domain::agent::{Adoption, Agent, AgentIdentity};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{AgentId, OrgUuid, PrincipalId};
 use canyon_domain::principal::Principal;
@@ -50,6 +50,9 @@ impl App {
             }
             agent.adoption = Adoption::Adopted;
             agent.by_runner_key = false;
+            if matches!(agent.identity, AgentIdentity::Token { .. }) {
+                agent.named_at.get_or_insert_with(|| self.now());
+            }
             Ok(())
         })
         .await

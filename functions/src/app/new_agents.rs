@@ -138,6 +138,7 @@ pub(super) fn as_it_asks(
         run_untagged_jobs: body.run_untagged_jobs,
         by_runner_key: false,
         by_token: None,
+        named_at: None,
         settled_at: None,
         disabled: false,
         reserved: body.reserved,

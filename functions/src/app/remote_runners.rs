@@ -7,6 +7,7 @@ use super::App;
 use super::agent_desk::ServedRunner;
 use super::agent_proofs::{AgentCaller, Proof, check_claims, key_of};
 use crate::app::error::AppError;
+use crate::waits::WaitOwner;
 use canyon_api::agent::{KeyClaims, OpenSession, PROTOCOL, Poll};
 use canyon_api::remote_runner::RemoteRunnerMessage;
 use canyon_domain::agent::Adoption;
@@ -26,6 +27,16 @@ const CONCURRENCY: u32 = 10_000;
 pub(crate) struct RemoteRunner {
     caller: AgentCaller,
     runner: ServedRunner,
+}
+
+/// The answer to a poll.
+pub(crate) enum Polled {
+    /// What to do.
+    Message(RemoteRunnerMessage),
+    /// There was nothing for the whole time.
+    Nothing,
+    /// There is nothing now, and too many requests wait already for this one to wait for its full time.
+    NoPlace,
 }
 
 impl RemoteRunner {
@@ -67,31 +78,37 @@ impl App {
         Ok(RemoteRunner { caller, runner })
     }
 
-    /// The next message for whoever polls; nothing after `wait`.
+    /// The next message for the program that polls. It waits for `wait`, or less if too many requests of the runner's key
+    /// or of the organization's agents wait.
     pub(crate) async fn poll_requests(
         &self,
         by: &RemoteRunner,
         wait: Duration,
-    ) -> Result<Option<RemoteRunnerMessage>, AppError> {
+    ) -> Result<Polled, AppError> {
         let RemoteRunner { caller, runner } = by;
-        let end = Instant::now() + wait;
         // Before the first look, so that no hint is missed.
         let waiter = self.agents.hints.listen(caller.org, &caller.agent);
         let number = self.session_of(by).await?;
         let mut agent = self.sign_of_life(caller, number, &Poll::default()).await?;
-        loop {
-            for job in self.work_of_runner(caller.org, &agent, runner.uuid).await? {
-                if let Some(message) = self.message_of(caller, &agent, job).await? {
-                    return Ok(Some(message));
+        let waiting = async |longest: Duration| {
+            let end = Instant::now() + longest;
+            loop {
+                for job in self.work_of_runner(caller.org, &agent, runner.uuid).await? {
+                    if let Some(message) = self.message_of(caller, &agent, job).await? {
+                        return Ok(Polled::Message(message));
+                    }
                 }
+                let now = Instant::now();
+                if now >= end {
+                    let is_early = longest < wait;
+                    return Ok(if is_early { Polled::NoPlace } else { Polled::Nothing });
+                }
+                waiter.wait(self.agents.look.min(end - now)).await;
+                agent = self.agent_in_session(caller, number).await?;
             }
-            let now = Instant::now();
-            if now >= end {
-                return Ok(None);
-            }
-            waiter.wait(self.agents.look.min(end - now)).await;
-            agent = self.agent_in_session(caller, number).await?;
-        }
+        };
+        let whose = WaitOwner::Runner(caller.org, runner.id.clone());
+        self.bounded_agent_wait(caller.org, whose, wait, waiting).await
     }
 
     /// The one session of those who poll, which begins with their first request.

@@ -273,15 +273,15 @@ impl App {
         Err(AppError::contended(of.deployment))
     }
 
-    /// Stores pieces of streams; a piece that is there already stays as it is. Returns where each
-    /// stream that was written to goes on.
+    /// Stores pieces of streams, the first [`MAX_CHUNKS`] of them; a piece that is there already stays as it is. Returns
+    /// where each stream that was written to goes on, so that a runner sends the rest again.
     pub(crate) async fn store_chunks(
         &self,
         of: AttemptRef,
         chunks: &[Chunk],
     ) -> Result<Offsets, AppError> {
         let mut ends = Offsets::default();
-        for (index, chunk) in chunks.iter().enumerate() {
+        for (index, chunk) in chunks.iter().take(MAX_CHUNKS).enumerate() {
             let fault =
                 |field, reason| AppError::invalid(format!("chunks[{index}].{field}"), reason);
             let end = self.store_chunk(of, chunk).await.map_err(|error| match error {
@@ -319,6 +319,9 @@ fn local_settings(
         _ => (Executable::Any, std::collections::BTreeMap::new()),
     }
 }
+
+/// The most pieces of one report that are stored, each with requests of its own to the object store. A runner sends four.
+pub(crate) const MAX_CHUNKS: usize = 16;
 
 /// 413 for a body of chunks that is too large is axum's; this is for one chunk.
 pub(crate) const MAX_CHUNK: usize = 128 * 1024;

@@ -17,6 +17,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use secrecy::{ExposeSecret, SecretString};
 
+/// The most parts of a log in one answer: together some 8,000 pieces, each of which is a request to the object store.
+const MAX_PARTS: usize = 32;
+
 /// What a runner gets when it asks for its module.
 pub(crate) enum Source {
     /// A gzipped tar.
@@ -64,7 +67,8 @@ impl App {
         }
     }
 
-    /// The first `most` bytes of the log of a deployment, decrypted if a key is given.
+    /// The first `most` bytes of the log of a deployment, or fewer if its first [`MAX_PARTS`] parts have fewer; decrypted
+    /// if a key is given.
     ///
     /// # Errors
     ///
@@ -77,12 +81,12 @@ impl App {
         most: usize,
     ) -> Result<Vec<u8>, AppError> {
         let mut log = Vec::new();
-        while log.len() < most {
+        for _ in 0..MAX_PARTS {
             let part = self.stream_part(org, id, Stream::Log, log.len() as u64).await?;
-            if part.is_empty() {
+            log.extend_from_slice(&part);
+            if part.is_empty() || log.len() >= most {
                 break;
             }
-            log.extend_from_slice(&part);
         }
         log.truncate(most);
         match key {

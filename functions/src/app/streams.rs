@@ -16,15 +16,26 @@ use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_domain::principal::{Principal, Role};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::StoreError;
-use canyon_store::blob_keys::{self, BlobKey, BlobPrefix};
+use canyon_store::blob_keys;
 use canyon_store::blobs::Put;
+use canyon_store::streams::{MAX_OFFSET, MAX_STREAM, StreamRef};
 use std::time::Duration;
 
 /// The most bytes of a stream in one answer: a Lambda's answer has at most 6 MB.
-const MAX_PART: usize = 1024 * 1024;
+const MAX_PART: u64 = 1024 * 1024;
 
-/// The last place where a piece may begin: offsets have 16 digits in the names of blobs.
-const MAX_OFFSET: u64 = 1_000_000_000_000_000;
+/// The most pieces of a stream in one answer: each is a request to the object store, and a piece may have one byte.
+const MAX_PIECES: usize = 256;
+
+/// The last line of a log that is longer than [`MAX_STREAM`].
+const LOG_IS_CUT: &str =
+    "\ncanyon: the log is longer than 1 GiB. Canyon does not keep the rest; the run goes on.\n";
+
+/// The same in the events, whose lines are JSON.
+const EVENTS_ARE_CUT: &str = concat!(
+    "\n{\"@level\":\"warn\",\"@module\":\"canyon\",\"type\":\"log\",\"@message\":\"",
+    "the events are longer than 1 GiB. Canyon does not keep the rest; the run goes on.\"}\n"
+);
 
 /// How many stored pieces one that is sent again may repeat: as many as answers were lost in a row. Each costs two
 /// requests to the object store, and a piece of one byte is allowed.
@@ -47,21 +58,23 @@ pub(crate) struct Part {
     pub(crate) complete: bool,
 }
 
-fn kind(stream: Stream) -> blob_keys::Stream {
-    match stream {
+fn stream_ref(org: OrgUuid, deployment: DeploymentId, stream: Stream) -> StreamRef {
+    let stream = match stream {
         Stream::Log => blob_keys::Stream::Log,
         Stream::Events => blob_keys::Stream::Events,
-    }
+    };
+    StreamRef { org, deployment, stream }
 }
 
 impl App {
-    /// Stores one piece, and returns where its stream goes on.
+    /// Stores one piece, and returns where its stream goes on. What lies beyond [`MAX_STREAM`] is acknowledged and dropped:
+    /// a run neither waits nor fails because of what it prints.
     pub(crate) async fn store_chunk(
         &self,
         of: AttemptRef,
         chunk: &Chunk,
     ) -> Result<u64, ChunkError> {
-        let data = STANDARD
+        let mut data = STANDARD
             .decode(&chunk.data)
             .map_err(|_| ChunkError::Data("it is not standard base64"))?;
         if data.is_empty() || data.len() > MAX_CHUNK {
@@ -71,9 +84,48 @@ impl App {
             return Err(ChunkError::Offset("it is beyond any log"));
         }
         let end = chunk.offset + data.len() as u64;
-        let (mut offset, mut rest) = (chunk.offset, Bytes::from(data));
+        let stream = stream_ref(of.org, of.deployment, chunk.stream);
+        if end <= MAX_STREAM {
+            return self.store_piece(stream, chunk.offset, data.into()).await;
+        }
+        if chunk.offset <= MAX_STREAM {
+            let room = usize::try_from(MAX_STREAM - chunk.offset).unwrap_or(usize::MAX);
+            data.truncate(room);
+            if !data.is_empty() {
+                let stored = self.store_piece(stream, chunk.offset, data.into()).await?;
+                if stored < MAX_STREAM {
+                    return Ok(stored);
+                }
+            }
+            self.close_stream(stream).await.map_err(ChunkError::Store)?;
+        }
+        Ok(end)
+    }
+
+    /// Stores the line that ends a stream of [`MAX_STREAM`] bytes. An encrypted log gets none: it has no place for plain
+    /// text.
+    async fn close_stream(&self, stream: StreamRef) -> Result<(), StoreError> {
+        let line = match stream.stream {
+            blob_keys::Stream::Log => LOG_IS_CUT,
+            blob_keys::Stream::Events => EVENTS_ARE_CUT,
+        };
+        // The frames of an encrypted log begin with their length, whose first byte is 0.
+        let begin = self.blobs.get_range(&stream.key(0), 0..1).await?;
+        if begin.is_none_or(|begin| begin.as_ref() != [0]) {
+            self.blobs.put_if_absent(&stream.key(MAX_STREAM), line.into()).await?;
+        }
+        Ok(())
+    }
+
+    async fn store_piece(
+        &self,
+        stream: StreamRef,
+        mut offset: u64,
+        mut rest: Bytes,
+    ) -> Result<u64, ChunkError> {
+        let end = offset + rest.len() as u64;
         for _ in 0..MAX_REPEATED {
-            let key = BlobKey::chunk(of.org, of.deployment, kind(chunk.stream), offset);
+            let key = stream.key(offset);
             let put = self.blobs.put_if_absent(&key, rest.clone()).await;
             if put.map_err(ChunkError::Store)? == Put::Stored {
                 return Ok(end);
@@ -88,28 +140,18 @@ impl App {
             rest = rest.split_off(begun.len());
         }
         // More was stored than is looked at one by one. What lies behind it is stored all the same: a result is not brought again.
-        let stored = self.stream_end(of.org, of.deployment, chunk.stream).await;
-        let stored = stored.map_err(ChunkError::Store)?;
+        let stored = self.blobs.stream_end(stream).await.map_err(ChunkError::Store)?;
         if (offset..end).contains(&stored) {
             let known = usize::try_from(stored - offset).unwrap_or(usize::MAX);
-            let key = BlobKey::chunk(of.org, of.deployment, kind(chunk.stream), stored);
-            let put = self.blobs.put_if_absent(&key, rest.slice(known.min(rest.len())..)).await;
+            let put = self
+                .blobs
+                .put_if_absent(&stream.key(stored), rest.slice(known.min(rest.len())..))
+                .await;
             if put.map_err(ChunkError::Store)? == Put::Stored {
                 return Ok(end);
             }
         }
         Ok(stored)
-    }
-
-    async fn stream_end(
-        &self,
-        org: OrgUuid,
-        id: DeploymentId,
-        stream: Stream,
-    ) -> Result<u64, StoreError> {
-        let chunks = self.blobs.list(&BlobPrefix::chunks(org, id, kind(stream)), None).await?;
-        let last = chunks.last().and_then(|(key, size)| Some(key.chunk_offset()? + size));
-        Ok(last.unwrap_or(0))
     }
 
     /// Where each stream of a deployment ends now.
@@ -119,12 +161,12 @@ impl App {
         id: DeploymentId,
     ) -> Result<Offsets, StoreError> {
         Ok(Offsets {
-            log: self.stream_end(org, id, Stream::Log).await?,
-            events: self.stream_end(org, id, Stream::Events).await?,
+            log: self.blobs.stream_end(stream_ref(org, id, Stream::Log)).await?,
+            events: self.blobs.stream_end(stream_ref(org, id, Stream::Events)).await?,
         })
     }
 
-    /// The bytes of a stream from `offset` on, at most [`MAX_PART`] of them.
+    /// The bytes of a stream from `offset` on, at most about [`MAX_PART`] of them and [`MAX_PIECES`] pieces.
     pub(crate) async fn stream_part(
         &self,
         org: OrgUuid,
@@ -132,21 +174,21 @@ impl App {
         stream: Stream,
         offset: u64,
     ) -> Result<Bytes, StoreError> {
-        let chunks = self.blobs.list(&BlobPrefix::chunks(org, id, kind(stream)), None).await?;
+        let stream = stream_ref(org, id, stream);
+        let mut pieces = self.blobs.pieces_from(stream, offset, MAX_PIECES).await?;
+        let (most, mut end) = (offset.saturating_add(MAX_PART), offset);
+        pieces.retain(|piece| {
+            let is_next = (piece.offset..piece.end()).contains(&end) && end < most;
+            end = if is_next { piece.end() } else { end };
+            is_next
+        });
         let mut part = BytesMut::new();
         let mut at = offset;
-        for (key, size) in chunks {
-            let Some(start) = key.chunk_offset() else { continue };
-            if start + size <= at {
-                continue;
-            }
-            if start > at || part.len() >= MAX_PART {
-                break;
-            }
-            let Some(bytes) = self.blobs.get(&key).await? else { break };
-            let skip = usize::try_from(at - start).unwrap_or(usize::MAX).min(bytes.len());
+        for (piece, bytes) in pieces.iter().zip(self.blobs.bytes_of(stream, &pieces).await?) {
+            let Some(bytes) = bytes else { break };
+            let skip = usize::try_from(at - piece.offset).unwrap_or(usize::MAX).min(bytes.len());
             part.extend_from_slice(&bytes[skip..]);
-            at = start + size;
+            at = piece.end();
         }
         Ok(part.freeze())
     }

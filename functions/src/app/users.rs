@@ -31,18 +31,26 @@ impl App {
         refers: impl Fn(&Environment) -> bool,
         filter: Option<&RuleFilter>,
     ) -> Result<Users, StoreError> {
-        let request = PageRequest { limit: NAMED, after: None };
-        let environments = self.table.environments(by.org, None, &request, refers).await?;
-        let mut users = Users {
-            more: environments.next.is_some(),
-            environments: environments.items,
-            rules: Vec::new(),
-        };
-        if let Some(filter) = filter {
-            let rules = self.table.rules(by.org, filter, &request).await?;
-            users.more |= rules.next.is_some();
-            users.rules = rules.items;
+        let mut users = Users::default();
+        let mut request = PageRequest { limit: NAMED, after: None };
+        // A page may be empty although more follow.
+        while users.environments.is_empty() {
+            let page = self.table.environments(by.org, None, &request, &refers).await?;
+            (users.environments, request.after) = (page.items, page.next);
+            if request.after.is_none() {
+                break;
+            }
         }
+        users.more = request.after.take().is_some();
+        let Some(filter) = filter else { return Ok(users) };
+        while users.rules.is_empty() {
+            let page = self.table.rules(by.org, filter, &request).await?;
+            (users.rules, request.after) = (page.items, page.next);
+            if request.after.is_none() {
+                break;
+            }
+        }
+        users.more |= request.after.is_some();
         Ok(users)
     }
 }

@@ -158,6 +158,7 @@ fn render(of: Agent, now: Timestamp) -> AgentView {
         state: of.adoption,
         availability: availability.to_owned(),
         run_untagged_jobs: of.takes_untagged_jobs(),
+        confined_to_labels: of.is_confined_to_labels(),
         labels: of.labels,
         runner_id: of.runner.map(String::from),
         disabled: of.disabled,

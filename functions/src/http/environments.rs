@@ -124,9 +124,9 @@ async fn page_of(
 ) -> Result<Json<Page<Environment>>, ApiError> {
     let of = project.map_or("*", ProjectId::as_str);
     let name = format!("envs?project={of}&types={}", types.join(","));
-    let request = paging::request(page, &name)?;
+    let request = paging::request_of_visible(app, caller.org, page, &name).await?;
     let found = app.environments(caller, project, types, &request).await?;
-    Ok(Json(paging::answer(found, &name, render)))
+    paging::answer_visible(app, caller.org, found, &name, render).await.map(Json)
 }
 
 /// Read an environment.

@@ -1,11 +1,57 @@
 //! Pages of lists on the wire.
 
 use super::error::ApiError;
+use crate::App;
+use crate::app::error::AppError;
 use canyon_api::page::{Page, PageQuery};
-use canyon_store::page::{self, Cursor, PageRequest};
+use canyon_domain::ids::OrgUuid;
+use canyon_store::page::{self, Cursor, ForeignCursor, PageRequest};
 
 /// The name of a list with all its filters: a cursor is good for the same name only.
 pub(crate) type ListName = String;
+
+/// What a sealed token begins with, which no other token has in it.
+const SEALED: &str = "~";
+
+/// What the query asks for of a list that leaves out what its caller may not see.
+pub(crate) async fn request_of_visible(
+    app: &App,
+    org: OrgUuid,
+    query: &PageQuery,
+    list: &ListName,
+) -> Result<PageRequest, ApiError> {
+    let sealed = query.page.as_deref().and_then(|token| token.strip_prefix(SEALED));
+    let Some(sealed) = sealed else { return request(query, list) };
+    let keys = app.master_keys.get().await.map_err(AppError::from)?;
+    let sealed = sealed.replace('-', "+").replace('_', "/");
+    let opened = keys.open(&place(org, list), &sealed).ok();
+    let token = opened.and_then(|token| String::from_utf8(token).ok()).ok_or(ForeignCursor)?;
+    request(&PageQuery { page: Some(token), ..query.clone() }, list)
+}
+
+/// The page of such a list. A token that names something which is left out is sealed: the caller learns nothing of it.
+pub(crate) async fn answer_visible<T, U>(
+    app: &App,
+    org: OrgUuid,
+    page: page::Page<T>,
+    list: &ListName,
+    render: impl FnMut(T) -> U,
+) -> Result<Page<U>, ApiError> {
+    let is_secret = page.next.as_ref().is_some_and(Cursor::names_what_is_left_out);
+    let mut page = answer(page, list, render);
+    if let Some(token) = page.next_page_token.as_mut().filter(|_| is_secret) {
+        let keys = app.master_keys.get().await.map_err(AppError::from)?;
+        let sealed = keys.seal(&place(org, list), token.as_bytes(), app.entropy.as_ref());
+        let sealed = sealed.map_err(|_| ApiError::internal())?;
+        *token = format!("{SEALED}{}", sealed.replace('+', "-").replace('/', "_"));
+    }
+    Ok(page)
+}
+
+/// Where a sealed token is good.
+fn place(org: OrgUuid, list: &ListName) -> String {
+    format!("page of {list} of {org}")
+}
 
 /// What the query asks for.
 pub(crate) fn request(query: &PageQuery, list: &ListName) -> Result<PageRequest, ApiError> {

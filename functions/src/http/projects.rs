@@ -55,12 +55,12 @@ async fn list(
     Params(page): Params<PageQuery>,
 ) -> Result<Json<Page<Project>>, ApiError> {
     let name = "projects".to_owned();
-    let request = paging::request(&page, &name)?;
+    let request = paging::request_of_visible(&app, caller.org, &page, &name).await?;
     let found = app
         .table
         .projects(caller.org, &request, |project| caller.sees_project(&project.id))
         .await?;
-    Ok(Json(paging::answer(found, &name, render)))
+    paging::answer_visible(&app, caller.org, found, &name, render).await.map(Json)
 }
 
 /// Read a project.

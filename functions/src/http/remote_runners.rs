@@ -5,11 +5,13 @@ use super::body::Params;
 use super::caller::{Ids, bearer};
 use super::error::ApiError;
 use crate::App;
-use crate::app::remote_runners::RemoteRunner;
+use crate::app::remote_runners::{Polled, RemoteRunner};
+use crate::app::shared_waits::NO_PLACE;
 use axum::Json;
 use axum::extract::{FromRequestParts, RawPathParams, State};
-use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use canyon_api::agent::MAX_WAIT;
 use canyon_api::error::ErrorBody;
@@ -49,7 +51,9 @@ impl FromRequestParts<App> for RemoteRunner {
     ),
     responses(
         (status = 200, description = "What to do.", body = RemoteRunnerMessage),
-        (status = 204, description = "Nothing; ask again."),
+        (status = 204, description = "Nothing; ask again, after `Retry-After` if that is there.",
+         headers(("retry-after" = u64, description = "Seconds. Too many requests of the runner's key, or of agents of the \
+                  organization, wait, so this one did not."))),
         (status = 400, description = "A parameter is at fault.", body = ErrorBody),
         (status = 401, description = "The token is not good, for the reason in the message.", body = ErrorBody),
         (status = 403, description = "The agent of the runner's name was rejected.", body = ErrorBody),
@@ -68,7 +72,11 @@ async fn poll(
         return Err(ApiError::field("wait_seconds", format!("at most {MAX_WAIT}")));
     }
     Ok(match app.poll_requests(&by, Duration::from_secs(wait.into())).await? {
-        Some(message) => Json(message).into_response(),
-        None => StatusCode::NO_CONTENT.into_response(),
+        Polled::Message(message) => Json(message).into_response(),
+        Polled::Nothing => StatusCode::NO_CONTENT.into_response(),
+        Polled::NoPlace => {
+            let later = HeaderValue::from(NO_PLACE.as_secs());
+            (StatusCode::NO_CONTENT, [(RETRY_AFTER, later)]).into_response()
+        }
     })
 }

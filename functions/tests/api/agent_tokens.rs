@@ -195,6 +195,28 @@ async fn a_token_for_other_agents_does_not_inherit_what_an_administrator_has_sai
 }
 
 #[tokio::test]
+async fn a_token_goes_on_as_no_agent_that_an_administrator_has_given_more_labels() {
+    let api = far_away().await;
+    let blue = json!({ "team": "blue" });
+    let of_far = json!({ "runner_id": "far", "labels": blue });
+    for (name, body) in [("berlin", of_far), ("boston", json!({ "labels": blue }))] {
+        let (former, new) = (Token::new(&api, body.clone()).await, Token::new(&api, body).await);
+        let path = format!("{name}/sessions");
+        assert_eq!(say(&api, &former.secret, &path, opening("a")).await.0, 201);
+        let more = json!({ "labels": { "team": "blue", "env": "prod" } });
+        assert_eq!(api.patch(&format!("/agents/{name}"), more).await.0, 200);
+        former.revoke(&api).await;
+        let refused = say(&api, &new.secret, &path, opening("b")).await;
+        assert_eq!(code(&refused), (409, "another_agent"), "{name}");
+        assert_eq!(view(&api, name).await["principal"], former.id, "{name}");
+        // As the agent of the very labels that the token has.
+        assert_eq!(api.patch(&format!("/agents/{name}"), json!({ "labels": blue })).await.0, 200);
+        let opened = say(&api, &new.secret, &path, opening("b")).await;
+        assert_eq!(opened.0, 201, "{name}: {}", opened.1);
+    }
+}
+
+#[tokio::test]
 async fn an_agent_is_no_more_than_the_labels_of_its_token_say() {
     let api = far_away().await;
     let token = Token::new(&api, json!({ "labels": { "team": "blue" } })).await;

@@ -263,6 +263,54 @@ async fn a_cursor_names_nothing_that_its_caller_may_not_read() {
 }
 
 #[tokio::test]
+async fn a_token_of_a_page_of_which_nothing_is_visible_tells_of_nothing_and_leads_on() {
+    let api = two_projects().await;
+    api.make("/projects", json!({ "id": "zz" })).await;
+    let (org, shop) = (api.ours.uuid, "shop".parse().unwrap());
+    let model = api.app.table.project(org, &shop).await.unwrap().unwrap();
+    let record = canyon_domain::audit::AuditRecord {
+        id: uuid::Uuid::now_v7(),
+        at: model.created_at,
+        by: canyon_domain::ids::PrincipalId(uuid::Uuid::nil()),
+        action: "project.create".to_owned(),
+        subject: "projects/secret".to_owned(),
+        by_right: "admin".to_owned(),
+        details: Vec::new(),
+    };
+    for number in 0..3_200 {
+        let id = format!("secret-{number:04}").parse().unwrap();
+        let hidden = canyon_domain::inventory::Project { id, ..model.clone() };
+        let record =
+            canyon_domain::audit::AuditRecord { id: uuid::Uuid::now_v7(), ..record.clone() };
+        api.app.table.create_project(org, &hidden, &record).await.unwrap();
+    }
+    let scoped = json!([{ "role": "viewer", "project_id": "zz" }]);
+    let narrow = token(&api, json!({ "role": "none", "scoped_roles": scoped })).await;
+    let page = async |path: &str| api.call_as(&narrow, Method::GET, path, None).await;
+    let (status, first) = page("/projects").await;
+    assert_eq!((status, &first["items"]), (200, &json!([])), "{first}");
+    let cursor = first["next_page_token"].as_str().unwrap();
+    let sealed = cursor.strip_prefix('~').unwrap();
+    let plain = base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, sealed);
+    assert!(!String::from_utf8_lossy(&plain.unwrap()).contains("secret"), "{cursor}");
+    let next = page(&format!("/projects?page={cursor}")).await.1;
+    assert_eq!((&next["items"][0]["id"], next.get("next_page_token")), (&json!("zz"), None));
+    // It is good for this list alone, and only as it was given.
+    let (start, end) = cursor.split_at(cursor.len() - 4);
+    for path in [
+        format!("/envs?page={cursor}"),
+        format!("/runners?page={cursor}"),
+        format!("/projects?page={start}{}", if end == "AAAA" { "BBBB" } else { "AAAA" }),
+    ] {
+        assert_eq!(
+            page(&path).await.0,
+            if path.starts_with("/runners") { 403 } else { 400 },
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_scoped_administrator_rules_its_part_and_nothing_of_the_organization() {
     let api = two_projects().await;
     let scoped = json!([{ "role": "admin", "project_id": "team" }]);

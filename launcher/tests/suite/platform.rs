@@ -28,7 +28,9 @@ pub(crate) struct Script {
     pub(crate) definition: Mutex<Option<serde_json::Value>>,
     /// Why no agent would take a job, if so.
     pub(crate) absence: Mutex<Option<String>>,
-    /// The events of a dead job.
+    /// What the platform has of a dead job's log.
+    pub(crate) log: Mutex<Vec<u8>>,
+    /// The same for its events.
     pub(crate) events: Mutex<Vec<u8>>,
     /// The jobs of a list.
     pub(crate) jobs: Mutex<Vec<JobRef>>,
@@ -109,14 +111,14 @@ impl Dispatcher for Scene {
         &self,
         _: &JobRef,
         stream: TailStream,
-        from: u64,
+        offset: u64,
     ) -> Result<Vec<u8>, DispatchError> {
         self.0.ask("tail").await;
-        let events = self.0.events.lock().unwrap();
-        Ok(match stream {
-            TailStream::Events => events[usize::try_from(from).unwrap()..].to_vec(),
-            TailStream::Log => Vec::new(),
-        })
+        let kept = match stream {
+            TailStream::Log => self.0.log.lock().unwrap(),
+            TailStream::Events => self.0.events.lock().unwrap(),
+        };
+        Ok(kept.iter().skip(usize::try_from(offset).unwrap()).copied().collect())
     }
 
     async fn forget(&self, _: &JobRef) -> Remains {

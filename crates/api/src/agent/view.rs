@@ -8,6 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// An agent, as users see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the API")]
 pub struct AgentView {
     /// Its name.
     pub id: String,
@@ -24,6 +25,10 @@ pub struct AgentView {
     pub runner_id: Option<String>,
     /// Whether it takes jobs of runners that name no agents.
     pub run_untagged_jobs: bool,
+    /// Whether its token is for labels alone and no administrator has adopted the agent by its name. Runners that name
+    /// agents by id do not take it then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub confined_to_labels: bool,
     /// Whether an administrator has disabled it: it gets no further work.
     pub disabled: bool,
     /// Whether it launches only deployments that name it.

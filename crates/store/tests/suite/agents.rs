@@ -36,6 +36,7 @@ fn agent(name: &str) -> Agent {
         run_untagged_jobs: None,
         by_runner_key: false,
         by_token: None,
+        named_at: None,
         settled_at: None,
         reserved: false,
         adopted_by: None,

@@ -45,6 +45,7 @@ mod runner_rules;
 mod service_accounts;
 #[cfg(feature = "s3")]
 mod signed_urls;
+mod streams;
 mod table_shape;
 mod transactions;
 mod world;

@@ -9,6 +9,7 @@ use std::fmt::Debug;
 on_each_table!(
     at_every_size_and_with_every_filter_pages_are_full_and_have_no_gaps,
     a_filter_that_matches_few_of_many_items_needs_few_requests,
+    a_page_whose_filter_matches_nothing_is_bounded_and_has_a_cursor,
     a_forged_cursor_stays_in_the_same_list,
 );
 
@@ -101,6 +102,32 @@ async fn a_filter_that_matches_few_of_many_items_needs_few_requests(table: Table
         assert_eq!((page.items.len(), page.next), (1, None), "{limit}");
         assert_eq!(meter.take().requests(), 2, "{limit}");
     }
+}
+
+async fn a_page_whose_filter_matches_nothing_is_bounded_and_has_a_cursor(table: Table) {
+    let World { table, org } = World::new(table).await;
+    // One request reads 1 MB, so these take seven.
+    for n in 0..60 {
+        let kind = if n == 55 { "rare" } else { "local" };
+        let mut large = runner(&format!("a-{n:03}"), kind);
+        large.definition = format!("{}{}", large.definition, " ".repeat(100_000));
+        table.create_runner(org, &large, &record()).await.unwrap();
+    }
+    let meter = Meter::default();
+    let watched = meter.watch(&table);
+    let (mut requests, mut found, mut request) = (Vec::new(), Vec::new(), first(20));
+    loop {
+        let page = watched.runners(org, Some("rare"), &request).await.unwrap();
+        requests.push(meter.take().requests());
+        let is_left_out = page.next.as_ref().map(Cursor::names_what_is_left_out);
+        found.push((page.items.len(), is_left_out));
+        request.after = page.next;
+        if request.after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, [(0, Some(true)), (1, None)]);
+    assert!(requests.iter().all(|requests| *requests <= 4), "{requests:?}");
 }
 
 async fn a_forged_cursor_stays_in_the_same_list(table: Table) {

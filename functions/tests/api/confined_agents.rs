@@ -1,0 +1,174 @@
+//! Agents whose token is for labels alone: their name makes them no agent that a runner names by its id.
+
+use crate::agent_world::{Key, code, far_away, open, opening, order, say, token, view};
+use crate::harness::{Answer, Api};
+use canyon_domain::agent::{Agent, TokenScope};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The runner `far` takes these agents alone.
+async fn reserve(api: &Api, names: &[&str]) {
+    let configuration = json!({ "type": "docker-agent", "agents": { "ids": names } });
+    let patch = json!({ "runner_configuration": configuration });
+    let (status, body) = api.patch("/runners/far", patch).await;
+    assert_eq!(status, 200, "{body}");
+    // Longer than the API takes a runner to be what it was.
+    api.clock.advance(Duration::from_secs(6));
+}
+
+/// A token with labels and without a runner.
+async fn for_labels(api: &Api) -> String {
+    token(api, json!({ "labels": { "team": "blue" } })).await
+}
+
+/// What an agent of no runner opens with.
+fn of_none(instance: &str) -> Value {
+    let mut body = opening(instance);
+    body["runner"] = Value::Null;
+    body
+}
+
+async fn opens(api: &Api, secret: &str, name: &str, instance: &str) -> Answer {
+    say(api, secret, &format!("{name}/sessions"), of_none(instance)).await
+}
+
+/// What is offered to the first session of an agent.
+async fn offers(api: &Api, secret: &str, name: &str) -> Value {
+    let poll = json!({ "running": 0, "wait_seconds": 0 });
+    let (status, work) = say(api, secret, &format!("{name}/sessions/1/poll"), poll).await;
+    assert_eq!(status, 200, "{work}");
+    work["offers"].clone()
+}
+
+async fn stored(api: &Api, name: &str) -> Agent {
+    api.app.table.agent(api.ours.uuid, &name.parse().unwrap()).await.unwrap().unwrap()
+}
+
+/// Asks to be adopted, with a key.
+async fn asks(api: &Api, name: &str) {
+    let key = Key::new();
+    let mut body = opening("real");
+    body["public_key"] = json!(key.pem());
+    let asked = say(api, &key.token(api, name), &format!("{name}/sessions"), body).await;
+    assert_eq!(asked.0, 202, "{}", asked.1);
+}
+
+#[tokio::test]
+async fn a_runner_that_names_its_agents_by_id_takes_none_by_a_token_for_labels_unless_adopted() {
+    let api = far_away().await;
+    let token = for_labels(&api).await;
+    // In the session of no runner, and in that of the very runner.
+    assert_eq!(opens(&api, &token, "berlin", "a").await.0, 201);
+    assert_eq!(view(&api, "berlin").await["confined_to_labels"], true);
+    reserve(&api, &["berlin"]).await;
+    let (_, job) = order(&api).await;
+    assert_eq!(offers(&api, &token, "berlin").await, Value::Null);
+    let take = json!({ "jobs": [job] });
+    let (_, answer) = say(&api, &token, "berlin/sessions/1/take", take).await;
+    assert_eq!((&answer["taken"], &answer["refused"][0]["job"]), (&json!([]), &job), "{answer}");
+
+    assert_eq!(api.act("/agents/berlin/actions/adopt").await.0, 200);
+    assert_eq!(view(&api, "berlin").await["confined_to_labels"], Value::Null);
+    assert_eq!(offers(&api, &token, "berlin").await, json!([job]));
+}
+
+#[tokio::test]
+async fn a_token_for_labels_waits_for_an_administrator_under_a_name_that_a_runner_names() {
+    let api = far_away().await;
+    reserve(&api, &["berlin"]).await;
+    let token = for_labels(&api).await;
+    let (_, job) = order(&api).await;
+    for instance in ["a", "b"] {
+        let (status, answer) = opens(&api, &token, "berlin", instance).await;
+        assert_eq!((status, &answer["state"]), (202, &json!("pending")), "{answer}");
+        let warnings = answer["warnings"].to_string();
+        assert!(
+            warnings.contains("`far`") && warnings.contains("canyon adopt agent berlin"),
+            "{warnings}"
+        );
+    }
+    let other = for_labels(&api).await;
+    assert_eq!(code(&opens(&api, &other, "berlin", "c").await), (409, "another_agent"));
+    assert_eq!(opens(&api, &other, "boston", "c").await.0, 201, "another name is free");
+
+    assert_eq!(api.act("/agents/berlin/actions/adopt").await.0, 200);
+    assert_eq!(opens(&api, &token, "berlin", "b").await.0, 201);
+    let seen = view(&api, "berlin").await;
+    assert_eq!((&seen["labels"], &seen["state"]), (&json!({ "team": "blue" }), &json!("adopted")));
+    assert_eq!(offers(&api, &token, "berlin").await, json!([job]));
+}
+
+#[tokio::test]
+async fn a_token_for_labels_takes_no_name_from_an_agent_that_waits_to_be_adopted() {
+    let api = far_away().await;
+    let (labels, free) = (for_labels(&api).await, token(&api, json!({})).await);
+    for name in ["berlin", "boston"] {
+        asks(&api, name).await;
+    }
+    reserve(&api, &["berlin"]).await;
+    for name in ["berlin", "boston"] {
+        let refused = opens(&api, &labels, name, "a").await;
+        assert_eq!(code(&refused), (409, "another_agent"), "{name}");
+        assert_eq!(view(&api, name).await["state"], "pending", "{name}");
+    }
+    // A token that is for no labels vouches for the name too.
+    assert_eq!(open(&api, &free, "boston", "a").await, 1);
+}
+
+#[tokio::test]
+async fn an_agent_by_a_token_for_labels_that_an_earlier_version_stored_is_confined_too() {
+    let api = far_away().await;
+    let (labels, free) = (for_labels(&api).await, token(&api, json!({})).await);
+    let unrecorded = || Some(TokenScope { runner: None, labels_alone: None });
+    let all = [
+        ("berlin-1", &labels, None),
+        ("berlin-2", &labels, unrecorded()),
+        ("boston-1", &free, None),
+        ("boston-2", &free, unrecorded()),
+    ];
+    for (name, secret, by_token) in all.clone() {
+        let mut body = of_none("a");
+        body["labels"] = json!({ "team": "blue" });
+        body["run_untagged_jobs"] = json!(false);
+        let opened = say(&api, secret, &format!("{name}/sessions"), body).await;
+        assert_eq!(opened.0, 201, "{}", opened.1);
+        let mut agent = stored(&api, name).await;
+        agent.by_token = by_token;
+        agent.version += 1;
+        api.app.table.save_agent(api.ours.uuid, &agent).await.unwrap();
+    }
+    reserve(&api, &all.clone().map(|(name, ..)| name)).await;
+    let (_, job) = order(&api).await;
+    for (name, secret, _) in all {
+        let is_free = name.starts_with("boston");
+        let wanted = if is_free { json!([job]) } else { Value::Null };
+        assert_eq!(offers(&api, secret, name).await, wanted, "{name}");
+        let scope = stored(&api, name).await.by_token.unwrap();
+        assert_eq!(scope.labels_alone, Some(!is_free), "{name}");
+        // What was offered to it goes to the next one.
+        assert_eq!(api.delete(&format!("/agents/{name}")).await.0, 204);
+    }
+}
+
+#[tokio::test]
+async fn a_token_for_labels_goes_on_as_no_agent_that_is_more_than_its_labels() {
+    let api = far_away().await;
+    for (name, labels) in [("berlin", json!({})), ("boston", json!({ "team": "blue" }))] {
+        let former = api.make("/tokens", json!({ "role": "agent", "labels": labels })).await;
+        let mut body = of_none("a");
+        body["labels"] = json!({ "team": "blue" });
+        let secret = former["secret"].as_str().unwrap();
+        let opened = say(&api, secret, &format!("{name}/sessions"), body).await;
+        assert_eq!(opened.0, 201, "{}", opened.1);
+        if name == "boston" {
+            assert_eq!(api.act("/agents/boston/actions/adopt").await.0, 200);
+        }
+        let id = former["id"].as_str().unwrap();
+        assert_eq!(api.delete(&format!("/tokens/{id}")).await.0, 204);
+        let new = for_labels(&api).await;
+        let refused = opens(&api, &new, name, "b").await;
+        assert_eq!(code(&refused), (409, "another_agent"), "{name}");
+        let free = token(&api, json!({})).await;
+        assert_eq!(opens(&api, &free, name, "b").await.0, 201, "{name}: it is for all");
+    }
+}
