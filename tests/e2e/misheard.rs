@@ -42,6 +42,37 @@ async fn a_plan_that_did_not_say_what_it_deletes_is_not_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn resources_that_the_provider_does_not_find_count_as_deletions() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tofu, lost) = (programs::given("CANYON_TEST_TOFU"), folder.path().join("lost"));
+    // The line of a refresh that finds nothing, as OpenTofu 1.12 writes it.
+    let drift = r#"{"type":"resource_drift","change":{"resource":{"addr":"terraform_data.thing[1]"},"action":"delete"}}"#;
+    let script = format!(
+        "if [ -e '{}' ] && [ \"$1\" = plan ]; then echo '{drift}'; fi\nexec '{}' \"$@\"\n",
+        lost.display(),
+        tofu.display()
+    );
+    programs::script(&folder.path().join("tofu"), &script);
+    let path = programs::search_path(Some(folder.path()));
+    let site = Site::on(Server::start_with(&programs::built(), path).await, &json!({})).await;
+    assert_succeeded(&site.run(&deploying(3, 1)).await);
+    fs::write(&lost, "").unwrap();
+    // One more is created, so that there is something to apply.
+    let run = |max_deletions| DeploymentCreateBody { max_deletions, ..deploying(4, 1) };
+    let ended = site.run(&run(Some(0))).await;
+    let (class, message) = failure(&ended);
+    assert_eq!((class, ended.refused_deletions), (FailureClass::User, Some(1)), "{message}");
+    for part in ["deletes or replaces 0 resources", "1 were not found by their provider"] {
+        assert!(message.contains(part), "no `{part}` in: {message}");
+    }
+    assert_eq!(site.state(ENV).await.len(), 3);
+    assert_succeeded(&site.run(&run(Some(1))).await);
+    assert_succeeded(
+        &site.run(&DeploymentCreateBody { max_deletions: None, ..deploying(5, 1) }).await,
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_apply_that_meets_the_lock_of_another_state_is_not_repeated() {
     let site = Site::new().await;
     let runs = site.server.path("runs");

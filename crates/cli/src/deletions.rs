@@ -14,6 +14,8 @@ pub(crate) struct Deletions {
     lines: JsonLines,
     /// Action and address.
     shown: Vec<(&'static str, String)>,
+    /// How many resources of the state the provider did not find.
+    vanished: u32,
     /// Whether another run of OpenTofu has begun, so that the next plan counts instead.
     is_stale: bool,
 }
@@ -43,15 +45,17 @@ impl Deletions {
         match event["type"].as_str() {
             // The first line of each run of OpenTofu: another attempt plans again.
             Some("version") => self.is_stale = true,
-            Some("planned_change") => {
+            Some(kind @ ("planned_change" | "resource_drift")) => {
                 if std::mem::take(&mut self.is_stale) {
-                    self.shown.clear();
+                    (self.shown, self.vanished) = (Vec::new(), 0);
                 }
-                let action = match event["change"]["action"].as_str() {
-                    Some("delete") => "delete",
-                    Some("replace") => "replace",
+                let action = match (kind, event["change"]["action"].as_str()) {
+                    ("resource_drift", Some("delete")) => "not found",
+                    ("planned_change", Some("delete")) => "delete",
+                    ("planned_change", Some("replace")) => "replace",
                     _ => return,
                 };
+                self.vanished += u32::from(action == "not found");
                 let address = event["change"]["resource"]["addr"].as_str();
                 if self.shown.len() < MAX_SHOWN {
                     self.shown.extend(address.map(|address| (action, address.to_owned())));
@@ -64,12 +68,21 @@ impl Deletions {
     /// Lines that describe what the plan would do to `environment`. `count` is Canyon's own count.
     pub(crate) fn describe(&self, environment: &str, count: u32) -> Vec<String> {
         let end = if self.shown.is_empty() { "" } else { ":" };
-        let head =
-            format!("the plan deletes or replaces {} of {environment}{end}", resources(count));
-        let mut lines = vec![head];
+        let deleted = resources(count.saturating_sub(self.vanished));
+        let not_found = match self.vanished {
+            0 => String::new(),
+            some => {
+                format!(", and {} not found by the provider would leave the state", resources(some))
+            }
+        };
+        let mut lines = vec![format!(
+            "the plan deletes or replaces {deleted} of {environment}{not_found}{end}"
+        )];
+        let width = self.shown.iter().map(|(action, _)| action.len()).max().unwrap_or_default();
+        let width = width.max("replace".len());
         // An address with a line break must not add lines.
         let line = |(action, address): &(&str, String)| {
-            format!("  {action:<7}  {}", address.replace('\n', "\u{fffd}"))
+            format!("  {action:<width$}  {}", address.replace('\n', "\u{fffd}"))
         };
         lines.extend(self.shown.iter().map(line));
         let more = usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(self.shown.len());
@@ -114,6 +127,22 @@ mod tests {
         the plan deletes or replaces 2 resources of shop/dev:
           replace  x.replace
           delete   x.delete
+        ");
+    }
+
+    #[test]
+    fn what_the_provider_did_not_find_is_named_as_such() {
+        let drift = |action| planned(action, "x.gone").replace("planned_change", "resource_drift");
+        let stream = [
+            drift("update"),
+            drift("delete"),
+            planned("create", "x.gone"),
+            planned("delete", "x.a"),
+        ];
+        insta::assert_snapshot!(described(&stream.concat(), 2), @r"
+        the plan deletes or replaces 1 resource of shop/dev, and 1 resource not found by the provider would leave the state:
+          not found  x.gone
+          delete     x.a
         ");
     }
 

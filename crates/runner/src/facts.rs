@@ -63,6 +63,8 @@ impl StateSize {
 pub struct Facts {
     /// The addresses that the plan has read from the state.
     known: BTreeSet<String>,
+    /// The addresses in the state of which the provider did not find the resource.
+    vanished: BTreeSet<String>,
     /// What the apply has changed so far, counted here.
     done: Changes,
     /// What the plan would change.
@@ -109,11 +111,11 @@ impl Facts {
                 self.known.extend(event.hook.as_ref().map(|hook| hook.resource.addr.clone()));
             }
             "resource_drift" => {
-                // The resource was deleted outside of OpenTofu.
                 if let Some(change) =
                     event.change.as_ref().filter(|change| change.action == "delete")
                 {
                     self.known.remove(&change.resource.addr);
+                    self.vanished.insert(change.resource.addr.clone());
                 }
             }
             "apply_start" => {
@@ -181,6 +183,12 @@ impl Facts {
     /// What was changed: OpenTofu's own count, or the runner's count if the apply did not come to its end.
     pub fn changed(&self) -> Changes {
         self.applied.unwrap_or(self.done)
+    }
+
+    /// How many resources the provider did not find although the state lists them. They were deleted elsewhere, or the
+    /// provider looks in another place; an apply drops them from the state.
+    pub fn vanished(&self) -> u32 {
+        u32::try_from(self.vanished.len()).unwrap_or(u32::MAX)
     }
 
     /// How many resources the state has at the end; `None` if that is not known.

@@ -5,12 +5,13 @@ use canyon_domain::failure::{Failure, FailureClass, Phase};
 use std::fmt;
 
 /// OpenTofu's error summaries about the state storage, in any command.
-const STORAGE_ERRORS: [&str; 5] = [
+const STORAGE_ERRORS: [&str; 6] = [
     "Error acquiring the state lock",
     "Error loading state",
     "Failed to load state",
     "Error refreshing state",
     "Failed to save state",
+    "Error releasing the state lock",
 ];
 
 /// SIGKILL, which a process cannot handle.

@@ -93,8 +93,10 @@ mod tests {
 
     fn with_log(bytes: usize) -> DeploymentResultsUpdateBody {
         let mut body = Outcome::default().into_body(None);
-        body.plain_outputs
-            .insert("word".to_owned(), serde_json::from_str("{\"value\": 1}").unwrap());
+        body.plain_outputs.insert(
+            "word".to_owned(),
+            serde_json::from_str("{\"value\": 1, \"sensitive\": false}").unwrap(),
+        );
         let data = "a".repeat(bytes);
         body.chunks.push(Chunk { stream: Stream::Log, offset: 0, data });
         body

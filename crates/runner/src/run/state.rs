@@ -198,28 +198,37 @@ impl Run {
         Err(Failure::new(FailureClass::Config, message))
     }
 
-    /// Ends a run whose plan deletes or replaces more resources than allowed.
+    /// Ends a run whose plan deletes or replaces more resources than allowed. Those that the provider does not find count
+    /// too: the apply drops them from the state, and the provider may have looked in the wrong place.
     pub(super) fn refuse_deletions(&self) -> Result<(), Outcome> {
+        let facts = &self.transcript.facts;
         // A plan without a summary was refused before.
-        let planned = self.transcript.facts.planned.map_or(u32::MAX, |planned| {
-            // A destroy run also drops from the state what the provider does not find, perhaps because it asks the wrong place.
-            let held = self.state.seen.as_ref().map_or(0, |seen| seen.facts.resources);
-            let dropped = if self.job.mode == Mode::Destroy { held } else { 0 };
-            planned.remove.max(dropped.saturating_sub(planned.forget))
-        });
-        match self.job.max_deletions {
-            Some(allowed) if planned > allowed => {
-                let message = format!(
-                    "the plan deletes or replaces {planned} resources, and at most {allowed} are \
-                     allowed: nothing was changed. If the environment's deletion_protection forbids \
-                     them, have an administrator raise it; otherwise deploy with \
-                     --max-deletions {planned}"
-                );
-                let failure = Failure::new(FailureClass::User, message);
-                Err(Outcome { refused_deletions: Some(planned), ..failure.into() })
+        let (deleted, vanished) = facts.planned.map_or((u32::MAX, 0), |planned| {
+            if self.job.mode != Mode::Destroy {
+                return (planned.remove, facts.vanished());
             }
-            Some(_) | None => Ok(()),
-        }
+            let held = self.state.seen.as_ref().map_or(0, |seen| seen.facts.resources);
+            (planned.remove.max(held.saturating_sub(planned.forget)), 0)
+        });
+        let count = deleted.saturating_add(vanished);
+        let Some(allowed) = self.job.max_deletions.filter(|allowed| count > *allowed) else {
+            return Ok(());
+        };
+        let not_found = if vanished == 0 {
+            String::new()
+        } else {
+            format!(
+                ", and {vanished} were not found by their provider and would leave the state (were they deleted \
+                 elsewhere, or does the provider look in another region or account?)"
+            )
+        };
+        let message = format!(
+            "the plan deletes or replaces {deleted} resources{not_found}; at most {allowed} are allowed: nothing was \
+             changed. If the environment's deletion_protection forbids them, have an administrator raise it; otherwise \
+             deploy with --max-deletions {count}"
+        );
+        let failure = Failure::new(FailureClass::User, message);
+        Err(Outcome { refused_deletions: Some(count), ..failure.into() })
     }
 
     /// Reads a state that no run has reported, if the plan has read resources from it: it was put there by hand. A run
