@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Runs the test programs that cargo has built, several side by side, and prints what each of them reports.
 
-    cargo test --no-run --message-format json ... | tests/programs.py [--slots N] [--seconds N] [--after FILE PROGRAM...]
+    cargo test --no-run --message-format json ... | tests/programs.py [--slots N] [--seconds N] [--after FILE PROGRAM...] [--without PROGRAM...]
 
 Cargo runs one program after the other. Most of Canyon's tests wait for processes, clocks and networks, so one program
 leaves a processor idle. The longest programs start first, by what they took in the last run on this machine.
 
 Each program's output is in the folder of logs. When a program ends, its result is printed; if it failed, its failures too.
-`--after FILE PROGRAM...` holds these programs back until another process has made FILE.
+A program is named by the folder of its package and its own name: functions-api.
+`--after FILE PROGRAM...` holds these programs back until another process has made FILE. `--without PROGRAM...` leaves these out.
 Programs that still run after `--seconds` are ended and count as failed.
 """
 
@@ -33,7 +34,7 @@ class Program:
         package = pathlib.Path(message["manifest_path"]).parent
         target = message["target"]
         kind = "" if "test" in target["kind"] else f"-{target['kind'][0]}"
-        self.target, self.name = target["name"], f"{package.name}{kind}-{target['name']}"
+        self.name = f"{package.name}{kind}-{target['name']}"
         self.folder, self.executable = package, message["executable"]
         self.log = LOGS / f"{self.name}.log"
         self.process = self.started = None
@@ -77,7 +78,7 @@ def programs(messages):
 
 
 def held_back(program, after):
-    return any(program.target in names and not pathlib.Path(file).exists() for file, *names in after)
+    return any(program.name in names and not pathlib.Path(file).exists() for file, *names in after)
 
 
 def run(waiting, options):
@@ -111,11 +112,17 @@ def main():
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--after", nargs="+", action="append", default=[], metavar=("FILE", "PROGRAM"))
+    parser.add_argument("--without", nargs="+", default=[], metavar="PROGRAM")
     options = parser.parse_args()
     LOGS.mkdir(parents=True, exist_ok=True)
     known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
     # One that was never run starts first: it may be long.
-    chosen = sorted(programs(sys.stdin), key=lambda program: -known.get(program.name, float("inf")))
+    found = list(programs(sys.stdin))
+    named = {name for _, *names in options.after for name in names}.union(options.without)
+    if unknown := named - {program.name for program in found}:
+        sys.exit(f"programs.py: cargo built no test program {' '.join(sorted(unknown))}")
+    chosen = [program for program in found if program.name not in options.without]
+    chosen.sort(key=lambda program: -known.get(program.name, float("inf")))
     failed, took = run(chosen, options)
     DURATIONS.write_text(json.dumps(known | took, indent=1))
     if failed:
