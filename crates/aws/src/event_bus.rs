@@ -4,6 +4,7 @@ use aws_sdk_eventbridge::Client;
 use aws_sdk_eventbridge::error::DisplayErrorContext;
 use aws_sdk_eventbridge::types::PutEventsRequestEntry;
 use canyon_domain::events::{DeploymentEvent, REJECTED, Rejected, SOURCE};
+use canyon_domain::to_json::to_json_text;
 use serde::Serialize;
 
 /// Most entries of one request (EventBridge API reference, `PutEvents`).
@@ -54,13 +55,11 @@ impl EventBus {
     }
 
     fn entry(&self, detail_type: &str, detail: &impl Serialize) -> PutEventsRequestEntry {
-        // Both kinds are structs of strings and numbers, so serialization to JSON does not fail.
-        let detail = serde_json::to_string(detail).unwrap_or_default();
         PutEventsRequestEntry::builder()
             .event_bus_name(&self.name)
             .source(SOURCE)
             .detail_type(detail_type)
-            .detail(detail)
+            .detail(to_json_text(detail))
             .build()
     }
 

@@ -43,6 +43,7 @@ pub mod secret_variables;
 pub mod service_account;
 pub mod state_lock;
 pub mod state_storage;
+pub mod to_json;
 pub mod trust;
 pub mod trust_policy;
 pub mod turn;

@@ -29,6 +29,7 @@ pub mod timeouts;
 pub use configuration::{RunnerConfiguration, RunnerType};
 pub use timeouts::Timeouts;
 
+use crate::to_json::to_json;
 use crate::{
     field_error::{FieldError, FieldErrors},
     state_storage::{StateStorage, StorageType},
@@ -170,8 +171,8 @@ impl RunnerDefinition {
         if let Some(description) = &self.description {
             value.insert("description".to_owned(), Value::String(description.clone()));
         }
-        value.insert(CONFIGURATION.to_owned(), plain(&self.configuration));
-        value.insert(STORAGE.to_owned(), plain(&self.state_storage));
+        value.insert(CONFIGURATION.to_owned(), to_json(&self.configuration));
+        value.insert(STORAGE.to_owned(), to_json(&self.state_storage));
         Value::Object(value)
     }
 
@@ -203,7 +204,7 @@ impl RunnerDefinition {
             "resource_group",
             "subscription_id",
         ];
-        let cluster = plain(&self.configuration).get_mut("cluster")?.take();
+        let cluster = to_json(&self.configuration).get_mut("cluster")?.take();
         let Value::Object(mut members) = cluster else { return None };
         // Clusters of two AWS accounts may have the same name.
         let role = members.get("auth").and_then(|auth| auth.get("role_arn")?.as_str());
@@ -246,12 +247,6 @@ impl RunnerDefinition {
 pub fn missing_secret(path: String) -> FieldError {
     let reason = "is required, unless another kind of `auth` is given".to_owned();
     FieldError { path, reason }
-}
-
-/// `part` as JSON. This fails only for maps with keys that are not text, or for a failing `Serialize`; the
-/// types of a definition have neither.
-fn plain(part: &impl serde::Serialize) -> Value {
-    serde_json::to_value(part).unwrap_or_default()
 }
 
 #[cfg(test)]

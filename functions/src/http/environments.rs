@@ -22,6 +22,7 @@ use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, EnvUuid, ProjectId};
 use canyon_domain::inventory::{self, EnvironmentStatus};
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::to_json::to_json_text;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
@@ -285,7 +286,7 @@ fn render(of: inventory::Environment) -> Environment {
 }
 
 fn render_state(of: &environment_state::EnvironmentState, env: EnvUuid) -> EnvironmentState {
-    let definition = serde_json::to_string(&of.storage).unwrap_or_default();
+    let definition = to_json_text(&of.storage);
     EnvironmentState {
         place: state_location(&of.storage, env),
         storage_type: of.storage.storage_type().to_string(),

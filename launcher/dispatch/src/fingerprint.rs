@@ -1,6 +1,7 @@
 //! Fingerprints: equal for equal launches or values, different otherwise.
 
 use crate::Launch;
+use canyon_domain::to_json::to_json_text;
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -19,7 +20,7 @@ pub(crate) fn of_launch(launch: &Launch) -> String {
 /// A hash of the value's JSON. Maps in Kubernetes types are sorted, so equal values have equal
 /// JSON.
 pub(crate) fn of(value: &impl Serialize) -> String {
-    hex::encode(Sha256::digest(serde_json::to_vec(value).unwrap_or_default()))
+    hex::encode(Sha256::digest(to_json_text(value)))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use canyon_api::agent::{KEY_AUDIENCE, KEY_TOKEN_LIFE, KeyClaims};
 use canyon_domain::ids::{AgentId, OrgId};
 use canyon_domain::seam::Entropy as _;
+use canyon_domain::to_json::to_json_text;
 use canyon_identity::agent_key::AgentKey;
 use canyon_identity::key_file;
 use canyon_identity::system::System;
@@ -119,8 +120,7 @@ impl OwnKey {
         };
         let header = json!({"alg": "EdDSA", "kid": self.public.fingerprint(), "typ": "JWT"});
         let part = |value: String| URL_SAFE_NO_PAD.encode(value);
-        let claims = serde_json::to_string(&claims).unwrap_or_default();
-        let signed = format!("{}.{}", part(header.to_string()), part(claims));
+        let signed = format!("{}.{}", part(header.to_string()), part(to_json_text(&claims)));
         let signature = self.pair.sign(signed.as_bytes());
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref())).into()
     }

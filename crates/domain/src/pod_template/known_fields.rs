@@ -1,6 +1,7 @@
 //! Reading a merged template into the Kubernetes types without losing a field on the way.
 
 use crate::field_error::{FieldErrors, join, shown};
+use crate::to_json::to_json;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
@@ -31,7 +32,7 @@ pub(super) fn read(template: &Value) -> Result<Read, FieldErrors> {
     loop {
         let error = match serde_path_to_error::deserialize::<_, PodTemplateSpec>(&template) {
             Ok(read) => {
-                let written = serde_json::to_value(&read).unwrap_or_default();
+                let written = to_json(&read);
                 note_lost(&template, &written, "", &mut doubts);
                 return Ok(Read { template: read, doubts, unread });
             }

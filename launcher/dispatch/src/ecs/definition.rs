@@ -11,6 +11,7 @@ use aws_sdk_ecs::types::{
 };
 use aws_smithy_types::error::operation::BuildError;
 use canyon_domain::runner::ecs::{Architecture, EcsJob};
+use canyon_domain::to_json::to_json_text;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -86,9 +87,7 @@ impl Definition {
     /// The name of the family: letters, digits, `-` and `_`, at most 255, as ECS requires. A
     /// runner's id has only these characters, at most 63.
     pub(super) fn family(&self) -> String {
-        // All fields are text and numbers, so they always serialize.
-        let content = serde_json::to_vec(self).unwrap_or_default();
-        let hash = hex::encode(Sha256::digest(content));
+        let hash = hex::encode(Sha256::digest(to_json_text(self)));
         format!("canyon-{}-{}", self.runner, hash.get(..24).unwrap_or(&hash))
     }
 

@@ -5,6 +5,7 @@ use super::{errors, job, names, network_policy};
 use crate::{DispatchError, JobRef, Target};
 use canyon_domain::failure::Failure;
 use canyon_domain::pod_template::CONTAINER;
+use canyon_domain::to_json::to_json_text;
 use futures::AsyncReadExt as _;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -152,7 +153,7 @@ impl Calls {
         let (namespace, name) = (self.namespace()?, &names::job_name(job));
         let mut change = json!({ "spec": { "suspend": true } });
         if let Some(verdict) = verdict {
-            let text = serde_json::to_string(verdict).unwrap_or_default();
+            let text = to_json_text(verdict);
             change["metadata"] = json!({ "annotations": { names::VERDICT: text } });
         }
         let change = &Patch::Merge(change);

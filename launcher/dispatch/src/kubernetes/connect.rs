@@ -20,6 +20,7 @@ use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::RunnerConfiguration;
 use canyon_domain::seam::Clock;
+use canyon_domain::to_json::to_json_text;
 use canyon_identity::federation::{Federation, FederationError, RunnerIdentity};
 use canyon_identity::system::System;
 use http::Uri;
@@ -294,7 +295,7 @@ fn key_of(target: &Target) -> [u8; 32] {
     hash.update(target.org.0.as_bytes());
     hash.update(target.runner.0.as_bytes());
     let configuration = &target.definition.configuration;
-    hash.update(serde_json::to_vec(configuration).unwrap_or_default());
+    hash.update(to_json_text(configuration));
     if let RunnerConfiguration::Kubernetes(runner) = configuration {
         let auth = &runner.cluster.auth;
         for secret in [&auth.client_key_data, &auth.service_account_token].into_iter().flatten() {

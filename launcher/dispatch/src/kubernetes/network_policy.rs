@@ -2,6 +2,7 @@
 //! credentials.
 
 use super::names;
+use canyon_domain::to_json::to_json;
 use k8s_openapi::api::networking::v1::{
     IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyPeer, NetworkPolicyPort,
     NetworkPolicySpec,
@@ -62,7 +63,7 @@ pub(super) fn policy(namespace: &str) -> NetworkPolicy {
 
 /// Whether `found` has the specification of this version's policy.
 pub(super) fn is_same(found: &NetworkPolicy, wanted: &NetworkPolicy) -> bool {
-    let plain = |policy: &NetworkPolicy| serde_json::to_value(&policy.spec).unwrap_or_default();
+    let plain = |policy: &NetworkPolicy| to_json(&policy.spec);
     plain(found) == plain(wanted)
 }
 
