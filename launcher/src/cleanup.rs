@@ -1,7 +1,7 @@
 //! After the end of a deployment: publishes the end, removes what its job left behind, and ends
 //! orphaned jobs.
 
-use crate::orphaned_jobs::OrphanedJobs;
+use crate::orphaned_jobs::{OrphanedJobs, REMOVAL_RETRY_PERIOD};
 use crate::reconcile::Why;
 use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::{Dispatcher, JobRef, Remains};
@@ -19,9 +19,6 @@ const EXIT_POLL_PAUSE: Duration = Duration::from_millis(100);
 const MAX_REMOVAL_RETRIES: u32 = 60;
 /// The pause between two of these observations.
 pub const REMOVAL_RETRY_PAUSE: Duration = Duration::from_secs(5);
-/// How long after an end the sweep still retries the removal of a live job. Its stop was tried
-/// before.
-pub(crate) const REMOVAL_RETRY_PERIOD: Duration = Duration::from_mins(15);
 
 /// When the sweep retries an end that could not be published, or whose job still lives.
 const CLEANUP_RETRY_AFTER: Duration = Duration::from_mins(3);

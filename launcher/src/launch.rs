@@ -1,8 +1,8 @@
 //! Takes the environment's turn and starts the job.
 
 use crate::concurrency::ConcurrencySlots;
-use crate::reconcile::StepOutcome;
 use crate::resolved_runner::ResolvedRunner;
+use crate::step_outcome::StepOutcome;
 use crate::{LaunchError, Launcher, jobs_of};
 use canyon_dispatch::{DispatchError, JobRef, Launch, Started, Then};
 use canyon_domain::attempt::{Limits, Outcome};

@@ -27,6 +27,7 @@ pub mod publish;
 mod reconcile;
 mod resolved_runner;
 mod salvage;
+mod step_outcome;
 #[cfg(feature = "lambda")]
 pub mod stream;
 mod sweep;

@@ -1,7 +1,7 @@
 //! Proves that the job of a state lock's owner is gone, so that the lock may be broken.
 
-use crate::reconcile::StepOutcome;
 use crate::resolved_runner::ResolvedRunner;
+use crate::step_outcome::StepOutcome;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
 use canyon_domain::attempt::{Attempt, Outcome};

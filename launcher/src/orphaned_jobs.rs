@@ -4,7 +4,6 @@
 //! still create the job minutes later. Its runner can claim nothing, but it costs money until it
 //! ends.
 
-use crate::cleanup::REMOVAL_RETRY_PERIOD;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{Dispatcher, JobRef, StopMode};
 use canyon_domain::deployment::Deployment;
@@ -13,6 +12,10 @@ use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+/// How long after an end the sweep still retries the removal of a live job. Its stop was tried
+/// before.
+pub(crate) const REMOVAL_RETRY_PERIOD: Duration = Duration::from_mins(15);
 
 /// The minimum interval between two lists of one runner's jobs by one process, because a list costs
 /// requests.

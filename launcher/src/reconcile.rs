@@ -2,6 +2,7 @@
 
 use crate::lock_owner::is_proof;
 use crate::resolved_runner::ResolvedRunner;
+use crate::step_outcome::StepOutcome;
 use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::StopMode;
 use canyon_domain::attempt::Attempt;
@@ -37,14 +38,6 @@ pub enum Why {
     Ended,
     /// A hint says that its job is gone: observe the job even if nothing is due.
     JobGone,
-}
-
-/// The outcome of a step.
-pub(crate) enum StepOutcome {
-    /// Nothing more is to be done now.
-    Settled,
-    /// The deployment has changed, by this step or another process: decide again.
-    Changed,
 }
 
 impl Launcher {

@@ -2,8 +2,9 @@
 
 use crate::connection::ApiConnection;
 use crate::exit::Exit;
-use crate::job::{self, JobLoop, JobSlot};
+use crate::job::{JobLoop, JobSlot};
 use crate::job_api_url::job_api_url;
+use crate::job_name::job_name;
 use crate::kinds::{self, Kind};
 use crate::reporter::Reporter;
 use crate::settings::Settings;
@@ -105,9 +106,9 @@ impl AgentLoop {
             return false;
         }
         self.unconfirmed.keep(|job| *job != held.job);
-        tracing::info!(job = %job::name(&held.job), wish = ?held.wish, "watching a job of an earlier session");
+        tracing::info!(job = %job_name(&held.job), wish = ?held.wish, "watching a job of an earlier session");
         let dispatcher = self.dispatcher(&held.job, &held.order).unwrap_or_else(|reason| {
-            tracing::error!(job = %job::name(&held.job), "cannot watch a job: {reason}");
+            tracing::error!(job = %job_name(&held.job), "cannot watch a job: {reason}");
             Arc::new(UnreadableJob::Held(reason))
         });
         self.spawn(held.job, dispatcher, None, held.handle, held.wish);
@@ -192,7 +193,7 @@ impl AgentLoop {
     /// Stops and removes an orphaned job, without a report to Canyon.
     fn clean_up(&mut self, key: JobKey) {
         let Some(dispatcher) = self.kind.cleaner(&key) else { return };
-        tracing::info!(job = %job::name(&key), "removing an orphaned job");
+        tracing::info!(job = %job_name(&key), "removing an orphaned job");
         let (wish, wishes) = watch::channel(Wish::Forget);
         let (_, tails) = mpsc::channel(1);
         let job = JobLoop {
@@ -233,7 +234,7 @@ impl AgentLoop {
     /// Stops to watch a job, which goes on: another process watches it.
     pub(crate) fn drop_job(&mut self, key: &JobKey) {
         if let Some(job) = self.jobs.remove(key) {
-            tracing::info!(job = %job::name(key), "no longer watching a job");
+            tracing::info!(job = %job_name(key), "no longer watching a job");
             job.task.abort();
         }
     }

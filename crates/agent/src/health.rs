@@ -1,7 +1,6 @@
 //! Serves `/livez`, `/readyz` and `/metrics` for probes. The server reads only the first line of a request, so it needs
 //! no HTTP library.
 
-pub mod listen;
 pub mod probe;
 
 use crate::status::Status;

@@ -3,6 +3,7 @@
 //! Every step may be repeated, so the loop keeps nothing that a later process would need. If the agent holds a job but
 //! not its launch data, the job was started before, or will never be.
 
+use crate::job_name::job_name;
 use crate::reporter::Reporter;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -114,7 +115,7 @@ impl JobLoop {
             }
             Observation::Gone(_) => ("gone", ""),
         };
-        tracing::info!(job = %name(&self.key), state, reason, "observed a new state");
+        tracing::info!(job = %job_name(&self.key), state, reason, "observed a new state");
         reported.observation = Some(observation.clone());
         let handle = self.reference.handle.clone();
         self.report(|report| {
@@ -136,7 +137,7 @@ impl JobLoop {
             let answer = timeout(CALL_TIMEOUT, self.dispatcher.start(launch)).await;
             let error = match answer {
                 Ok(Ok(Started::Now(handle) | Started::Already(handle))) => {
-                    tracing::info!(job = %name(&self.key), "started");
+                    tracing::info!(job = %job_name(&self.key), "started");
                     self.reference.handle = handle;
                     return;
                 }
@@ -147,7 +148,7 @@ impl JobLoop {
                     DispatchError::unknown(FailureClass::Throttled, message)
                 }
             };
-            tracing::warn!(job = %name(&self.key), %error, "not started");
+            tracing::warn!(job = %job_name(&self.key), %error, "not started");
             self.reporter.record_error(&error.to_string());
             let pause = match error.then {
                 Then::End => {
@@ -204,7 +205,7 @@ impl JobLoop {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the platform did not answer the request to stop the job in time".to_owned(),
         };
-        tracing::warn!(job = %name(&self.key), ?mode, problem, "not stopped; retrying");
+        tracing::warn!(job = %job_name(&self.key), ?mode, problem, "not stopped; retrying");
         self.reporter.record_error(&problem);
         false
     }
@@ -265,9 +266,4 @@ impl JobLoop {
         };
         self.report(|report| report.tail = Some(TailAnswer { id: tail.id, bytes }));
     }
-}
-
-/// The job's name in the agent's log.
-pub(crate) fn name(key: &JobKey) -> String {
-    format!("{}-{}", key.deployment, key.attempt)
 }

@@ -14,6 +14,7 @@ pub mod exit;
 pub mod health;
 mod job;
 mod job_api_url;
+mod job_name;
 pub mod kinds;
 pub mod logging;
 mod reporter;

@@ -5,6 +5,7 @@
 
 use crate::backoff::Backoff;
 use crate::connection::ApiConnection;
+use crate::job_name::job_name;
 use crate::status::Status;
 use canyon_api::agent::{JobKey, JobReport, Reports};
 use std::collections::BTreeMap;
@@ -80,7 +81,7 @@ pub(crate) async fn deliver(
                     settle(&mut pending, &report);
                 }
                 for refused in answer.refused {
-                    tracing::warn!(job = %crate::job::name(&refused.job), reason = refused.reason, "the job is not this agent's any more");
+                    tracing::warn!(job = %job_name(&refused.job), reason = refused.reason, "the job is not this agent's any more");
                     // The receiver lives as long as the agent.
                     let _ = lost.send(refused.job);
                 }
@@ -89,7 +90,7 @@ pub(crate) async fn deliver(
             Err(error) if error.is_about_the_body() && jobs.len() > 1 => order.at_once = 1,
             Err(error) if error.is_about_the_body() => {
                 for job in jobs {
-                    tracing::error!(%error, job = %crate::job::name(&job), "Canyon refuses a report; it is dropped");
+                    tracing::error!(%error, job = %job_name(&job), "Canyon refuses a report; it is dropped");
                     pending.remove(&job);
                 }
             }

@@ -6,9 +6,9 @@ pub mod faults;
 pub mod file;
 pub mod identity;
 pub mod layers;
+pub mod listen;
 pub mod names;
 
-use crate::health::listen::Listen;
 use authorities::Authorities;
 use canyon_domain::agent::labels_fault;
 use canyon_domain::ids::{AgentId, OrgId, RunnerId, ServiceAccountId};
@@ -16,6 +16,7 @@ use dispatcher::DispatcherSettings;
 use faults::Faults;
 use identity::{IdentitySettings, Machine};
 use layers::{Given, Layer};
+use listen::Listen;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;

@@ -3,6 +3,7 @@
 use crate::agent_loop::AgentLoop;
 use crate::backoff::Backoff;
 use crate::connection::ConnectionError;
+use crate::job_name::job_name;
 use crate::work::Next;
 use canyon_api::agent::{JobKey, TakeJobs, TakenJobs};
 use canyon_domain::agent_job::OFFER;
@@ -45,11 +46,11 @@ impl AgentLoop {
         self.unconfirmed.settle(&body.jobs, &answer);
         let is_refused = !answer.refused.is_empty();
         for refused in answer.refused {
-            tracing::info!(job = %crate::job::name(&refused.job), reason = refused.reason, "not taken");
+            tracing::info!(job = %job_name(&refused.job), reason = refused.reason, "not taken");
         }
         self.status.add_taken(answer.taken.len());
         for taken in answer.taken.into_iter().filter(|taken| body.jobs.contains(&taken.job)) {
-            tracing::info!(job = %crate::job::name(&taken.job), runner = %taken.order.runner_id, "taken");
+            tracing::info!(job = %job_name(&taken.job), runner = %taken.order.runner_id, "taken");
             self.start(taken);
         }
         // An earlier request, whose answer was lost, may have taken a job that is refused now. The next session names the

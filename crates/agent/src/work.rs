@@ -4,6 +4,7 @@ use crate::agent_loop::AgentLoop;
 use crate::backoff::{Backoff, LONGEST_PAUSE};
 use crate::connection::ConnectionError;
 use crate::exit::Exit;
+use crate::job_name::job_name;
 use canyon_api::agent::{JobKey, JobReport, MAX_WAIT, Poll, Work};
 use canyon_domain::agent_job::OFFER;
 use std::time::Duration;
@@ -168,7 +169,7 @@ impl AgentLoop {
         // The agent holds a job that this process does not know. The answer to a new session describes the job. The first
         // such wish is ignored: it may have crossed with the report that the job was removed.
         if let Some(job) = unknown.iter().find(|job| self.unknown.contains(job)) {
-            tracing::info!(job = %crate::job::name(job), "holds a job that it does not know; opening a new session");
+            tracing::info!(job = %job_name(job), "holds a job that it does not know; opening a new session");
             return Err(Next::Reopen);
         }
         self.unknown = unknown;

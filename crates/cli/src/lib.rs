@@ -4,6 +4,7 @@
 //! the only module that writes: results to stdout, everything else to stderr. `exit` maps each error to
 //! an exit code for scripts, `hint` to the user's next step.
 
+mod answer;
 mod archive;
 mod arguments;
 mod assignment;
@@ -12,6 +13,7 @@ mod commands;
 mod config_file;
 mod confirm;
 mod deletions;
+mod dispatch;
 mod environment_facts;
 mod error;
 mod exit;
@@ -52,7 +54,7 @@ pub fn run() -> ExitCode {
         }
     };
     let output = Output::new(cli.global.out);
-    match commands::dispatch(cli, output) {
+    match dispatch::dispatch(cli, output) {
         Ok(exit) => exit.into(),
         Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
             Exit::Ok.into()

@@ -1,6 +1,6 @@
 //! Prints the result of a deployment that has ended.
 
-use crate::commands::exact;
+use crate::answer::exact;
 use crate::error::CliError;
 use crate::output::{Format, Output};
 use crate::retry::retry_through_outage;

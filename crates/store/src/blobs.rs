@@ -6,7 +6,7 @@
 
 use crate::StoreError;
 use crate::blob_keys::{BlobKey, BlobPrefix};
-use crate::signed_url::Signer;
+use crate::url_signer::UrlSigner;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
@@ -33,7 +33,7 @@ pub struct Blobs {
     /// Set if the store is a folder: its files need their mode set.
     folder: Option<Arc<LocalFileSystem>>,
     /// Presigns URLs of blobs, if the store can.
-    pub(crate) signer: Option<Arc<dyn Signer>>,
+    pub(crate) signer: Option<Arc<dyn UrlSigner>>,
 }
 
 impl Blobs {
@@ -44,7 +44,7 @@ impl Blobs {
 
     /// The same store with presigned URLs, see [`crate::signed_url`]. S3 signs its own.
     #[must_use]
-    pub fn with_signer(self, signer: Arc<dyn Signer>) -> Self {
+    pub fn with_signer(self, signer: Arc<dyn UrlSigner>) -> Self {
         Self { signer: Some(signer), ..self }
     }
 

@@ -4,11 +4,11 @@
 //! the step was decided on, so a decision on stale data is never written. If the environment's
 //! queue changes too, one transaction writes both.
 
-use crate::concurrency::{has_slots_to_release, without_released_slots};
 use crate::conditional::condition_outcome;
 use crate::deployment_item::{Wake, bundle_item, deployment_item, from_deployment_item};
 use crate::items::{Condition, number, put, to_item};
 use crate::outcome::Saved;
+use crate::released_slots::{has_slots_to_release, without_released_slots};
 use crate::table::TTL;
 use crate::{StoreError, Table, audit, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;

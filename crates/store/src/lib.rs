@@ -33,6 +33,7 @@ pub mod organizations;
 pub mod outcome;
 pub mod pace;
 pub mod page;
+mod released_slots;
 pub mod runner_checks;
 pub mod runner_profiles;
 pub mod runner_rules;
@@ -44,6 +45,7 @@ pub mod signed_url;
 pub mod streams;
 pub mod table;
 pub mod transact;
+pub mod url_signer;
 pub mod wrapped_key;
 
 pub use error::StoreError;

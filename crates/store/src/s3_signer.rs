@@ -5,7 +5,7 @@
 //! uploads would then take up to S3's limit of 5 GiB, whatever size the caller has announced.
 
 use crate::error::BoxError;
-use crate::signed_url::Signer;
+use crate::url_signer::UrlSigner;
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::{
     PercentEncodingMode, SignableBody, SignableRequest, SignatureLocation, SigningSettings,
@@ -65,7 +65,7 @@ impl S3Signer {
     }
 }
 
-impl Signer for S3Signer {
+impl UrlSigner for S3Signer {
     fn sign<'a>(
         &'a self,
         method: Method,

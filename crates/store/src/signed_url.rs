@@ -7,15 +7,11 @@
 use crate::StoreError;
 use crate::blob_keys::BlobKey;
 use crate::blobs::Blobs;
-use crate::error::BoxError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_domain::module_source::Digest;
-use futures::future::BoxFuture;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use object_store::path::Path;
-use std::fmt::Debug;
 use std::time::Duration;
 
 /// Lifetime of a URL. S3 checks it when a request begins, however long the request then takes.
@@ -23,18 +19,6 @@ pub const LIFETIME: Duration = Duration::from_mins(5);
 
 /// S3 rejects bytes without this SHA-256, in base64.
 const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
-
-/// A store that can presign URLs.
-pub trait Signer: Debug + Send + Sync {
-    /// Presigns a URL for `method` on `path`, valid for `lifetime`, with exactly `headers`.
-    fn sign<'a>(
-        &'a self,
-        method: Method,
-        path: &'a Path,
-        headers: HeaderMap,
-        lifetime: Duration,
-    ) -> BoxFuture<'a, Result<String, BoxError>>;
-}
 
 /// Where one blob may be written. Not `Debug`: who has the address has the right.
 pub struct SignedUpload {

@@ -15,7 +15,7 @@ use canyon_api::client::{Client, ClientError};
 use canyon_functions::http::HttpSettings;
 use canyon_store::blob_keys::BlobKey;
 use canyon_store::blobs::Blobs;
-use canyon_store::signed_url::Signer;
+use canyon_store::url_signer::UrlSigner;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ struct Bucket {
 
 type Signed = Result<String, Box<dyn std::error::Error + Send + Sync>>;
 
-impl Signer for Bucket {
+impl UrlSigner for Bucket {
     fn sign<'a>(
         &'a self,
         method: Method,

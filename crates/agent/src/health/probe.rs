@@ -1,9 +1,9 @@
 //! `canyon-agent health`: sends the agent of this machine the request of a probe, for platforms whose probes are commands,
 //! such as ECS. It needs no other program in the image.
 
-use super::listen::Listen;
 use crate::exit::Exit;
 use crate::settings::layers::Layer;
+use crate::settings::listen::Listen;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,10 +1,8 @@
 //! `canyon completion`.
 
-use crate::arguments::Cli;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use clap::CommandFactory;
 use clap_complete::Shell;
 
 /// The shell.
@@ -15,10 +13,15 @@ pub(crate) struct Arguments {
     shell: String,
 }
 
-pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Exit, CliError> {
+/// Prints the completions of `canyon` for a shell.
+pub(crate) fn run(
+    arguments: &Arguments,
+    canyon: &mut clap::Command,
+    output: Output,
+) -> Result<Exit, CliError> {
     let shell: Shell = arguments.shell.parse().map_err(CliError::usage)?;
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "canyon", &mut script);
+    clap_complete::generate(shell, canyon, "canyon", &mut script);
     output.bytes(&script)?;
     Ok(Exit::Ok)
 }

@@ -1,6 +1,7 @@
 //! `canyon create`.
 
-use super::{json, token};
+use super::token;
+use crate::answer::json;
 use crate::body::BodyArguments;
 use crate::error::CliError;
 use crate::exit::Exit;

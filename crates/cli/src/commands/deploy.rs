@@ -3,7 +3,7 @@
 mod limit;
 
 use self::limit::{Limit, Next};
-use super::json;
+use crate::answer::json;
 use crate::confirm;
 use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;

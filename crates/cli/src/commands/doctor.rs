@@ -2,7 +2,7 @@
 
 mod trial;
 
-use super::json;
+use crate::answer::json;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};

@@ -1,6 +1,6 @@
 //! `canyon list`.
 
-use super::json;
+use crate::answer::json;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};

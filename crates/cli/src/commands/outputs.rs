@@ -1,6 +1,6 @@
 //! `canyon outputs`.
 
-use super::exact;
+use crate::answer::exact;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::identity::Key;

@@ -1,0 +1,78 @@
+//! Runs the command that the arguments name.
+
+use crate::arguments::{Cli, Command};
+#[cfg(feature = "local")]
+use crate::commands::local;
+use crate::commands::{
+    agents, cancel, completion, create, delete, deploy, doctor, get, limit, list, login, logs,
+    outputs, refresh_runner, switch, token, update,
+};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::settings::{SettingFlags, Settings};
+use canyon_api::client::Client;
+use clap::CommandFactory as _;
+
+/// Runs the command of `cli`. A client needs only one thread, and a runtime of one thread starts faster.
+pub(crate) fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
+    let command = match cli.command {
+        Command::Completion(arguments) => {
+            return completion::run(&arguments, &mut Cli::command(), output);
+        }
+        Command::Token(arguments) if arguments.is_offline() => return token::new(output),
+        Command::Version => {
+            output.text(concat!("canyon ", env!("CARGO_PKG_VERSION"), "\n"))?;
+            return Ok(Exit::Ok);
+        }
+        #[cfg(feature = "local")]
+        Command::Local(arguments) => return local::run(arguments, output),
+        command => command,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(CliError::Runtime)?.block_on(call(command, &cli.global.settings, output))
+}
+
+async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<Exit, CliError> {
+    if let Command::Login(arguments) = command {
+        return login::run(&arguments, flags, output).await;
+    }
+    let settings = match &command {
+        Command::Create(arguments) if arguments.is_organization() => {
+            Settings::load_without_org(flags)?
+        }
+        _ => Settings::load(flags)?,
+    };
+    let client = client(settings, output)?;
+    match command {
+        Command::Create(arguments) => create::run(arguments, &client, output).await,
+        Command::Get(arguments) => get::run(arguments, &client, output).await,
+        Command::List(arguments) => list::run(arguments, &client, output).await,
+        Command::Update(arguments) => update::run(arguments, &client, output).await,
+        Command::Delete(arguments) => delete::run(arguments, &client, output).await,
+        Command::Deploy(arguments) => deploy::run(arguments, &client, output).await,
+        Command::Logs(arguments) => logs::run(arguments, &client, output).await,
+        Command::Outputs(arguments) => outputs::run(arguments, &client, output).await,
+        Command::Cancel(arguments) => cancel::run(arguments, &client, output).await,
+        Command::RefreshRunner(arguments) => refresh_runner::run(arguments, &client, output).await,
+        Command::Doctor(arguments) => doctor::run(arguments, &client, output).await,
+        Command::Adopt(arguments) => agents::adopt(arguments, &client, output).await,
+        Command::Reject(arguments) => agents::reject(arguments, &client, output).await,
+        Command::Forget(arguments) => agents::forget(arguments, &client, output).await,
+        Command::Limit(arguments) => limit::run(arguments, &client, output).await,
+        Command::Disable(arguments) => switch::run(arguments, true, &client, output).await,
+        Command::Enable(arguments) => switch::run(arguments, false, &client, output).await,
+        Command::Token(arguments) => token::run(arguments, &client, output).await,
+        // `dispatch` and the lines above run these.
+        Command::Login(_) | Command::Completion(_) | Command::Version => Ok(Exit::Ok),
+        #[cfg(feature = "local")]
+        Command::Local(_) => Ok(Exit::Ok),
+    }
+}
+
+fn client(settings: Settings, output: Output) -> Result<Client, CliError> {
+    if settings.is_exposed() {
+        output.notice("warning: the token goes over the network unencrypted; use https");
+    }
+    settings.client()
+}
