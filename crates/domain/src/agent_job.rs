@@ -8,7 +8,7 @@ use crate::agent::Agent;
 use crate::deadline::Observation;
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{AgentId, DeploymentId, EnvId, OrgId, ProjectId, RunnerId, RunnerUuid};
-use crate::polled_job::{Manifest, Polled};
+use crate::manifest::{Manifest, Polled};
 use crate::runner::RunnerType;
 use crate::runner::agents::AgentTarget;
 use jiff::Timestamp;

@@ -1,14 +1,16 @@
 //! An attempt: one launch of a deployment, and the runner that claimed it.
 
-use crate::concurrency::Place;
-use crate::deadline::MAX_SILENCE;
+use crate::blocking_lock::BlockingLock;
 use crate::failure::{Failure, FailureClass, Phase};
 use crate::runner::Timeouts;
-use crate::state_lock::BlockingLock;
-use crate::unwritten_state::UnwrittenState;
+use crate::slot::Place;
+use crate::state_facts::UnwrittenState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+
+/// A job that is alive without a heartbeat for this long is stopped.
+pub const MAX_SILENCE: Duration = Duration::from_mins(5);
 
 /// The SHA-256 of a secret, in hexadecimal. Canyon compares and stores only hashes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

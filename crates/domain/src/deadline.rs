@@ -3,18 +3,17 @@
 //! Every non-terminal state has a deadline here: for its turn, the start, each heartbeat, the run, and a
 //! stop. The last one ends even a stop that cannot be proved.
 
+pub use crate::attempt::MAX_SILENCE;
 use crate::attempt::{Attempt, Claim, Outcome, Stop, StopReason};
 use crate::deployment::Deployment;
 use crate::failure::{Failure, FailureClass, Phase, shortened};
+use crate::hold::Hold;
 use crate::lifecycle::{self, LEASE, START_AGAIN, end, outcome_of_stop};
 use crate::runner::Timeouts;
-use crate::waiting::Hold;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A job that is alive without a heartbeat for this long is stopped.
-pub const MAX_SILENCE: Duration = Duration::from_mins(5);
 /// Interval of checks of a job that is being stopped.
 pub const STOP_CHECK: Duration = Duration::from_secs(2);
 /// How long after the grace period of a stop Canyon tries to prove that the job is dead. Then it ends the

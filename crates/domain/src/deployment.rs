@@ -3,38 +3,16 @@
 //! Its state machine is in [`crate::lifecycle`].
 
 use crate::attempt::{ApplyNote, Attempt};
-use crate::environment_state::StateReport;
 use crate::failure::Phase;
+use crate::hold::Hold;
 use crate::ids::{
     AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, PrincipalId, ProjectId, RunnerId,
 };
-use crate::scoped_role::ScopedRole;
-use crate::waiting::Hold;
+pub use crate::mode::Mode;
+use crate::scoped_role::{ScopedRole, Target};
+use crate::state_facts::StateReport;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-
-/// What a deployment does to its environment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Applies the module to the environment.
-    Deploy,
-    /// Destroys everything in the environment's state.
-    Destroy,
-    /// Repeats the module and inputs of a former deployment.
-    Rollback,
-}
-
-impl Mode {
-    /// The name in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Deploy => "deploy",
-            Self::Destroy => "destroy",
-            Self::Rollback => "rollback",
-        }
-    }
-}
 
 /// The launch order when more deployments wait than agents can launch. The names are part of the API.
 #[derive(
@@ -244,6 +222,12 @@ pub struct Deployment {
     pub completed_at: Option<Timestamp>,
     /// Increases with every write; each write is conditional on the version that was read.
     pub version: u64,
+}
+
+impl<'a> From<&'a Deployment> for Target<'a> {
+    fn from(of: &'a Deployment) -> Self {
+        Self::Environment { project: &of.project, env: &of.env, env_type: of.env_type.as_ref() }
+    }
 }
 
 /// What a run left in the object store.

@@ -12,10 +12,12 @@
 //! # Ok::<(), canyon_domain::ids::InvalidId>(())
 //! ```
 
-use crate::runner::profile::MAX_PROFILE_LENGTH;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use uuid::Uuid;
+
+/// Maximum length of a profile's name, in bytes, before and after interpolation.
+pub const MAX_PROFILE_LENGTH: usize = 255;
 
 /// Maximum length of an id that users choose, in bytes; a project path counts as one id.
 pub const MAX_ID_LENGTH: usize = 63;

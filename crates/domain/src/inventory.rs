@@ -10,6 +10,7 @@ use crate::ids::{
 };
 use crate::job::{FormerPlace, StateTask};
 use crate::runner_rules::{Place, Scope};
+use crate::scoped_role::Target;
 use crate::state_storage::StateStorage;
 use crate::turn::Turns;
 use jiff::Timestamp;
@@ -162,6 +163,12 @@ pub struct Environment {
     pub removed_by: Option<DeploymentId>,
     /// Increases with every write; each write is conditional on the version that was read.
     pub version: u64,
+}
+
+impl<'a> From<&'a Environment> for Target<'a> {
+    fn from(of: &'a Environment) -> Self {
+        Self::Environment { project: &of.project_id, env: &of.id, env_type: Some(&of.env_type_id) }
+    }
 }
 
 impl Environment {

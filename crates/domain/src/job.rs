@@ -3,8 +3,8 @@
 use crate::deployment::Mode;
 use crate::environment_state::StateFacts;
 use crate::ids::{DeploymentId, EnvId, EnvUuid, ProjectId};
+pub use crate::inputs::Inputs;
 use crate::job_identity::JobIdentity;
-use crate::json::Json;
 use crate::module_source::ModuleSource;
 use crate::secret_variables::SecretVariables;
 use crate::unwritten_state::UnwrittenState;
@@ -27,9 +27,6 @@ pub struct Bundle {
     #[serde(default)]
     pub log_level: LogLevel,
 }
-
-/// Values of a module's variables, by name.
-pub type Inputs = BTreeMap<String, Json>;
 
 /// A module and the values of its variables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -248,6 +245,7 @@ fn is_variable_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::Json;
 
     const ID: &str = "00000000-0000-7000-8000-000000000001";
 

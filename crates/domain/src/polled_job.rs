@@ -9,45 +9,15 @@ use crate::agent_job::{AgentJob, OFFER, Refused, Taken, Wish};
 use crate::deadline::Observation;
 use crate::failure::Failure;
 use crate::ids::AgentId;
+pub use crate::manifest::{CLAIM_CODE, Manifest, Polled};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::time::Duration;
-
-/// Placeholder in a [`Manifest`] for the claim code, which Canyon stores nowhere.
-pub const CLAIM_CODE: &str = "(claim code)";
 
 /// How long after a cancel a report "the Job is not there" proves nothing: the Job is deleted at once, and
 /// its pod may still run. It is the longest termination grace of a pod (the longest `stop_seconds`) twice,
 /// the second time for a slow deletion. It is shorter than the time for which a run waits for the proof that
 /// a lock is abandoned.
 const POD_TERMINATION_GRACE: Duration = Duration::from_mins(4);
-
-/// The Kubernetes Job of an attempt, for pollers that create the Job that they receive.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
-    /// The Job's name.
-    pub name: String,
-    /// Its namespace.
-    pub namespace: String,
-    /// The Job, with [`CLAIM_CODE`] in it.
-    pub job: Value,
-}
-
-/// A job that was handed out to a poller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Polled {
-    /// The Job's name.
-    pub name: String,
-    /// Its namespace.
-    pub namespace: String,
-    /// When Canyon last sent a poller a message about the job; once a cancel was sent, when Canyon last sent
-    /// the cancel.
-    pub said_at: Timestamp,
-    /// Whether the next poll asks the poller to check the job.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub look: bool,
-}
 
 /// The next message to a poller about a job that was handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,23 +26,6 @@ pub enum Say {
     Look,
     /// Delete the Job.
     Cancel,
-}
-
-impl Manifest {
-    /// The Job, with `code` in place of [`CLAIM_CODE`].
-    pub fn with_claim_code(mut self, code: &str) -> Value {
-        fill(&mut self.job, code);
-        self.job
-    }
-}
-
-fn fill(value: &mut Value, code: &str) {
-    match value {
-        Value::String(text) if text == CLAIM_CODE => code.clone_into(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| fill(item, code)),
-        Value::Object(members) => members.values_mut().for_each(|member| fill(member, code)),
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 impl AgentJob {

@@ -1,41 +1,13 @@
 //! Principals and their roles.
 
 use crate::ids::{OrgId, OrgUuid, PrincipalId, ProjectId, RunnerId};
+pub use crate::role::Role;
 use crate::scoped_role::{ScopedRole, Target};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 use uuid::Uuid;
-
-/// A role in an organization. From the viewer on, later includes earlier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// No permission in the whole organization; only scoped roles apply.
-    None,
-    /// Polls for the work of agents, and nothing else.
-    Agent,
-    /// Reads everything but secrets.
-    Viewer,
-    /// Also deploys and cancels.
-    Deployer,
-    /// Also changes runners, rules, projects and tokens.
-    Admin,
-}
-
-impl Role {
-    /// The name in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Agent => "agent",
-            Self::Viewer => "viewer",
-            Self::Deployer => "deployer",
-            Self::Admin => "admin",
-        }
-    }
-}
 
 /// An authenticated person or machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

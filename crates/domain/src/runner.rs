@@ -15,6 +15,7 @@ pub mod eks;
 mod fargate_size;
 pub(crate) mod fields;
 pub mod gke;
+pub mod job_identity;
 pub mod kubernetes;
 pub mod local;
 mod patch;

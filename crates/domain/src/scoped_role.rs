@@ -16,11 +16,9 @@
 //! # Ok::<(), canyon_domain::ids::InvalidId>(())
 //! ```
 
-use crate::deployment::Deployment;
 use crate::field_error::FieldErrors;
 use crate::ids::{EnvId, EnvTypeId, ProjectId};
-use crate::inventory::Environment;
-use crate::principal::Role;
+use crate::role::Role;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -66,18 +64,6 @@ pub enum Target<'a> {
         /// Its type; `None` for deployments that an earlier version accepted.
         env_type: Option<&'a EnvTypeId>,
     },
-}
-
-impl<'a> From<&'a Environment> for Target<'a> {
-    fn from(of: &'a Environment) -> Self {
-        Self::Environment { project: &of.project_id, env: &of.id, env_type: Some(&of.env_type_id) }
-    }
-}
-
-impl<'a> From<&'a Deployment> for Target<'a> {
-    fn from(of: &'a Deployment) -> Self {
-        Self::Environment { project: &of.project, env: &of.env, env_type: of.env_type.as_ref() }
-    }
 }
 
 impl fmt::Display for Target<'_> {

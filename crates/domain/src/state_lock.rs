@@ -9,10 +9,10 @@
 //! attempt nor silence is a proof.
 
 use crate::attempt::{Attempt, Outcome};
+pub use crate::blocking_lock::{BlockingLock, Holder};
 use crate::deployment::Deployment;
 use crate::ids::DeploymentId;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
@@ -40,21 +40,6 @@ impl StateLock {
     /// The owner's host, if the lock names it.
     pub fn host(&self) -> Option<&str> {
         self.who.rsplit_once('@').map(|(_, host)| host).filter(|host| !host.is_empty())
-    }
-}
-
-/// An attempt that may own a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Holder {
-    /// The deployment.
-    pub deployment: DeploymentId,
-    /// The attempt's number.
-    pub attempt: u32,
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "attempt {} of deployment {}", self.attempt, self.deployment)
     }
 }
 
@@ -166,22 +151,6 @@ fn distance(attempt: &Attempt, created: Timestamp) -> Duration {
     let end = attempt.ended.as_ref().map_or(Timestamp::MAX, |ended| ended.at);
     let nearest = created.clamp(begin, end.max(begin));
     created.duration_since(nearest).unsigned_abs()
-}
-
-/// A lock that blocks an attempt, and the decision that the attempt received.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BlockingLock {
-    /// The lock's id.
-    pub id: String,
-    /// The attempt whose job must be proved dead first, if the decision is to wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits_for: Option<Holder>,
-    /// What the platform last reported about that job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said: Option<String>,
-    /// The attempt received the decision to break the lock.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub broken: bool,
 }
 
 /// Records a decision on the open attempt of `asker`; for [`Verdict::Wait`], makes the launcher check the

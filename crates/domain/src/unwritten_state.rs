@@ -5,19 +5,8 @@
 //! although no answer came back.
 
 use crate::deployment::{Deployment, Mode, Status};
-use crate::environment_state::StateFacts;
-use crate::ids::DeploymentId;
-use serde::{Deserialize, Serialize};
-
-/// A state that a run could not write.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnwrittenState {
-    /// The deployment.
-    pub by: DeploymentId,
-    /// What it was to write; `None` if OpenTofu could not save it beside the module either.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub facts: Option<StateFacts>,
-}
+use crate::state_facts::StateFacts;
+pub use crate::state_facts::UnwrittenState;
 
 impl UnwrittenState {
     /// Whether `found` is this state, or a later version with the same resources. `before` is what lay there before

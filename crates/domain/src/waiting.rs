@@ -1,7 +1,7 @@
 //! What a deployment that has no running job waits for.
 
-use crate::concurrency::LimitScope;
 use crate::deployment::{Deployment, Status};
+pub use crate::hold::Hold;
 use crate::ids::DeploymentId;
 use crate::turn::Turns;
 use jiff::Timestamp;
@@ -42,18 +42,6 @@ impl WaitingCode {
             Self::Other => "other",
         }
     }
-}
-
-/// Why the launcher starts no attempt of a deployment yet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Hold {
-    /// Its runner's definition or storage does not allow a launch at present.
-    Runner,
-    /// No agent of its runner is connected.
-    Agent,
-    /// All slots of this limit are held.
-    Limit(LimitScope),
 }
 
 /// What a deployment waits for.

@@ -2,7 +2,7 @@
 
 use super::known_fields::{self, Read};
 use super::{CONTAINER, RESERVED_PREFIX, containers, metadata, security, volumes};
-use crate::{field_error::FieldErrors, runner::patterns::is_dns_label};
+use crate::{dns_label::is_dns_label, field_error::FieldErrors};
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use serde_json::Value;
 

@@ -7,6 +7,7 @@
 
 use super::fields::Shape;
 use super::{certificate, published};
+use crate::dns_label::is_dns_label;
 use crate::ids::AgentId;
 
 macro_rules! shapes {
@@ -179,15 +180,6 @@ fn is_ed25519_key(text: &str) -> bool {
     body.is_some_and(|body| {
         body.len() == 60 && body.starts_with("MCowBQYDK2VwAyEA") && is_base64(body)
     })
-}
-
-pub(crate) fn is_dns_label(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !text.is_empty()
-        && text.len() <= 63
-        && text.chars().all(plain)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
 }
 
 fn is_dns_name(text: &str) -> bool {

@@ -3,14 +3,12 @@
 //! An agent has named sets of targets and settings, its profiles. A runner names one, and may derive the name
 //! from the deployment: `${environment.type}-${var.region}`.
 
+use crate::ids::MAX_PROFILE_LENGTH;
 use crate::ids::{EnvId, EnvTypeId, ProjectId};
-use crate::job::Inputs;
+use crate::inputs::Inputs;
 use crate::json::Json;
 use serde::{Serialize, Serializer};
 use std::{fmt, str::FromStr};
-
-/// Maximum length of a profile's name, in bytes, before and after interpolation.
-pub const MAX_PROFILE_LENGTH: usize = 255;
 
 /// The name of a profile, which may contain references such as `${environment.id}`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 //! The subject of such a token contains the deployment's target and the phase. So a cloud can allow a plan to
 //! read, and only an apply to write: [`TokenPhase`] is part of what it trusts.
 
-use crate::deployment::Mode;
 use crate::failure::Phase;
 use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, ProjectId, RunnerId, RunnerUuid,
 };
+use crate::mode::Mode;
 use crate::runner::eks::other_partition;
 use crate::runner::fields::{Fields, Shape};
 use crate::runner::patterns::{
