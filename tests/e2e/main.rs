@@ -31,6 +31,7 @@ mod kills;
 mod lost_reports;
 mod main_job;
 mod misheard;
+mod module_arrows;
 mod module_token;
 mod moves;
 mod openapi;

@@ -50,7 +50,6 @@ pub mod service_account;
 pub mod slot;
 pub mod state_facts;
 pub mod state_lock;
-pub mod state_storage;
 pub mod to_json;
 pub mod trust;
 pub mod trust_policy;
@@ -58,4 +57,4 @@ pub mod turn;
 pub mod unwritten_state;
 pub mod waiting;
 
-pub use runner::job_identity;
+pub use runner::{job_identity, state_storage};

@@ -24,6 +24,7 @@ pub mod profile;
 pub(crate) mod published;
 mod secrets;
 pub mod size;
+pub mod state_storage;
 pub mod string_enum;
 pub mod timeouts;
 

@@ -1,7 +1,6 @@
 //! The summary of OpenTofu's `-json` lines: counts, outputs, the first error, which creations began.
 
 use crate::event::{Changes, Diagnostic, Event, Hook, Operation, OutputEvent};
-use crate::tofu::Tofu;
 use canyon_domain::unwritten_state::is_error_of_unwritten_state;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -38,10 +37,9 @@ pub enum StateSize {
 }
 
 impl StateSize {
-    /// Counts the managed resources in the state. Does not take the state's lock.
-    pub async fn read(tofu: &Tofu) -> Self {
-        let state = tofu.ask(&["state", "pull"]).await;
-        state.and_then(|state| Self::of(&state)).unwrap_or(Self::Unknown)
+    /// Counts the managed resources in a state; `None` if it could not be read.
+    pub fn of_pulled(state: Option<&[u8]>) -> Self {
+        state.and_then(Self::of).unwrap_or(Self::Unknown)
     }
 
     fn of(state: &[u8]) -> Option<Self> {

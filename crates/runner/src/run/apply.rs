@@ -64,9 +64,10 @@ impl Run {
         if let Some(said) = saved {
             failure.message = format!("{}; {said}", failure.message);
         }
+        // A storage that is away is not asked any more: the job may have to end. Reading takes no lock.
+        let state = if is_lost { None } else { tofu.ask(&["state", "pull"]).await };
         let facts = &mut self.transcript.facts;
-        // A storage that is away is not asked any more: the job may have to end.
-        facts.state = if is_lost { StateSize::Unknown } else { StateSize::read(tofu).await };
+        facts.state = StateSize::of_pulled(state.as_deref());
         let orphans = match (is_lost, in_doubt) {
             (true, _) => orphans::all(facts),
             (false, true) => orphans::find(tofu, facts).await,
