@@ -260,7 +260,7 @@ async fn what_cannot_run_here_is_refused_before_anything_is_written() {
 async fn who_waits_for_an_agent_that_never_was_is_told_of_it_once() {
     let site = far(json!({ "type": "local", "agents": { "ids": ["east-1"] } })).await;
     let module = module(&site, "module", THIRTY);
-    let said = site.server.canyon(&["deploy", PROJECT, ENV, "--module", &module, "--timeout", "5"]);
+    let said = site.server.canyon(&["deploy", PROJECT, ENV, "--module", &module, "--timeout", "9"]);
     assert_eq!(said.code, 1, "{said:?}");
     assert_eq!(said.stderr.matches("deploy --local").count(), 1, "{}", said.stderr);
 }

@@ -24,7 +24,7 @@ const POLL_SECONDS: u32 = 25;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// An agent that is connected takes a job within a second or two.
 #[cfg(feature = "local")]
-const AGENT_HINT_DELAY: Duration = Duration::from_secs(5);
+const AGENT_HINT_DELAY: Duration = Duration::from_secs(2);
 
 enum Update {
     Ended(Box<Deployment>),
