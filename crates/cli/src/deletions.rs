@@ -4,6 +4,7 @@ use crate::json_lines::JsonLines;
 use canyon_api::attempt::Stream;
 use canyon_api::client::Client;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// About as many as a user reads before answering.
 const MAX_SHOWN: usize = 20;
@@ -14,8 +15,8 @@ pub(crate) struct Deletions {
     lines: JsonLines,
     /// Action and address.
     shown: Vec<(&'static str, String)>,
-    /// How many resources of the state the provider did not find.
-    vanished: u32,
+    /// The resources of the state that the provider did not find.
+    vanished: BTreeSet<String>,
     /// Whether another run of OpenTofu has begun, so that the next plan counts instead.
     is_stale: bool,
 }
@@ -47,7 +48,7 @@ impl Deletions {
             Some("version") => self.is_stale = true,
             Some(kind @ ("planned_change" | "resource_drift")) => {
                 if std::mem::take(&mut self.is_stale) {
-                    (self.shown, self.vanished) = (Vec::new(), 0);
+                    (self.shown, self.vanished) = (Vec::new(), BTreeSet::new());
                 }
                 let action = match (kind, event["change"]["action"].as_str()) {
                     ("resource_drift", Some("delete")) => "not found",
@@ -55,10 +56,15 @@ impl Deletions {
                     ("planned_change", Some("replace")) => "replace",
                     _ => return,
                 };
-                self.vanished += u32::from(action == "not found");
-                let address = event["change"]["resource"]["addr"].as_str();
-                if self.shown.len() < MAX_SHOWN {
-                    self.shown.extend(address.map(|address| (action, address.to_owned())));
+                let resource = &event["change"]["resource"];
+                let address = resource["addr"].as_str().map(str::to_owned);
+                if action != "not found" {
+                    if self.shown.len() < MAX_SHOWN {
+                        self.shown.extend(address.map(|address| (action, address)));
+                    }
+                // As the runner counts them: such files are gone with the former job's folder.
+                } else if resource["implied_provider"] != "local" {
+                    self.vanished.extend(address);
                 }
             }
             _ => {}
@@ -67,9 +73,13 @@ impl Deletions {
 
     /// Lines that describe what the plan would do to `environment`. `count` is Canyon's own count.
     pub(crate) fn describe(&self, environment: &str, count: u32) -> Vec<String> {
-        let end = if self.shown.is_empty() { "" } else { ":" };
-        let deleted = resources(count.saturating_sub(self.vanished));
-        let not_found = match self.vanished {
+        // What the plan itself deletes comes first.
+        let not_there = self.vanished.iter().map(|address| ("not found", address.clone()));
+        let shown: Vec<_> = self.shown.iter().cloned().chain(not_there).take(MAX_SHOWN).collect();
+        let end = if shown.is_empty() { "" } else { ":" };
+        let vanished = u32::try_from(self.vanished.len()).unwrap_or(u32::MAX);
+        let deleted = resources(count.saturating_sub(vanished));
+        let not_found = match vanished {
             0 => String::new(),
             some => {
                 format!(", and {} not found by the provider would leave the state", resources(some))
@@ -78,15 +88,15 @@ impl Deletions {
         let mut lines = vec![format!(
             "the plan deletes or replaces {deleted} of {environment}{not_found}{end}"
         )];
-        let width = self.shown.iter().map(|(action, _)| action.len()).max().unwrap_or_default();
+        let width = shown.iter().map(|(action, _)| action.len()).max().unwrap_or_default();
         let width = width.max("replace".len());
         // An address with a line break must not add lines.
         let line = |(action, address): &(&str, String)| {
             format!("  {action:<width$}  {}", address.replace('\n', "\u{fffd}"))
         };
-        lines.extend(self.shown.iter().map(line));
-        let more = usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(self.shown.len());
-        if more > 0 && !self.shown.is_empty() {
+        lines.extend(shown.iter().map(line));
+        let more = usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(shown.len());
+        if more > 0 && !shown.is_empty() {
             lines.push(format!("  and {more} more"));
         }
         lines
@@ -141,8 +151,8 @@ mod tests {
         ];
         insta::assert_snapshot!(described(&stream.concat(), 2), @r"
         the plan deletes or replaces 1 resource of shop/dev, and 1 resource not found by the provider would leave the state:
-          not found  x.gone
           delete     x.a
+          not found  x.gone
         ");
     }
 

@@ -39,11 +39,14 @@ impl UnwrittenState {
     }
 }
 
+/// The summary of OpenTofu's error about a state that it could not write.
+pub const UNWRITTEN_SUMMARY: &str = "Failed to save state";
+
 /// Whether an error of OpenTofu says that it could not write the state. `address` is that of the resource which the error
 /// is about. The summaries are those of `internal/backend/local/backend_apply.go`, before and after OpenTofu writes
 /// `errored.tfstate`; a provider may use the same words about a resource of its own.
 pub fn is_error_of_unwritten_state(summary: &str, address: Option<&str>) -> bool {
-    let summaries = ["Failed to save state", "Failed to persist state"];
+    let summaries = [UNWRITTEN_SUMMARY, "Failed to persist state"];
     address.is_none() && summaries.iter().any(|prefix| summary.starts_with(prefix))
 }
 

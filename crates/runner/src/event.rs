@@ -3,6 +3,7 @@
 //! The format is OpenTofu's "machine-readable UI" <https://opentofu.org/docs/internals/machine-readable-ui>,
 //! version 1. The runner ignores unknown kinds and fields, as that page asks for.
 
+use canyon_domain::unwritten_state::{UNWRITTEN_SUMMARY, is_error_of_unwritten_state};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -48,6 +49,9 @@ pub struct Resource {
     /// Its address in the module.
     #[serde(default)]
     pub addr: String,
+    /// The name of its provider, as its type begins.
+    #[serde(default)]
+    pub implied_provider: String,
 }
 
 /// How many resources a plan would change, or an apply has changed.
@@ -175,14 +179,19 @@ pub fn reduced(event: &Event) -> Option<Value> {
         }
         "change_summary" => Some(serde_json::json!({"type": event.kind, "changes": event.changes})),
         // A failed plan has a summary too. Only its errors show that it failed.
-        "diagnostic" => event.diagnostic.as_ref().map(|found| {
-            let severity = &found.severity;
-            serde_json::json!({
-                "type": event.kind, "@level": severity, "diagnostic": {"severity": severity},
-            })
-        }),
+        "diagnostic" => event.diagnostic.as_ref().map(wordless),
         _ => None,
     }
+}
+
+/// A diagnostic without its words, which may repeat values. If it says that the state could not be written, it keeps
+/// OpenTofu's own words for that: the launcher must know of it if the runner can report nothing any more.
+fn wordless(of: &Diagnostic) -> Value {
+    let mut kept = serde_json::json!({"severity": of.severity});
+    if is_error_of_unwritten_state(&of.summary, of.address.as_deref()) {
+        kept["summary"] = UNWRITTEN_SUMMARY.into();
+    }
+    serde_json::json!({"type": "diagnostic", "@level": of.severity, "diagnostic": kept})
 }
 
 /// The part of an event that shows, after the runner was killed, which resources may exist. The launcher's
@@ -200,10 +209,7 @@ pub fn begun(event: &Event) -> Option<Value> {
             })
         }),
         "change_summary" => Some(serde_json::json!({"type": event.kind, "changes": event.changes})),
-        "diagnostic" => {
-            let severity = &event.diagnostic.as_ref()?.severity;
-            Some(serde_json::json!({"type": event.kind, "@level": severity}))
-        }
+        "diagnostic" => event.diagnostic.as_ref().map(wordless),
         _ => None,
     }
 }

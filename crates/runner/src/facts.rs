@@ -113,7 +113,10 @@ impl Facts {
                     event.change.as_ref().filter(|change| change.action == "delete")
                 {
                     self.known.remove(&change.resource.addr);
-                    self.vanished.insert(change.resource.addr.clone());
+                    // What the provider `local` has written, such as `local_file`, is gone with the former job's folder.
+                    if change.resource.implied_provider != "local" {
+                        self.vanished.insert(change.resource.addr.clone());
+                    }
                 }
             }
             "apply_start" => {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::event::reduced;
+use crate::event::{begun, reduced};
 use crate::render;
 
 /// The facts and the log of recorded lines.
@@ -151,4 +151,41 @@ fn a_provider_that_died_and_a_replacement_that_leaves_something_behind_are_notic
     );
     assert_eq!(facts.total(), Some(1));
     assert!(facts.declares("word") && !facts.declares("canyon_state_moved_to"));
+}
+
+#[test]
+fn what_the_provider_did_not_find_is_counted_but_for_files_of_an_earlier_job() {
+    let drift = |action: &str, provider: &str, name: &str| {
+        format!(
+            r#"{{"type":"resource_drift","change":{{"resource":{{"addr":"{name}","implied_provider":"{provider}"}},"action":"{action}"}}}}"#
+        )
+    };
+    let lines = [
+        drift("delete", "aws", "aws_instance.a"),
+        drift("delete", "aws", "aws_instance.a"),
+        drift("update", "aws", "aws_instance.b"),
+        drift("delete", "local", "local_file.c"),
+    ];
+    assert_eq!(replay(&lines.join("\n"), false).0.vanished(), 1);
+}
+
+#[test]
+fn a_state_that_could_not_be_written_shows_in_the_events_without_words_too() {
+    let event = |summary: &str| {
+        let line = format!(
+            r#"{{"type":"diagnostic","diagnostic":{{"severity":"error","summary":"{summary}","detail":"secret"}}}}"#
+        );
+        serde_json::from_str(&line).unwrap()
+    };
+    let (unwritten, other) =
+        (event("Failed to persist state to backend"), event("creating topic: secret"));
+    for form in [begun, reduced] {
+        let kept = form(&unwritten).unwrap();
+        assert_eq!(kept["diagnostic"]["summary"], "Failed to save state");
+        assert_eq!(kept["@level"], "error");
+        for value in [kept, form(&other).unwrap()] {
+            assert!(!value.to_string().contains("secret"), "{value}");
+        }
+        assert!(form(&other).unwrap()["diagnostic"].get("summary").is_none());
+    }
 }

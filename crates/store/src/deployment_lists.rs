@@ -16,6 +16,9 @@ use std::collections::HashMap;
 /// Most index entries that one request reads when it filters by project.
 const MAX_QUERY_ITEMS: i32 = 1_000;
 
+/// Most requests to the index for one page.
+const MAX_QUERIES: u32 = 4;
+
 /// A deployment that the launcher must check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Due {
@@ -38,12 +41,14 @@ pub enum DeploymentFilter {
 
 impl Page<Deployment> {
     /// Keeps only the items that `wanted` accepts. The cursor then points behind the last kept
-    /// item, so that it reveals no other item.
+    /// item, so that it reveals no other item; if none is kept, it names one that is left out.
     pub fn keep(&mut self, wanted: impl Fn(&Deployment) -> bool) {
         self.items.retain(wanted);
-        if let (Some(next), Some(last)) = (&mut self.next, self.items.last()) {
-            *next = Cursor::after(last.id.to_string());
-        }
+        let Some(next) = &mut self.next else { return };
+        *next = match self.items.last() {
+            Some(last) => Cursor::after(last.id.to_string()),
+            None => Cursor::after_left_out(next.position()),
+        };
     }
 }
 
@@ -114,7 +119,8 @@ impl Table {
     }
 
     /// Deployments, newest first. Keys: `gsi1` (organization) or `gsi3` (environment), then the
-    /// items by id. Half a read unit for each 4 KB of index and one for each item.
+    /// items by id. Half a read unit for each 4 KB of index and one for each item. After
+    /// [`MAX_QUERIES`] requests the page ends, so it may be short or empty although more items follow.
     ///
     /// # Errors
     ///
@@ -135,18 +141,19 @@ impl Table {
         let wanted = request.limit.clamp(1, 100) as usize;
         let mut ids: Vec<DeploymentId> = Vec::new();
         let mut after = request.after.clone();
-        // One more than wanted shows whether more follow.
-        while ids.len() <= wanted {
+        for _ in 0..MAX_QUERIES {
             let part = self.newest(org, index, &pk, filter, after.as_ref(), wanted + 1).await?;
             ids.extend(part.ids);
             after = part.read_to;
-            if after.is_none() {
+            // One more than wanted shows whether more follow.
+            if after.is_none() || ids.len() > wanted {
                 break;
             }
         }
-        let more = ids.len() > wanted;
+        let has_more = ids.len() > wanted || after.is_some();
         ids.truncate(wanted);
-        let next = ids.last().filter(|_| more).map(|id| Cursor::after(id.to_string()));
+        let last = ids.last().map(|id| Cursor::after(id.to_string()));
+        let next = last.or(after).filter(|_| has_more);
         Ok(Page { items: self.deployments_by_id(org, &ids).await?, next })
     }
 
@@ -187,7 +194,8 @@ impl Table {
             .map_err(|error| StoreError::sdk("list deployments in", pk, error))?;
         let id_of = |item: &Item| string(item, index.sk).and_then(|id| id.parse().ok());
         let read_to = output.last_evaluated_key.as_ref().and_then(|key| string(key, index.sk));
-        let read_to = read_to.map(Cursor::after);
+        // It may be a deployment of another project.
+        let read_to = read_to.map(Cursor::after_left_out);
         Ok(Newest { ids: output.items().iter().filter_map(id_of).collect(), read_to })
     }
 

@@ -59,6 +59,11 @@ impl Cursor {
         Self { position: position.into(), is_left_out: false }
     }
 
+    /// The same, where the item may be one that the list leaves out.
+    pub(crate) fn after_left_out(position: impl Into<String>) -> Self {
+        Self { position: position.into(), is_left_out: true }
+    }
+
     /// The sort key after which the page begins.
     pub(crate) fn position(&self) -> &str {
         &self.position
@@ -155,7 +160,7 @@ impl Table {
                 let position = sort_key(&item);
                 let value = from_item(operation, item)?;
                 if !keep(&value) {
-                    after = Some(Cursor { position, is_left_out: true });
+                    after = Some(Cursor::after_left_out(position));
                     continue;
                 }
                 if items.len() == wanted {

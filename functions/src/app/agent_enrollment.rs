@@ -4,6 +4,7 @@
 //! agents, so a name proves nothing of them: see [`Agent::is_confined_to_labels`].
 
 use super::App;
+use super::agent_desk::ServedRunner;
 use super::agent_proofs::AgentCaller;
 use crate::app::error::AppError;
 use canyon_api::agent::OpenSession;
@@ -103,7 +104,7 @@ impl App {
         }))
     }
 
-    /// The runner that keeps the caller's name for an agent of its own, if what vouches for the caller is a token for
+    /// The runner that keeps the caller's name for an agent, or for the programs that poll for it, if what vouches for the caller is a token for
     /// labels alone, and no other agent has the name. Such a caller waits until an administrator adopts it.
     pub(super) async fn reserving_runner(
         &self,
@@ -118,10 +119,13 @@ impl App {
             return Ok(None);
         }
         let names = |ids: &[AgentId]| ids.contains(&caller.agent);
+        let is_reserved_by = |runner: &ServedRunner| {
+            // The programs that poll for a runner with a key have its id as their name, and cannot choose another.
+            let polls = runner.key.is_some() && runner.id.as_str() == caller.agent.as_str();
+            polls || matches!(&runner.target, Some(AgentTarget::Ids(ids)) if names(ids))
+        };
         let runners = self.served_runners(caller.org, None).await?;
-        let reserving = runners
-            .iter()
-            .find(|runner| matches!(&runner.target, Some(AgentTarget::Ids(ids)) if names(ids)));
+        let reserving = runners.iter().find(|runner| is_reserved_by(runner));
         Ok(reserving.map(|runner| runner.id.clone()))
     }
 

@@ -106,6 +106,15 @@ impl App {
             self.make_way(caller.org, &agent).await?;
             return Ok(None);
         }
+        // Nor does it keep a name from a runner's key once its agent is away.
+        let is_by_key = caller.principal().is_none() && vouched.runner.is_some();
+        if is_by_key && agent.is_confined_to_labels() && agent.live(self.now()).is_none() {
+            let taken = self.table.agent_work_of(caller.org, &agent.id, None).await?;
+            if taken.items.is_empty() {
+                self.make_way(caller.org, &agent).await?;
+                return Ok(None);
+            }
+        }
         Err(another(&agent.id))
     }
 

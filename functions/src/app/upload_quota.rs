@@ -1,4 +1,4 @@
-//! How much an organization may upload. Archives are kept for as long as something may be destroyed or rolled back with
+//! How much an organization, and one of its callers, may upload. Archives are kept for as long as something may be destroyed or rolled back with
 //! them, so what one caller uploads in a loop would be paid for for ever.
 
 use super::App;
@@ -15,22 +15,36 @@ const OF_AN_ORGANIZATION: Allowance = Allowance {
     interval: Duration::from_millis(24 * 60 * 60 * 1_000 / IN_A_DAY as u64),
 };
 
+/// Half of that, so that one caller leaves room for the others.
+const OF_A_CALLER: Allowance = Allowance {
+    burst: IN_A_DAY / 2,
+    interval: Duration::from_millis(24 * 60 * 60 * 1_000 / (IN_A_DAY / 2) as u64),
+};
+
 impl App {
     /// Counts an upload of `size` bytes, each begun MiB as a whole one.
     ///
     /// # Errors
     ///
-    /// 429 if the organization has uploaded too much of late, with the time after which there is room for this one.
+    /// 429 if the caller or its organization has uploaded too much of late, with the time after which there is room for
+    /// this one.
     pub(crate) async fn take_upload(&self, by: &Principal, size: u64) -> Result<(), AppError> {
         let units = u32::try_from(size.div_ceil(MIB)).unwrap_or(u32::MAX);
-        let name = format!("uploads#{}", by.org);
-        match self.table.allow_units(&name, OF_AN_ORGANIZATION, units, self.now()).await? {
-            Allowed::Yes { .. } => Ok(()),
-            Allowed::After(pause) => {
-                let message = "this organization has uploaded 16 GiB of modules within a day, which is the most; \
-                    upload less often, or have modules fetched from Git";
-                Err(AppError::too_many(message, pause))
+        let of_org = format!("uploads#{}", by.org);
+        let of_caller = format!("{of_org}#{}", by.id);
+        for (name, allowance, who, most) in [
+            (of_caller, OF_A_CALLER, "this caller", "8 GiB"),
+            (of_org, OF_AN_ORGANIZATION, "this organization", "16 GiB"),
+        ] {
+            let allowed = self.table.allow_units(&name, allowance, units, self.now()).await?;
+            if let Allowed::After(pause) = allowed {
+                let message = format!(
+                    "{who} has uploaded {most} of modules within a day, which is the most; upload less often, or have \
+                     modules fetched from Git"
+                );
+                return Err(AppError::too_many(message, pause));
             }
         }
+        Ok(())
     }
 }

@@ -116,7 +116,7 @@ async fn list(
         query.project_id.as_deref().unwrap_or_default(),
         query.env_id.as_deref().unwrap_or_default()
     );
-    let request = paging::request(&page, &name)?;
+    let request = paging::request_of_visible(&app, caller.org, &page, &name).await?;
     let nothing = || Ok(Json(Page { items: Vec::new(), next_page_token: None }));
     if project.as_ref().is_some_and(|project| !caller.sees_project(project)) {
         return nothing();
@@ -133,9 +133,8 @@ async fn list(
         }
     };
     let found = app.readable_deployments(&caller, &filter, request).await?;
-    Ok(Json(paging::answer(found, &name, |deployment| {
-        render::summary(&caller.org_id, &deployment)
-    })))
+    let render = |deployment| render::summary(&caller.org_id, &deployment);
+    paging::answer_visible(&app, caller.org, found, &name, render).await.map(Json)
 }
 
 fn parameter<T>(name: &str, text: Option<&str>) -> Result<Option<T>, ApiError>

@@ -172,3 +172,30 @@ async fn a_token_for_labels_goes_on_as_no_agent_that_is_more_than_its_labels() {
         assert_eq!(opens(&api, &free, name, "b").await.0, 201, "{name}: it is for all");
     }
 }
+
+/// Opens as `name` with the key of the runner `far`.
+async fn opens_by_key(api: &Api, key: &Key, name: &str) -> Answer {
+    let mut body = opening("keyed");
+    body["public_key"] = json!(key.pem());
+    say(api, &key.token(api, name), &format!("{name}/sessions"), body).await
+}
+
+#[tokio::test]
+async fn a_token_for_labels_keeps_no_name_from_the_key_of_a_runner() {
+    let (api, key) = (far_away().await, Key::new());
+    let labels = for_labels(&api).await;
+    assert_eq!(opens(&api, &labels, "berlin", "a").await.0, 201);
+    let configuration = json!({ "type": "docker-agent", "key": key.pem() });
+    let patch = json!({ "runner_configuration": configuration });
+    assert_eq!(api.patch("/runners/far", patch).await.0, 200);
+    api.clock.advance(Duration::from_secs(6));
+    // The programs that poll for the runner have its id as their name.
+    let (status, answer) = opens(&api, &labels, "far", "b").await;
+    assert_eq!((status, &answer["state"]), (202, &json!("pending")), "{answer}");
+
+    assert_eq!(code(&opens_by_key(&api, &key, "berlin").await), (409, "another_agent"), "it works");
+    api.clock.advance(Duration::from_mins(10));
+    assert_eq!(opens_by_key(&api, &key, "berlin").await.0, 201, "it has gone");
+    assert_eq!(view(&api, "berlin").await["fingerprint"], key.fingerprint());
+    assert_eq!(code(&opens(&api, &labels, "berlin", "c").await), (409, "another_agent"));
+}

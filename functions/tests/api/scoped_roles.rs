@@ -336,3 +336,27 @@ async fn a_scoped_administrator_rules_its_part_and_nothing_of_the_organization()
     let record = &api.get("/audit-records?per_page=1").await.1["items"][0];
     assert_eq!(record["by_right"], "admin in project team");
 }
+
+#[tokio::test]
+async fn a_token_of_a_page_of_deployments_names_none_that_its_caller_may_not_read() {
+    let api = two_projects().await;
+    for _ in 0..8 {
+        let mut body = order();
+        (body["project_id"], body["env_id"]) = (json!("bank"), json!("main"));
+        let (status, answer) = api.post("/deployments", body).await;
+        assert_eq!(status, 201, "{answer}");
+    }
+    let scoped = json!([{ "role": "viewer", "project_id": "shop" }]);
+    let narrow = token(&api, json!({ "role": "none", "scoped_roles": scoped })).await;
+    let (mut path, mut pages) = ("/deployments?per_page=1".to_owned(), 0);
+    loop {
+        let (status, page) = api.call_as(&narrow, Method::GET, &path, None).await;
+        assert_eq!((status, &page["items"]), (200, &json!([])), "{page}");
+        let Some(cursor) = page["next_page_token"].as_str() else { break };
+        assert!(cursor.starts_with('~'), "not sealed: {cursor}");
+        path = format!("/deployments?per_page=1&page={cursor}");
+        pages += 1;
+        assert!(pages < 20, "it leads on");
+    }
+    assert!(pages > 0, "there was a token to look at");
+}

@@ -230,22 +230,28 @@ async fn a_store_that_cannot_be_reached_is_named_without_the_address() {
 }
 
 #[tokio::test]
-async fn an_organization_uploads_no_more_than_its_share_of_a_day() {
+async fn a_caller_and_its_organization_upload_no_more_than_their_share_of_a_day() {
     let (api, _) = with_bucket().await;
     let ask = async |token: &str, number: u32| {
         let path = format!("/archives/{number:064x}/actions/upload-url");
         let body = json!({ "size_bytes": MAX_ARCHIVE });
         api.call_as(token, Method::POST, &path, Some(&body)).await
     };
-    for number in 0..256 {
+    for number in 0..128 {
         assert_eq!(ask(&api.ours.deployer, number).await.0, 200, "{number}");
     }
-    let refused = ask(&api.ours.admin, 256).await;
+    let refused = ask(&api.ours.deployer, 128).await;
+    assert!(refused.0 == 429 && message(&refused).contains("this caller"), "{refused:?}");
+    for number in 128..256 {
+        assert_eq!(ask(&api.ours.admin, number).await.0, 200, "{number}: the other has room");
+    }
+    let third = crate::scoped_roles::token(&api, json!({ "role": "deployer" })).await;
+    let refused = ask(&third, 256).await;
     assert!(refused.0 == 429 && message(&refused).contains("16 GiB"), "{refused:?}");
     let (bytes, digest) = archive(10);
     let small = client(&api, &api.ours.deployer).put_archive(&digest, bytes).await.unwrap_err();
     assert_eq!(small.status(), Some(429), "{small:?}");
-    api.clock.advance(Duration::from_secs(6));
+    api.clock.advance(Duration::from_secs(11));
     let (bytes, digest) = archive(10);
     client(&api, &api.ours.deployer).put_archive(&digest, bytes).await.unwrap();
 }

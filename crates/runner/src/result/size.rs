@@ -10,6 +10,8 @@ const MIN_UNANSWERED: u32 = 5;
 const SIZE_WAIT: Duration = Duration::from_mins(1);
 /// A body that gateways let pass: AWS WAF looks at the first 8 KB of a body, and many rules block what is larger.
 const SMALL_BODY: usize = 8 * 1024;
+/// After this long, a small body too is refused for what is in it: a firewall may take an output for an attack.
+const CONTENT_WAIT: Duration = Duration::from_mins(5);
 
 /// The tries to deliver a result that had no answer of Canyon's, while a report after each of them had one.
 #[derive(Debug)]
@@ -33,10 +35,11 @@ impl Unanswered {
         self.since.get_or_insert(now);
     }
 
-    /// Whether the size of `body` is the reason.
+    /// Whether the size of `body`, or what is in it, is the reason.
     pub(super) fn shows_size(&self, body: &DeploymentResultsUpdateBody, now: Instant) -> bool {
-        let has_waited = self.since.is_some_and(|since| now - since >= self.wait);
-        has_waited && self.count >= MIN_UNANSWERED && json_size(body) > SMALL_BODY
+        let Some(waited) = self.since.map(|since| now - since) else { return false };
+        let is_large = json_size(body) > SMALL_BODY;
+        self.count >= MIN_UNANSWERED && waited >= if is_large { self.wait } else { CONTENT_WAIT }
     }
 
     /// Something was left out: a smaller body gets the same time, and another try.
@@ -114,7 +117,8 @@ mod tests {
         assert!(after(5, SIZE_WAIT, false)(9_000));
         assert!(!after(4, SIZE_WAIT, false)(9_000), "too few tries");
         assert!(!after(50, Duration::from_secs(59), false)(9_000), "a gateway may be back soon");
-        assert!(!after(50, SIZE_WAIT * 9, false)(4_000), "every gateway takes that much");
+        assert!(!after(50, SIZE_WAIT * 4, false)(4_000), "every gateway takes that much");
+        assert!(after(50, CONTENT_WAIT, false)(4_000), "a firewall may refuse what is in it");
         assert!(after(5, Duration::ZERO, true)(9_000), "a job that is to stop has no minute");
         assert!(!after(5, Duration::ZERO, true)(4_000));
     }

@@ -96,6 +96,12 @@ impl Run {
         let mut said = None;
         let mut least = LAST_TRY;
         loop {
+            // Another run may have written since. OpenTofu compares a state with what lies there only if both have a lineage.
+            if self.stop.requested() == StopRequest::StopWithoutResult
+                && !self.may_still_push(tofu, state).await
+            {
+                return Err("the attempt is over, and the storage has another state".to_owned());
+            }
             let push = with_timeout(&PUSH, locks.timeout());
             let answer = tokio::select! {
                 answer = tofu.answer(&push, TRANSFER) => answer,
@@ -144,8 +150,8 @@ impl Run {
         }
     }
 
-    /// How long a job that is to stop may still work on its state. This also holds for an attempt that is over: a push
-    /// without `-force` compares lineage and serial under the lock, so it harms no other run.
+    /// How long a job that is to stop may still work on its state. This also holds for an attempt that is over, which
+    /// pushes onto the state from before it alone.
     fn time_to_end(&self) -> Option<Duration> {
         self.stop.since().map(|since| self.grace().saturating_sub(since.elapsed()))
     }
@@ -178,6 +184,24 @@ impl Run {
         if let Err(words) = freed {
             self.transcript.log.warn(&format!("`force-unlock` failed: {words}"));
         }
+    }
+
+    /// Whether the storage has the state from before this run, or one of the same lineage, of which OpenTofu compares the
+    /// serial.
+    async fn may_still_push(&self, tofu: &Tofu, state: &UnwrittenState) -> bool {
+        let before = self.state.seen.as_ref().map(|seen| &seen.facts);
+        let before = before.or(self.job.state.expected.as_ref());
+        let pulled = tokio::select! {
+            pulled = pull(tofu, &self.job.state.place) => pulled,
+            () = self.must_end(LAST_TRY) => return false,
+        };
+        // A storage that does not answer refuses the push, too.
+        let Ok((_, seen)) = pulled else { return true };
+        let found = seen.as_ref().map(|seen| &seen.facts);
+        let is_of_lineage = |found: &StateFacts| {
+            state.facts.as_ref().is_some_and(|state| state.lineage == found.lineage)
+        };
+        found == before || found.is_some_and(is_of_lineage)
     }
 
     /// Whether the storage has the state although no push was acknowledged.

@@ -1,21 +1,24 @@
 //! The due list contains only due deployments; lists contain each deployment once, newest first.
 
 use crate::world::{World, at, environment, id, project, queued, record};
+use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use canyon_domain::attempt::Outcome;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::lifecycle;
 use canyon_store::deployment_lists::{DeploymentFilter, Due};
+use canyon_store::meter::Meter;
 use canyon_store::outcome::Saved;
 use canyon_store::page::{Cursor, PageRequest};
 use canyon_store::{Table, keys};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 on_each_table!(
     only_due_deployments_are_listed_longest_due_first_and_never_an_ended_one,
     each_filter_lists_its_deployments_newest_first_in_full_pages,
     a_page_neither_skips_nor_repeats_while_new_deployments_arrive,
+    a_page_of_a_project_reads_a_bounded_part_of_the_index,
 );
 
 async fn only_due_deployments_are_listed_longest_due_first_and_never_an_ended_one(table: Table) {
@@ -164,4 +167,48 @@ async fn a_page_neither_skips_nor_repeats_while_new_deployments_arrive(table: Ta
         }
         assert_eq!(seen, expected, "{filter:?}");
     }
+}
+
+/// Entries of the index alone, as many as no page reads.
+async fn a_page_of_a_project_reads_a_bounded_part_of_the_index(table: Table) {
+    let world = World::new(table).await;
+    let partition = keys::deployments(world.org);
+    let entry = |n: u128, project: &str| {
+        let id = DeploymentId(uuid::Uuid::from_u128(n));
+        let key = keys::deployment(world.org, id);
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let item: HashMap<_, _> = [
+            ("pk", text(&key.pk)),
+            ("sk", text(&key.sk)),
+            ("gsi1pk", text(&partition)),
+            ("gsi1sk", text(&id.to_string())),
+            ("project", text(project)),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let put = PutRequest::builder().set_item(Some(item)).build().unwrap();
+        WriteRequest::builder().put_request(put).build()
+    };
+    let all: Vec<_> = (0..5_000).map(|n| entry(n, if n < 10 { "rare" } else { "pay" })).collect();
+    for batch in all.chunks(25) {
+        let write = world.table.client().batch_write_item();
+        let write = write.request_items(world.table.name(), batch.to_vec());
+        write.send().await.unwrap();
+    }
+    let meter = Meter::default();
+    let watched = meter.watch(&world.table);
+    let filter = DeploymentFilter::Project(id("absent"));
+    let mut request = PageRequest { limit: 50, after: None };
+    let mut requests = Vec::new();
+    loop {
+        let page = watched.deployments(world.org, &filter, &request).await.unwrap();
+        assert_eq!(page.items, []);
+        requests.push(meter.take().requests());
+        assert!(page.next.as_ref().is_none_or(Cursor::names_what_is_left_out));
+        request.after = page.next;
+        if request.after.is_none() {
+            break;
+        }
+    }
+    assert!(requests.len() >= 2 && requests.iter().all(|count| *count <= 4), "{requests:?}");
 }
