@@ -120,7 +120,7 @@ impl Table {
 
     /// Deployments, newest first. Keys: `gsi1` (organization) or `gsi3` (environment), then the
     /// items by id. Half a read unit for each 4 KB of index and one for each item. After
-    /// [`MAX_QUERIES`] requests the page ends, so it may be short or empty although more items follow.
+    /// four requests to the index the page ends, so it may be short or empty although more items follow.
     ///
     /// # Errors
     ///
