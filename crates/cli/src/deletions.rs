@@ -65,6 +65,11 @@ impl Deletions {
         }
     }
 
+    /// Whether the provider did not find some resources of the state.
+    pub(crate) fn has_vanished(&self) -> bool {
+        self.vanished != 0
+    }
+
     /// Lines that describe what the plan would do to `environment`. `count` is Canyon's own count.
     pub(crate) fn describe(&self, environment: &str, count: u32) -> Vec<String> {
         let end = if self.shown.is_empty() { "" } else { ":" };
