@@ -66,8 +66,9 @@ pub struct DeploymentCreateBody {
     /// Only for administrators.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_state: bool,
-    /// End the run before its apply if its plan deletes or replaces more resources than this. The
-    /// environment's `deletion_protection` may allow fewer.
+    /// End the run before its apply if its plan deletes or replaces more resources than this.
+    /// Resources of the state that the provider does not find count too. The environment's
+    /// `deletion_protection` may allow fewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295i64, example = 0)]
     pub max_deletions: Option<u32>,
@@ -134,8 +135,8 @@ pub struct Deployment {
     pub status_message: String,
     /// Metrics of the run.
     pub metrics: DeploymentMetrics,
-    /// Number of resources that the plan would delete or replace, if that was more than allowed and
-    /// ended the run before its apply.
+    /// Number of resources that the plan would delete or replace, or that the provider did not find,
+    /// if that was more than allowed and ended the run before its apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_deletions: Option<u32>,
     /// The runner that serves it.

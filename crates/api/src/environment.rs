@@ -83,7 +83,8 @@ pub struct EnvironmentState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeletionProtection {
-    /// Most resources that a run may delete or replace; 0 for none.
+    /// Most resources that a run may delete or replace; 0 for none. Those of the state that the
+    /// provider does not find count too.
     #[schema(value_type = i64, minimum = 0, maximum = 4_294_967_295i64, example = 0)]
     pub max_deletions: u32,
 }

@@ -71,6 +71,11 @@ impl Deletions {
         }
     }
 
+    /// Whether the provider did not find some resources of the state.
+    pub(crate) fn has_vanished(&self) -> bool {
+        !self.vanished.is_empty()
+    }
+
     /// Lines that describe what the plan would do to `environment`. `count` is Canyon's own count.
     pub(crate) fn describe(&self, environment: &str, count: u32) -> Vec<String> {
         // What the plan itself deletes comes first.

@@ -58,12 +58,20 @@ const BEFORE_STATUS: [&str; 4] = [
 pub fn is_reported_in(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     TEXTS.iter().any(|part| text.contains(part))
+        || is_without_reason(&text)
         || BEFORE_STATUS.iter().any(|before| {
             text.match_indices(before).any(|(at, _)| {
                 let status = text.get(at + before.len()..at + before.len() + 3);
                 status.is_some_and(|status| status == "429" || is_server_error(status))
             })
         })
+}
+
+/// Whether go-retryablehttp has given up: it names each reason after a colon, but for answers with 429 or 5xx.
+fn is_without_reason(text: &str) -> bool {
+    let given_up = text.split_once(" giving up after ");
+    let after = given_up.and_then(|(_, rest)| rest.split_once(" attempt(s)"));
+    after.is_some_and(|(_, rest)| !rest.starts_with(':'))
 }
 
 fn is_server_error(status: &str) -> bool {
@@ -86,6 +94,7 @@ mod tests {
             "Get \"http://127.0.0.1:1/a/b/c/versions\": EOF.",
             "source code from \"http://127.0.0.1:1/x.zip\": bad response code: 503",
             "operation error S3: ListObjectsV2, https response error StatusCode: 503, RequestID: , api error ServiceUnavailable: Service Unavailable",
+            "Failed to unlock: UNLOCK http://127.0.0.1:1 giving up after 1 attempt(s)\n\nOpenTofu acquires a lock when accessing your state",
             "fatal: unable to access 'https://git.invalid/x.git/': Could not resolve host: git.invalid",
             "fatal: unable to access 'https://127.0.0.1:1/x.git/': Failed to connect to 127.0.0.1 port 1 after 0 ms: Couldn't connect to server",
             "fatal: unable to access 'http://127.0.0.1:1/x.git/': The requested URL returned error: 503",
@@ -102,6 +111,7 @@ mod tests {
             "failed to retrieve authentication checksums for provider: 404 Not Found returned from 127.0.0.1:1",
             "Module \"x\" (from main.tf:1) cannot be found in the module registry at reg.test.",
             "source code from \"http://127.0.0.1:1/x.zip\": bad response code: 404",
+            "Failed to get state: GET https://127.0.0.1:1 giving up after 1 attempt(s): Get \"https://127.0.0.1:1\": tls: failed to verify certificate: x509: certificate signed by unknown authority",
             "download not supported for scheme 'localhost'",
             "fatal: repository 'http://127.0.0.1:1/x.git/' not found",
             "fatal: Authentication failed for 'http://127.0.0.1:1/x.git/'",

@@ -245,20 +245,19 @@ fn reports_that_are_too_large_for_a_proxy_become_smaller_and_lose_nothing() {
 }
 
 #[test]
-fn what_a_gateway_refuses_for_its_size_with_403_arrives_in_smaller_requests_or_without_what_is_large()
- {
+fn a_log_that_a_gateway_refuses_for_its_size_with_403_arrives_in_smaller_requests() {
     let home = Home::new();
     let module = "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    command = \"for i in $(seq 300); \
                   do echo line $i of the log, which is longer than most lines are and says no more; done; sleep 2\"\n  }\n}\n\
-                  output \"large\" { value = join(\"and so on, \", [for i in range(1000, 2000) : \"$${i} \"]) }\n";
-    let server = Server::start(home.job(&module.replace("$${i}", "${i}"), &json!({})));
+                  output \"word\" { value = \"whole\" }\n";
+    let server = Server::start(home.job(module, &json!({})));
     server.plane().largest_request = Some(8 * 1024);
     assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
     let plane = server.plane();
     let result = plane.result();
     assert_eq!(result.status, ResultStatus::Success);
     assert_eq!(result.tf_resource_counts.unwrap().num_resources_added, 1);
-    assert!(result.plain_outputs.is_empty() && result.state.is_some(), "{result:?}");
+    assert!(result.plain_outputs.len() == 1 && result.state.is_some(), "{result:?}");
     assert!(plane.log().contains("line 300 of the log"), "{}", plane.log());
     assert_eq!(plane.wrong_offsets, 0);
 }

@@ -40,6 +40,8 @@ struct Kept {
     is_away: bool,
     /// It takes each state, and its answer does not come back.
     swallows: bool,
+    /// It is away whenever a lock should be released.
+    keeps_locks: bool,
     pushes: usize,
 }
 
@@ -60,6 +62,9 @@ async fn answer(State(kept): State<Shared>, method: Method, body: Bytes) -> Resp
     match method.as_str() {
         "LOCK" if kept.lock.is_empty() => kept.lock = body.to_vec(),
         "LOCK" => return (StatusCode::LOCKED, kept.lock.clone()).into_response(),
+        "UNLOCK" if kept.keeps_locks => {
+            return (StatusCode::SERVICE_UNAVAILABLE, "away").into_response();
+        }
         "UNLOCK" => kept.lock.clear(),
         "POST" => {
             kept.pushes += 1;
@@ -191,6 +196,38 @@ fn a_canyon_of_an_earlier_version_gets_the_result_without_what_it_does_not_know(
     assert_eq!(code(runner), 1);
     let plane = world.server.plane();
     assert_eq!((plane.result().unwritten.as_ref(), plane.result().orphans.len()), (None, 2));
+}
+
+#[test]
+fn a_storage_that_goes_away_at_the_end_of_a_plan_is_an_outage_as_at_its_begin() {
+    let world = world();
+    world.storage.kept.lock().unwrap().keeps_locks = true;
+    assert_eq!(code(world.home.start(&world.server)), 1);
+    let plane = world.server.plane();
+    let result = plane.result();
+    let failure = result.failure.as_ref().unwrap();
+    assert!(plane.log().contains("Error releasing the state lock"), "{}", plane.log());
+    assert_eq!(failure.class, FailureClass::Unreachable, "{failure:?}");
+    assert_eq!((result.phase, world.storage.resources()), (Some(Phase::Plan), 0));
+}
+
+#[test]
+fn a_storage_that_goes_away_at_the_end_of_an_apply_hides_nothing_that_was_applied() {
+    let world = world();
+    let runner = world.home.start(&world.server);
+    world.server.wait_until("it applies", |plane| plane.log().contains("began"));
+    world.storage.kept.lock().unwrap().keeps_locks = true;
+    fs::write(&world.go, "").unwrap();
+    assert_eq!(code(runner), 1);
+    let plane = world.server.plane();
+    let result = plane.result();
+    let failure = result.failure.as_ref().unwrap();
+    assert!(failure.message.contains("Error releasing the state lock"), "{failure:?}");
+    assert_eq!(result.phase, Some(Phase::Apply), "a run that began to apply is not repeated");
+    let state = result.state.as_ref().unwrap();
+    assert_eq!((state.resources, state.incomplete), (2, false), "{state:?}");
+    assert_eq!(result.tf_resource_counts.unwrap().num_resources_added, 2);
+    assert!(result.orphans.is_empty() && result.unwritten.is_none(), "{result:?}");
 }
 
 #[test]

@@ -50,7 +50,8 @@ pub(crate) struct Arguments {
     /// Delete, replace and destroy without asking for confirmation
     #[arg(long)]
     yes: bool,
-    /// End the run before its apply if its plan deletes or replaces more resources than this
+    /// End the run before its apply if its plan deletes or replaces more resources than this; those
+    /// that the provider does not find count too
     #[arg(long, value_name = "N")]
     max_deletions: Option<u32>,
     /// Use the state that is in the runner's storage, although the last run did not write it; for

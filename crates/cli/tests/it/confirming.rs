@@ -12,16 +12,25 @@ const SECOND: &str = "01970000-0000-7000-8000-000000000002";
 const END: &str = "\u{4}";
 const DEPLOY: &str = "deploy shop dev --module git::https://h/r.git";
 
-/// The event stream of a plan with `action address` in each line.
+/// The event stream of a plan with `action address` in each line; `vanished` is what the provider did not find.
 fn plan(changes: &[&str]) -> Vec<u8> {
     let line = |change: &&str| {
         let (action, address) = change.split_once(' ').unwrap();
+        let (kind, action) = match action {
+            "vanished" => ("resource_drift", "delete"),
+            planned => ("planned_change", planned),
+        };
         let change = value!({"action": action, "resource": {"addr": address}});
-        format!("{}\n", value!({"type": "planned_change", "change": change}))
+        format!("{}\n", value!({"type": kind, "change": change}))
     };
+    let count = |actions: &[&str]| {
+        let is_counted = |change: &&&str| actions.iter().any(|action| change.starts_with(action));
+        changes.iter().filter(is_counted).count()
+    };
+    let (add, remove) = (count(&["create", "replace"]), count(&["delete", "replace"]));
     let summary = value!({
         "type": "change_summary",
-        "changes": {"add": 2, "change": 0, "remove": 2, "operation": "plan"},
+        "changes": {"add": add, "change": 0, "remove": remove, "operation": "plan"},
     });
     let lines: String = changes.iter().map(line).collect();
     format!("{lines}{summary}\n").into_bytes()
@@ -59,6 +68,11 @@ fn with_state(resources: u32) -> Value {
 /// A server that refuses the first deployment for `count` deletions; the second one succeeds.
 fn refusing(count: u32, environment: &Value) -> CannedServer {
     let changes = ["delete terraform_data.a", "create terraform_data.b", "replace x.c[\"d\"]"];
+    refusing_plan(count, environment, &changes)
+}
+
+/// The same for a plan with these changes.
+fn refusing_plan(count: u32, environment: &Value, changes: &[&str]) -> CannedServer {
     let mut second = succeeded();
     second["id"] = SECOND.into();
     let created = |id: &str| json(201, &deployment("queued", &value!({"id": id})));
@@ -73,7 +87,7 @@ fn refusing(count: u32, environment: &Value) -> CannedServer {
         ),
         ("GET /deployments/01970000-0000-7000-8000-000000000002/logs", stream(b"")),
     ];
-    server(&refused(count), &plan(&changes), more)
+    server(&refused(count), &plan(changes), more)
 }
 
 /// `canyon` on a terminal.
@@ -162,6 +176,17 @@ fn a_plan_that_grows_meanwhile_needs_another_answer() {
     terminal.until("delete or replace 5 resources of shop/dev? Only `yes` is accepted: ");
     assert!(terminal.answer("no\n").end().starts_with("exit: 1\n"));
     assert_eq!(limits(&server), [value!(0), value!(2)]);
+}
+
+#[test]
+fn resources_that_the_provider_did_not_find_are_asked_about_in_their_own_words() {
+    let changes = ["vanished terraform_data.a", "create terraform_data.a"];
+    let refusing = || refusing_plan(1, &with_state(3), &changes);
+    let server = refusing();
+    let asked = terminal(DEPLOY, &server).answer("yes\n").end();
+    assert_eq!(limits(&server), [value!(0), value!(1)]);
+    let script = without_terminal(&format!("{DEPLOY} --max-deletions 0"), &refusing());
+    insta::assert_snapshot!(format!("{asked}\n{script}"));
 }
 
 #[test]

@@ -61,20 +61,26 @@ impl Limit {
         let environment =
             Resource::environment(deployment.project_id.clone(), deployment.env_id.clone());
         let name = environment.full_name();
-        for line in Deletions::read(client, &id).await.describe(&name, count) {
+        let deletions = Deletions::read(client, &id).await;
+        for line in deletions.describe(&name, count) {
             output.notice(&line);
         }
+        let effect = if deletions.has_vanished() {
+            Effect { asked: "delete, replace or drop", said: "deletes, replaces or drops", count }
+        } else {
+            Effect { asked: "delete or replace", said: "deletes or replaces", count }
+        };
         // If this read fails, the next run shows whether the environment refuses.
         let facts = EnvironmentFacts::read(client, &environment).await.ok();
         let allowed = facts.and_then(|facts| facts.max_deletions());
         let is_below_own = self.max_deletions.is_none_or(|own| count <= own);
         if is_below_own || allowed.is_some_and(|allowed| count > allowed) {
-            return Next::End(Some(refused_by_environment(deployment, count, allowed)));
+            return Next::End(Some(refused_by_environment(deployment, effect, allowed)));
         }
         if !self.can_ask {
-            return Next::End(Some(refused_by_own(&id, count, self.max_deletions)));
+            return Next::End(Some(refused_by_own(&id, effect, self.max_deletions)));
         }
-        let action = format!("apply it and delete or replace {} of {name}", resources(count));
+        let action = format!("apply it and {} {} of {name}", effect.asked, resources(count));
         match confirm::ask(&action, interrupted, output).await {
             Ok(()) => Next::Rerun(Self { max_deletions: Some(count), can_ask: true }),
             Err(refusal) => Next::End(Some(refusal)),
@@ -82,13 +88,26 @@ impl Limit {
     }
 }
 
-fn refused_by_environment(deployment: &Deployment, count: u32, allowed: Option<u32>) -> CliError {
+/// What the plan does to how many resources. An apply drops those from the state that the provider did not find.
+#[derive(Clone, Copy, Debug)]
+struct Effect {
+    asked: &'static str,
+    said: &'static str,
+    count: u32,
+}
+
+fn refused_by_environment(
+    deployment: &Deployment,
+    effect: Effect,
+    allowed: Option<u32>,
+) -> CliError {
+    let Effect { said, count, .. } = effect;
     let (project, environment) = (&deployment.project_id, &deployment.env_id);
     let allowed =
         allowed.map_or_else(|| "fewer".to_owned(), |allowed| format!("at most {allowed}"));
     CliError::TooManyDeletions {
         message: format!(
-            "deployment {} ended before its apply: its plan deletes or replaces {}, and {project}/{environment} \
+            "deployment {} ended before its apply: its plan {said} {}, and {project}/{environment} \
              allows {allowed}",
             deployment.id,
             resources(count),
@@ -100,10 +119,11 @@ fn refused_by_environment(deployment: &Deployment, count: u32, allowed: Option<u
     }
 }
 
-fn refused_by_own(id: &str, count: u32, own: Option<u32>) -> CliError {
+fn refused_by_own(id: &str, effect: Effect, own: Option<u32>) -> CliError {
+    let Effect { said, count, .. } = effect;
     CliError::TooManyDeletions {
         message: format!(
-            "deployment {id} ended before its apply: its plan deletes or replaces {}, and --max-deletions allows at \
+            "deployment {id} ended before its apply: its plan {said} {}, and --max-deletions allows at \
              most {}",
             resources(count),
             own.unwrap_or_default(),
