@@ -84,7 +84,7 @@ impl Launcher {
             deployment: &deployment,
             environment: EnvironmentChange::Save(&environment),
             next: None,
-            wake: Wake::Nobody,
+            wake: Wake::None,
             record: None,
         };
         match self.table.launch_deployment(due.org, &step, &places).await? {

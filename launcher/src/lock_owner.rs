@@ -45,7 +45,7 @@ impl Launcher {
             return Ok(Some(reason));
         }
         other.version += 1;
-        Ok(match self.table.save_deployment(due.org, &other, Wake::Nobody).await? {
+        Ok(match self.table.save_deployment(due.org, &other, Wake::None).await? {
             Saved::Yes => None,
             Saved::Lost => Some("its deployment was changed at the same time".to_owned()),
         })
@@ -70,7 +70,7 @@ impl Launcher {
         if last.job_gone_at.is_none() && self.prove(&mut proved, number, resolved).await.is_ok() {
             proved.version += 1;
             // If the write loses a race, the winner calls this function as well.
-            self.table.save_deployment(due.org, &proved, Wake::Nobody).await?;
+            self.table.save_deployment(due.org, &proved, Wake::None).await?;
         }
         Ok(())
     }

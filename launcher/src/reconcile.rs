@@ -188,7 +188,7 @@ impl Launcher {
         deployment.version += 1;
         if !deployment.status.is_terminal() {
             return Ok(
-                match self.table.save_deployment(due.org, &deployment, Wake::Nobody).await? {
+                match self.table.save_deployment(due.org, &deployment, Wake::None).await? {
                     Saved::Yes => StepOutcome::Settled,
                     Saved::Lost => StepOutcome::Changed,
                 },

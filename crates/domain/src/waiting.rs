@@ -5,11 +5,9 @@ pub use crate::hold::Hold;
 use crate::ids::DeploymentId;
 use crate::turn::Turns;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 /// The reason of a wait, for programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitingCode {
     /// An earlier deployment of the same environment.
     EarlierDeployment,
@@ -23,10 +21,6 @@ pub enum WaitingCode {
     Runner,
     /// The job, which has been started; its runner has not reported yet.
     Job,
-    /// A reason that a later version of Canyon knows.
-    #[default]
-    #[serde(other)]
-    Other,
 }
 
 impl WaitingCode {
@@ -39,7 +33,6 @@ impl WaitingCode {
             Self::Agent => "agent",
             Self::Runner => "runner",
             Self::Job => "job",
-            Self::Other => "other",
         }
     }
 }

@@ -62,12 +62,3 @@ fn between_two_attempts_a_deployment_waits_for_the_launcher_since_the_end_of_the
     assert_eq!((waiting.code, waiting.since), (WaitingCode::Launcher, at(5)));
     assert_eq!(waiting.next_attempt_at, deployment.due_at);
 }
-
-#[test]
-fn a_code_of_a_later_version_is_read_as_another_one() {
-    let read = |text: &str| serde_json::from_str::<WaitingCode>(text).unwrap();
-    assert_eq!(read("\"approval\""), WaitingCode::Other);
-    for code in [WaitingCode::EarlierDeployment, WaitingCode::ConcurrencyLimit, WaitingCode::Job] {
-        assert_eq!(read(&format!("\"{}\"", code.as_str())), code);
-    }
-}

@@ -22,7 +22,7 @@ pub enum Wake {
     /// The launcher has something to do or to publish.
     Launcher,
     /// The launcher needs to do nothing before the deployment is due.
-    Nobody,
+    None,
 }
 
 /// Parses the image of a stream record: a deployment as one write left it.

@@ -93,7 +93,7 @@ impl App {
         lifecycle::end(&mut deployment, of.number, outcome, now)?;
         deployment.version += 1;
         if !deployment.status.is_terminal() {
-            return Ok(self.table.save_deployment(of.org, &deployment, Wake::Nobody).await?);
+            return Ok(self.table.save_deployment(of.org, &deployment, Wake::None).await?);
         }
         let record = AuditRecord::of_end(self.entropy.id(now), now, "attempt", &deployment);
         let saved = self.table.end_deployment(of.org, &deployment, now, Some(&record)).await?;

@@ -256,7 +256,7 @@ impl App {
             let is_news = forgets || is_unwritten;
             if lifecycle::report(&mut deployment, of.number, body.phase, self.now())? || is_news {
                 deployment.version += 1;
-                let saved = self.table.save_deployment(of.org, &deployment, Wake::Nobody).await?;
+                let saved = self.table.save_deployment(of.org, &deployment, Wake::None).await?;
                 if saved == Saved::Lost {
                     continue;
                 }

@@ -61,7 +61,7 @@ impl App {
                     self.table.save_deployment(of.org, &deployment, Wake::Launcher).await?
                 }
                 Verdict::Keep(_) => {
-                    self.table.save_deployment(of.org, &deployment, Wake::Nobody).await?
+                    self.table.save_deployment(of.org, &deployment, Wake::None).await?
                 }
             };
             if saved == Saved::Yes {

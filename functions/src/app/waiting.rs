@@ -7,7 +7,7 @@ use canyon_domain::deployment::{Deployment, Status};
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::turn::Turns;
-use canyon_domain::waiting::{Hold, Waiting};
+use canyon_domain::waiting::{Hold, Waiting, WaitingCode};
 
 /// Number of holders of a limit's slots that one answer checks for its reader.
 const MAX_CHECKED_HOLDERS: usize = 10;
@@ -22,10 +22,8 @@ impl App {
         let found = self.readable_deployment(caller, id).await?;
         let turns = self.turns_of(caller, &found).await?;
         let mut waiting = Waiting::of(&found, &turns);
-        // With a predecessor in the environment, the limit is not what it waits for.
         if let (Some(waiting), Some(Hold::Limit(limit))) = (&mut waiting, &found.hold)
-            && waiting.blocked_by.is_none()
-            && found.open_attempt().is_none()
+            && waiting.code == WaitingCode::ConcurrencyLimit
         {
             waiting.reason.push_str(&self.named_holders(caller, limit).await?);
         }

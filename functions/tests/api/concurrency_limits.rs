@@ -49,7 +49,7 @@ async fn hold(api: &Api, id: &str, number: u32) {
         deployment: &deployment,
         environment: EnvironmentChange::Keep,
         next: None,
-        wake: Wake::Nobody,
+        wake: Wake::None,
         record: None,
     };
     let place = Place { scope: LimitScope::Organization, number };
@@ -65,7 +65,7 @@ async fn wait_for_a_place(api: &Api, id: &str) {
     let hold = Hold::Limit(limit.scope.clone());
     deadline::held_back(&mut deployment, hold, limit.why_waiting(), now);
     deployment.version += 1;
-    let saved = table.save_deployment(org, &deployment, Wake::Nobody).await.unwrap();
+    let saved = table.save_deployment(org, &deployment, Wake::None).await.unwrap();
     assert_eq!(saved, Saved::Yes);
 }
 

@@ -80,7 +80,7 @@ pub(crate) async fn launch(api: &Api, id: &str) -> String {
         deployment: &deployment,
         environment: EnvironmentChange::Save(&environment),
         next: None,
-        wake: canyon_store::deployment_item::Wake::Nobody,
+        wake: canyon_store::deployment_item::Wake::None,
         record: None,
     };
     assert_eq!(app.table.move_deployment(org, &step).await.unwrap(), Saved::Yes);
@@ -97,7 +97,7 @@ pub(crate) async fn lose(api: &Api, id: &str) {
     let saved = api
         .app
         .table
-        .save_deployment(api.ours.uuid, &deployment, canyon_store::deployment_item::Wake::Nobody)
+        .save_deployment(api.ours.uuid, &deployment, canyon_store::deployment_item::Wake::None)
         .await
         .unwrap();
     assert_eq!(saved, Saved::Yes);

@@ -17,7 +17,7 @@ async fn stop(api: &Api, id: &str, reason: StopReason) {
     let asked_at = api.clock.now();
     deployment.attempts.last_mut().unwrap().stop = Some(Stop { reason, asked_at });
     deployment.version += 1;
-    let saved = api.app.table.save_deployment(api.ours.uuid, &deployment, Wake::Nobody).await;
+    let saved = api.app.table.save_deployment(api.ours.uuid, &deployment, Wake::None).await;
     assert_eq!(saved.unwrap(), Saved::Yes);
 }
 

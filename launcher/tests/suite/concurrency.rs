@@ -110,7 +110,7 @@ async fn a_failed_attempt_releases_its_slot_before_the_next_one_takes_it() {
     lifecycle::end(&mut deployment, 1, lost, world.clock.now()).unwrap();
     assert_eq!(deployment.status, Status::Launching, "it is retried");
     deployment.version += 1;
-    let saved = world.table.save_deployment(org, &deployment, Wake::Nobody).await.unwrap();
+    let saved = world.table.save_deployment(org, &deployment, Wake::None).await.unwrap();
     assert_eq!(saved, Saved::Yes);
     assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
 

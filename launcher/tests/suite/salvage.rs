@@ -32,7 +32,7 @@ async fn applying(world: &World, streams_from: (u64, u64)) -> (Due, Arc<Script>)
     attempt.phase = Phase::Apply;
     attempt.claim.as_mut().unwrap().streams_from = streams_from;
     deployment.version += 1;
-    let saved = world.table.save_deployment(org, &deployment, Wake::Nobody).await.unwrap();
+    let saved = world.table.save_deployment(org, &deployment, Wake::None).await.unwrap();
     assert_eq!(saved, Saved::Yes);
     (due, platform)
 }
@@ -122,7 +122,7 @@ async fn what_a_run_reported_of_its_unwritten_state_outlives_it() {
     let mut deployment = world.read(due).await;
     assert!(deployment.could_not_write_state(1, Some(facts.clone())));
     deployment.version += 1;
-    let saved = world.table.save_deployment(due.org, &deployment, Wake::Nobody).await.unwrap();
+    let saved = world.table.save_deployment(due.org, &deployment, Wake::None).await.unwrap();
     assert_eq!(saved, Saved::Yes);
     dies(&world, due, &platform).await;
     let state = state_of_environment(&world, &deployment, due).await;

@@ -160,7 +160,7 @@ impl World {
         });
         deployment.status = Status::Running;
         deployment.version += 1;
-        let saved = self.table.save_deployment(due.org, &deployment, Wake::Nobody).await;
+        let saved = self.table.save_deployment(due.org, &deployment, Wake::None).await;
         assert_eq!(saved.unwrap(), Saved::Yes);
     }
 

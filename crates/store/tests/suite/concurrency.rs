@@ -68,7 +68,7 @@ async fn launch(
         deployment: &deployment,
         environment: EnvironmentChange::Save(&environment),
         next: None,
-        wake: Wake::Nobody,
+        wake: Wake::None,
         record: None,
     };
     let takings = [Taking { place, instead_of }];

@@ -93,7 +93,7 @@ async fn all_steps(
 
 async fn save(world: &World, deployment: &mut Deployment, meter: &Meter) -> Reading {
     deployment.version += 1;
-    let saved = world.table.save_deployment(world.org, deployment, Wake::Nobody).await.unwrap();
+    let saved = world.table.save_deployment(world.org, deployment, Wake::None).await.unwrap();
     assert_eq!(saved, Saved::Yes);
     meter.take()
 }

@@ -96,12 +96,12 @@ async fn one_step(
             deployment: &deployment,
             environment,
             next: None,
-            wake: Wake::Nobody,
+            wake: Wake::None,
             record: None,
         };
         table.move_deployment(*org, &step).await
     } else {
-        table.save_deployment(*org, &deployment, Wake::Nobody).await
+        table.save_deployment(*org, &deployment, Wake::None).await
     };
     (saved.unwrap() == Saved::Yes).then_some((of, deployment.version, deployment))
 }

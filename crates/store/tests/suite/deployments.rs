@@ -150,7 +150,7 @@ async fn of_16_writers_that_read_one_version_one_wins(table: Table) {
                 if with_record {
                     table.save_deployment_with(org, &deployment, &record()).await.unwrap()
                 } else {
-                    table.save_deployment(org, &deployment, Wake::Nobody).await.unwrap()
+                    table.save_deployment(org, &deployment, Wake::None).await.unwrap()
                 }
             }
         })
@@ -164,7 +164,7 @@ async fn of_16_writers_that_read_one_version_one_wins(table: Table) {
     let mut absent = queued(&dev, 9);
     absent.version = 2;
     assert_eq!(
-        world.table.save_deployment(world.org, &absent, Wake::Nobody).await.unwrap(),
+        world.table.save_deployment(world.org, &absent, Wake::None).await.unwrap(),
         Saved::Lost
     );
     let ended = world.table.end_deployment(world.org, &absent, at(10), Some(&record())).await;

@@ -156,7 +156,7 @@ async fn an_organization_finds_nothing_of_another(table: Table) {
     step.version += 1;
     let saved = [
         table.save_environment(outsider, &env, &record()).await.unwrap(),
-        table.save_deployment(outsider, &step, Wake::Nobody).await.unwrap(),
+        table.save_deployment(outsider, &step, Wake::None).await.unwrap(),
         table.end_deployment(outsider, &step, at(3), None).await.unwrap(),
     ];
     assert_eq!((deleted, saved), (Deleted::No, [Saved::Lost; 3]));

@@ -48,7 +48,7 @@ async fn only_writes_that_need_an_action_of_the_launcher_wake_it(table: Table) {
     claim(&mut first, 4);
     step(&world, &mut first, Wake::Launcher).await;
     assert!(wakes(&world, first.id).await, "claimed: publish it");
-    step(&world, &mut first, Wake::Nobody).await;
+    step(&world, &mut first, Wake::None).await;
     assert!(!wakes(&world, first.id).await, "a heartbeat");
     lifecycle::end(&mut first, 1, Outcome::Succeeded, at(5)).unwrap();
     first.version += 1;

@@ -245,7 +245,7 @@ impl World {
             deployment: &deployment,
             environment: EnvironmentChange::Save(&environment),
             next: None,
-            wake: Wake::Nobody,
+            wake: Wake::None,
             record: None,
         };
         let saved = self.table.move_deployment(self.org, &step).await.unwrap();

@@ -16,7 +16,7 @@ pub(super) struct Registration(Mutex<Option<String>>);
 
 impl Registration {
     /// The family's name. `RunTask` uses its latest revision, so that each start of an attempt
-    /// sends the same request, whoever registered a revision in between.
+    /// sends the same request, also if another process registers a revision in between.
     pub(super) async fn family(
         &self,
         clients: &Clients,
