@@ -1,13 +1,13 @@
 # A module of thirty resources that needs no provider to download and no cloud account.
 
 variable "services" {
-  description = "How many services to pretend to run."
+  description = "Number of simulated services."
   type        = number
   default     = 30
 }
 
 variable "greeting" {
-  description = "What each of them says."
+  description = "Greeting of each service."
   type        = string
   default     = "Hello from Canyon"
 }
@@ -18,11 +18,11 @@ resource "terraform_data" "service" {
 }
 
 output "first_words" {
-  description = "What the first service says."
+  description = "Greeting of the first service."
   value       = one(slice(terraform_data.service[*].output, 0, min(1, var.services)))
 }
 
 output "services" {
-  description = "How many there are."
+  description = "Number of services."
   value       = length(terraform_data.service)
 }

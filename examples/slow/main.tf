@@ -1,26 +1,26 @@
-# A module whose resources take their time, and write down when they begin and end: to watch a
-# deployment being cancelled, or going on while its server is gone.
+# A module with slow resources that record when they begin and end: to observe a deployment that is
+# cancelled, or that continues while its server is down.
 
 variable "steps" {
-  description = "How many resources to make, all at once."
+  description = "Number of resources, all created at once."
   type        = number
   default     = 3
 }
 
 variable "seconds" {
-  description = "How long each of them takes."
+  description = "Duration of each step in seconds."
   type        = number
   default     = 5
 }
 
 variable "journal" {
-  description = "File to write a line to at the begin and at the end of each step."
+  description = "File that gets a line at the begin and at the end of each step."
   type        = string
   default     = "/dev/null"
 }
 
 variable "round" {
-  description = "Another value makes everything anew."
+  description = "Another value replaces all resources."
   type        = string
   default     = "1"
 }
@@ -29,7 +29,7 @@ resource "terraform_data" "step" {
   count            = var.steps
   triggers_replace = var.round
 
-  # exec: whoever stops the step stops the sleep, and leaves no process behind.
+  # exec: a signal to the step stops the sleep, and no process remains.
   provisioner "local-exec" {
     command     = "echo begin ${var.round} ${count.index} >>\"$JOURNAL\"; exec sleep ${var.seconds}"
     environment = { JOURNAL = var.journal }
@@ -41,6 +41,6 @@ resource "terraform_data" "step" {
 }
 
 output "round" {
-  description = "The round that was made last."
+  description = "The round of the last apply."
   value       = var.round
 }

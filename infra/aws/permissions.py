@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints docs/aws-permissions.md, which says what each function may do, from infra/aws/template.yaml.
+"""Prints docs/aws-permissions.md, what each function may do, from infra/aws/template.yaml.
 
     aws-python infra/aws/permissions.py > docs/aws-permissions.md
     aws-python infra/aws/permissions.py --check     # fails if the page is not what this prints
@@ -16,16 +16,16 @@ from samtranslator.yaml_helper import yaml_parse
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/aws-permissions.md"
 FUNCTIONS = ["api", "issuer", "launcher", "events", "sweep"]
-# The one statement whose actions know no resources.
+# The only statement whose actions support no resource names.
 WITHOUT_RESOURCE = {"Trace"}
 
 INTRODUCTION = """\
 # What each function may do on AWS
 
-Made from [infra/aws/template.yaml](../infra/aws/template.yaml) by `infra/aws/permissions.py`; a test compares the
-two. Each function has a role of its own. Names such as `Table` are those of the template's resources. What a
-statement does not name, its function cannot do: no role scans the table, deletes an object, reads other
-tables, buckets or keys, or passes a role.
+`infra/aws/permissions.py` generates this page from [infra/aws/template.yaml](../infra/aws/template.yaml), and a test
+compares the two. Each function has its own role. Names such as `Table` are names of the template's resources. A function
+has no permissions but those listed here: no role scans the table, deletes an object, reads other tables, buckets or keys,
+or passes a role.
 """
 
 
@@ -61,12 +61,12 @@ def as_list(value):
 def limits(statement):
     """The conditions of a statement, as the end of a sentence about its resources."""
     keys = [tested for tests in statement.get("Condition", {}).values() for tested in tests.items()]
-    said = [f"`{key}` {' or '.join(map(text, as_list(values)))}" for key, values in keys]
-    return f"; only {', '.join(said)}" if said else ""
+    conditions = [f"`{key}` {' or '.join(map(text, as_list(values)))}" for key, values in keys]
+    return f"; only {', '.join(conditions)}" if conditions else ""
 
 
 def text(resource):
-    """A resource as people name it."""
+    """A resource as the page names it."""
     if isinstance(resource, str):
         return f"`{resource}`"
     (kind, value), = resource.items()
@@ -110,7 +110,7 @@ def main():
         sys.exit(f"permissions.py: {fault}")
     if sys.argv[1:] == ["--check"]:
         if not PAGE.is_file() or PAGE.read_text() != made:
-            sys.exit("docs/aws-permissions.md is not what the template says; make it anew:\n"
+            sys.exit("docs/aws-permissions.md differs from the template; generate it again:\n"
                      "    aws-python infra/aws/permissions.py > docs/aws-permissions.md")
     elif sys.argv[1:]:
         sys.exit(__doc__)

@@ -1,10 +1,10 @@
-# What Canyon needs in Azure for runners of type kubernetes-aks: a managed identity that trusts one runner, and its right
-# to find one cluster. Nothing in it is a secret.
+# Resources in Azure for runners of type kubernetes-aks: a managed identity that trusts one runner, and its permission to
+# find one cluster. The module contains no secret.
 #
 #   tofu apply -var subscription_id=... -var resource_group=my-group -var cluster=my-cluster -var issuer_url=https://...
 #
-# A runner names the identity, and its subject is known once it is made: apply without subjects, make the runner with the
-# outputs, and apply again with what `canyon doctor runner NAME --print-only` prints.
+# A runner names the identity, and its subject exists only after its creation: apply without subjects, create the runner
+# with the outputs, and apply again with the output of `canyon doctor runner NAME --print-only`.
 
 terraform {
   required_version = ">= 1.8"
@@ -84,7 +84,7 @@ resource "azurerm_federated_identity_credential" "runner" {
   resource_group_name = var.resource_group
 }
 
-# To find the cluster and its authority. What the identity may do in the cluster is for the cluster's own RBAC.
+# To find the cluster and its authority. The cluster's own RBAC decides what the identity may do in it.
 resource "azurerm_role_assignment" "cluster_user" {
   scope                = "${data.azurerm_resource_group.cluster.id}/providers/Microsoft.ContainerService/managedClusters/${var.cluster}"
   role_definition_name = "Azure Kubernetes Service Cluster User Role"

@@ -1,10 +1,10 @@
-# What Canyon needs in a Google Cloud project for runners of type kubernetes-gke: a workload identity pool that trusts
-# Canyon's issuer, and a service account that one runner may act as. Nothing in it is a secret.
+# Resources in a Google Cloud project for runners of type kubernetes-gke: a workload identity pool that trusts Canyon's
+# issuer, and a service account that one runner may impersonate. The module contains no secret.
 #
 #   tofu apply -var project_id=my-project -var cluster_project_id=my-project -var issuer_url=https://canyon.example.com
 #
-# A runner names the provider and the service account, and its subject is known once it is made: apply without
-# subjects, make the runner with the outputs, and apply again with what `canyon doctor runner NAME --print-only` prints.
+# A runner names the provider and the service account, and its subject exists only after its creation: apply without
+# subjects, create the runner with the outputs, and apply again with the output of `canyon doctor runner NAME --print-only`.
 
 terraform {
   required_version = ">= 1.8"
@@ -75,11 +75,11 @@ resource "google_iam_workload_identity_pool_provider" "canyon" {
     "google.subject" = "assertion.sub"
   }
 
-  # For the launcher alone. The tokens of jobs have longer subjects; give them a provider of their own.
+  # Only for the launcher. The tokens of jobs have longer subjects; give them a provider of their own.
   attribute_condition = "assertion.sub.matches('^org:[0-9a-f-]{36}:runner:[0-9a-f-]{36}$')"
 
   oidc {
-    # Without a list of audiences, the provider's own name is the audience, which is what a runner's gcp_audience says.
+    # Without a list of audiences, the provider's own name is the audience: gcp_audience of the runner.
     issuer_uri = var.issuer_url
   }
 }
@@ -97,8 +97,8 @@ resource "google_service_account_iam_member" "runners" {
   member             = "principal://iam.googleapis.com/${google_iam_workload_identity_pool.canyon.name}/subject/${each.value}"
 }
 
-# To find the cluster and its authority. What the account may do in the cluster is for the cluster's own RBAC: this role
-# lets nobody read or change anything in it.
+# To find the cluster and its authority. The cluster's own RBAC decides what the account may do in it: this role permits
+# neither reads nor changes there.
 resource "google_project_iam_member" "cluster_viewer" {
   project = var.cluster_project_id
   role    = "roles/container.clusterViewer"

@@ -19,9 +19,9 @@ PAGE = """# Performance
 
 Measured by `scripts/bench` on {date}, side by side in one run: {cores} cores shared by the server, its
 jobs and the load, {memory:.0f} GiB of memory, Linux {kernel}; programs in the release profile, OpenTofu
-from `scripts/setup`. Load average when it began: {load:.1f}; anything much above 0 means that others used
+from `scripts/setup`. Load average when it began: {load:.1f}; much above 0 means that other programs used
 the cores too. The table is a SQLite file with `synchronous=FULL`: each accepted write waits for
-the disk, so the rows that write tell of this disk too. A command measures its rows alone.
+the disk, so the rows with writes depend on this disk too. A command measures only its rows.
 
 | what | budget | measured here | | command |
 |---|---|---|---|---|
@@ -29,32 +29,32 @@ the disk, so the rows that write tell of this disk too. A command measures its r
 
 ## How it is measured
 
-- `start`: 15 starts each; the median of the time from exec to the line that says it is ready.
+- `start`: 15 starts each; the median of the time from exec to the line that reports readiness.
 - `get_runner`, `accept`: `wrk` with one thread, on loopback. Each accepted deployment has an idempotency
   key of its own, and waits in one of 200 environments behind a job that never ends, so that no job starts
-  while requests are counted; the queues grow to some tens of deployments. At the end all that were
-  answered with 201 are found in the table.
-- `no_op`: a script that does nothing stands in for `tofu`; the runner calls it as it calls OpenTofu. The
-  times are those that the API reports.
-- `deploy`: fresh environments and fresh folders in turns, the median of 7; `canyon deploy` is the command
+  while requests are counted; the queues grow to some tens of deployments. At the end the table must
+  contain all deployments that were answered with 201.
+- `no_op`: a script that does nothing replaces `tofu`; the runner calls it as it calls OpenTofu. The times
+  are from the API.
+- `deploy`: new environments and new folders, alternating, the median of 7; `canyon deploy` is the command
   line with its upload, the job, and its live progress.
-- `killed`: nothing may run twice: the script writes down each call, and each job plans once.
-- `agents`: a process of its own plays the agents (`tests/bench/agents`), with one session and one long poll each;
-  their first round of polls is not counted. A null job claims its attempt and says that it succeeded. The times
-  are those that the API reports: an offer is written right after its attempt, and the claim is the job's first word.
-- `agent_program`: the first poll is seen by a server that does nothing else; the median of 10. Its null jobs are
-  processes as in `no_op`, one after the other.
+- `killed`: no job may run twice: the script records each call, and each job plans once.
+- `agents`: a separate process simulates the agents (`tests/bench/agents`), with one session and one long poll each;
+  their first round of polls is not counted. A null job claims its attempt and reports success. The times are
+  from the API: an offer is written right after its attempt, and the claim is the job's first request.
+- `agent_program`: a server that does nothing else receives the first poll; the median of 10. Its null jobs are processes
+  as in `no_op`, one after the other.
 - `table`: a deployment of one resource with the real runner and OpenTofu, by a meter in the SDK client;
-  the mean of 5. The launcher's looks for what is due are not counted: on AWS a stream record says it.
-  Units are those of the embedded table, which counts as DynamoDB does.
+  the mean of 5. The launcher's queries for due deployments are not counted: on AWS a stream record replaces
+  them. Units are those of the embedded table, which counts as DynamoDB does.
 """
 
 FUNCTIONS = """
 ## The functions
 
 Measured by `scripts/bench serverless` on {date}: {cores} cores, programs as `scripts/build x86_64` makes them.
-Load average when it began: {load:.1f}, when it ended: {after:.1f}. `hello` is the least that an HTTP function in
-Rust can be (`tests/cloud/src/bin/hello.rs`), started in turns with the others.
+Load average when it began: {load:.1f}, when it ended: {after:.1f}. `hello` is a minimal HTTP function in Rust
+(`tests/cloud/src/bin/hello.rs`), started in turn with the others.
 
 | what | budget | measured here | | command |
 |---|---|---|---|---|

@@ -348,7 +348,7 @@ def tables():
         lines.append(waits(f"{times * DEPLOYMENTS:,} in {times * ENVIRONMENTS:,} environments", simulation))
 
     alone, followed = Simulation(minute), Simulation(minute, followers=1.0)
-    lines += ["", "| 1,000 in the first minute | limit | nobody follows: mean | peak | used | exhausted at "
+    lines += ["", "| 1,000 in the first minute | limit | none is followed: mean | peak | used | exhausted at "
               "| all are followed: mean | peak | used | exhausted at |", "|---" * 10 + "|"]
     for key, name, limit, unit in QUOTAS:
         cells = [name, f"{limit:,.0f} {unit}".strip()]
@@ -358,7 +358,7 @@ def tables():
                       f"{limit / most:,.1f} x" if most else "-"]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", "| requests refused by the stage (500/s, 1,000 at once) | |", "|---|---|"]
-    for name, simulation in (("nobody follows", alone), ("all are followed", followed)):
+    for name, simulation in (("none is followed", alone), ("all are followed", followed)):
         share = simulation.demand.refused_by(Bucket(500, 1_000), "requests")
         lines.append(f"| {name} | {100 * share:.1f} % |")
     return "\n".join(lines)

@@ -52,7 +52,7 @@ def lambda_table(bench):
     for reading in found:
         by = "the stream" if reading["by"] == "stream" else "the sweep alone"
         met = reading["requests"] <= 14 and reading["write_units"] <= 30
-        yield Row(f"table, accept to told end by {by}, {reading['deployments']:,} deployments in it",
+        yield Row(f"table, accept to published end by {by}, {reading['deployments']:,} deployments in it",
                   "<= 14 requests, <= 30 write units",
                   f"{reading['requests']:g} requests, {reading['write_units']:g} write units, "
                   f"{reading['read_units']:g} read units", met)

@@ -1,4 +1,4 @@
-"""An image as one file, which `docker load`, `ctr images import` and tools for OCI layouts read alike."""
+"""An image as one file for `docker load`, `ctr images import` and tools for OCI layouts."""
 
 import hashlib
 import io
@@ -11,7 +11,7 @@ _LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 
 def config(container, layers, architecture, created):
-    """The image's configuration: its digest is the image's id, whatever the layers are packed with."""
+    """The image's configuration: its digest is the image's id, independent of the layers' compression."""
     return _bytes({
         "architecture": architecture,
         "os": "linux",
@@ -39,7 +39,7 @@ def pack(configuration, layers, blob, name):
         "manifests": [{
             **_descriptor(_MANIFEST, manifest),
             "annotations": {
-                # The first for containerd, which takes the whole name, the second for everybody else.
+                # The first for containerd, which needs the whole name, the second for all other tools.
                 "io.containerd.image.name": name,
                 "org.opencontainers.image.ref.name": name.rsplit(":", 1)[-1],
             },

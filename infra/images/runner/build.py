@@ -1,4 +1,4 @@
-"""Puts an image together, of the runner or of the agent. Called by scripts/image, which builds what goes in."""
+"""Assembles the image of the runner or of the agent. Called by scripts/image, which builds its programs."""
 
 import argparse
 import hashlib
@@ -16,7 +16,7 @@ from debian import Debian, Unavailable, read_lock
 from layer import Layer, Store, write
 
 CODE = Path(__file__).parent
-# Layers that nobody asked for so long are removed.
+# Cached layers that were not used for this time are removed.
 KEEP_SECONDS = 14 * 24 * 3600
 
 
@@ -24,7 +24,7 @@ def options():
     parser = argparse.ArgumentParser()
     for name in ("program", "store", "name", "output", "version", "crates"):
         parser.add_argument(f"--{name}", required=True)
-    # A folder beside this one has what the image is made from.
+    # The image's tables and files are in the folder of this name.
     parser.add_argument("--kind", required=True, choices=("runner", "agent"))
     parser.add_argument("--tofu", type=Path)
     parser.add_argument("--architecture", required=True, choices=("amd64", "arm64"))
@@ -79,12 +79,12 @@ def main():
 
 
 def folder(given):
-    """Where it says what the image is made from."""
+    """The folder with the tables of the image."""
     return CODE.parent / given.kind
 
 
 def debian_packages(given, store):
-    """Which packages: those of a lock, or the newest ones. All that differs from the lock is printed."""
+    """The packages: those of a lock, or the newest ones. Differences to the lock are printed."""
     debian = Debian(store, given.architecture)
     names = [name for name, *_ in rootfs.read_table(folder(given) / "packages.txt")]
     lock = given.locked or folder(given) / f"packages.{given.architecture}.lock"
@@ -104,7 +104,7 @@ def debian_packages(given, store):
 
 
 def newest_packages(debian, names, given):
-    """What Debian has now, by name; to compare with only, unless it is to be taken."""
+    """Debian's current versions by name; only for comparison, unless the options take them."""
     if given.locked and not given.newest:
         return {}
     try:
@@ -117,7 +117,7 @@ def newest_packages(debian, names, given):
 
 
 def replaced(debian, packages, gone, lock, allowed):
-    """The packages, with the newest ones in place of those that are gone, if that is allowed."""
+    """The packages; if the options allow it, the newest ones replace those that mirrors have dropped."""
     newest = {package.name: package for package in debian.newest([package.name for package in packages])}
     if not allowed:
         names = ", ".join(f"{p.name} {p.version} (they have {newest[p.name].version})" for p in gone)
@@ -139,7 +139,7 @@ def report(packages, chosen, newest, lock):
 
 
 def debian_layer(given, store, packages):
-    """What it is made from, as a key, and how."""
+    """A key that depends on the layer's inputs, and a function that builds it."""
     made_from = hashlib.sha256("".join(f"{package}\n" for package in packages).encode())
     own = folder(given)
     for path in sorted([*CODE.glob("*.py"), *own.glob("*.txt"), *own.glob("*.json"), *own.glob("etc/*")]):
@@ -161,7 +161,7 @@ def program_layer(file, path, component):
 
 
 def container(given):
-    """How a container of the image starts."""
+    """The configuration with which a container starts."""
     settings = json.loads((folder(given) / "config.json").read_text())
     settings["Labels"]["org.opencontainers.image.version"] = given.version
     if given.revision:

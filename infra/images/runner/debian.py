@@ -1,4 +1,4 @@
-"""Debian packages, as the machine's package sources offer them: which there are, and what is in them.
+"""Debian packages of the machine's package sources: their versions and their files.
 
 Nothing is installed. apt works in a folder of its own, so it needs no root, fetches for another architecture too, and
 checks signatures and sums as always.
@@ -16,12 +16,12 @@ import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
 
-# How long apt's lists count as new.
+# Maximum age of apt's lists.
 LISTS_SECONDS = 24 * 3600
 
 
 class Unavailable(Exception):
-    """A package cannot be had; the text says which and what to do."""
+    """A package is not available; the text names it and a remedy."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Debian:
         self.asked = False
         for path in (self.debs, self.apt / "state/lists/partial", self.apt / "cache/archives/partial"):
             path.mkdir(parents=True, exist_ok=True)
-        # Nothing is installed as far as this apt knows.
+        # An empty status: this apt knows of no installed package.
         (self.apt / "status").touch()
 
     def _apt(self, *arguments, program="apt-get"):
@@ -91,7 +91,7 @@ class Debian:
     def newest(self, names, refresh=False):
         """The newest version of each package that the sources offer."""
         self._refresh(refresh)
-        # apt takes a second to look, so what it found is kept for as long as its lists.
+        # apt takes a second to answer, so the answer is cached for as long as its lists.
         question = hashlib.sha256(" ".join(names).encode()).hexdigest()
         answer = self.apt / f"newest-{question}"
         if not answer.exists() or answer.stat().st_mtime < (self.apt / "updated").stat().st_mtime:
@@ -128,11 +128,11 @@ class Debian:
         return [package for package in packages if (package.name, package.version) not in offered]
 
     def path(self, package):
-        """Where a package that was fetched lies."""
+        """The path of a fetched package."""
         return self.debs / f"{package.sha256}.deb"
 
     def fetch(self, packages):
-        """Makes the packages lie at their paths, with exactly these sums."""
+        """Fetches the packages to their paths, with exactly these checksums."""
         wanted = [package for package in packages if not self.path(package).exists()]
         if not wanted:
             return

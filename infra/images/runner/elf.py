@@ -1,4 +1,4 @@
-"""What an ELF file of 64 bits asks for: the machine, and the libraries to load."""
+"""The requirements of a 64-bit ELF file: the machine, and the libraries to load."""
 
 import struct
 
@@ -27,7 +27,7 @@ def needed(content):
 
 
 def _offset(headers, address):
-    """Where in the file an address lies."""
+    """The offset of an address in the file."""
     for kind, _, offset, start, _, length in headers:
         if kind == _LOAD and start <= address < start + length:
             return offset + address - start

@@ -1,4 +1,4 @@
-"""One layer of an image: a tar archive that depends on nothing but what is in it."""
+"""One layer of an image: a tar archive that depends only on its content."""
 
 import gzip
 import hashlib
@@ -30,7 +30,7 @@ class Layer:
         self.entries[path] = (0o777, target, None)
 
     def files(self):
-        """The files with what an SBOM says of them."""
+        """The files with their data for an SBOM."""
         return [
             {
                 "path": path,
@@ -71,7 +71,7 @@ class Layer:
 
 
 class Store:
-    """Packed layers, kept in a folder by what they were made from."""
+    """A cache of packed layers, by a key of their inputs."""
 
     def __init__(self, folder, anew):
         self.folder = folder
@@ -79,7 +79,7 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
 
     def layer(self, key, make, level=6):
-        """What `make` returns, packed: its description, from the store if it is there."""
+        """The description of the packed layer that `make` returns, from the cache if present."""
         description = self.folder / f"{key}.json"
         if self.anew or not description.exists():
             layer = make()
@@ -87,7 +87,7 @@ class Store:
             packed = gzip.compress(plain, level, mtime=0)
             digest = hashlib.sha256(packed).hexdigest()
             write(self.folder / digest, packed)
-            # Last: it says that the layer is there.
+            # Written last: its presence means that the layer is complete.
             write(description, json.dumps({
                 "diff_id": f"sha256:{hashlib.sha256(plain).hexdigest()}",
                 "digest": f"sha256:{digest}",
@@ -106,7 +106,7 @@ class Store:
         return path.read_bytes()
 
     def forget(self, seconds, now):
-        """Removes what was not used for so long."""
+        """Removes layers that were not used for this time."""
         for path in self.folder.iterdir():
             if now - path.stat().st_mtime > seconds:
                 path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""The licences that a Debian package declares, in the words of SPDX."""
+"""The licences that a Debian package declares, as SPDX expressions."""
 
 import re
 
-# Debian's short names that SPDX calls otherwise (Debian's "Machine-readable debian/copyright file", section 7.1).
+# Debian's short names that differ in SPDX (Debian's "Machine-readable debian/copyright file", section 7.1).
 _NAMES = {
     "apache-2": "Apache-2.0",
     "apache-2.0": "Apache-2.0",
@@ -43,7 +43,7 @@ _NAMES = {
 
 
 def declared(path, content):
-    """What a package's copyright file declares: an SPDX expression, and the names in it that SPDX does not know."""
+    """The declaration of a package's copyright file: an SPDX expression, and the names in it that SPDX does not know."""
     text = content.decode(errors="replace")
     found = {name for line in re.findall(r"^License:[ \t]*(\S[^\n]*)$", text, re.MULTILINE) for name in _split(line)}
     extracted = {}
@@ -57,7 +57,7 @@ def declared(path, content):
 
 
 def _split(line):
-    """The short names in one field: of choices and exceptions each is listed, which claims no right too many."""
+    """The short names in one field. It lists every choice and exception, and so never claims too many rights."""
     return [part for part in re.split(r"(?:,?\s+(?:and|or)\s+|[,/]\s*)", line.strip()) if part]
 
 

@@ -1,4 +1,4 @@
-"""The layer that comes from Debian: the CA bundle, and of the runner what git, ssh and scripts need."""
+"""The layer from Debian: the CA bundle, and for the runner the files that git, ssh and scripts need."""
 
 import json
 
@@ -67,7 +67,7 @@ def _add_package(layer, certificates, debian, package, patterns):
 
 
 def _check(layer, architecture):
-    """Every program must be for this machine, and find its libraries."""
+    """Checks that each program is for this architecture, and finds its libraries."""
     names = {path.rsplit("/", 1)[-1] for path in layer.entries}
     for path, (_, content, _) in layer.entries.items():
         if not isinstance(content, bytes) or not content.startswith(b"\x7fELF"):

@@ -10,12 +10,12 @@ from rootfs import own
 
 
 def folder(kind):
-    """Where it lies in the image."""
+    """Its folder in the image."""
     return f"usr/share/doc/canyon-{kind}"
 
 
 class Bill:
-    """What was collected so far."""
+    """The components and files collected so far."""
 
     def __init__(self, kind):
         self.kind = kind
@@ -167,5 +167,5 @@ def _add_program(bill, given, program, image):
 
 
 def _expands(crate):
-    """A procedural macro runs in the compiler and leaves nothing of itself."""
+    """A procedural macro runs in the compiler and adds no code of its own."""
     return any("proc-macro" in target["kind"] for target in crate["targets"])
