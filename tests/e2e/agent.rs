@@ -1,5 +1,5 @@
-//! The program `canyon-agent` beside a Canyon that calls nobody: deployments, cancels, and deaths at the
-//! worst moments.
+//! The program `canyon-agent`, with a Canyon that makes no connection to the agent: deployments, cancels,
+//! and kills at the worst moments.
 
 use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::ledger;
@@ -18,7 +18,8 @@ pub(crate) const NAME: &str = "east-1";
 const LIMIT: Duration = Duration::from_mins(3);
 const STOP_SECONDS: u64 = 5;
 
-/// A site whose runner has its jobs launched by agents of the name [`NAME`], and one such agent's process.
+/// A server whose runner has its jobs launched by agents named [`NAME`], and the process of one such
+/// agent.
 pub(crate) struct Far {
     pub(crate) site: Site,
     agent: Child,
@@ -28,7 +29,7 @@ impl Drop for Far {
     fn drop(&mut self) {
         let _ = self.agent.kill();
         let _ = self.agent.wait();
-        // One that was never adopted has no folder of jobs.
+        // An agent that was never adopted has no folder of jobs.
         if let Ok(runners) = fs::read_dir(self.state_dir().join("jobs")) {
             for runner in runners.flatten() {
                 processes::kill_jobs_in(&runner.path());
@@ -124,7 +125,7 @@ impl Far {
         }
     }
 
-    /// Deploys `count` resources that take `seconds` each, and waits until the first is being made.
+    /// Deploys `count` resources that take `seconds` each, and waits until the first is being created.
     pub(crate) async fn begin(&self, round: u32, seconds: &str) -> String {
         let path = self.site.server.path("ledger");
         let module = module::ledger(&path, 1, seconds, round);
@@ -157,7 +158,7 @@ impl Far {
         }
     }
 
-    /// Nothing of any job is left in its place: neither a folder nor a process.
+    /// The agent's folder holds nothing of any job: neither a folder nor a process.
     pub(crate) async fn is_cleared(&self) {
         let (jobs, deadline) = (self.state_dir().join("jobs"), Instant::now() + LIMIT);
         loop {
@@ -191,7 +192,7 @@ async fn an_agent_launches_what_was_asked_for_before_anybody_had_seen_it() {
     let agent = start(&site, &[]);
     let far = Far { site, agent };
     let pending = far.until("it shows itself", |found| found["state"] == "pending").await;
-    // What people compare is what it said at its start.
+    // An administrator compares this fingerprint with the one that the agent logs at its start.
     let fingerprint = pending["fingerprint"].as_str().unwrap();
     assert!(far.log().contains(fingerprint), "{}", far.log());
     far.site.client.act(&["agents", NAME, "actions", "adopt"], &[]).await.unwrap();
@@ -256,7 +257,8 @@ async fn an_agent_that_is_asked_to_end_finishes_and_a_second_signal_sends_it_awa
     assert_eq!(far.end().await.code(), Some(0));
     assert_succeeded(&far.site.end(&id).await);
     assert_eq!(far.site.client.deployment(&next).await.unwrap().status, "launching");
-    // What it did not take waits for the next one. That leaves at once, and its job goes on.
+    // The next process takes the job that the ended one left. A second signal ends that process at once,
+    // and its job goes on.
     far.agent = start(&far.site, &[]);
     assert_succeeded(&far.site.end(&next).await);
     let id = far.begin(2, "5").await;
@@ -313,7 +315,7 @@ async fn a_rejected_agent_ends_and_says_why() {
 async fn a_forgotten_agent_waits_to_be_adopted_again() {
     let far = Far::new().await;
     far.site.client.delete(&["agents", NAME], &[]).await.unwrap();
-    far.until("it shows itself anew", |found| found["state"] == "pending").await;
+    far.until("it registers again", |found| found["state"] == "pending").await;
     far.site.client.act(&["agents", NAME, "actions", "adopt"], &[]).await.unwrap();
     far.site.deploy(module::inline(module::THIRTY)).await;
 }

@@ -1,4 +1,4 @@
-//! A cancel always ends, and politely where that is possible.
+//! A cancel always ends a deployment, gracefully where that is possible.
 
 use crate::harness::deployments::{assert_succeeded, end, request};
 use crate::harness::ledger;
@@ -10,7 +10,7 @@ use canyon_api::deployment::Deployment;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// One resource that is done at once, then one that takes minutes.
+/// One resource that is complete at once, then one that takes minutes.
 fn slow(site: &Site) -> canyon_domain::job::Module {
     let path = site.server.path("ledger");
     inline(format!(
@@ -32,7 +32,7 @@ resource "terraform_data" "slow" {{
     ))
 }
 
-/// Accepts [`slow`] and waits until its second resource is being made.
+/// Accepts [`slow`] and waits until its second resource is being created.
 async fn accept_slow(site: &Site) -> String {
     let id = site.accept(&request(ENV, Some(slow(site)))).await;
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -48,7 +48,7 @@ fn assert_cancelled(deployment: &Deployment) {
     assert_eq!(deployment.status, "cancelled", "{deployment:#?}");
 }
 
-/// What was done before a cancel is in the state, and the lock is free.
+/// Resources that were complete before the cancel are in the state, and the lock is free.
 async fn nothing_is_lost(site: &Site) {
     let state = site.state(ENV).await;
     assert!(state.contains(&"terraform_data.quick".to_owned()), "{state:?}");
@@ -86,7 +86,7 @@ async fn a_cancelled_run_saves_its_state_and_frees_the_lock() {
     let first = site.client.cancel(&id).await.unwrap();
     assert_eq!(first.status, "cancelling");
     for _ in 0..3 {
-        // Asked again, it is not signalled again.
+        // A second cancel sends no second signal.
         site.client.cancel(&id).await.unwrap();
     }
     let ended = site.end(&id).await;

@@ -1,4 +1,4 @@
-//! `canyon deploy --local`: the command line is the agent, for one deployment alone.
+//! `canyon deploy --local`: the command line works as an agent, for one deployment alone.
 
 use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::module::{THIRTY, inline};
@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_mins(3);
-/// A site whose runner is of an agent kind, and of which no agent has ever been heard.
+/// A server whose runner is served by agents, to which no agent has ever connected.
 async fn far(configuration: Value) -> Site {
     let server = Server::start().await;
     let states = json!({ "type": "local", "path": server.path("states") });
@@ -40,7 +40,7 @@ async fn keeping(server: Server, configuration: Value, states: Value) -> Site {
     site
 }
 
-/// A module that notes where it ran, and then takes so many seconds.
+/// A module that writes down where it runs, and then takes so many seconds.
 fn noting(site: &Site, name: &str, seconds: &str) -> String {
     let path = site.server.path(name);
     let path = path.display();
@@ -64,7 +64,7 @@ output "done" {{ value = "yes" }}
     )
 }
 
-/// Where the folder of jobs of the command line is.
+/// The command line's folder of jobs.
 fn jobs_of_cli(site: &Site) -> PathBuf {
     site.server.path(".local/state/canyon/deployments")
 }
@@ -119,7 +119,7 @@ async fn until_noted(site: &Site, name: &str) -> String {
     }
 }
 
-/// Canyon knows of no agent that the command line was, and neither a folder nor a process of any job is left here.
+/// Canyon has forgotten the agent that the command line was, and no folder and no process of any job is left here.
 async fn nothing_is_left(site: &Site) {
     let agents = site.client.list(&["agents"], &[]).await.unwrap();
     let own: Vec<_> =
@@ -128,7 +128,7 @@ async fn nothing_is_left(site: &Site) {
     let jobs = jobs_of_cli(site);
     let folders: Vec<_> = fs::read_dir(&jobs).into_iter().flatten().collect();
     assert!(folders.is_empty(), "{folders:?}");
-    // What was killed a moment ago may be on its way out.
+    // A process that was killed a moment ago may still be ending.
     let deadline = Instant::now() + LIMIT;
     loop {
         let working = processes::working_in(&jobs);
@@ -177,7 +177,7 @@ async fn neither_takes_the_work_of_the_other() {
     let here = start(&site, ENV, &module(&site, "module", &mine));
     let place = until_noted(&site, "mine").await;
     assert!(place.contains("/canyon/deployments/cli-"), "{place}");
-    // While the command line has no room, and also when it would have.
+    // The command line does not take this job, neither while it is busy nor after.
     let ended = site.run(&request("other", Some(inline(theirs)))).await;
     assert_succeeded(&ended);
     let place = until_noted(&site, "theirs").await;
@@ -199,7 +199,7 @@ async fn ctrl_c_cancels_the_run_which_saves_its_state() {
     assert!(said.contains("cancelling") && said.contains("was cancelled"), "{said}");
     assert!(site.state(ENV).await.contains(&"terraform_data.quick".to_owned()));
     nothing_is_left(&site).await;
-    // Nothing holds the state's lock.
+    // No process holds the state's lock.
     let (code, said) = end(start(&site, ENV, &module(&site, "thirty", THIRTY))).await;
     assert_eq!(code, Some(0), "{said}");
 }
@@ -286,7 +286,7 @@ fn other_agent(site: &Site) -> Running {
     Running::new(child, site.server.path("agent"))
 }
 
-/// Adopts the agent as soon as it asks, and waits until it works.
+/// Adopts the agent as soon as it registers, and waits until it works.
 async fn adopt(site: &Site, name: &str) {
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -1,9 +1,10 @@
-//! `canyon doctor`: what is printed, what is tried, and what a real job shows.
+//! `canyon doctor`: the configuration that it prints, the steps that it tries, and what a real job
+//! shows.
 
 use crate::harness::site::{RUNNER, Site};
 use serde_json::{Value, json};
 
-/// A cluster at an address where nobody listens.
+/// A cluster at an address where no server listens.
 fn nowhere() -> Value {
     json!({
         "id": "nowhere",

@@ -1,6 +1,6 @@
 //! Canyon from end to end: the real programs `canyon` and `canyon-runner`, real OpenTofu, real git,
-//! real signals. Nothing is skipped: a test fails when what it needs is missing, and says what.
-//! `scripts/test` sets the variables that name the programs.
+//! real signals. No test is skipped: a test fails if a program that it needs is missing, and names
+//! it. `scripts/test` sets the variables that name the programs.
 
 #![expect(
     clippy::unwrap_used,

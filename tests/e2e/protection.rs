@@ -1,4 +1,4 @@
-//! What a module of a local job finds of the processes beside it, which are of the same user.
+//! What a module of a local job can read of other processes of the same user.
 
 use crate::agent::Far;
 use crate::deploy_local;
@@ -39,8 +39,8 @@ async fn a_module_finds_nothing_of_its_runner_or_of_the_command_line_that_starte
     probe::assert_found_nothing(&site.log(id).await, Some("canyon"));
 }
 
-/// The record is written after the start, so that the starter can die in between. The runner hides its files, also from
-/// the next Canyon.
+/// The record of a process is written after the start, so its starter can die in between. The runner hides its files,
+/// also from the next Canyon.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runner_that_nothing_records_is_found_although_it_hides() {
     let mut site = Site::new().await;

@@ -1,4 +1,4 @@
-//! States in real storage: what is there after a kill, whose lock is broken, and whose is not.
+//! States in real storage: what is stored after a kill, which locks Canyon breaks, and which it does not.
 
 mod away;
 mod hand;
@@ -45,7 +45,7 @@ async fn site(storage: &Storage) -> Site {
     Site::keeping(Server::start().await, &job, &storage.definition).await
 }
 
-/// Somebody with OpenTofu at the state of an environment.
+/// A person's OpenTofu at the state of an environment.
 async fn hand(site: &Site, storage: &Storage, env: &str) -> Hand {
     let environment = site.client.get(&["projects", PROJECT, "envs", env]).await.unwrap();
     let uuid = environment["uuid"].as_str().unwrap().parse().unwrap();
@@ -100,13 +100,14 @@ async fn kept_and_freed(storage: Storage) {
     site.environment("quiet").await;
     let quiet = self::hand(&site, &storage, "quiet").await;
     tokio::join!(
-        // Nothing of Canyon's has ever run there. That the holder is dead, Canyon cannot know.
+        // No job of Canyon has ever run there. Canyon cannot know that the holder is dead.
         never_broken(&site, &quiet, "quiet", false),
-        // Here something has, on this very host, at about that time, and is dead.
+        // A job has run here, on this very host, at about that time, and is dead.
         never_broken(&site, &hand, ENV, true),
     );
 
-    // To a place without a state, to a folder, and back: the same state, and nothing is created a second time.
+    // The state moves to a storage without a state, to a folder, and back. It stays the same state, and no
+    // resource is created twice.
     let folder = json!({ "type": "local", "path": site.server.path("moved") });
     assert_eq!(counts(&site.deploy(module(KILLS)).await).0, COUNT, "over what the hand has left");
     let mut empty = storage.definition.clone();
@@ -122,7 +123,7 @@ async fn kept_and_freed(storage: Storage) {
     assert_eq!(hand.state().instances, COUNT as usize);
 }
 
-/// The lock of a person stays, and the deployment that meets it says whose it is.
+/// A person's lock stays, and the deployment that it blocks names the person.
 async fn never_broken(site: &Site, hand: &Hand, env: &str, lives: bool) {
     let holder = Some(hand.hold().await).filter(|_| lives);
     let reason = if lives { "of that host may hold it" } else { "no earlier attempt" };
@@ -150,7 +151,7 @@ async fn the_lock_of_one_whose_job_may_live_is_kept_until_it_is_proved_dead() {
     let folder = tempfile::tempdir().unwrap();
     let hold = folder.path().join("hold");
     std::fs::write(&hold, "").unwrap();
-    // The job outlives its runner as long as there is that file.
+    // The job outlives its runner as long as this file exists.
     let runner = programs::built().join("canyon-runner");
     let script = format!(
         "'{}' \"$@\"\ncode=$?\nwhile [ -e '{}' ]; do sleep 0.05; done\nexit $code\n",
@@ -169,7 +170,7 @@ async fn the_lock_of_one_whose_job_may_live_is_kept_until_it_is_proved_dead() {
     kill_tofu(&site, &id);
     let ended = site.end(&id).await;
     let (_, message) = failure(&ended);
-    assert!(message.contains("killed by signal 9"), "its runner told it: {message}");
+    assert!(message.contains("killed by signal 9"), "its runner reported it: {message}");
     let hand = hand(&site, &storage, ENV).await;
     let lock = hand.lock().expect("what was killed has left its lock");
 
@@ -185,12 +186,12 @@ async fn the_lock_of_one_whose_job_may_live_is_kept_until_it_is_proved_dead() {
     let next = site.end(&next).await;
     assert_succeeded(&next);
     let log = site.log(&next.id.to_string()).await;
-    // What it waited for may have been another process of this machine first.
+    // It may first have waited for another process of this machine.
     assert!(log.contains("waiting for") && log.contains("breaking the lock"), "{log}");
     assert_eq!(records_of_breaks(&site, &lock).await.len(), 1);
 }
 
-/// By what right a lock was broken, by each record of it.
+/// The recorded reason of each break of a lock.
 async fn records_of_breaks(site: &Site, lock: &str) -> Vec<String> {
     let records = site.client.list(&["audit-records"], &[]).await.unwrap();
     let ours = |record: &&serde_json::Value| {
@@ -226,7 +227,7 @@ fn leader(site: &Site, id: &str) -> i32 {
     runners.into_iter().find(|(name, _)| name.starts_with(id)).expect("it runs").1
 }
 
-/// Waits until the ledger has a line, so that an apply is under way.
+/// Waits until the ledger has a line, so that an apply is running.
 async fn until_begun(path: &std::path::Path, round: u32) {
     let deadline = Instant::now() + Duration::from_mins(1);
     while ledger::indexes(path, "begin", round).is_empty() {

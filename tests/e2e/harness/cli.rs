@@ -5,7 +5,7 @@ use regex_lite::Regex;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-/// What a call of `canyon` came to.
+/// The result of a call of `canyon`.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -20,7 +20,7 @@ impl Server {
         self.canyon_with(arguments, "", &[])
     }
 
-    /// The same with a standard input, and further variables.
+    /// The same with a standard input and further variables.
     pub(crate) fn canyon_with(
         &self,
         arguments: &[&str],
@@ -66,7 +66,7 @@ impl Said {
         &self.stdout
     }
 
-    /// All of it, without what differs from run to run.
+    /// Its exit code and output, without what differs from run to run.
     pub(crate) fn snapshot(&self) -> String {
         let text =
             format!("exit: {}\n--- stdout\n{}--- stderr\n{}", self.code, self.stdout, self.stderr);

@@ -1,4 +1,4 @@
-//! A storage that is away at the end of an apply.
+//! A storage that is unavailable at the end of an apply.
 
 use super::storage::Storage;
 use super::{COUNT, hand, kill_job, site, until_begun};
@@ -12,11 +12,11 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// The way to a storage, which can be cut.
+/// The connection to a storage, which can be cut.
 struct Way(watch::Sender<bool>);
 
 impl Way {
-    /// Puts itself before the storage.
+    /// Starts a proxy in front of the storage.
     async fn to(storage: &mut Storage) -> Self {
         let url = storage.variables.get_mut("AWS_ENDPOINT_URL_S3").unwrap();
         let address = url.trim_start_matches("http://").to_owned();
@@ -51,7 +51,7 @@ async fn pass(mut client: TcpStream, address: String, mut is_open: watch::Receiv
     }
 }
 
-/// Deploys, cuts the way during the apply, and waits until the runner cannot push the state.
+/// Deploys, cuts the connection during the apply, and waits until the runner cannot push the state.
 async fn deploy_and_cut(site: &Site, way: &Way, path: &std::path::Path) -> String {
     let id = site.accept(&request(ENV, Some(module::ledger(path, COUNT, "4", 1)))).await;
     until_begun(path, 1).await;
@@ -114,7 +114,7 @@ async fn after_a_state_that_was_never_written_nothing_is_created_until_an_admini
     let site = site(&storage).await;
     let path = site.server.path("ledger");
     let id = deploy_and_cut(&site, &way, &path).await;
-    // The run must end while the storage is away, as at its deadline.
+    // The run must end while the storage is unavailable, as at its deadline.
     site.client.cancel(&id).await.unwrap();
     let ended = site.end(&id).await;
     let (_, message) = failure(&ended);
