@@ -1,5 +1,5 @@
-//! The chart of the agent: what it makes is taken by a real API server, gives no right too many, and every value is
-//! judged.
+//! The chart of the agent: a real API server accepts its objects, it grants no right too many, and every value is
+//! validated.
 
 use crate::harness::bed::{Bed, Namespace, bed};
 use crate::harness::helm::{CHART, checkout, helm, judged, template};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Two namespaces that take only what fits the strictest standard, the agent's and that of the jobs.
+/// Two namespaces that accept only pods of the strictest standard: the agent's, and that of the jobs.
 fn namespaces() -> [Namespace; 2] {
     ["agent", "jobs"].map(|prefix| {
         let name = Bed::unique(prefix);
@@ -22,7 +22,7 @@ fn namespaces() -> [Namespace; 2] {
     })
 }
 
-/// What the API server makes of the chart with these values.
+/// The API server's objects for the chart with these values.
 #[track_caller]
 fn made(namespaces: &[Namespace; 2], values: &[&str]) -> Vec<Value> {
     let [agent, jobs] = namespaces.each_ref().map(|namespace| namespace.0.as_str());
@@ -136,7 +136,7 @@ fn its_pods_fit_into_the_strictest_standard_and_nothing_connects_to_them() {
         "it has the time to take its leave"
     );
 
-    // The admission of pods, which the Deployment itself does not go through.
+    // Pods go through admission; the Deployment itself does not.
     let [agent, _] = &namespaces;
     bed().kubectl(&["-n", &agent.0, "create", "serviceaccount", "canyon-agent"], "");
     let alone = json!({
@@ -173,7 +173,7 @@ fn the_token_for_the_api_server_is_good_for_an_hour_and_not_for_a_year() {
     let mut volumes = volumes.as_array().unwrap().iter();
     let cluster = volumes.find(|volume| volume["name"] == "cluster").unwrap();
     let token = &cluster["projected"]["sources"][0]["serviceAccountToken"];
-    // The API server makes one of 3607 seconds last, for clients that never read it anew.
+    // If 3607 seconds are requested, the API server extends the token, for clients that never read it again.
     assert_eq!(token["expirationSeconds"], 3600);
 }
 
@@ -185,12 +185,12 @@ fn what_a_value_says_arrives_as_it_was_said() {
         "job={\"cpuRequest\":0.5,\"cpuLimit\":2}",
         "extraVolumes=[{\"name\":\"helper\",\"emptyDir\":{}}]",
         "extraVolumeMounts=[{\"name\":\"helper\",\"mountPath\":\"/opt/helper\"}]",
-        // To YAML a number, unless it is quoted.
+        // YAML reads this as a number, unless it is quoted.
         "priorityClassName=\"1e3\"",
         "ca.configMap=\"1e3\"",
         "canyon.existingSecret=\"1e3\"",
         "health.port=9090",
-        // By which a chart above this one leaves it out.
+        // A parent chart sets this to leave the chart out.
         "enabled=true",
     ];
     let objects = made(&namespaces(), &values);
@@ -199,7 +199,7 @@ fn what_a_value_says_arrives_as_it_was_said() {
         ("CANYON_LOG", "info,hyper=debug"),
         ("CANYON_JOB_DISPATCHER_DATA_CPU_REQUEST", "0.5"),
         ("CANYON_JOB_DISPATCHER_DATA_CPU_LIMIT", "2"),
-        // Of every address: probes come to one of IPv6 in some clusters.
+        // The health port listens on every address: in some clusters probes use IPv6.
         ("CANYON_AGENT_LISTEN_HEALTH", ":9090"),
     ] {
         assert_eq!(variable(deployment, name).unwrap()["value"], expected, "{name}");
@@ -273,7 +273,7 @@ fn an_install_after_an_uninstall_finds_the_key_that_the_agents_of_the_first_made
     for name in ["canyon-agent", "canyon-agent-1"] {
         assert!(said.contains(&format!("canyon adopt agent {name}\n")), "{said}");
     }
-    // Their image is nowhere, so the test does what they would.
+    // The agents' image does not exist here, so the test stores the key as they would.
     let made = r#"{"stringData":{"private_key":"made"}}"#;
     bed().kubectl(&["-n", agent, "patch", "secret", "canyon-agent-key", "-p", made], "");
     let made = key();
@@ -294,7 +294,7 @@ fn a_monitor_for_prometheus_is_made_where_it_is_asked_for() {
     for part in ["release: monitoring\n", "{ port: health, path: /metrics }"] {
         assert!(monitor.contains(part), "{monitor}");
     }
-    // An upgrade with the values of a chart that had none yet.
+    // An upgrade with the values of an earlier chart, which had no `podMonitor`.
     assert!(!template("x", &["podMonitor=null"]).done().contains(kind));
 }
 
@@ -369,7 +369,8 @@ fn compare(path: &str, schema: &Value, values: &Value, missing: &mut Vec<String>
     assert_eq!(schema["additionalProperties"], false, "{path} takes anything");
     for (name, schema) in properties {
         let path = format!("{path}/{name}");
-        // helm's own: what a chart above this one hands to all of its charts, and by what it leaves one out.
+        // helm's own values: those that a parent chart passes to all of its charts, and the one with which it
+        // leaves a chart out.
         let from_above = ["/global", "/enabled"].contains(&path.as_str());
         match values.get(name) {
             Some(value) if value.is_object() => compare(&path, schema, value, missing),

@@ -25,7 +25,7 @@ pub(crate) fn docker(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The one task of a deployment, and the name of its container.
+/// The only task of a deployment, and the name of its container.
 pub(crate) async fn task(site: &Site, id: &str) -> (Value, String) {
     let mut tasks = site.place.account().tasks(id).await;
     assert_eq!(tasks.len(), 1, "one attempt has one task: {tasks:#?}");
@@ -35,14 +35,14 @@ pub(crate) async fn task(site: &Site, id: &str) -> (Value, String) {
     (task, name)
 }
 
-/// Its containers, also those that have ended.
+/// The containers of this name, also those that have ended.
 fn containers(name: &str) -> Vec<String> {
     let filter = format!("name={name}");
     let listed = docker(&["ps", "--all", "--filter", &filter, "--format", "{{.Image}}"]);
     listed.lines().map(str::to_owned).collect()
 }
 
-/// Waits until a deployment's task has stopped and its container is gone; gives the task.
+/// Waits until a deployment's task has stopped and its container is gone; returns the task.
 async fn is_gone(site: &Site, id: &str) -> Value {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -56,7 +56,7 @@ async fn is_gone(site: &Site, id: &str) -> Value {
     }
 }
 
-/// Somebody who works on the environment's state in the bucket.
+/// A person who works on the environment's state in the bucket.
 async fn hand(site: &Site) -> Hand {
     let environment = site.client.get(&["projects", PROJECT, "envs", ENV]).await.unwrap();
     let backend = Account::backend(environment["uuid"].as_str().unwrap());
@@ -110,7 +110,7 @@ async fn a_role_lets_in_the_runner_that_it_trusts_and_no_other() {
     assert_eq!(site.place.account().bodies("RunTask").await, [""; 0], "it never came so far");
 
     site.trust().await;
-    // A refusal is the answer for ten seconds, for whoever asks.
+    // A refusal is cached for ten seconds, for every caller.
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let after = check(&site).await;
@@ -179,10 +179,10 @@ async fn nothing_that_ecs_is_told_shows_a_token_or_a_payload() {
     let id = site.deploy(canaries::module()).await.id.to_string();
     is_gone(&site, &id).await;
     let account = site.place.account();
-    let mut told = account.bodies("RegisterTaskDefinition").await;
-    let registered = told.len();
-    told.extend(account.bodies("RunTask").await);
-    assert!(registered > 0 && told.len() > registered, "both were called: {told:#?}");
+    let mut sent = account.bodies("RegisterTaskDefinition").await;
+    let registered = sent.len();
+    sent.extend(account.bodies("RunTask").await);
+    assert!(registered > 0 && sent.len() > registered, "both were called: {sent:#?}");
     let given = account.secrets().await;
-    canaries::assert_none_in(&told, &site, &given);
+    canaries::assert_none_in(&sent, &site, &given);
 }

@@ -1,5 +1,5 @@
-//! The runner image: what is in it, that its bill of materials says so, that it can be made again, and that it can be
-//! built upon. How the runner behaves in it as PID 1 is in `crates/runner/tests/init.rs`.
+//! The runner image: its content, its bill of materials, its reproducible build, and images that are built upon it.
+//! How the runner behaves in it as PID 1 is tested in `crates/runner/tests/init.rs`.
 
 use crate::harness::bed::bed;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What a platform that trusts nobody allows.
+/// The options of a platform that confines its containers.
 const CONFINED: [&str; 12] = [
     "run",
     "--rm",
@@ -36,7 +36,7 @@ fn docker(arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// What it prints, and it must succeed.
+/// The output of a command that must succeed.
 #[track_caller]
 fn must(arguments: &[&str]) -> Vec<u8> {
     let output = docker(arguments);
@@ -45,7 +45,7 @@ fn must(arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// What a shell prints in a confined container of an image.
+/// The output of a shell in a confined container of an image.
 #[track_caller]
 fn shell(image: &str, user: &str, script: &str) -> String {
     let command = ["--user", user, "--entrypoint", "/bin/sh", image, "-euc", script];
@@ -79,7 +79,7 @@ fn files(image: &str) -> BTreeMap<String, String> {
     for (path, target) in links {
         found.insert(path, found[&target].clone());
     }
-    // These are the engine's, not the image's.
+    // The engine made these files; they are not in the image.
     found.retain(|path, _| {
         path != ".dockerenv"
             && !["etc/hosts", "etc/hostname", "etc/resolv.conf", "dev/console"]
@@ -88,11 +88,11 @@ fn files(image: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// `scripts/image` with these options; the image.
+/// Builds an image with these options of `scripts/image`; returns it as an archive.
 fn build(folder: &Path, options: &[&str], variables: &[(&str, &str)]) -> Vec<u8> {
     let output = folder.join("image.tar");
     let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/image"));
-    // The one that is in the image under test: how it was compiled is not asked here.
+    // The runner of the image under test: how it was compiled is not tested here.
     let program = folder.join("canyon-runner");
     let id = String::from_utf8(must(&["create", image()])).unwrap();
     must(&["cp", &format!("{}:/usr/bin/canyon-runner", id.trim()), program.to_str().unwrap()]);
@@ -127,7 +127,7 @@ fn it_starts_the_runner_as_a_user_that_is_nobody() {
         "65532",
         "find / -xdev -perm -0002 -type f; find / -xdev -perm /6000; find / -xdev -type d -perm -0002 -not -perm -1000",
     );
-    assert_eq!(open, "", "nothing is setuid, and nobody may change what is in it");
+    assert_eq!(open, "", "nothing is setuid, and no user may change what is in it");
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn made_anew_from_the_same_it_is_the_same() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let first =
         build(folders[0].path(), &["--replace-vanished"], &[("SOURCE_DATE_EPOCH", "1700000000")]);
-    // With the list of packages that the first one brought, on a machine that is set up otherwise.
+    // With the package list that the first build wrote, on a machine with other settings.
     let lock = folders[1].path().join("packages.lock");
     fs::write(&lock, from_image(&first, "usr/share/doc/canyon-runner/packages.lock")).unwrap();
     let options = ["--anew", "--locked", lock.to_str().unwrap()];
@@ -279,7 +279,7 @@ fn from_image(archive: &[u8], name: &str) -> Vec<u8> {
     content
 }
 
-/// As docs/runner-image.md says it: with an authority and a provider of one's own.
+/// As docs/runner-image.md describes it, with a private authority and a provider of one's own.
 #[test]
 fn an_image_built_upon_it_trusts_ones_own_authority_and_brings_ones_own_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -302,7 +302,7 @@ fn an_image_built_upon_it_trusts_ones_own_authority_and_brings_ones_own_files() 
     let [plain, own] = [image(), name.as_str()]
         .map(|image| (shell(image, "65532", &fetch), shell(image, "65532", providers)));
     must(&["rmi", &name]);
-    assert!(plain.0.contains("certificate"), "nobody vouches for it: {}", plain.0);
+    assert!(plain.0.contains("certificate"), "no known authority signed it: {}", plain.0);
     assert!(!own.0.contains("certificate") && own.0.contains("not found"), "{}", own.0);
     assert!(!plain.1.contains("Installed example.test/shop/own"), "{}", plain.1);
     assert!(own.1.contains("Installed example.test/shop/own v1.0.0"), "{}", own.1);

@@ -1,4 +1,4 @@
-//! The lock of a state in the cluster, which is a Lease and has no end.
+//! The lock of a state in the cluster, which is a Lease without an expiry.
 
 #[path = "../e2e/states/hand.rs"]
 #[allow(dead_code, reason = "the tests of other storage use more of it")]
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Who holds the lock on the environment's state: its id, and `user@host`.
+/// The lock on the environment's state: its id, and its holder as `user@host`.
 fn lock(site: &Site) -> Option<(String, String)> {
     site.objects("leases").iter().find_map(|lease| {
         let id = lease["spec"]["holderIdentity"].as_str()?.to_owned();

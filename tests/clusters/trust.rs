@@ -1,5 +1,5 @@
-//! What is to be configured in a cluster: the files to copy are what the doctor prints, the API server takes them, and
-//! with them Canyon may do its work there and nothing else.
+//! The configuration of a cluster: the files to copy equal the doctor's output, the API server accepts them, and with
+//! them Canyon can do its work there and nothing else.
 
 use crate::harness::bed::{Bed, Namespace, bed};
 use crate::harness::kinds::Kind;
@@ -8,7 +8,7 @@ use canyon_api::runner_check::{CheckQuery, RunnerCheck};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Longer than a check lives.
+/// Longer than a check may last.
 const LIMIT: Duration = Duration::from_secs(150);
 
 /// A file of infra/kubernetes, with its names replaced.
@@ -20,7 +20,7 @@ fn file(name: &str, namespace: &str, user: &str) -> String {
         .replace("canyon:org:ORG_UUID:runner:RUNNER_UUID", user)
 }
 
-/// `RESOURCE [VERBS]` for all that a user may do in a namespace beyond what everybody may.
+/// `RESOURCE [VERBS]` for each right of a user in a namespace beyond those of every user.
 fn rights(namespace: &str, user: &str) -> Vec<String> {
     let user = format!("--as={user}");
     let asked = ["auth", "can-i", "--list", "--no-headers", "-n", namespace, &user];

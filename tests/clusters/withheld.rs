@@ -1,4 +1,4 @@
-//! What the cluster may not learn.
+//! Secrets that the cluster must not store.
 
 use crate::canaries;
 use crate::cancel::accept_slow;
