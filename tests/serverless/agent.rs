@@ -1,4 +1,5 @@
-//! The program `canyon-agent` beside the functions: what it does with their rights alone, and what it costs.
+//! The program `canyon-agent` with Canyon's functions: what it does with their rights alone, and what it
+//! costs.
 
 use crate::companion::{Far, NAME};
 use crate::harness::deployments::assert_succeeded;
@@ -7,7 +8,7 @@ use canyon_cloud::front::Record;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long an agent is watched that has nothing to do.
+/// How long the test watches an idle agent.
 const IDLE: Duration = Duration::from_secs(16);
 
 /// A site where an agent has launched a deployment.
@@ -19,7 +20,7 @@ pub(crate) async fn deployed() -> Far {
     far
 }
 
-/// What was asked of the table meanwhile, by function and operation.
+/// The table's requests in these records, by function and operation.
 fn asked(records: &[Record]) -> BTreeMap<(&str, &str), usize> {
     let mut asked = BTreeMap::new();
     for record in records.iter().filter(|record| record.action.starts_with("dynamodb:")) {
@@ -28,7 +29,7 @@ fn asked(records: &[Record]) -> BTreeMap<(&str, &str), usize> {
     asked
 }
 
-/// Watches an agent that has nothing to do, and returns how often it asked for work.
+/// Watches an idle agent, and returns how often it polled.
 async fn watch_idle(far: &Far) -> usize {
     let front = &far.site.server.cloud().front;
     front.forget();
@@ -39,13 +40,16 @@ async fn watch_idle(far: &Far) -> usize {
     let of_api: usize =
         asked.iter().filter(|((function, _), _)| *function == "api").map(|(_, count)| count).sum();
     let polls = asked[&("api", "dynamodb:PutItem")];
-    // Up to five of one whose record came before the watch began.
+    // Up to five requests of a poll whose record came before the watch began.
     assert!(of_api <= 6 * polls + 5, "each time it asks costs {of_api} / {polls}: {asked:?}");
-    // Lambda looks at the stream all the time, in the role's name and for nothing.
+    // Lambda polls the stream all the time, in the role's name and at no cost.
     let is_woken = |(function, action): &(&str, &str)| {
         *function == "launcher" && *action != "dynamodb:GetRecords"
     };
-    assert!(!asked.keys().any(is_woken), "what an agent says of itself wakes nobody: {asked:?}");
+    assert!(
+        !asked.keys().any(is_woken),
+        "an agent's reports about itself wake no function: {asked:?}"
+    );
     polls
 }
 

@@ -1,4 +1,4 @@
-//! Keys of one's own, versions, and objects that are written once: what the template declares when it is asked to.
+//! Customer-managed keys, versions, and objects that are written once: what the template declares on request.
 
 use crate::harness::server::Server;
 use crate::stack::declared;
@@ -112,7 +112,7 @@ async fn no_function_can_write_over_a_log_or_an_output() {
             said.contains("<Code>AccessDenied</Code>") && said.contains("s3:PutObject"),
             "{said}"
         );
-        // MinIO refuses the signature, after the policy has let it pass.
+        // MinIO refuses the signature, after the policy has allowed the call.
         let said = put(log, true).send().await.unwrap().text().await.unwrap();
         assert!(!said.contains("is not authorized to perform"), "{function}: {said}");
     }
