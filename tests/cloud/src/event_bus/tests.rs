@@ -7,7 +7,7 @@ use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A target that writes down what it got, and cannot be reached so many times first.
+/// A target that records its payloads, and is unreachable for the first so many calls.
 #[derive(Default)]
 struct Inbox {
     got: Mutex<Vec<String>>,
@@ -188,7 +188,7 @@ async fn a_schedule_fires_when_told_to_and_then_by_itself() {
     let bus =
         start(&json!([rule("sweep", json!({"schedule": "rate(1 minute)"}))]), &inbox).unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(inbox.got().len(), 0, "schedules rest until a test wants them");
+    assert_eq!(inbox.got().len(), 0, "schedules are off until a test switches them on");
     bus.fire_schedules();
     bus.settled(LIMIT).await.unwrap();
     let got = inbox.got();

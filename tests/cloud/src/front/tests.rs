@@ -10,10 +10,10 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 
-/// What came through to the service behind the front: request line, host, body.
+/// The calls that reached the service behind the front: request line, host, body.
 type Seen = Arc<Mutex<Vec<(String, String, String)>>>;
 
-/// A service that writes down what it gets, and answers `PutEvents` with ids and all else with `{}`.
+/// A service that records its calls, and answers `PutEvents` with ids and everything else with `{}`.
 async fn service() -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -80,7 +80,7 @@ fn signed(service: &str) -> String {
 }
 
 thread_local! {
-    /// Each test has a thread of its own, and to make a client takes a while.
+    /// Each test has a thread of its own, and creating a client takes a while.
     static CLIENT: reqwest::Client = reqwest::Client::new();
 }
 
@@ -298,5 +298,5 @@ async fn a_part_of_aws_that_acts_for_a_function_needs_the_function_s_role() {
     front.open("launcher", policy(&[("sqs:SendMessage", "arn:aws:sqs:*:*:dead")])).await.unwrap();
     assert!(front.authorize("launcher", "sqs:SendMessage", "arn:aws:sqs:eu-west-1:1:dead"));
     assert!(!front.authorize("launcher", "sqs:SendMessage", "arn:aws:sqs:eu-west-1:1:other"));
-    assert!(!front.authorize("nobody", "sqs:SendMessage", "arn:aws:sqs:eu-west-1:1:dead"));
+    assert!(!front.authorize("unknown", "sqs:SendMessage", "arn:aws:sqs:eu-west-1:1:dead"));
 }

@@ -1,4 +1,4 @@
-//! Lambda's queue.
+//! Lambda's queue of asynchronous events.
 
 use crate::puppet::{Puppet, puppet};
 use canyon_cloud::runtime::{AsyncConfig, Condition, FailedEvent};

@@ -1,4 +1,4 @@
-//! Deaths that a test orders.
+//! Kills that a test requests.
 
 use crate::puppet::{lives, puppet};
 use canyon_cloud::runtime::{InvokeError, Kill};

@@ -132,7 +132,7 @@ async fn payloads_are_limited_in_both_directions() {
                 (6291556 bytes).",
         })
     );
-    assert_eq!(puppet.pid().await, before, "it was told, and goes on");
+    assert_eq!(puppet.pid().await, before, "it got the error, and continues");
 
     let frame = json!({ "answer": 1, "x": "" }).to_string().len();
     let event = |size: usize| json!({ "answer": 1, "x": "a".repeat(size - frame) });
@@ -166,7 +166,7 @@ async fn between_invocations_it_is_frozen() {
         puppet.play(json!({})).await.unwrap()["ticks"].as_u64().unwrap() - before
     };
     let (frozen, awake) = (ticks(true).await, ticks(false).await);
-    // It is awake for a moment before it is frozen, longer so on a busy machine.
+    // It runs for a moment before it is frozen, longer on a busy machine.
     assert!(frozen * 2 < awake, "{frozen} ticks frozen, {awake} awake");
 }
 

@@ -1,4 +1,4 @@
-//! Calls that a test has fail.
+//! Calls that get faults.
 
 use super::*;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What becomes of one batch.
+//! The delivery of one batch.
 
 use super::*;
 use crate::streams::record::{Origin, Record, complete};

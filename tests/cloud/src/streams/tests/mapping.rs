@@ -1,4 +1,4 @@
-//! The whole way, from writes to a real stream, through the front, to the function.
+//! The whole path, from writes to a real stream, through the front, to the function.
 
 use super::*;
 use crate::front::{Account, Front, Policy, Upstreams};
