@@ -1,4 +1,4 @@
-//! `scripts/advisories`, by way of the step of `scripts/check` that runs it.
+//! `scripts/advisories`, run by its step in `scripts/check`.
 
 use crate::{Answer, Checkout, text};
 use std::process::Command;
@@ -11,7 +11,7 @@ fn planted(id: &str, package: &str) -> String {
     )
 }
 
-/// A checkout that keeps an advisory against `serde`, and has a database with one against `serde_json`.
+/// A checkout that keeps an advisory against `serde`, and a database with one against `serde_json`.
 fn planted_checkout() -> Checkout {
     let checkout = Checkout::new();
     let id = "RUSTSEC-2020-9998";

@@ -1,9 +1,9 @@
-//! `scripts/image`: an image has the Debian packages that its lock names.
+//! `scripts/image`: an image contains the Debian packages that its lock names.
 
 use crate::{Answer, Checkout, text};
 use std::fs;
 
-/// A checkout with this in place of the lock of the agent's image, which has two packages.
+/// A checkout in which this replaces the lock of the agent's image, which has two packages.
 fn checkout_with(lock: impl Fn(&str) -> String) -> Checkout {
     let checkout = Checkout::new();
     for architecture in ["amd64", "arm64"] {
@@ -12,16 +12,16 @@ fn checkout_with(lock: impl Fn(&str) -> String) -> Checkout {
     checkout
 }
 
-/// Makes the agent's image, with nothing kept from builds of other checkouts.
+/// Builds the agent's image without the cache of other checkouts' builds.
 fn image(checkout: &Checkout, options: &[&str]) -> Answer {
     let (output, cache) = (checkout.path("image.tar"), checkout.path("cache-of-the-test"));
-    // Any program of this machine will do: it is not started.
+    // Any program of this machine works: it is not started.
     let command =
         ["image", "--agent", "--program", "/bin/true", "--no-load", "--output", text(&output)];
     checkout.script(&[&command, options].concat(), &[("CANYON_CACHE", text(&cache))])
 }
 
-/// A lock with a version of `ca-certificates` that Debian does not have any more.
+/// A lock with a version of `ca-certificates` that Debian no longer has.
 fn with_an_old_version(lock: &str) -> String {
     let (first, _) = lock.split_once("ca-certificates ").unwrap();
     format!("{first}ca-certificates 20200101 all {}\n", "0".repeat(64))
