@@ -57,13 +57,13 @@ fn variable<'a>(deployment: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn helm_has_nothing_to_say_against_the_chart() {
+fn helm_lints_the_chart_without_complaints() {
     let said = helm(&["lint", "--strict", "--kube-version", "1.34", CHART]).done();
     assert!(said.contains("0 chart(s) failed") && !said.contains("[WARNING]"), "{said}");
 }
 
 #[test]
-fn it_is_of_the_version_of_the_program() {
+fn the_chart_has_the_version_of_the_program() {
     let chart = fs::read_to_string(checkout().join(CHART).join("Chart.yaml")).unwrap();
     let version = env!("CARGO_PKG_VERSION");
     assert!(
@@ -73,7 +73,7 @@ fn it_is_of_the_version_of_the_program() {
 }
 
 #[test]
-fn the_agent_may_do_with_jobs_what_the_dispatcher_does_and_nothing_anywhere_else() {
+fn the_agent_has_the_dispatchers_rights_on_jobs_and_no_others() {
     let namespaces = namespaces();
     let [agent, jobs] = namespaces.each_ref().map(|namespace| namespace.0.as_str());
     for policies in [false, true] {
@@ -117,7 +117,7 @@ fn the_agent_may_do_with_jobs_what_the_dispatcher_does_and_nothing_anywhere_else
 }
 
 #[test]
-fn its_pods_fit_into_the_strictest_standard_and_nothing_connects_to_them() {
+fn the_agents_pods_meet_the_strictest_standard_and_nothing_connects_to_them() {
     let namespaces = namespaces();
     let objects = made(&namespaces, &["proxy.https=\"http://proxy.test:3128\""]);
     let deployment = of_kind(&objects, "Deployment")[0];
@@ -167,7 +167,7 @@ fn its_pods_fit_into_the_strictest_standard_and_nothing_connects_to_them() {
 }
 
 #[test]
-fn the_token_for_the_api_server_is_good_for_an_hour_and_not_for_a_year() {
+fn the_token_for_the_api_server_is_valid_for_an_hour_and_not_for_a_year() {
     let objects = made(&namespaces(), &[]);
     let volumes = &of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"]["volumes"];
     let mut volumes = volumes.as_array().unwrap().iter();
@@ -178,7 +178,7 @@ fn the_token_for_the_api_server_is_good_for_an_hour_and_not_for_a_year() {
 }
 
 #[test]
-fn what_a_value_says_arrives_as_it_was_said() {
+fn a_value_arrives_unchanged() {
     let values = [
         "agent.logLevel=\"info,hyper=debug\"",
         "agent.envFrom=[{\"configMapRef\":{\"name\":\"more\"}}]",
@@ -215,7 +215,7 @@ fn what_a_value_says_arrives_as_it_was_said() {
 }
 
 #[test]
-fn it_proves_itself_in_one_way_which_the_values_choose() {
+fn the_agent_authenticates_in_one_way_which_the_values_choose() {
     let namespaces = namespaces();
     let proofs = [
         "CANYON_AGENT_KEY_SECRET",
@@ -254,7 +254,7 @@ fn it_proves_itself_in_one_way_which_the_values_choose() {
 }
 
 #[test]
-fn an_install_after_an_uninstall_finds_the_key_that_the_agents_of_the_first_made() {
+fn an_install_after_an_uninstall_finds_the_key_of_the_first_install() {
     let [agent, jobs] = namespaces();
     let agent = agent.0.as_str();
     let values = format!(
@@ -285,7 +285,7 @@ fn an_install_after_an_uninstall_finds_the_key_that_the_agents_of_the_first_made
 }
 
 #[test]
-fn a_monitor_for_prometheus_is_made_where_it_is_asked_for() {
+fn a_monitor_for_prometheus_is_created_on_request() {
     let kind = "kind: PodMonitor";
     assert!(!template("x", &[]).done().contains(kind), "few clusters know that kind");
     let values = ["podMonitor={\"enabled\":true,\"labels\":{\"release\":\"monitoring\"}}"];
@@ -299,7 +299,7 @@ fn a_monitor_for_prometheus_is_made_where_it_is_asked_for() {
 }
 
 #[test]
-fn a_namespace_that_the_chart_makes_for_the_key_stays_with_it() {
+fn a_namespace_that_the_chart_creates_for_the_key_stays_with_it() {
     let made = template("x", &["createNamespace=true"]).done();
     let is_wanted =
         |document: &&str| document.contains("kind: Namespace") && document.contains("name: \"x\"");
@@ -354,7 +354,7 @@ fn a_value_that_is_unknown_or_wrong_is_named() {
 }
 
 #[test]
-fn every_value_of_the_schema_is_in_the_file_with_a_default_that_it_takes() {
+fn every_value_of_the_schema_is_in_the_file_with_a_valid_default() {
     let read = |name: &str| fs::read_to_string(checkout().join(CHART).join(name)).unwrap();
     let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
     let path = checkout().join(CHART).join("values.yaml");

@@ -94,7 +94,7 @@ async fn an_environment_comes_and_goes_in_tasks_of_ecs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_lets_in_the_runner_that_it_trusts_and_no_other() {
+async fn a_role_accepts_the_runner_that_it_trusts_and_no_other() {
     let site = Site::untrusted(Kind::Ecs, |_| {}).await;
     let trust = site.client.get(&["runners", RUNNER, "trust"]).await.unwrap();
     let subject = trust["subject"].as_str().unwrap();
@@ -174,7 +174,7 @@ async fn a_container_that_is_killed_during_the_apply_ends_once_and_its_lock_is_b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_ecs_is_told_shows_a_token_or_a_payload() {
+async fn no_request_to_ecs_contains_a_token_or_a_payload() {
     let site = Site::new(Kind::Ecs).await;
     let id = site.deploy(canaries::module()).await.id.to_string();
     is_gone(&site, &id).await;

@@ -106,7 +106,7 @@ fn build(folder: &Path, options: &[&str], variables: &[(&str, &str)]) -> Vec<u8>
 }
 
 #[test]
-fn it_starts_the_runner_as_a_user_that_is_nobody() {
+fn the_image_starts_the_runner_as_an_unprivileged_user() {
     let inspected: Value = serde_json::from_slice(&must(&["image", "inspect", image()])).unwrap();
     let config = &inspected[0]["Config"];
     let (user, group) = config["User"].as_str().unwrap().split_once(':').unwrap();
@@ -131,7 +131,7 @@ fn it_starts_the_runner_as_a_user_that_is_nobody() {
 }
 
 #[test]
-fn what_a_module_needs_works_for_any_user_on_a_root_that_is_read_only() {
+fn modules_find_their_tools_as_any_user_on_a_read_only_root() {
     const TRY: &str = r#"
 git --version; tofu version; ssh -V 2>&1; id -un; awk '/BEGIN CERT/' /etc/ssl/certs/ca-certificates.crt | wc -l
 mkdir module main && cd module
@@ -167,7 +167,7 @@ if touch /usr/x 2>/dev/null; then echo writable; fi
 }
 
 #[test]
-fn without_settings_it_says_which_one_is_missing() {
+fn without_settings_the_runner_names_a_missing_one() {
     let output = docker(&[&CONFINED[..], &[image()]].concat());
     assert_eq!(output.status.code(), Some(64), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -175,7 +175,7 @@ fn without_settings_it_says_which_one_is_missing() {
 }
 
 #[test]
-fn the_bill_of_materials_names_every_file_and_what_it_is_a_part_of() {
+fn the_bill_of_materials_names_every_file_and_its_package() {
     const BILL: &str = "usr/share/doc/canyon-runner/sbom.spdx.json";
     let text = must(&["run", "--rm", "--entrypoint", "/bin/cat", image(), &format!("/{BILL}")]);
     let bill: Value = serde_json::from_slice(&text).unwrap();
@@ -238,7 +238,7 @@ fn the_bill_of_materials_names_every_file_and_what_it_is_a_part_of() {
 }
 
 #[test]
-fn made_anew_from_the_same_it_is_the_same() {
+fn two_builds_of_the_same_source_are_identical() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let first =
         build(folders[0].path(), &["--replace-vanished"], &[("SOURCE_DATE_EPOCH", "1700000000")]);
@@ -281,7 +281,7 @@ fn from_image(archive: &[u8], name: &str) -> Vec<u8> {
 
 /// As docs/runner-image.md describes it, with a private authority and a provider of one's own.
 #[test]
-fn an_image_built_upon_it_trusts_ones_own_authority_and_brings_ones_own_files() {
+fn a_derived_image_can_trust_a_private_authority_and_add_files() {
     let folder = tempfile::tempdir().unwrap();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/images/runner/example");
     fs::copy(example.join("Dockerfile"), folder.path().join("Dockerfile")).unwrap();

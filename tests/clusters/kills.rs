@@ -112,7 +112,7 @@ async fn a_runner_that_is_killed_during_the_apply_ends_the_deployment_once_and_f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubelet_that_is_away_for_a_while_ends_nothing() {
+async fn a_kubelet_that_is_down_for_a_while_ends_nothing() {
     let site = Site::new(Kind::Oidc).await;
     let running = site.accept(&request(ENV, Some(inline(LONG)))).await;
     site.pod(&running, "that runs", has_begun).await;

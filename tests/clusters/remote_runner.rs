@@ -85,7 +85,7 @@ async fn polled(more: &[&str]) -> (Site, Loop) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_loop_around_kubectl_deploys_cancels_and_clears_away() {
+async fn a_loop_around_kubectl_deploys_cancels_and_removes_jobs() {
     let (site, serves) = polled(&[]).await;
     let id = site.accept(&request(ENV, Some(inline(THIRTY)))).await;
     let ended = site.end(&id).await;
@@ -104,7 +104,7 @@ async fn a_loop_around_kubectl_deploys_cancels_and_clears_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_whose_creation_never_arrived_is_found_missing_and_made_again() {
+async fn a_job_whose_creation_was_lost_is_found_missing_and_created_again() {
     let (site, serves) = polled(&["--lose-first"]).await;
     let id = site.accept(&request(ENV, Some(inline(THIRTY)))).await;
     let ended = site.end(&id).await;

@@ -63,7 +63,7 @@ async fn is_in_the_log(site: &Site, id: &str, count: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_pod_said_while_canyon_was_away_is_in_the_log_after_its_runner_was_killed() {
+async fn a_pods_output_while_canyon_was_down_is_in_the_log_after_its_runner_was_killed() {
     let mut site = Site::new(Kind::Oidc).await;
     let id = site.accept(&request(ENV, Some(inline(COUNTS)))).await;
     let pod = site.pod(&id, "at all", |_| true).await;
@@ -79,7 +79,7 @@ async fn what_a_pod_said_while_canyon_was_away_is_in_the_log_after_its_runner_wa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_task_said_while_canyon_was_away_is_in_the_log_after_its_container_was_killed() {
+async fn a_tasks_output_while_canyon_was_down_is_in_the_log_after_its_container_was_killed() {
     let mut site = Site::new(Kind::Ecs).await;
     let id = site.accept(&request(ENV, Some(inline(COUNTS)))).await;
     site.until(&id, "a claim", |deployment| {

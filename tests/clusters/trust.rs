@@ -38,7 +38,7 @@ fn rights(namespace: &str, user: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_files_for_a_cluster_allow_jobs_and_nothing_that_leads_further() {
+fn the_files_for_a_cluster_allow_jobs_and_no_escalation() {
     let namespace = Namespace(Bed::unique("canyon"));
     let user = "canyon:org:1:runner:2";
     for name in ["namespace.yaml", "rbac.yaml", "state.yaml"] {
@@ -90,7 +90,7 @@ pub(crate) fn result<'a>(check: &'a RunnerCheck, step: &str) -> (&'a str, &'a st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_names_what_is_missing_until_all_that_it_prints_is_configured() {
+async fn the_doctor_names_the_missing_parts_until_its_printed_configuration_is_complete() {
     let site = Site::untrusted(Kind::Oidc, |_| {}).await;
     let before = check(&site).await;
     assert_eq!(result(&before, "assertion").0, "ok", "{before:#?}");

@@ -177,7 +177,7 @@ impl Far {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_launches_what_was_asked_for_before_anybody_had_seen_it() {
+async fn an_agent_launches_a_deployment_from_before_its_first_connection() {
     let site = site().await;
     let early = site.accept(&request(ENV, Some(module::inline(module::THIRTY)))).await;
     let waits = site
@@ -204,7 +204,7 @@ async fn an_agent_launches_what_was_asked_for_before_anybody_had_seen_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_agent_is_followed_by_one_that_goes_on_with_its_jobs() {
+async fn a_restarted_agent_goes_on_with_the_jobs_of_the_killed_one() {
     let mut far = Far::new().await;
     let id = far.begin(1, "6").await;
     far.kill();
@@ -218,7 +218,7 @@ async fn a_killed_agent_is_followed_by_one_that_goes_on_with_its_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_reaches_the_job_by_way_of_its_agent() {
+async fn a_cancel_reaches_the_job_through_its_agent() {
     let far = Far::new().await;
     let id = far.begin(1, "300").await;
     far.site.client.cancel(&id).await.unwrap();
@@ -248,7 +248,7 @@ async fn a_job_that_ignores_the_request_to_stop_is_killed_by_its_agent_in_time()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_is_asked_to_end_finishes_and_a_second_signal_sends_it_away() {
+async fn an_agent_finishes_its_job_after_the_first_signal_and_ends_at_once_after_the_second() {
     let mut far = Far::new().await;
     let id = far.begin(1, "4").await;
     far.signal(Signal::TERM);
@@ -304,7 +304,7 @@ async fn of_two_processes_with_one_name_the_older_leaves_its_jobs_to_the_newer()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rejected_agent_ends_and_says_why() {
+async fn a_rejected_agent_ends_and_logs_the_reason() {
     let mut far = Far::new().await;
     far.site.client.act(&["agents", NAME, "actions", "reject"], &[]).await.unwrap();
     assert_eq!(far.end().await.code(), Some(77));
@@ -321,7 +321,7 @@ async fn a_forgotten_agent_waits_to_be_adopted_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_canyon_that_goes_away_and_comes_back_loses_nothing() {
+async fn a_canyon_that_stops_and_restarts_loses_nothing() {
     let mut far = Far::new().await;
     let id = far.begin(1, "3").await;
     far.site.server.kill();
@@ -334,7 +334,7 @@ async fn a_canyon_that_goes_away_and_comes_back_loses_nothing() {
 }
 
 #[test]
-fn wrong_settings_are_all_named_and_end_the_program() {
+fn every_wrong_setting_is_named_and_the_program_ends() {
     let output = Command::new(programs::built().join("canyon-agent"))
         .env_clear()
         .env("CANYON_RUNNER_PATH", "acme/far")

@@ -64,7 +64,7 @@ async fn site(provider: &Provider) -> Site {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_environment_file_of_the_field_starts_an_agent_that_deploys() {
+async fn an_environment_file_with_other_prefixes_starts_an_agent_that_deploys() {
     let provider = Provider::start();
     let site = site(&provider).await;
     let (org, url, home) = (site.server.org(), site.server.url(), site.server.path("home"));

@@ -78,7 +78,7 @@ impl Checked {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_deploys_by_a_proxy_alone_and_trusts_the_authority_that_it_is_given() {
+async fn an_agent_deploys_through_a_proxy_alone_and_trusts_the_configured_authority() {
     let world = World::new().await;
     let front = Front::of(&world.site.server.url());
     let proxy = Proxy::start(front.address).await;
@@ -105,7 +105,7 @@ async fn an_agent_deploys_by_a_proxy_alone_and_trusts_the_authority_that_it_is_g
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_of_an_agent_names_the_step_at_which_its_way_ends() {
+async fn the_check_of_an_agent_names_the_step_at_which_its_connection_fails() {
     let world = World::new().await;
     let front = Front::of(&world.site.server.url());
     let proxy = Proxy::start(front.address).await;
@@ -161,7 +161,7 @@ fn health(spec: &Spec, more: &[&str]) -> (Option<i32>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn probes_are_told_that_an_agent_lives_and_from_when_on_it_gets_work() {
+async fn probes_show_that_an_agent_lives_and_when_it_is_ready_for_work() {
     let world = World::new().await;
     let mut spec = world.spec(AGENT);
     // An agent with a key of its own has no session until an administrator adopts it.

@@ -123,7 +123,7 @@ fn launch(site: &Site, taken: &TakenJob) -> Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_goes_to_an_agent_and_comes_to_its_end_and_leaves_nothing() {
+async fn a_job_goes_to_an_agent_ends_and_leaves_nothing() {
     let site = site().await;
     let id = site.accept(&request(ENV, Some(inline(CODE)))).await;
     let none = |reason: &str| reason.contains("none has ever connected");

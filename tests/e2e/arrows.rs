@@ -63,7 +63,7 @@ const MAY: [(&str, &[&str]); 15] = [
 ];
 
 #[test]
-fn arrows_between_crates_go_one_way() {
+fn dependencies_between_crates_go_one_way() {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -57,7 +57,7 @@ async fn nothing_is_lost(site: &Site) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_in_the_queue_ends_at_once_and_holds_up_nobody() {
+async fn a_cancel_in_the_queue_ends_at_once_and_delays_no_other_deployment() {
     let site = Site::new().await;
     let path = site.server.path("turns");
     let module = |round| module::ledger(&path, 1, "0.5", round);

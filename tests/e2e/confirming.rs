@@ -58,7 +58,7 @@ async fn asked(site: &Site, flags: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_module_destroys_what_the_former_made_only_after_yes() {
+async fn another_module_destroys_the_resources_of_the_former_only_after_yes() {
     let site = Site::new().await;
     asked(&site, &[]).await;
     // If stdin is the module, the user cannot answer.

@@ -22,7 +22,7 @@ async fn limited(folder: &std::path::Path) -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_hundred_half_sent_requests_without_a_token_keep_no_caller_out_and_are_logged() {
+async fn three_hundred_half_sent_requests_without_a_token_exclude_no_caller_and_are_logged() {
     let folder = tempfile::tempdir().unwrap();
     let server = limited(folder.path()).await;
     let address = server.url().trim_start_matches("http://").to_owned();
@@ -57,7 +57,7 @@ async fn three_hundred_half_sent_requests_without_a_token_keep_no_caller_out_and
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_hundred_long_polls_of_one_caller_keep_no_other_out() {
+async fn three_hundred_long_polls_of_one_caller_exclude_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let site = Site::on(limited(folder.path()).await, &json!({})).await;
     let id = site.accept(&request(ENV, Some(ledger(&folder.path().join("l"), 1, "60", 1)))).await;
@@ -90,7 +90,7 @@ async fn three_hundred_long_polls_of_one_caller_keep_no_other_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_rest_of_a_body_is_not_waited_for_where_no_good_token_comes_with_it() {
+async fn the_rest_of_a_body_without_a_valid_token_is_not_waited_for() {
     let server = Server::start().await;
     let address = server.url().trim_start_matches("http://").to_owned();
     let mut stream = TcpStream::connect(&address).await.unwrap();

@@ -156,7 +156,7 @@ async fn a_deployment_runs_here_instead_of_with_its_runners_agents_or_with_canyo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_for_containers_runs_here_too_with_what_they_would_find_in_their_environment() {
+async fn jobs_for_containers_run_here_too_with_the_variables_of_their_containers() {
     let storage = Storage::s3().await;
     let configuration =
         json!({ "type": "docker-agent", "job": { "environment": storage.variables } });
@@ -168,7 +168,7 @@ async fn what_is_for_containers_runs_here_too_with_what_they_would_find_in_their
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn neither_takes_the_work_of_the_other() {
+async fn neither_the_command_line_nor_an_agent_takes_the_work_of_the_other() {
     let site = far(json!({ "type": "local", "agents": { "ids": ["east-1"] } })).await;
     site.environment("other").await;
     let _agent = other_agent(&site);
@@ -205,7 +205,7 @@ async fn ctrl_c_cancels_the_run_which_saves_its_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_run_here_is_refused_before_anything_is_written() {
+async fn a_job_that_cannot_run_here_is_refused_before_anything_is_written() {
     let site = Site::new().await;
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/gke-runner-config.yaml");
     site.server.canyon(&["create", "runner", "gke", &format!("--set-yaml=@{config}")]).done();
@@ -257,7 +257,7 @@ async fn what_cannot_run_here_is_refused_before_anything_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_an_agent_that_never_was_is_told_of_it_once() {
+async fn a_user_who_waits_for_an_agent_that_never_connected_is_informed_once() {
     let site = far(json!({ "type": "local", "agents": { "ids": ["east-1"] } })).await;
     let module = module(&site, "module", THIRTY);
     let said = site.server.canyon(&["deploy", PROJECT, ENV, "--module", &module, "--timeout", "5"]);

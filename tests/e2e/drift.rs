@@ -26,7 +26,7 @@ async fn site(folder: &Path, before: &str, after: &str) -> Site {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_deleted_elsewhere_and_is_created_as_it_was_leaves_no_doubt() {
+async fn resources_deleted_elsewhere_and_created_again_leave_no_doubt() {
     let folder = tempfile::tempdir().unwrap();
     // A refresh does not find the resource, and the apply creates it as it was: the serial stays.
     let forget = "[ \"$1\" != plan ] || sed -i 's/\"resources\": \\[/\"resources\": [], \"gone\": [/' \"$state\"";

@@ -36,7 +36,7 @@ wait
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_twenty_runners_one_goes_on_and_the_others_read_nothing() {
+async fn of_twenty_runners_one_works_and_the_others_read_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let record = folder.path().join("record");
     let address = Arc::new(Mutex::new(String::new()));

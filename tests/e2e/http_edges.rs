@@ -34,7 +34,7 @@ impl Edge {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_wrongly_is_refused_in_the_same_words_by_each_wiring() {
+async fn a_malformed_request_gets_the_same_refusal_from_each_wiring() {
     let edge = Edge::new().await;
     let projects = format!("/orgs/{}/projects", edge.server.org());
     for (method, path, status) in [

@@ -300,7 +300,7 @@ async fn a_run_deletes_no_more_than_its_environment_and_its_request_allow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_deletion_by_force_leaves_behind_stands_in_the_audit() {
+async fn the_leftovers_of_a_forced_deletion_are_in_the_audit() {
     let site = Site::new().await;
     assert_succeeded(&site.run(&deploying(2, 1)).await);
     let place = site.state_file(ENV).await;

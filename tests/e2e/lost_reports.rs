@@ -121,7 +121,7 @@ async fn a_deployment_that_was_cancelled_in_the_queue_undoes_no_move() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_lost_run_created_at_a_new_place_is_found_there() {
+async fn resources_of_a_lost_run_in_a_new_storage_are_found_there() {
     let folder = tempfile::tempdir().unwrap();
     arm(folder.path(), false);
     let path = programs::search_path(Some(folder.path()));
@@ -170,7 +170,7 @@ async fn what_a_lost_run_created_at_a_new_place_is_found_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_destroy_run_that_leaves_something_behind_and_never_reports_leaves_a_doubt() {
+async fn a_destroy_run_that_leaves_resources_and_never_reports_leaves_a_doubt() {
     let folder = tempfile::tempdir().unwrap();
     // After the deployment, before the destroy run's plan, and after its apply.
     killing_tofu(folder.path(), "state pull", 3, false);

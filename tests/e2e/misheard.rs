@@ -13,7 +13,7 @@ use serde_json::json;
 use std::fs;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_that_did_not_say_what_it_deletes_is_not_applied() {
+async fn a_plan_that_did_not_report_its_deletions_is_not_applied() {
     let folder = tempfile::tempdir().unwrap();
     let (tofu, said) = (programs::given("CANYON_TEST_TOFU"), folder.path().join("said"));
     let full = folder.path().join("full");
@@ -149,7 +149,7 @@ async fn an_output_by_the_name_of_the_mark_is_refused_before_anything_is_created
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn outputs_whose_types_are_long_cost_themselves_and_not_the_run() {
+async fn outputs_with_long_types_do_not_fail_the_run() {
     let site = Site::new().await;
     let wide = "output \"wide\" {\n  value = [for i in range(1000) : { for j in range(100) : \"attribute_${j}\" => \"v\" }]\n}\n\
                 output \"word\" { value = \"whole\" }\n";

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nothing_is_left_to_move_another_state_at_the_new_place_is_no_ones() {
+async fn if_nothing_is_left_to_move_another_state_in_the_new_storage_belongs_to_no_environment() {
     let folder = tempfile::tempdir().unwrap();
     arm(folder.path(), false);
     let path = programs::search_path(Some(folder.path()));
@@ -40,7 +40,7 @@ async fn where_nothing_is_left_to_move_another_state_at_the_new_place_is_no_ones
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_copy_of_a_state_stands_in_the_way_by_name_and_a_lost_place_has_a_way_out() {
+async fn an_old_copy_of_a_state_is_named_as_the_obstacle_and_a_lost_storage_can_be_replaced() {
     let site = Site::new().await;
     let (old, new) = (site.states(), site.server.path("new"));
     assert_succeeded(&site.run(&deploying(2, 1)).await);
@@ -74,7 +74,7 @@ async fn an_old_copy_of_a_state_stands_in_the_way_by_name_and_a_lost_place_has_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_state_that_a_good_run_has_written_and_not_seen_must_be_there() {
+async fn a_state_that_a_successful_run_wrote_but_could_not_read_must_exist() {
     let folder = tempfile::tempdir().unwrap();
     let (tofu, away) = (programs::given("CANYON_TEST_TOFU"), folder.path().join("away"));
     programs::script(
@@ -106,7 +106,7 @@ async fn a_state_that_a_good_run_has_written_and_not_seen_must_be_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_state_that_was_put_there_by_hand_is_known_before_anything_is_applied() {
+async fn a_state_that_was_placed_by_hand_is_detected_before_anything_is_applied() {
     let site = Site::new().await;
     assert_succeeded(&site.run(&deploying(3, 1)).await);
     site.environment("adopts").await;
@@ -148,7 +148,7 @@ fn swapping(copy: &Path, place: &Path, fails: bool) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_state_that_is_exchanged_under_an_apply_is_not_taken_for_what_that_wrote() {
+async fn a_state_that_is_replaced_during_an_apply_is_not_accepted_as_its_result() {
     for fails in [false, true] {
         let site = Site::new().await;
         assert_succeeded(&site.run(&deploying(1, 1)).await);

@@ -78,7 +78,7 @@ async fn the_commands_on_the_pages_exist() {
 }
 
 #[test]
-fn what_the_pages_point_to_is_there() {
+fn the_links_of_the_pages_have_targets() {
     for (path, page) in pages() {
         let targets = page.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
         let mut files: Vec<PathBuf> = Vec::new();

@@ -20,7 +20,7 @@ macro_rules! assert_snapshot {
 const GKE: &str = include_str!("gke-runner-config.yaml");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gke_runner_is_made_from_its_file_read_back_changed_and_deleted() {
+async fn a_gke_runner_is_created_from_its_file_read_changed_and_deleted() {
     let server = Server::start().await;
     fs::write(server.path("gke-runner-config.yaml"), GKE).unwrap();
     let create = ["create", "runner", "my-gke-runner", "--set-yaml=@gke-runner-config.yaml"];

@@ -170,7 +170,7 @@ async fn a_token_of_a_certified_provider_signs_in_and_ends_with_its_service_acco
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_good_token_for_somebody_else_or_about_somebody_else_is_refused_by_what_is_wrong() {
+async fn a_valid_token_with_another_audience_or_subject_is_refused_with_the_reason() {
     let provider = Provider::start();
     let server = serve(&provider).await;
     write(&server.path("ci.yaml"), &provider.url, "admin");

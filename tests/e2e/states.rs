@@ -146,7 +146,7 @@ async fn never_broken(site: &Site, hand: &Hand, env: &str, lives: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lock_of_one_whose_job_may_live_is_kept_until_it_is_proved_dead() {
+async fn the_lock_of_a_job_that_may_live_is_kept_until_it_is_proved_dead() {
     let storage = Storage::s3().await;
     let folder = tempfile::tempdir().unwrap();
     let hold = folder.path().join("hold");

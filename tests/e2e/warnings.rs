@@ -33,7 +33,7 @@ fn crooked() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_work_in_a_runner_is_told_at_once_and_again_at_doctor_and_launch() {
+async fn a_definition_that_cannot_work_is_reported_at_once_and_again_by_doctor_and_launch() {
     let site = Site::new().await;
     fs::write(site.server.path("crooked.json"), crooked().to_string()).unwrap();
     let made = site.server.canyon(&["create", "runner", "crooked", "--set-yaml=@crooked.json"]);

@@ -140,7 +140,7 @@ async fn a_request_that_is_delivered_three_times_is_one_deployment_like_any_othe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_request_is_told_once_and_for_all() {
+async fn a_rejected_request_is_reported_once_and_stays_rejected() {
     let site = Site::new().await;
     let other = published_reason(&site, &detail(&site), "no event source").await;
     assert!(other.get("fields").is_none(), "{other}");
@@ -190,7 +190,7 @@ async fn published_reason(site: &Site, detail: &Value, reason: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_end_is_told_with_what_went_before() {
+async fn every_end_is_published_after_the_events_before_it() {
     let site = Site::new().await;
     let good = site.deploy(inline(THIRTY)).await.id.to_string();
     let failed = site.run(&request(ENV, Some(inline("no module")))).await.id.to_string();

@@ -13,7 +13,7 @@ const MODULE: &str = r#"resource "terraform_data" "a" {}"#;
 const PUBLISH_LIMIT: Duration = Duration::from_mins(5);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn holds_up_no_launch_and_hears_of_the_end_when_it_is_back() {
+async fn a_bus_that_is_down_delays_no_launch_and_gets_the_end_once_it_is_back() {
     let site = Site::new().await;
     let cloud = site.server.cloud().clone();
     cloud.front.set_faults(vec![FaultRule::new("events:PutEvents", Fault::Throttle, 1.0)]);

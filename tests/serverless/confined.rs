@@ -26,7 +26,7 @@ async fn call(cloud: &Cloud, function: &str, service: &str, target: &str, body: 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_function_that_takes_events_writes_deployments_and_no_tokens_roles_or_runners() {
+async fn the_events_function_can_write_deployments_and_no_tokens_roles_or_runners() {
     let server = Server::start().await;
     let cloud = server.cloud();
     let table = &cloud.function("events").config().environment["CANYON_TABLE"];

@@ -17,7 +17,7 @@ const HANGS: &str = "env-7";
 const LIMIT: Duration = Duration::from_mins(10);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deliveries_that_come_again_and_out_of_order_change_nothing() {
+async fn repeated_and_reordered_deliveries_change_nothing() {
     let mut fleet = Fleet::new(ENVIRONMENTS).await;
     let cloud = fleet.site.server.cloud().clone();
     cloud.stream.disturb(Disturbance {

@@ -56,7 +56,7 @@ fn kill(cloud: &Cloud) -> Arc<AtomicU64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_fails_at_random_each_deployment_runs_once_and_ends_as_it_should() {
+async fn despite_random_faults_each_deployment_runs_once_and_ends_as_it_should() {
     let mut fleet = Fleet::new(ENVIRONMENTS).await;
     let cloud = fleet.site.server.cloud().clone();
     cloud.front.set_faults(rules());

@@ -63,7 +63,7 @@ async fn both_formats_and_a_named_stage_serve_the_same_api() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cloud_that_has_the_keys_already_is_told_so_and_the_log_has_the_gateways_id() {
+async fn a_cloud_that_has_the_keys_gets_304_and_the_log_has_the_gateways_id() {
     let server = Server::start().await;
     let http = Client::builder().no_proxy().build().unwrap();
     for path in ["/.well-known/jwks", "/jobs/.well-known/openid-configuration"] {
@@ -135,7 +135,7 @@ async fn only_the_named_pages_may_call_it_from_a_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_large_is_refused() {
+async fn too_large_requests_are_refused() {
     let server = Server::start().await;
     let api = gateway(server.cloud().function("api").clone(), PayloadFormat::V2, "$default").await;
     // 5 MB are 6.7 MB in base64, more than Lambda accepts; 11 MB are more than API Gateway accepts.

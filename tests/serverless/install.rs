@@ -66,7 +66,7 @@ fn proposed(handbook: &Handbook) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_installation_goes_as_the_page_says_from_the_first_step_to_its_removal() {
+async fn an_installation_follows_the_page_from_the_first_step_to_its_removal() {
     let (mut account, server) =
         tokio::join!(Installer::new(installer::policy(|text| text)), Server::start());
     let handbook = &mut account.handbook;
@@ -173,7 +173,7 @@ fn first_deployment(handbook: &mut Handbook, server: &Server) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_is_restored_under_another_name_and_the_stack_takes_it_up() {
+async fn a_backup_is_restored_under_another_name_and_adopted_by_the_stack() {
     let mut account = Installer::new(installer::policy_with_restore()).await;
     account.handbook.follow("### 1. Build the functions", "");
     let hash = "OperatorTokenHash=ZQM9aRkfk5A8vw94a3aMsVANNJfzjhnTSPMxJDH-0KE";
@@ -226,7 +226,7 @@ async fn a_backup_is_restored_under_another_name_and_the_stack_takes_it_up() {
 }
 
 #[test]
-fn what_sam_writes_is_ignored_by_git_and_what_is_tracked_stays() {
+fn files_that_sam_writes_are_ignored_by_git_and_tracked_files_are_not() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for (file, ignored) in [
         ("infra/aws/samconfig.toml", true),

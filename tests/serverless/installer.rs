@@ -97,7 +97,7 @@ fn the_installer_may_do_what_cloudformation_does_in_its_name_with_and_without_a_
 }
 
 #[test]
-fn the_installer_can_neither_reach_the_data_nor_other_names_nor_use_its_rights_by_itself() {
+fn the_installer_can_neither_reach_data_or_other_names_nor_use_its_rights_directly() {
     let policy = policy(|policy| policy);
     let via =
         |service: &str| BTreeMap::from([("aws:CalledViaFirst".to_owned(), service.to_owned())]);
@@ -126,7 +126,7 @@ fn the_installer_can_neither_reach_the_data_nor_other_names_nor_use_its_rights_b
 }
 
 #[test]
-fn who_restores_may_use_the_tables_key_through_dynamodb_alone() {
+fn the_restoring_principal_may_use_the_tables_key_through_dynamodb_only() {
     let policy = policy_with_restore();
     let key = format!("arn:aws:kms:{REGION}:{ACCOUNT}:key/theirs");
     let via = |service: &str| {

@@ -244,7 +244,7 @@ async fn salvaged(site: &Site) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_its_role_does_not_grant_is_refused_and_seen() {
+async fn a_call_that_its_role_does_not_allow_is_refused_and_recorded() {
     let site = Site::new().await;
     let cloud = site.server.cloud();
     let mut statements: Vec<Statement> =
@@ -272,7 +272,7 @@ async fn a_call_that_its_role_does_not_grant_is_refused_and_seen() {
 }
 
 #[test]
-fn the_page_of_permissions_is_what_the_template_says() {
+fn the_page_of_permissions_matches_the_template() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let output = Command::new(programs::given("CANYON_TEST_AWS_PYTHON"))
         .current_dir(root)

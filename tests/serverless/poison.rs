@@ -18,7 +18,7 @@ const HELD_UP: Duration = Duration::from_millis(3_100);
 const WORK: Duration = Duration::from_mins(4);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_that_cannot_be_read_end_in_the_queue_and_hold_up_nobody_for_long() {
+async fn unreadable_records_end_in_the_queue_and_do_not_delay_others_for_long() {
     let mut fleet = Fleet::new(ENVIRONMENTS).await;
     let cloud = fleet.site.server.cloud().clone();
     cloud.stream.settled(END).await.unwrap();

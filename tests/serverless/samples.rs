@@ -70,7 +70,7 @@ fn each_sample_has_its_line_in_the_table() {
 }
 
 #[test]
-fn what_comes_out_is_what_the_schemas_and_the_types_say() {
+fn published_samples_match_the_schemas_and_the_types() {
     let events = OUT.map(|kind| sample(&format!("deployment-{kind}")));
     assert_valid(&events);
     for event in events {

@@ -85,7 +85,7 @@ async fn data_keys_and_logs_outlive_the_stack_and_a_first_deployment_that_fails_
 }
 
 #[test]
-fn what_launches_and_what_publishes_keys_have_executions_that_no_flood_of_requests_takes() {
+fn launcher_sweep_and_issuer_have_reserved_executions() {
     let small = ["LauncherConcurrency=-1", "SweepConcurrency=-1", "IssuerConcurrency=-1"];
     for (parameters, expected) in
         [(&[][..], [json!(40), json!(2), json!(20)]), (&small, [const { Value::Null }; 3])]

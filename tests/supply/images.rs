@@ -37,7 +37,7 @@ fn a_debian_package_whose_content_is_not_the_locks_is_refused() {
 }
 
 #[test]
-fn a_debian_package_that_vanished_is_replaced_only_when_asked_and_it_is_said_with_what() {
+fn a_debian_package_that_vanished_is_replaced_only_on_request_and_the_output_says_so() {
     let checkout = checkout_with(with_an_old_version);
     image(&checkout, &[]).refuses_with(&[
         "ca-certificates 20200101 (they have 20",
@@ -53,7 +53,7 @@ fn a_debian_package_that_vanished_is_replaced_only_when_asked_and_it_is_said_wit
 }
 
 #[test]
-fn a_lock_that_forgets_a_package_is_refused() {
+fn a_lock_without_a_package_is_refused() {
     let checkout = checkout_with(|lock| lock.lines().next().unwrap().to_owned() + "\n");
     image(&checkout, &[])
         .refuses_with(&["does not name the packages of packages.txt", "scripts/lock debian"]);

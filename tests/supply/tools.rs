@@ -61,7 +61,7 @@ fn a_dependency_of_a_go_module_with_another_sum_is_not_built() {
 }
 
 #[test]
-fn a_jar_with_another_sum_is_not_put_in_use() {
+fn a_jar_with_another_sum_is_not_linked_into_use() {
     let checkout = Checkout::new();
     checkout.edit("infra/tools/dynamodb-local/files.sha256", |pins| {
         let line = pins.lines().find(|line| line.contains(".jar")).unwrap();

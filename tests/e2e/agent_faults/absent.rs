@@ -4,7 +4,7 @@ use super::world::{AGENT, RUNNER, World};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_waits_for_an_absent_agent_and_says_so_even_through_a_restart() {
+async fn work_waits_for_an_absent_agent_and_reports_that_even_after_a_restart() {
     let mut world = World::new().await;
     let never = format!("waiting for an agent of runner `{RUNNER}`: none has ever connected");
     let id = world.accept(1, 3, "0.1").await;

@@ -81,7 +81,7 @@ async fn a_cancel_ends_while_the_agent_is_dead_and_its_job_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_ends_whoever_is_killed_while_its_wish_is_on_its_way() {
+async fn a_cancel_ends_whichever_program_is_killed_while_the_request_is_in_flight() {
     let mut world = World::new().await;
     let mut agent = world.agent(AGENT).await;
     let moments = [

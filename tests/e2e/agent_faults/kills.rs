@@ -111,7 +111,7 @@ async fn both_that_are_killed_at_any_step_lose_nothing_and_repeat_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_opening_that_a_kill_cuts_short_loses_no_job_that_runs() {
+async fn an_opening_that_a_kill_interrupts_loses_no_running_job() {
     let mut world = World::new().await;
     let mut agent = world.agent(AGENT).await;
     let victims = [Victims::Agent, Victims::Canyon, Victims::Both];

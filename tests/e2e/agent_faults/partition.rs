@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const CUT: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happens_while_the_agent_is_cut_off_is_made_up_for_afterwards() {
+async fn an_agent_that_was_cut_off_reports_and_takes_jobs_afterwards() {
     let world = World::new().await;
     world.site.environment("second").await;
     let mut agent = world.agent(AGENT).await;

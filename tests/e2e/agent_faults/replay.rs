@@ -58,7 +58,7 @@ async fn deploy_all(world: &World, rounds: std::ops::RangeInclusive<u32>) -> Vec
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_that_an_agent_said_said_again_in_any_order_changes_nothing() {
+async fn replaying_all_requests_of_an_agent_in_any_order_changes_nothing() {
     let world = World::new().await;
     for env in 0..ENVIRONMENTS {
         world.site.environment(&format!("env-{env}")).await;
@@ -136,8 +136,7 @@ async fn all_that_an_agent_said_said_again_in_any_order_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_repeats_its_opening_after_that_of_a_newer_one_stands_by_and_the_newer_goes_on()
- {
+async fn a_process_that_repeats_its_opening_after_a_newer_one_stands_by_and_the_newer_continues() {
     let world = World::new().await;
     let opened = world.gate.trap(Step::Open, Side::After);
     let mut older = world.agent_that_starts(AGENT);
@@ -155,7 +154,7 @@ async fn a_process_that_repeats_its_opening_after_that_of_a_newer_one_stands_by_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_opening_that_comes_when_its_process_is_dead_puts_out_no_agent_that_works() {
+async fn a_late_opening_of_a_dead_process_does_not_supersede_a_working_agent() {
     let world = World::new().await;
     let mut living = world.agent(AGENT).await;
     // The gate records a request after it has passed on the answer, on which the agent may have acted already.

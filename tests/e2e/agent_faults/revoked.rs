@@ -113,7 +113,7 @@ async fn an_agent_whose_token_is_revoked_gets_nothing_within_five_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forgotten_agent_with_a_key_is_one_that_nobody_knows() {
+async fn a_forgotten_agent_with_a_key_must_be_adopted_again() {
     let world = World::new().await;
     let mut spec = world.spec(AGENT);
     spec.variables.retain(|(name, _)| name != "CANYON_TOKEN");

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_processes_of_one_agent_the_newer_works_and_the_older_stands_by_until_it_is_gone() {
+async fn of_two_processes_of_one_agent_the_newer_works_and_the_older_stands_by_until_it_ends() {
     let world = World::new().await;
     let mut older = world.agent(AGENT).await;
     let first = world.accept(1, 3, "1.5").await;
@@ -35,7 +35,7 @@ async fn of_two_processes_of_one_agent_the_newer_works_and_the_older_stands_by_u
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_process_of_an_agent_in_another_place_says_nothing_of_the_jobs_of_the_older() {
+async fn a_newer_process_of_an_agent_on_another_machine_does_not_report_the_jobs_of_the_older() {
     let world = World::new().await;
     let mut older = world.agent(AGENT).await;
     let first = world.accept(1, 3, "3").await;
@@ -71,7 +71,7 @@ async fn a_newer_process_of_an_agent_in_another_place_says_nothing_of_the_jobs_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_processes_that_start_again_and_again_under_one_name_run_nothing_twice() {
+async fn two_processes_that_restart_repeatedly_under_one_name_run_nothing_twice() {
     let world = World::new().await;
     let mut one = world.agent(AGENT).await;
     let mut other = Agent::start(world.spec(AGENT));
@@ -95,7 +95,7 @@ async fn two_processes_that_start_again_and_again_under_one_name_run_nothing_twi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dead_agent_was_offered_goes_to_another_and_what_it_runs_stays_its_own() {
+async fn a_dead_agents_offers_go_to_another_and_its_running_jobs_do_not() {
     let world = World::new().await;
     let mut dying = world.agent("dying").await;
     let running = world.accept(1, 3, "4").await;
@@ -180,7 +180,7 @@ async fn until_it_goes_on(world: &World, heir: &Agent, id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_agent_of_a_dead_ones_place_sees_its_job_dead_and_launches_it_again() {
+async fn another_agent_on_a_dead_agents_machine_sees_its_job_dead_and_launches_it_again() {
     let world = World::new().await;
     // This runner never comes to its apply, however late it is killed.
     let idle = world.site.server.path("idle-runner");
@@ -208,7 +208,7 @@ async fn another_agent_of_a_dead_ones_place_sees_its_job_dead_and_launches_it_ag
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_takes_its_leave_gives_back_what_it_was_offered_at_once() {
+async fn an_agent_that_leaves_returns_its_offers_at_once() {
     let world = World::new().await;
     let mut leaving = world.agent("leaving").await;
     let way = Gate::start(&world.site.server.url()).await;

@@ -208,7 +208,7 @@ async fn the_answer_becomes_a_response() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_function_does_wrong_is_an_internal_error() {
+async fn a_fault_of_the_function_is_an_internal_error() {
     let puppet = puppet(|config| config.timeout = Duration::from_secs(2));
     let api = before(&puppet, |_| {}).await;
     for orders in [
@@ -227,7 +227,7 @@ async fn what_the_function_does_wrong_is_an_internal_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_waits_no_longer_than_it_may_and_the_function_goes_on() {
+async fn the_gateway_stops_waiting_at_its_timeout_and_the_function_continues() {
     let puppet = puppet(|_| {});
     let api = before(&puppet, |config| {
         config.integration_timeout = Duration::from_millis(300);
@@ -242,7 +242,7 @@ async fn it_waits_no_longer_than_it_may_and_the_function_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_large_is_refused() {
+async fn too_large_requests_are_refused() {
     let puppet = puppet(|_| {});
     let api = before(&puppet, |_| {}).await;
     let send = async |size: usize, kind: &str| {
