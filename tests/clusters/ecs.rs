@@ -8,7 +8,7 @@ use crate::harness::deployments::{LIMIT, assert_succeeded, counts, destruction, 
 use crate::harness::kinds::Kind;
 use crate::harness::module::{THIRTY, inline, with};
 use crate::harness::site::{ENV, PROJECT, RUNNER, Site};
-use crate::states::hand::Hand;
+use crate::states::manual::ManualTofu;
 use crate::trust::{check, result};
 use canyon_domain::failure::FailureClass;
 use serde_json::{Value, json};
@@ -57,10 +57,10 @@ async fn is_gone(site: &Site, id: &str) -> Value {
 }
 
 /// A person who works on the environment's state in the bucket.
-async fn hand(site: &Site) -> Hand {
+async fn manual_tofu(site: &Site) -> ManualTofu {
     let environment = site.client.get(&["projects", PROJECT, "envs", ENV]).await.unwrap();
     let backend = Account::backend(environment["uuid"].as_str().unwrap());
-    Hand::with(&backend, site.place.account().bucket_variables())
+    ManualTofu::with(&backend, site.place.account().bucket_variables())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,9 +78,9 @@ async fn an_environment_comes_and_goes_in_tasks_of_ecs() {
     assert_eq!(task["containers"][0]["exitCode"], 0, "{task:#}");
     assert!(task["containers"][0]["runtimeId"].is_string(), "Docker ran it: {task:#}");
 
-    let hand = hand(&site).await;
-    assert_eq!(hand.state().instances, 30, "the state is in the bucket");
-    assert_eq!(hand.lock(), None);
+    let manual = manual_tofu(&site).await;
+    assert_eq!(manual.state().instances, 30, "the state is in the bucket");
+    assert_eq!(manual.lock(), None);
 
     let second = site.deploy(with(inline(THIRTY), "greeting", "good day")).await;
     assert_eq!(counts(&second), (0, 30, 0), "the second deployment knows what the first one made");
@@ -88,7 +88,7 @@ async fn an_environment_comes_and_goes_in_tasks_of_ecs() {
     assert_succeeded(&destroyed);
     assert_eq!(counts(&destroyed), (0, 0, 30));
     is_gone(&site, &destroyed.id.to_string()).await;
-    assert_eq!(hand.state().instances, 0);
+    assert_eq!(manual.state().instances, 0);
     let registered = site.place.account().bodies("RegisterTaskDefinition").await;
     assert_eq!(registered.len(), 1, "one runner, one definition: {registered:#?}");
 }
@@ -138,7 +138,7 @@ async fn a_cancel_ends_the_task() {
     let took = asked.elapsed();
     assert!(took < Duration::from_secs(30), "{took:?}: {ended:#?}\n{}", site.log(&id).await);
     is_gone(&site, &id).await;
-    assert_eq!(hand(&site).await.lock(), None);
+    assert_eq!(manual_tofu(&site).await.lock(), None);
     let next = site.deploy(inline(THIRTY)).await;
     assert_eq!(counts(&next), (30, 0, 2), "what was made is known: {next:#?}");
     is_gone(&site, &next.id.to_string()).await;
@@ -156,7 +156,7 @@ async fn a_container_that_is_killed_during_the_apply_ends_once_and_its_lock_is_b
     let (class, message) = failure(&ended);
     assert_eq!(class, FailureClass::Lost, "{message}");
     assert_eq!(is_gone(&site, &id).await["containers"][0]["exitCode"], 137);
-    let left = hand(&site).await.lock().expect("what was killed has left its lock");
+    let left = manual_tofu(&site).await.lock().expect("what was killed has left its lock");
 
     let next = site.deploy(inline(THIRTY)).await;
     let log = site.log(&next.id.to_string()).await;
@@ -164,7 +164,7 @@ async fn a_container_that_is_killed_during_the_apply_ends_once_and_its_lock_is_b
     let broken = log.lines().find(|line| line.contains(&format!("breaking the lock {left} of")));
     assert!(broken.is_some_and(|line| line.contains(&proof)), "{log}");
     is_gone(&site, &next.id.to_string()).await;
-    assert_eq!(hand(&site).await.lock(), None);
+    assert_eq!(manual_tofu(&site).await.lock(), None);
     let records = site.client.list(&["audit-records"], &[]).await.unwrap();
     let breaks: Vec<_> =
         records.iter().filter(|record| record["action"] == "state_lock.break").collect();

@@ -20,12 +20,12 @@ const STOP_SECONDS: u64 = 5;
 
 /// A server whose runner has its jobs launched by agents named [`NAME`], and the process of one such
 /// agent.
-pub(crate) struct Far {
+pub(crate) struct AgentSite {
     pub(crate) site: Site,
     agent: Child,
 }
 
-impl Drop for Far {
+impl Drop for AgentSite {
     fn drop(&mut self) {
         let _ = self.agent.kill();
         let _ = self.agent.wait();
@@ -88,7 +88,7 @@ fn start(site: &Site, more: &[&str]) -> Child {
         .unwrap()
 }
 
-impl Far {
+impl AgentSite {
     pub(crate) async fn new() -> Self {
         Self::started_with(&[]).await
     }
@@ -97,7 +97,7 @@ impl Far {
         let site = site().await;
         let agent = start(&site, more);
         let far = Self { site, agent };
-        far.until("it shows itself", |found| found["state"] == "pending").await;
+        far.until("it registers", |found| found["state"] == "pending").await;
         far.site.client.act(&["agents", NAME, "actions", "adopt"], &[]).await.unwrap();
         far.until("it has a session", |found| found["availability"] == "idle").await;
         far
@@ -190,8 +190,8 @@ async fn an_agent_launches_a_deployment_from_before_its_first_connection() {
         .await;
     assert!(waits.waiting.unwrap().reason.contains("none has ever connected"));
     let agent = start(&site, &[]);
-    let far = Far { site, agent };
-    let pending = far.until("it shows itself", |found| found["state"] == "pending").await;
+    let far = AgentSite { site, agent };
+    let pending = far.until("it registers", |found| found["state"] == "pending").await;
     // An administrator compares this fingerprint with the one that the agent logs at its start.
     let fingerprint = pending["fingerprint"].as_str().unwrap();
     assert!(far.log().contains(fingerprint), "{}", far.log());
@@ -205,7 +205,7 @@ async fn an_agent_launches_a_deployment_from_before_its_first_connection() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_agent_goes_on_with_the_jobs_of_the_killed_one() {
-    let mut far = Far::new().await;
+    let mut far = AgentSite::new().await;
     let id = far.begin(1, "6").await;
     far.kill();
     far.agent = start(&far.site, &[]);
@@ -219,7 +219,7 @@ async fn a_restarted_agent_goes_on_with_the_jobs_of_the_killed_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_reaches_the_job_through_its_agent() {
-    let far = Far::new().await;
+    let far = AgentSite::new().await;
     let id = far.begin(1, "300").await;
     far.site.client.cancel(&id).await.unwrap();
     let ended = far.site.end(&id).await;
@@ -231,13 +231,13 @@ async fn a_cancel_reaches_the_job_through_its_agent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_ignores_the_request_to_stop_is_killed_by_its_agent_in_time() {
     let folder = tempfile::tempdir().unwrap();
-    let deaf = folder.path().join("canyon-runner");
-    let noted = folder.path().join("deaf");
-    programs::script(&deaf, &programs::deaf(&noted));
-    let far = Far::started_with(&["--runner-program", deaf.to_str().unwrap()]).await;
+    let runner = folder.path().join("canyon-runner");
+    let noted = folder.path().join("ignoring-stop");
+    programs::script(&runner, &programs::ignoring_stop(&noted));
+    let far = AgentSite::started_with(&["--runner-program", runner.to_str().unwrap()]).await;
     let id = far.site.accept(&request(ENV, Some(module::inline(module::THIRTY)))).await;
     far.until("it runs the job", |found| found["session"]["running"] == 1).await;
-    programs::until_deaf(&noted).await;
+    programs::until_ignoring_stop(&noted).await;
     let begun = Instant::now();
     far.site.client.cancel(&id).await.unwrap();
     let ended = far.site.end(&id).await;
@@ -249,7 +249,7 @@ async fn a_job_that_ignores_the_request_to_stop_is_killed_by_its_agent_in_time()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_finishes_its_job_after_the_first_signal_and_ends_at_once_after_the_second() {
-    let mut far = Far::new().await;
+    let mut far = AgentSite::new().await;
     let id = far.begin(1, "4").await;
     far.signal(Signal::TERM);
     far.until("it drains", |found| found["availability"] == "draining").await;
@@ -273,7 +273,7 @@ async fn an_agent_finishes_its_job_after_the_first_signal_and_ends_at_once_after
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_single_agent_ends_after_one_job() {
-    let mut far = Far::started_with(&["--single"]).await;
+    let mut far = AgentSite::started_with(&["--single"]).await;
     let first = far.begin(1, "1").await;
     let second = far.site.accept(&request(ENV, Some(module::inline(module::THIRTY)))).await;
     assert_eq!(far.end().await.code(), Some(0));
@@ -284,7 +284,7 @@ async fn a_single_agent_ends_after_one_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_processes_with_one_name_the_older_leaves_its_jobs_to_the_newer() {
-    let mut far = Far::new().await;
+    let mut far = AgentSite::new().await;
     let id = far.begin(1, "5").await;
     let newer = start(&far.site, &[]);
     let mut older = std::mem::replace(&mut far.agent, newer);
@@ -305,7 +305,7 @@ async fn of_two_processes_with_one_name_the_older_leaves_its_jobs_to_the_newer()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rejected_agent_ends_and_logs_the_reason() {
-    let mut far = Far::new().await;
+    let mut far = AgentSite::new().await;
     far.site.client.act(&["agents", NAME, "actions", "reject"], &[]).await.unwrap();
     assert_eq!(far.end().await.code(), Some(77));
     assert!(far.log().contains("was rejected"), "{}", far.log());
@@ -313,7 +313,7 @@ async fn a_rejected_agent_ends_and_logs_the_reason() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forgotten_agent_waits_to_be_adopted_again() {
-    let far = Far::new().await;
+    let far = AgentSite::new().await;
     far.site.client.delete(&["agents", NAME], &[]).await.unwrap();
     far.until("it registers again", |found| found["state"] == "pending").await;
     far.site.client.act(&["agents", NAME, "actions", "adopt"], &[]).await.unwrap();
@@ -322,7 +322,7 @@ async fn a_forgotten_agent_waits_to_be_adopted_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canyon_that_stops_and_restarts_loses_nothing() {
-    let mut far = Far::new().await;
+    let mut far = AgentSite::new().await;
     let id = far.begin(1, "3").await;
     far.site.server.kill();
     tokio::time::sleep(Duration::from_secs(1)).await;

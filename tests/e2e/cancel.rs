@@ -126,12 +126,12 @@ async fn a_cancel_survives_the_death_of_the_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runner_that_ignores_the_request_to_stop_is_killed_in_time() {
     let folder = tempfile::tempdir().unwrap();
-    let noted = folder.path().join("deaf");
-    programs::with_runner(folder.path(), &programs::deaf(&noted));
+    let noted = folder.path().join("ignoring-stop");
+    programs::with_runner(folder.path(), &programs::ignoring_stop(&noted));
     let server = Server::start_with(folder.path(), programs::search_path(None)).await;
     let site = Site::on(server, &json!({ "timeouts": { "stop_seconds": 5 } })).await;
     let id = site.accept(&request(ENV, Some(inline(THIRTY)))).await;
-    programs::until_deaf(&noted).await;
+    programs::until_ignoring_stop(&noted).await;
     let begun = Instant::now();
     site.client.cancel(&id).await.unwrap();
     assert_cancelled(&site.end(&id).await);
@@ -143,20 +143,20 @@ async fn a_runner_that_ignores_the_request_to_stop_is_killed_in_time() {
 async fn an_opentofu_that_ignores_the_request_to_stop_is_killed_in_time() {
     let folder = tempfile::tempdir().unwrap();
     let tofu = programs::given("CANYON_TEST_TOFU");
-    let noted = folder.path().join("deaf");
-    let deaf = format!(
+    let noted = folder.path().join("ignoring-stop");
+    let script = format!(
         "case $1 in apply) {} ;; esac\nexec '{}' \"$@\"\n",
-        programs::deaf(&noted),
+        programs::ignoring_stop(&noted),
         tofu.display()
     );
-    programs::script(&folder.path().join("tofu"), &deaf);
+    programs::script(&folder.path().join("tofu"), &script);
     let path = programs::search_path(Some(folder.path()));
     let server = Server::start_with(&programs::built(), path).await;
     let site = Site::on(server, &json!({ "timeouts": { "stop_seconds": 5 } })).await;
     let id = site.accept(&request(ENV, Some(inline(THIRTY)))).await;
     let applies = |now: &Deployment| now.attempts.last().is_some_and(|it| it.phase == "apply");
     site.until(&id, "the apply", applies).await;
-    programs::until_deaf(&noted).await;
+    programs::until_ignoring_stop(&noted).await;
     let begun = Instant::now();
     site.client.cancel(&id).await.unwrap();
     assert_cancelled(&site.end(&id).await);

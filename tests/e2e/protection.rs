@@ -1,6 +1,6 @@
 //! What a module of a local job can read of other processes of the same user.
 
-use crate::agent::Far;
+use crate::agent::AgentSite;
 use crate::deploy_local;
 use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::module::inline;
@@ -24,7 +24,7 @@ async fn a_module_finds_nothing_of_its_runner_or_of_the_canyon_that_started_it()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_module_finds_nothing_of_its_runner_or_of_the_agent_that_started_it() {
-    finds_nothing(&Far::new().await.site, "canyon-agent").await;
+    finds_nothing(&AgentSite::new().await.site, "canyon-agent").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -101,7 +101,7 @@ async fn exchange(server: &Server, account: &str, token: &str) -> (u16, Value) {
 
 pub(crate) async fn serve(provider: &Provider) -> Server {
     let authority = provider.authority().to_str().unwrap().to_owned();
-    Server::start_told(vec![
+    Server::start_with_settings(vec![
         ("CANYON_PRIVATE_ISSUERS", format!("https://other.example.com,{}", provider.url)),
         ("CANYON_PRIVATE_ISSUERS_CA", authority),
     ])

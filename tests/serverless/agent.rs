@@ -1,7 +1,7 @@
 //! The program `canyon-agent` with Canyon's functions: what it does with their rights alone, and what it
 //! costs.
 
-use crate::companion::{Far, NAME};
+use crate::companion::{AgentSite, NAME};
 use crate::harness::deployments::assert_succeeded;
 use crate::harness::{ledger, processes};
 use canyon_cloud::front::Record;
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 const IDLE: Duration = Duration::from_secs(16);
 
 /// A site where an agent has launched a deployment.
-pub(crate) async fn deployed() -> Far {
-    let far = Far::new().await;
+pub(crate) async fn deployed() -> AgentSite {
+    let far = AgentSite::new().await;
     let id = far.begin(1, "1").await;
     assert_succeeded(&far.site.end(&id).await);
     far.is_cleared().await;
@@ -30,7 +30,7 @@ fn asked(records: &[Record]) -> BTreeMap<(&str, &str), usize> {
 }
 
 /// Watches an idle agent, and returns how often it polled.
-async fn watch_idle(far: &Far) -> usize {
+async fn watch_idle(far: &AgentSite) -> usize {
     let front = &far.site.server.cloud().front;
     front.forget();
     tokio::time::sleep(IDLE).await;
@@ -55,7 +55,7 @@ async fn watch_idle(far: &Far) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_beside_the_functions_deploys_and_cancels_and_costs_little_when_it_is_idle() {
-    let far = Far::new().await;
+    let far = AgentSite::new().await;
     // The template's `AgentPollSeconds` is 5.
     let polls = watch_idle(&far).await;
     assert!((2..=4).contains(&polls), "{polls} times in {IDLE:?}");

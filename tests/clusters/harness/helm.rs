@@ -8,13 +8,13 @@ use std::process::Command;
 
 /// The output of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandResult {
     pub(crate) success: bool,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Said {
+impl CommandResult {
     /// Its standard output; it must have succeeded.
     #[track_caller]
     pub(crate) fn done(self) -> String {
@@ -36,7 +36,7 @@ pub(crate) fn checkout() -> PathBuf {
 }
 
 /// Runs a command to its end, which must come within two minutes.
-pub(crate) fn run(command: &[&str], variables: &[(&str, &str)]) -> Said {
+pub(crate) fn run(command: &[&str], variables: &[(&str, &str)]) -> CommandResult {
     let done = Command::new("timeout")
         .arg("120")
         .args(command)
@@ -45,11 +45,15 @@ pub(crate) fn run(command: &[&str], variables: &[(&str, &str)]) -> Said {
         .output()
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Said { success: done.status.success(), stdout: text(&done.stdout), stderr: text(&done.stderr) }
+    CommandResult {
+        success: done.status.success(),
+        stdout: text(&done.stdout),
+        stderr: text(&done.stderr),
+    }
 }
 
 /// `helm`, in a home of its own.
-pub(crate) fn helm(arguments: &[&str]) -> Said {
+pub(crate) fn helm(arguments: &[&str]) -> CommandResult {
     let home = tempfile::tempdir().unwrap();
     let program = programs::given("CANYON_TEST_HELM");
     let kubeconfig = bed().file_beside("kubeconfig");
@@ -62,7 +66,7 @@ pub(crate) fn helm(arguments: &[&str]) -> Said {
 pub(crate) const CHART: &str = "infra/charts/canyon-agent";
 
 /// `helm template` with the required values and these.
-pub(crate) fn template(namespace: &str, values: &[&str]) -> Said {
+pub(crate) fn template(namespace: &str, values: &[&str]) -> CommandResult {
     let (repository, tag) = bed().get("AGENT_IMAGE").rsplit_once(':').unwrap();
     let image = format!("image={{\"repository\":\"{repository}\",\"tag\":\"{tag}\"}}");
     let canyon = r#"canyon={"apiUrl":"http://192.0.2.1:7000","orgId":"acme","runnerId":"private"}"#;

@@ -1,7 +1,7 @@
 //! A page of the documentation whose commands are executed exactly as written.
 
 use super::bed::bed;
-use super::helm::{Said, checkout};
+use super::helm::{CommandResult, checkout};
 use super::programs;
 use super::server::Server;
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ impl Page {
     }
 
     /// Runs commands that are not on the page, in the same folder.
-    pub(crate) fn run(&self, script: &str) -> Said {
+    pub(crate) fn run(&self, script: &str) -> CommandResult {
         let done = Command::new("timeout")
             .args(["240", "bash", "-euo", "pipefail", "-c", script])
             .current_dir(self.folder.path())
@@ -90,7 +90,7 @@ impl Page {
             .output()
             .unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let said = Said {
+        let said = CommandResult {
             success: done.status.success(),
             stdout: text(&done.stdout),
             stderr: text(&done.stderr),

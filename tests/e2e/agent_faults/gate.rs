@@ -204,19 +204,19 @@ impl Asked {
         let on = |end: &str| self.path.ends_with(end);
         let reports =
             |wanted: &dyn Fn(&Value) -> bool| on("/reports") && has(&body["reports"], wanted);
-        let told = |list: &str, wanted: &dyn Fn(&Value) -> bool| {
+        let answers = |list: &str, wanted: &dyn Fn(&Value) -> bool| {
             on("/poll") && answer.is_some_and(|answer| has(&answer[list], wanted))
         };
         let is_gone = |report: &Value| report["observation"]["state"] == "gone";
         match step {
             Step::Open => on("/sessions"),
-            Step::Offer => told("offers", &|_| true),
+            Step::Offer => answers("offers", &|_| true),
             Step::Take => on("/take"),
             Step::Report => reports(&|report| !report["observation"].is_null() && !is_gone(report)),
             Step::Gone => reports(&is_gone),
-            Step::Forget => told("wishes", &|wish| wish["wish"] == "forget"),
+            Step::Forget => answers("wishes", &|wish| wish["wish"] == "forget"),
             Step::Forgotten => reports(&|report| report["done"] == "forget"),
-            Step::Stop => told("wishes", &|wish| wish["wish"] == "stop"),
+            Step::Stop => answers("wishes", &|wish| wish["wish"] == "stop"),
             Step::Stopped => reports(&|report| report["done"] == "stop"),
             Step::Claim => on("/claim"),
             Step::Prepare => on("/report") && body["phase"] != "apply",

@@ -29,7 +29,7 @@ async fn an_agent_that_was_cut_off_reports_and_takes_jobs_afterwards() {
     let since = Instant::now();
     let ended = world.assert_done_once(&next, 2, 3).await;
     assert_eq!(ended.attempts.len(), 1, "{ended:#?}");
-    println!("the waiting one had ended {:?} after the way was there again", since.elapsed());
+    println!("the waiting one had ended {:?} after the connection was back", since.elapsed());
     for id in [&running, &next] {
         world.assert_nothing_left(&agent, id).await;
     }

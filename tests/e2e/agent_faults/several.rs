@@ -43,9 +43,9 @@ async fn a_newer_process_of_an_agent_on_another_machine_does_not_report_the_jobs
 
     // An agent's folder stands for a machine. The process in the other folder cannot see these jobs, and must
     // not report them as gone.
-    let way = Gate::start(&world.site.server.url()).await;
+    let gate = Gate::start(&world.site.server.url()).await;
     let mut spec = Spec { folder: world.site.server.path("elsewhere"), ..world.spec(AGENT) };
-    spec.variables[0].1.clone_from(&way.url);
+    spec.variables[0].1.clone_from(&gate.url);
     let mut newer = Agent::start(spec);
     older.stands_by().await;
     // No process watches the job any more, and the job comes to its end without one.
@@ -60,7 +60,7 @@ async fn a_newer_process_of_an_agent_on_another_machine_does_not_report_the_jobs
     }
     assert!(newer.lives(), "{}", newer.log());
     let of_first = |asked: &Recorded| String::from_utf8_lossy(&asked.body).contains(&first);
-    let said: Vec<_> = way.take().into_iter().filter(of_first).map(|asked| asked.path).collect();
+    let said: Vec<_> = gate.take().into_iter().filter(of_first).map(|asked| asked.path).collect();
     assert!(said.is_empty(), "it speaks of a job that is not its own: {said:?}");
     assert!(!newer.said().contains(&first), "Canyon named that job to it\n{}", newer.log());
 
@@ -103,9 +103,9 @@ async fn a_dead_agents_offers_go_to_another_and_its_running_jobs_do_not() {
     world.until_begun(1).await;
 
     // The other agent has a gate of its own, so that the trap is for the first alone.
-    let way = Gate::start(&world.site.server.url()).await;
+    let gate = Gate::start(&world.site.server.url()).await;
     let mut spec = world.spec("heir");
-    spec.variables[0].1.clone_from(&way.url);
+    spec.variables[0].1.clone_from(&gate.url);
     world.site.environment("second").await;
     let waiting = world.gate.trap(Step::Offer, Side::After);
     let offered = second(&world).await;
@@ -117,7 +117,7 @@ async fn a_dead_agents_offers_go_to_another_and_its_running_jobs_do_not() {
 
     // An offer stands for 30 s, whether its agent lives or not.
     let since = Instant::now();
-    until_taken(&way, &heir).await;
+    until_taken(&gate, &heir).await;
     let took = since.elapsed();
     println!("what was offered to the dead agent was taken {took:?} after its death");
     assert!(took < Duration::from_secs(35), "{took:?}");
@@ -140,10 +140,10 @@ async fn second(world: &World) -> String {
 }
 
 /// Waits until an agent behind this gate has taken a job.
-async fn until_taken(way: &Gate, agent: &Agent) {
+async fn until_taken(gate: &Gate, agent: &Agent) {
     let deadline = Instant::now() + Duration::from_mins(1);
     let took = |asked: &Recorded| asked.path.ends_with("/take") && asked.status == 200;
-    while !way.take().iter().any(took) {
+    while !gate.take().iter().any(took) {
         assert!(Instant::now() < deadline, "nothing was taken\n{}", agent.log());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -211,9 +211,9 @@ async fn another_agent_on_a_dead_agents_machine_sees_its_job_dead_and_launches_i
 async fn an_agent_that_leaves_returns_its_offers_at_once() {
     let world = World::new().await;
     let mut leaving = world.agent("leaving").await;
-    let way = Gate::start(&world.site.server.url()).await;
+    let gate = Gate::start(&world.site.server.url()).await;
     let mut spec = world.spec("staying");
-    spec.variables[0].1.clone_from(&way.url);
+    spec.variables[0].1.clone_from(&gate.url);
     let waiting = world.gate.trap(Step::Take, Side::Before);
     let id = world.accept(1, 3, "0.1").await;
     let held = waiting.caught().await;

@@ -98,8 +98,8 @@ impl Hostile {
     /// Every request and what happened to it, for the message of a failing test.
     pub(crate) fn story(&self) -> String {
         let met = self.shared.met.lock().unwrap();
-        let told: Vec<_> = met.iter().map(|(path, fate)| format!("{fate:?} {path}")).collect();
-        told.join("\n")
+        let lines: Vec<_> = met.iter().map(|(path, fate)| format!("{fate:?} {path}")).collect();
+        lines.join("\n")
     }
 }
 

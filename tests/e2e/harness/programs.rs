@@ -76,12 +76,12 @@ pub(crate) fn with_runner(folder: &Path, text: &str) {
 }
 
 /// A script that ignores every request to stop, and makes the file `noted` once it does.
-pub(crate) fn deaf(noted: &Path) -> String {
+pub(crate) fn ignoring_stop(noted: &Path) -> String {
     format!("trap '' TERM INT; : >'{}'; exec sleep 300", noted.display())
 }
 
-/// Waits until the script of [`deaf`] ignores requests to stop.
-pub(crate) async fn until_deaf(noted: &Path) {
+/// Waits until the script of [`ignoring_stop`] ignores requests to stop.
+pub(crate) async fn until_ignoring_stop(noted: &Path) {
     let deadline = Instant::now() + Duration::from_mins(1);
     while !noted.exists() {
         assert!(Instant::now() < deadline, "no script has made {}", noted.display());

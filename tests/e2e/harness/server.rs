@@ -37,7 +37,7 @@ impl Server {
     }
 
     /// Starts the programs that were built, with further settings.
-    pub(crate) async fn start_told(variables: Vec<(&'static str, String)>) -> Self {
+    pub(crate) async fn start_with_settings(variables: Vec<(&'static str, String)>) -> Self {
         Self::start_in(&programs::built(), programs::search_path(None), variables).await
     }
 

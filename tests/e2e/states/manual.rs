@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A folder with the environment's backend configuration.
-pub(crate) struct Hand {
+pub(crate) struct ManualTofu {
     folder: TempDir,
     variables: BTreeMap<String, String>,
 }
@@ -20,7 +20,7 @@ pub(crate) struct State {
     pub(crate) instances: usize,
 }
 
-impl Hand {
+impl ManualTofu {
     /// Creates a folder with this backend and these variables.
     pub(crate) fn with(backend: &Value, variables: BTreeMap<String, String>) -> Self {
         let folder = tempfile::Builder::new().prefix("canyon-hand-").tempdir().unwrap();
@@ -29,10 +29,10 @@ impl Hand {
         };
         write("backend.tf.json", backend.to_string());
         write("main.tf", "resource \"terraform_data\" \"by_hand\" {}\n".to_owned());
-        let hand = Self { folder, variables };
-        let output = hand.tofu(&["init", "-input=false", "-no-color"]);
+        let manual = Self { folder, variables };
+        let output = manual.tofu(&["init", "-input=false", "-no-color"]);
         assert!(output.status.success(), "{}", said(&output));
-        hand
+        manual
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

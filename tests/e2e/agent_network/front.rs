@@ -53,13 +53,13 @@ impl Front {
 
     fn first_line(&mut self) -> String {
         let output = self.child.stdout.take().unwrap();
-        let (said, heard) = mpsc::channel();
+        let (sender, received) = mpsc::channel();
         std::thread::spawn(move || {
             let mut line = String::new();
             let _ = BufReader::new(output).read_line(&mut line);
-            let _ = said.send(line);
+            let _ = sender.send(line);
         });
-        heard.recv_timeout(START).expect("it says its port")
+        received.recv_timeout(START).expect("it prints its port")
     }
 
     /// The file of the authority that signs its certificate.
