@@ -97,7 +97,7 @@ async fn rights_that_are_missing_are_named() {
 async fn a_namespace_that_is_missing_is_named() {
     let site = Site::untrusted(Kind::Certificate, |_| {}).await;
     let name = &site.namespace.0;
-    // A user without the right to read namespaces is told so, not that the namespace is missing.
+    // A user without the right to read namespaces gets that as the error, not that the namespace is missing.
     let user = format!("--user={}", site.place.user());
     bed().kubectl(&["create", "clusterrolebinding", name, "--clusterrole=admin", &user], "");
     let begun = Instant::now();

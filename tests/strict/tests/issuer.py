@@ -58,7 +58,7 @@ class TestIssuer:
     def state(self, **sections):
         return {"issuers": [{"url": self.url, "ca_file": self.ca_file}], **sections}
 
-    def claims(self, audience="somebody", **changes):
+    def claims(self, audience="audience", **changes):
         now = int(time.time())
         claims = {
             "iss": self.url,

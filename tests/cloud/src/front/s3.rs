@@ -96,7 +96,7 @@ fn written(call: &Call, object: &str) -> Need {
     }
 }
 
-/// S3 tells only callers with `s3:ListBucket` that an object does not exist; others get 403.
+/// Only callers with `s3:ListBucket` get 404 for a missing object; others get 403.
 pub(super) fn list_bucket(call: &Call) -> Need {
     let (bucket, _) = call.bucket_and_key();
     let need = Need::new("s3:ListBucket", format!("arn:aws:s3:::{bucket}"));
