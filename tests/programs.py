@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs the test programs that cargo has built, several side by side, and prints what each of them reports.
+"""Runs the test programs that cargo has built, several side by side, and prints the result of each.
 
     cargo test --no-run --message-format json ... | tests/programs.py [--slots N] [--seconds N] [--after FILE PROGRAM...] [--without PROGRAM...]
 
-Cargo runs one program after the other. Most of Canyon's tests wait for processes, clocks and networks, so one program
-leaves a processor idle. The longest programs start first, by what they took in the last run on this machine.
+Cargo runs one program after the other. Most of Canyon's tests wait for processes, clocks and networks, so a single
+program leaves a processor idle. The longest programs start first, by their durations in the last run on this machine.
 
 Each program's output is in the folder of logs. When a program ends, its result is printed; if it failed, its failures too.
-A program is named by the folder of its package and its own name: functions-api.
-`--after FILE PROGRAM...` holds these programs back until another process has made FILE. `--without PROGRAM...` leaves these out.
-Programs that still run after `--seconds` are ended and count as failed.
+A program's name is the folder of its package and its own name: functions-api.
+`--after FILE PROGRAM...` delays these programs until another process has created FILE. `--without PROGRAM...` omits these.
+Programs that still run after `--seconds` are killed and count as failed.
 """
 
 import argparse
@@ -28,7 +28,7 @@ DURATIONS = LOGS / "durations.json"
 
 
 class Program:
-    """A test program. Two packages may have targets of one name."""
+    """A test program. Two packages may have targets of the same name."""
 
     def __init__(self, message):
         package = pathlib.Path(message["manifest_path"]).parent
@@ -40,7 +40,7 @@ class Program:
         self.process = self.started = None
 
     def start(self):
-        # What cargo sets and a test may read while it runs. The session lets a hung test be ended with all that it started.
+        # cargo sets this variable and a test may read it. The session allows ending a hung test with all its processes.
         environment = dict(os.environ, CARGO_MANIFEST_DIR=str(self.folder))
         self.started = time.monotonic()
         self.process = subprocess.Popen([self.executable], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
@@ -58,7 +58,7 @@ class Program:
         if not passed:
             failures = output.find("\nfailures:\n")
             shown = output[failures:] if failures >= 0 else output[-20000:]
-            # The result follows below, once: scripts/test adds these lines up.
+            # The result is printed once, below: scripts/test adds these lines up.
             print(re.sub(r"^test result: .*$", "", shown, flags=re.MULTILINE))
             print(f"test: {self.name}: failed with exit status {self.process.returncode}")
         print(f"{results[0] if results else 'test result: none'}; {self.name}", flush=True)
@@ -116,7 +116,7 @@ def main():
     options = parser.parse_args()
     LOGS.mkdir(parents=True, exist_ok=True)
     known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
-    # One that was never run starts first: it may be long.
+    # A program without a known duration starts first: it may be long.
     found = list(programs(sys.stdin))
     named = {name for _, *names in options.after for name in names}.union(options.without)
     if unknown := named - {program.name for program in found}:

@@ -1,5 +1,4 @@
-"""Agents: what a thousand of them cost a server that has nothing for them, how soon one begins a job, and what the
-program itself needs."""
+"""Agents: what a thousand idle ones cost a server, how soon one begins a job, and what the program itself uses."""
 
 import json
 import os
@@ -50,7 +49,7 @@ class Served:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def load(self, agents, idle, deployments):
-        """Runs the simulated agents. Yields each line that they say, with the server's processor time then."""
+        """Runs the simulated agents. Yields each line of their output, with the server's processor time then."""
         environment = self.server.environment | {"AGENT_TOKEN": self.token, "AGENT_RUNNER": RUNNER}
         command = [self.programs / "canyon-agent-load", str(agents), str(idle), str(deployments)]
         load = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -65,7 +64,7 @@ class Served:
 
 
 def agents(bench):
-    """A thousand agents that wait, then one deployment after the other; beside a single agent."""
+    """A thousand waiting agents, then one deployment after the other; compared with a single agent."""
     alone = few(bench)
     used = {}
     with Served(bench) as served:
@@ -83,7 +82,7 @@ def agents(bench):
     yield Row(f"{AGENTS:,} idle agents: resident memory of `canyon local`", "-", f"{resident:.1f} MiB", None)
     yield started(f"{AGENTS:,} agents", deployed, 150)
     yield started("1 agent", alone["deployed"], None)
-    # What idle agents would have used anyway does not count for the deployments.
+    # The share of idle agents does not count for the deployments.
     cost = (used["deployed"] - used["idle"] - share / 100 * deployed["seconds"]) / DEPLOYMENTS * 1000
     yield Row(f"{AGENTS:,} agents: processor of `canyon local` for a null job, beside 1 agent", "-",
               f"{cost:.1f} ms beside {alone['cost']:.1f} ms", None)
@@ -104,7 +103,7 @@ def few(bench):
 
 
 def started(who, deployed, budget):
-    """Offer to start: the offer is written right after the attempt, and the claim is the job's first word."""
+    """Offer to start: the offer is written right after the attempt, and the claim is the job's first request."""
     took = sorted(deployed["launched_to_claimed_ms"])
     p50, p99 = statistics.median(took), took[int(len(took) * 0.99) - 1]
     whole = statistics.median(deployed["accepted_to_claimed_ms"])
@@ -114,7 +113,7 @@ def started(who, deployed, budget):
 
 
 def agent_program(bench):
-    """The real program: its size, its memory, how soon it asks for work, and how soon its jobs start."""
+    """The real program: its size, its memory, the time to its first poll, and how soon its jobs start."""
     program = Path(bench.programs) / "canyon-agent"
     size = program.stat().st_size / 1e6
     yield Row("size of `canyon-agent`, stripped, for this machine's libc", "<= 15 MB", f"{size:.1f} MB", size <= 15)
@@ -130,8 +129,8 @@ def agent_program(bench):
         yield from real_jobs(served)
 
 
-class Desk(BaseHTTPRequestHandler):
-    """As much of Canyon as an agent needs to come to its first poll, which it leaves waiting."""
+class FirstPollServer(BaseHTTPRequestHandler):
+    """The part of Canyon's API that an agent needs until its first poll, whose answer it delays."""
 
     protocol_version = "HTTP/1.1"
 
@@ -171,15 +170,15 @@ def start_agent(served, name, url=None):
 
 
 def first_poll(served, name):
-    """Seconds from exec until it asks for work, and its resident memory a second later."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Desk) as desk:
-        desk.polled = threading.Event()
-        desk.daemon_threads = True
-        threading.Thread(target=desk.serve_forever, daemon=True).start()
+    """Seconds from exec until its first poll, and its resident memory a second later."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), FirstPollServer) as server:
+        server.polled = threading.Event()
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
         begun = time.perf_counter()
-        process = start_agent(served, name, f"http://127.0.0.1:{desk.server_address[1]}")
+        process = start_agent(served, name, f"http://127.0.0.1:{server.server_address[1]}")
         try:
-            if not desk.polled.wait(20):
+            if not server.polled.wait(20):
                 raise SystemExit("bench: canyon-agent did not come to its first poll")
             took = time.perf_counter() - begun
             time.sleep(1)
@@ -187,7 +186,7 @@ def first_poll(served, name):
         finally:
             process.kill()
             process.wait()
-            desk.shutdown()
+            server.shutdown()
 
 
 def real_jobs(served):

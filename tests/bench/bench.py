@@ -1,6 +1,6 @@
-"""Measures the rows that are named. When none is, it measures all of the laptop and writes them into
-docs/performance.md; `serverless` does that with all of the functions. `scripts/bench` builds what this
-needs and calls it."""
+"""Measures the rows that are named. Without names, it measures all rows of the laptop and writes them into
+docs/performance.md; `serverless` does that with all rows of the functions. `scripts/bench` builds the programs
+and calls this."""
 
 import argparse
 import os
@@ -70,7 +70,8 @@ Load average when it began: {load:.1f}, when it ended: {after:.1f}. `hello` is a
 - `lambda_sweep`: the median of 20.
 """
 
-# What `scripts/bench` leaves alone begins with the first of these; the functions' part is that between the last two.
+# The first heading begins the parts that `scripts/bench` leaves unchanged; the functions' part is between the last
+# two.
 KEPT = ("\n## Launching\n", "\n## The functions\n", "\n## Where a budget is missed\n")
 
 

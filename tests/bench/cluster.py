@@ -1,7 +1,6 @@
-"""What is measured on the cluster of `scripts/cluster`: a deployment to it, beside a Job of the same pod. Both run the
-runner's image; in Canyon's Job the runner works, with a script that does nothing in the place of OpenTofu, and in the
-other one /bin/true. The other one is created by the request that `kubectl create job` sends, without the time that
-kubectl itself takes."""
+"""Measures a deployment to the cluster of `scripts/cluster`, and compares it with a Job of the same pod. Both run the
+runner's image. In Canyon's Job the runner works, with a script that does nothing in place of OpenTofu; the other Job
+runs /bin/true. The other Job is created by the request of `kubectl create job`, without the time of kubectl itself."""
 
 import base64
 import copy
@@ -55,7 +54,7 @@ class Cluster:
         return Path(self.settings[name])
 
     def image(self):
-        """The runner's image, where OpenTofu does nothing."""
+        """The runner's image, with a script that does nothing in place of OpenTofu."""
         name = f"{self.settings['REGISTRY']}/canyon-bench:test"
         environment = os.environ | {"DOCKER_HOST": self.settings["DOCKER_HOST"]}
         with tempfile.TemporaryDirectory(prefix="canyon-bench-") as folder:
@@ -71,7 +70,7 @@ class Cluster:
         return name
 
     def jobs(self, query="", body=None):
-        """The answer of the API server about the namespace's Jobs, or to a new one."""
+        """The answer of the API server about the namespace's Jobs, or to the creation of one."""
         context = ssl.create_default_context(cafile=self.settings["CA_FILE"])
         address = f"{self.settings['SERVER']}/apis/batch/v1/namespaces/{self.namespace}/jobs{query}"
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
@@ -87,7 +86,7 @@ class Cluster:
                 with self.jobs("?watch=1") as stream:
                     for line in stream:
                         event = json.loads(line)
-                        # The API server may end a watch with an error: then another one.
+                        # The API server may end a watch with an error: then another watch begins.
                         if event["type"] == "ERROR":
                             break
                         yield event["object"]
@@ -127,7 +126,7 @@ class ClusterServer(Server):
         self.arguments = ["--issuer-url", cluster.settings["ISSUER_URL"]]
 
     def prepare_cluster(self, image):
-        """A runner for the cluster, with the trust that Canyon asks for, and one environment."""
+        """A runner for the cluster, with the trust that Canyon prints, and one environment."""
         self.cluster.file("ISSUER_TARGET_FILE").write_text(self.address)
         namespace, settings = self.cluster.namespace, self.cluster.settings
         authority = base64.b64encode(self.cluster.file("CA_FILE").read_bytes()).decode()
@@ -169,7 +168,7 @@ def twin(job):
 
 
 def cluster(bench):
-    """From acceptance to the Job's completion, in turns with the other Job."""
+    """From acceptance to the Job's completion, alternating with the other Job."""
     with Cluster() as place, ClusterServer(bench, place) as server:
         server.prepare_cluster(place.image())
         completed = place.completions()
@@ -183,7 +182,7 @@ def cluster(bench):
             begun = time.perf_counter()
             place.jobs(body=text.encode()).close()
             their_time = completed(other) - begun
-            # The first round warms both.
+            # The first round warms up both.
             if turn:
                 ours.append(took)
                 theirs.append(their_time)

@@ -1,4 +1,4 @@
-"""What is measured. Each function measures the rows of one subject, and yields them."""
+"""The measurements. Each function measures the rows of one subject, and yields them."""
 
 import json
 import re
@@ -25,12 +25,12 @@ class Row(NamedTuple):
 
 
 def start(bench):
-    """From exec to ready, on a new table and on one that exists."""
+    """From exec to ready, on a new table and on an existing one."""
     new, again = [], []
     for _ in range(15):
         with Server(bench.programs, bench.tofu) as server:
             new.append(server.started_in)
-            # So that the stop meets a server at rest.
+            # The server is idle when it is stopped.
             time.sleep(0.2)
             server.stop()
             again.append(server.start())
@@ -52,8 +52,8 @@ def get_runner(bench):
 
 
 def accept(bench):
-    """Deployments accepted, each durable. A job that never ends holds each environment's turn, so
-    that none of those that are counted starts a job."""
+    """Deployments accepted, each durable. A job that never ends occupies each environment, so that no counted
+    deployment starts a job."""
     environments = 200
     with Server(bench.programs, BLOCKS) as server:
         server.prepare(environments)
@@ -72,8 +72,8 @@ def accept(bench):
 
 
 def no_op(bench):
-    """Jobs whose `tofu` does nothing: what is left is Canyon's own time, three processes included
-    (`init`, `plan`, `output`). Then the memory that 1,000 of them leave behind."""
+    """Jobs whose `tofu` does nothing: the rest is Canyon's own time, including three processes (`init`, `plan`,
+    `output`). Then the memory that 1,000 such jobs leave in use."""
     with Server(bench.programs, NOTHING_TO_DO) as server:
         server.prepare(8)
         time.sleep(2)
@@ -105,14 +105,14 @@ def no_op(bench):
 
 
 def drain(server, environment, count):
-    """A client that deploys again when the last one has ended."""
+    """A client that deploys again when its last deployment has ended."""
     connection = server.connect()
     for _ in range(count):
         server.wait(server.deploy(environment, connection=connection)["id"], connection)
 
 
 def deploy(bench):
-    """`canyon deploy` beside plain OpenTofu on the same files, in turns."""
+    """`canyon deploy` and plain OpenTofu on the same files, alternating."""
     module = bench.root / "examples/hello"
     rounds = 7
     with Server(bench.programs, bench.tofu) as server:
@@ -171,7 +171,7 @@ def killed(bench):
 
 
 def size(bench):
-    """The programs as they are shipped."""
+    """The programs as they are published."""
     for name in ("canyon", "canyon-runner"):
         mebibytes = (bench.programs / name).stat().st_size / 2**20
         yield Row(f"size of `{name}`, stripped", "-", f"{mebibytes:.1f} MiB", None)
@@ -199,7 +199,7 @@ ALL = {function.__name__: function for function in
 
 
 class Load(NamedTuple):
-    """What `wrk` found; times in milliseconds."""
+    """The result of `wrk`; times in milliseconds."""
 
     rate: float
     count: int
@@ -208,7 +208,7 @@ class Load(NamedTuple):
 
 
 def wrk(server, connections, seconds, script, path):
-    """Loads one path. The token is in the script file, which only its owner can read."""
+    """Loads one path. The token is in `wrk`'s script file, which only its owner can read."""
     file = server.folder / "load.lua"
     file.touch(mode=0o600)
     file.write_text(f'wrk.headers["Authorization"] = "Bearer {server.token}"\n{script}\n')
@@ -229,8 +229,8 @@ def percentile(output, which):
 
 
 def posts(environments):
-    """A script of `wrk` whose every request asks for another deployment, each with a key of its
-    own as the command line sends one, in turn to each environment."""
+    """A script of `wrk` that requests a new deployment with every request, each with an idempotency key of its own,
+    in each environment in turn."""
     before, after = json.dumps(deployment("ENV")).replace('\\n', '').split("ENV")
     return f"""
 wrk.headers["Content-Type"] = "application/json"

@@ -5,10 +5,10 @@
     tests/bench/scaling.py --write    puts them into docs/scaling.md
     tests/bench/scaling.py --check    fails if docs/scaling.md has others
 
-Nothing is contacted, and the seed is fixed: the same program gives the same tables. What has feedback is played
-event by event: the turn of each environment, the lanes of the stream, refused launches and their repetition by
-the sweep. What has none (requests, units, open polls) is added up by the second. docs/scaling.md says where each
-quota is documented; the figures of Canyon name the code that they are of.
+The program contacts no server, and its seed is fixed: the same program gives the same tables. What has feedback is
+simulated event by event: the queue of each environment, the lanes of the stream, refused launches and their retries by
+the sweep. What has none (requests, units, open polls) is summed by the second. docs/scaling.md cites the documentation
+of each quota; the figures of Canyon name the code that they come from.
 """
 import argparse
 import heapq
@@ -35,14 +35,14 @@ TASK_VCPU = 1
 API_SECONDS = 0.03  # assumed: wall time of a warm, short request
 BATCH_SECONDS = 0.1  # assumed: an invocation of the launcher without a launch
 RUN_TASK_SECONDS = 0.5  # assumed: a launch, RunTask included
-STREAM_DELAY = (0.1, 0.6)  # assumed. Lambda looks at a shard four times a second
+STREAM_DELAY = (0.1, 0.6)  # assumed. Lambda polls a shard four times a second
 SHARDS, LANES, BATCH = 1, 10, 25  # infra/aws/template.yaml: LauncherMapping. One shard is the worst case
 SWEEP_EVERY, SWEEP_LASTS, AT_ONCE = 60, 40, 32  # SweepRule; launcher/src/function.rs; launcher/src/sweep.rs
 MAX_ATTEMPTS, FIRST_PAUSE = 5, 5  # crates/domain/src/failure.rs, class `throttled`
 HEARTBEAT = 15  # functions/src/app/runs.rs
-TALKS, BATCH_PAUSE, CHATTER = 10, 0.35, 10  # seconds at begin and end with something to ship, at least
-# 300 ms apart (crates/runner/src/shipper.rs); in between OpenTofu says every 10 s that it still works.
-LOOK, LONG_POLLS = 0.5, 2  # crates/cli/src/follow.rs: the status twice a second, beside two long polls
+TALKS, BATCH_PAUSE, CHATTER = 10, 0.35, 10  # seconds at begin and end with uploads, at least
+# 300 ms apart (crates/runner/src/shipper.rs); in between OpenTofu reports every 10 s that it still works.
+STATUS_SECONDS, LONG_POLLS = 0.5, 2  # crates/cli/src/follow.rs: the status twice a second, beside two long polls
 # Write units by step, from crates/store/src/deployments.rs; `environments` and `audit` are one partition each.
 ACCEPT = {"table": 13, "environments": 2, "audit": 2, "gsi1": 1, "gsi2": 1}
 LAUNCH = {"table": 6, "environments": 2, "gsi2": 2}
@@ -50,7 +50,7 @@ CLAIM = {"table": 1}
 APPLY = {"table": 1}
 BEAT = {"table": 3, "gsi2": 2}
 ENDED = {"table": 8, "environments": 2, "audit": 2, "gsi2": 2}
-TOLD = {"table": 3, "gsi2": 1}
+END_PUBLISHED = {"table": 3, "gsi2": 1}
 DUE_SHARDS = 4
 
 # --- The quotas: name, limit, unit ------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ QUOTAS = [
 
 
 class Bucket:
-    """Tokens that come back at a rate, up to a size."""
+    """A token bucket with a refill rate and a size."""
 
     def __init__(self, rate, size):
         self.rate, self.size, self.tokens, self.at = rate, size, size, 0.0
@@ -86,7 +86,7 @@ class Bucket:
 
 
 class Demand:
-    """What is asked of each quota, second by second."""
+    """The demand on each quota, second by second."""
 
     def __init__(self):
         self.at_once, self.steady = {}, {}
@@ -96,7 +96,7 @@ class Demand:
         seconds[int(now)] = seconds.get(int(now), 0.0) + amount
 
     def during(self, name, begin, end, rate):
-        """From `begin` to `end`; the change of the rate is kept, which is summed up at the end."""
+        """From `begin` to `end`; stores the changes of the rate, which are summed up at the end."""
         changes = self.steady.setdefault(name, {})
         changes[int(begin)] = changes.get(int(begin), 0.0) + rate
         changes[int(end) + 1] = changes.get(int(end) + 1, 0.0) - rate
@@ -117,7 +117,7 @@ class Demand:
         return sum(now for second, now in seconds if second < HOUR) / HOUR, max(now for _, now in seconds)
 
     def refused_by(self, bucket, name):
-        """The share that a bucket refuses, if nobody asks again."""
+        """The share that a bucket refuses, if callers do not retry."""
         refused = total = 0.0
         for second, now in self.seconds(name):
             bucket.has(second)
@@ -134,7 +134,7 @@ class Deployment:
 
 
 class Simulation:
-    """One hour. `tries` is how often a refused call is made again at once, with the SDK's pauses, before the
+    """One hour. `tries` is how often a refused call is retried at once, with the SDK's pauses, before the
     attempt counts as failed."""
 
     def __init__(self, arrivals, followers=0.0, environments=ENVIRONMENTS, tries=1):
@@ -212,9 +212,9 @@ class Simulation:
     def over(self, now, one):
         self.active -= 1
         if one.followed:
-            self.demand.during("requests", one.accepted, now, 1 / LOOK + 1)  # the status, and pieces of the log
-            self.demand.during("concurrency", one.accepted, now, LONG_POLLS + API_SECONDS / LOOK)
-            self.demand.during("reads", one.accepted, now, 1 / LOOK + LONG_POLLS)  # each poll looks once a second
+            self.demand.during("requests", one.accepted, now, 1 / STATUS_SECONDS + 1)  # the status, and pieces of the log
+            self.demand.during("concurrency", one.accepted, now, LONG_POLLS + API_SECONDS / STATUS_SECONDS)
+            self.demand.during("reads", one.accepted, now, 1 / STATUS_SECONDS + LONG_POLLS)  # each poll reads once a second
             self.demand.during("lists", one.accepted, now, 1)
         queue = self.queues[one.environment]
         queue.remove(one)
@@ -246,7 +246,7 @@ class Simulation:
             else:
                 self.demand.add("events", now)
             if kind == "ended":
-                self.demand.write(now, TOLD)
+                self.demand.write(now, END_PUBLISHED)
         lasts = BATCH_SECONDS + (RUN_TASK_SECONDS if launches else 0)
         self.demand.add("concurrency", now, lasts)
         self.demand.add("records", now, len(batch))

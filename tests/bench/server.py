@@ -12,20 +12,20 @@ import threading
 import time
 from pathlib import Path
 
-# Stands in for OpenTofu where only Canyon's own time counts. It writes down each call.
+# Replaces OpenTofu where only Canyon's own time counts. It records each call.
 NOTHING_TO_DO = """#!/bin/sh
 echo "$1 $PWD" >>"{journal}"
 [ "$1" != output ] || echo '{{}}'
 """
-# A job that runs until it is stopped, so that what comes after it in its environment waits.
+# A job that runs until it is stopped, so that later deployments in its environment wait.
 BLOCKS = "#!/bin/sh\nexec sleep 900\n"
 
 
 class Server:
-    """Starts on a free port in a new folder; leaves nothing behind."""
+    """Starts on a free port in a new folder; removes everything at its end."""
 
     def __init__(self, programs, tofu):
-        """`tofu` is a path to the real one, or the text of a script that stands in for it."""
+        """`tofu` is a path to the real one, or the text of a script that replaces it."""
         self.programs = Path(programs)
         self.folder = Path(tempfile.mkdtemp(prefix="canyon-bench-"))
         self.journal = self.folder / "journal"
@@ -56,7 +56,7 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self):
-        """Returns the seconds from exec until it says that it is ready."""
+        """Returns the seconds from exec until it reports that it is ready."""
         begun = time.perf_counter()
         self.process = subprocess.Popen(
             [self.programs / "canyon", "local", "--listen", self.address,
@@ -67,7 +67,7 @@ class Server:
         if "is ready at" not in line:
             raise SystemExit(f"bench: canyon local did not start: {line}{self.process.stderr.read()}")
         self.address = line.split("//")[1].strip()
-        # What it logs is not wanted, but a full pipe would stop it.
+        # Its log is not needed, but a full pipe would block it.
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
         variables = dict(re.findall(r"export (\w+)=(.*)", (self.folder / "data/env").read_text()))
         self.environment |= variables
@@ -87,7 +87,7 @@ class Server:
         return http.client.HTTPConnection(self.address, timeout=60)
 
     def call(self, method, path, body=None, connection=None):
-        """The answer of `/orgs/local/<path>`; anything but success ends the benchmark."""
+        """The answer of `/orgs/local/<path>`; any other status than success ends the benchmark."""
         connection = connection or self.connect()
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         connection.request(method, f"/orgs/local/{path}", body and json.dumps(body), headers)
@@ -98,7 +98,7 @@ class Server:
         return json.loads(text) if text else None
 
     def canyon(self, *arguments):
-        """The command line, as people use it."""
+        """The command line, as users run it."""
         subprocess.run([self.programs / "canyon", *arguments], env=self.environment, check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -126,7 +126,7 @@ class Server:
         return self.call("GET", path, None, connection)
 
     def deployments(self):
-        """All of them, newest first."""
+        """All deployments, newest first."""
         items, page = [], ""
         connection = self.connect()
         while page is not None:
@@ -141,7 +141,7 @@ class Server:
 
 
 def deployment(environment, source_code=""):
-    """The body of a request for one."""
+    """The body of a request for a deployment."""
     module = {"source": "inline", "source_code": source_code or "# nothing\n", "inputs": {}}
     return {"mode": "deploy", "project_id": "bench", "env_id": environment, "module": module}
 

@@ -1,4 +1,4 @@
-"""What is measured of the functions. Each measures the rows of one subject, and yields them."""
+"""The measurements of the functions. Each function measures the rows of one subject, and yields them."""
 
 import json
 import os
@@ -12,7 +12,7 @@ FUNCTIONS = ("api", "events", "issuer", "launcher", "sweep")
 
 
 def lambda_size(bench):
-    """The programs as they are published, for the machine that this runs on."""
+    """The programs as they are published, for this machine."""
     for name in FUNCTIONS:
         megabytes = (bench.published / name / "bootstrap").stat().st_size / 1e6
         budget = {"api": 12, "events": 12, "issuer": 8}.get(name, 15)
@@ -21,7 +21,7 @@ def lambda_size(bench):
 
 
 def lambda_start(bench):
-    """Starts in turns: hello, api, events, issuer, launcher, sweep, hello, ..."""
+    """Alternating starts: hello, api, events, issuer, launcher, sweep, hello, ..."""
     found = {reading["program"]: reading for reading in readings(bench, "start", published(bench))}
     hello = found["hello"]
     for name in ("hello", *FUNCTIONS):
@@ -81,7 +81,7 @@ ALL = {function.__name__: function for function in
 
 
 def readings(bench, what, functions, *size):
-    """What `canyon-serverless-cost` prints."""
+    """The output of `canyon-serverless-cost`."""
     output = subprocess.run(
         [bench.programs / "canyon-serverless-cost", what, functions,
          bench.programs / "canyon-runner", *size],

@@ -1,10 +1,10 @@
-//! What a deployment costs in the table, from its acceptance to its end, and how that grows with
-//! the number of deployments that the table holds.
+//! The cost of a deployment in the table, from its acceptance to its end, and how it grows with the
+//! number of deployments in the table.
 //!
 //! `canyon-table-cost TOFU DEPLOYMENTS` runs real deployments through the router, the launcher and
 //! `canyon-runner` at 100, 1,000, ... deployments in the table, and prints a JSON line for each. A
-//! meter counts what the API and the launcher send. The launcher's looks for what is due are made
-//! by a client that it does not watch: on AWS a stream record says what is due.
+//! meter counts the requests of the API and the launcher. The launcher's queries for due work use a
+//! client that is not counted: on AWS a stream record reports due work.
 
 use canyon_api::client::Client;
 use canyon_dispatch::local::{LocalDispatcher, LocalSettings};
@@ -44,12 +44,12 @@ use tokio::net::TcpListener;
 
 type Error = Box<dyn std::error::Error>;
 
-/// Deployments that each reading is the mean of.
+/// Each reading is the mean of so many deployments.
 const ROUNDS: u32 = 5;
-/// No deployment here takes as long.
+/// The limit of a deployment.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A Canyon whose table is watched, and one client of the table that is not.
+/// A Canyon whose table requests are counted, and one client of the table whose requests are not.
 struct Bench {
     org: OrgUuid,
     table: Table,
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Error> {
     let most: usize = most.parse()?;
     let folder = tempfile::tempdir()?;
     let bench = Bench::new(folder.path(), Path::new(&tofu)).await?;
-    // The first reads what later ones find in memory.
+    // The first deployment reads from disk what later ones find in memory.
     let pattern = bench.deployment().await?;
     bench.meter.take();
     let mut held = 1;
@@ -247,7 +247,7 @@ fn launcher(app: &App, url: &str, folder: &Path, tofu: &Path) -> Result<Launcher
     })
 }
 
-/// The organization and its token, as the first start on a laptop makes them.
+/// The organization and its token, as the first start of `canyon local` creates them.
 async fn organization(table: &Table) -> Result<(OrgUuid, SecretString), Error> {
     let now = System.now();
     let id: OrgId = "local".parse()?;

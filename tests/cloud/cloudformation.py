@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""CloudFormation in front of moto: what `sam` and `aws` expect of it and moto does not do. Every call to another service
-goes to moto as it is.
+"""CloudFormation in front of moto: adds what `sam` and `aws` need and moto does not do. Every call to another service
+goes to moto unchanged.
 
     aws-python tests/cloud/cloudformation.py --moto http://127.0.0.1:5000 [--port 0]
 
@@ -33,12 +33,13 @@ from stack import API_ID, Template, name_integrations
 
 NAMESPACE = "http://cloudformation.amazonaws.com/doc/2010-05-15/"
 HOP = {"connection", "content-length", "date", "server", "transfer-encoding"}
-# What moto does not make from a template. The tests read these from the template itself.
+# Resources that moto does not create from a template. The tests read these from the template
+# itself.
 NOT_IN_MOTO = ("AWS::ApiGatewayV2::",)
 
 
 class Refused(Exception):
-    """CloudFormation refuses the call: code and message."""
+    """A refusal by CloudFormation: code and message."""
 
 
 def members(form, name):
@@ -55,8 +56,8 @@ def members(form, name):
 
 
 def replaced(resource):
-    """A mapping to another stream is another mapping; moto would keep the old stream. By a name of its own it makes the new
-    mapping and removes the old one, as CloudFormation does."""
+    """On AWS a mapping to another stream is another mapping; moto would keep the old stream. Under a name of its own moto
+    creates the new mapping and removes the old one, as CloudFormation does."""
     if resource["Type"] != "AWS::Lambda::EventSourceMapping":
         return ""
     source = json.dumps(resource["Properties"]["EventSourceArn"], sort_keys=True)
@@ -64,7 +65,7 @@ def replaced(resource):
 
 
 class CloudFormation:
-    """What moto does not keep of the stacks, by their names."""
+    """Facts about the stacks that moto does not store, by their names."""
 
     def __init__(self, moto, account="123456789012"):
         self.moto, self.account = moto, account
@@ -81,7 +82,7 @@ class CloudFormation:
         return self.client("s3", region).get_object(Bucket=bucket, Key=key)["Body"].read().decode()
 
     def prepare(self, form, region):
-        """Puts into the call the template that moto can make."""
+        """Replaces the call's template with one that moto can create."""
         name = form["StackName"]
         source = self.template(form, region)
         written = yaml_parse(source)
@@ -118,7 +119,7 @@ class CloudFormation:
         template.references[("HttpApi", "ApiEndpoint")] = f"https://{API_ID}.execute-api.{region}.amazonaws.com"
         name_integrations(template)
         if "EventBus" in written["Resources"]:
-            # moto knows no reference to a bus.
+            # moto does not resolve a reference to a bus.
             bus = written["Resources"]["EventBus"]["Properties"]["Name"]
             template.references[("EventBus", None)] = template.resolve(bus)
         resources = {}
@@ -131,7 +132,7 @@ class CloudFormation:
         return {"Resources": resources, "Outputs": outputs}
 
     def get_template(self, form):
-        """The template as it was given; moto has only the resolved one."""
+        """The template as the caller gave it; moto has only the resolved one."""
         name = form["StackName"].split("/")[1] if form["StackName"].startswith("arn:") else form["StackName"]
         if name not in self.sources:
             return None
@@ -140,7 +141,7 @@ class CloudFormation:
                 "</StagesAvailable></GetTemplateResult></GetTemplateResponse>").encode()
 
     def settle(self, form, region):
-        """After a change set moto knows no new outputs and no tags: an update to the same template gives it both."""
+        """After a change set moto lacks new outputs and tags: an update to the same template adds both."""
         name = form["StackName"]
         self.client("cloudformation", region).update_stack(
             StackName=name, Capabilities=["CAPABILITY_NAMED_IAM"], **self.bodies[name])
@@ -205,7 +206,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for name, value in headers:
             if name.lower() not in HOP:
                 self.send_header(name, value)
-        # The answer to HEAD has the length of what it does not send.
+        # The answer to HEAD has the length of the body that it does not send.
         length = dict((n.lower(), v) for n, v in headers).get("content-length") if self.command == "HEAD" else None
         self.send_header("Content-Length", length or str(len(body)))
         self.end_headers()

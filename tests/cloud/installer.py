@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Prints, as JSON, what CloudFormation asks for in the name of who deploys infra/aws/template.yaml: every action that the
-published handlers of its resources name (the resource provider schemas of AWS, as cfn-lint carries them), on the ARN that
-the template gives the resource.
+"""Prints, as JSON, the calls of CloudFormation in the name of the installer of infra/aws/template.yaml: every action that
+the published handlers of its resources name (the resource provider schemas of AWS, as cfn-lint ships them), on the ARN
+that the template gives the resource.
 
     aws-python tests/cloud/installer.py [--parameter NAME=VALUE]
 
 Each line has `step` (install, update, remove; rollback: a first deployment that fails), `resource`, `action`, `arn` and
-`context`. An action that a handler needs for a property alone which the resource does not have is left out, by the list
-below: the schemas do not tell these apart.
+`context`. Some actions are needed only for a property that the resource does not have. They are left out by the list
+below, because the schemas do not mark them.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from stack import API_ID, Region, Template, translate
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 STEPS = {"install": ("create", "read"), "update": ("update", "read"), "remove": ("delete",), "rollback": ("delete",)}
-# By type: actions that are needed for a property, and that one. `-` is for what no property of ours leads to, with the
-# reason; a type that has no entry needs all that its schema names.
+# By type: actions that are needed for one property only, and that property. `-` marks actions that no property of ours
+# needs, with the reason; a type without an entry needs all actions of its schema.
 ONLY_FOR = {
     "AWS::ApiGatewayV2::Api": [("s3:*", "BodyS3Location")],
     "AWS::ApiGatewayV2::Integration": [("iam:PassRole", "CredentialsArn")],
@@ -29,7 +29,7 @@ ONLY_FOR = {
         ("dynamodb:ImportTable", "ImportSourceSpecification"), ("dynamodb:DescribeImport", "ImportSourceSpecification"),
         ("s3:*", "ImportSourceSpecification"), ("logs:*", "ImportSourceSpecification"),
         ("dynamodb:*ResourcePolicy", "ResourcePolicy"), ("dynamodb:UpdateContributorInsights", "ContributorInsightsSpecification"),
-        # For replicas in other regions: items are read and written by the replication.
+        # For replicas in other regions: replication reads and writes items.
         ("dynamodb:*Replica", "Replicas"), ("dynamodb:*Item", "Replicas"), ("dynamodb:Scan", "Replicas"),
         ("dynamodb:Query", "Replicas"), ("iam:CreateServiceLinkedRole", "Replicas"),
         ("kms:*", "SSESpecification.KMSMasterKeyId"),
@@ -38,7 +38,7 @@ ONLY_FOR = {
     "AWS::Events::Rule": [("iam:PassRole", "RoleArn")],
     "AWS::IAM::Role": [
         ("iam:*RolePermissionsBoundary", "PermissionsBoundary"),
-        # A boundary that CloudFormation may take away again bounds nothing.
+        # A boundary that CloudFormation could remove would bound nothing.
         ("iam:DeleteRolePermissionsBoundary", "-"),
         ("iam:AttachRolePolicy", "ManagedPolicyArns"), ("iam:DetachRolePolicy", "ManagedPolicyArns"),
         ("iam:UpdateRole*", "Description"),
@@ -100,7 +100,7 @@ def needed(kind, properties, action):
 
 
 def arns(kind, properties, action):
-    """Which resources the call is about."""
+    """The resources that the call names."""
     def of(service, rest, region=REGION, account=ACCOUNT):
         return f"arn:aws:{service}:{region}:{account}:{rest}"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Creates the stack of infra/aws/runner/template.yaml in moto, in a region of its own, and prints as one JSON document
-the roles and the outputs that stand there. (moto makes no OIDC provider from a template and attaches no policies of AWS's
-own; cfn-lint checks those parts.)
+"""Creates the stack of infra/aws/runner/template.yaml in moto, in a region of its own, and prints its roles and outputs
+as one JSON document. (moto creates no OIDC provider from a template and attaches no AWS managed policies; cfn-lint checks
+those parts.)
 
     aws-python tests/cloud/runner_stack.py --endpoint http://127.0.0.1:5000 --region eu-north-1 --parameter IssuerUrl=...
 """
@@ -15,7 +15,7 @@ import boto3
 
 def document_of(iam, role, policy):
     document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
-    # moto keeps what CloudFormation gave it as Python writes it.
+    # moto stores CloudFormation's document as Python prints it.
     return ast.literal_eval(document) if isinstance(document, str) else document
 
 

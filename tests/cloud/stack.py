@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Creates the stack of infra/aws/template.yaml in moto and prints, as one JSON document, what stands there.
+"""Creates the stack of infra/aws/template.yaml in moto and prints its resources as one JSON document.
 
     aws-python tests/cloud/stack.py --template infra/aws/template.yaml --endpoint http://127.0.0.1:5000 --stack canyon \
         --parameter ApiUrl=http://127.0.0.1:8080
 
-moto does not know SAM: the template goes through AWS's own translator first. Some kinds of resources it does not know
-either (`not_created` lists them); what is said of those is taken from the template, with all its functions resolved.
-moto skips API Gateway v2, so the API has no URL of its own here: give the parameter ApiUrl.
+moto does not support SAM: the template goes through AWS's own translator first. moto does not support some kinds of
+resources either (`not_created` lists them); those are described from the template, with all its functions resolved.
+moto skips API Gateway v2, so the API has no URL of its own here: set the parameter ApiUrl.
 
-With `--resources` it makes nothing, and prints the resources and outputs that the template declares with these parameters.
+With `--resources` it creates nothing, and prints the resources and outputs that the template declares with these parameters.
 """
 
 import argparse
@@ -23,12 +23,12 @@ from samtranslator.translator.translator import Translator
 from samtranslator.yaml_helper import yaml_parse
 
 NAMES = ["api", "events", "issuer", "launcher", "sweep"]
-# moto creates no HTTP API; this is the id of the one that is not there.
+# moto creates no HTTP API; this is the id of the missing one.
 API_ID = "canyonapi0"
 
 
 class Template:
-    """A template whose parameters are known. What refers to resources is resolved once they exist."""
+    """A template whose parameters are known. References to resources are resolved once they exist."""
 
     def __init__(self, template, given, pseudo):
         self.template = template
@@ -36,7 +36,7 @@ class Template:
         self.references = {}
 
     def resolve(self, node):
-        """`node` with every intrinsic function applied, but those on resources that are not there yet."""
+        """`node` with every intrinsic function applied, except those on resources that do not exist yet."""
         if isinstance(node, list):
             return [value for value in map(self.resolve, node) if value is not None]
         if not isinstance(node, dict):
@@ -80,7 +80,7 @@ class Template:
         sys.exit(f"stack.py: it cannot tell whether {name} holds")
 
     def resources(self):
-        """The resources whose condition holds, as far as they can be resolved now."""
+        """The resources whose condition holds, as far as they can be resolved."""
         found = {}
         for logical, resource in self.template["Resources"].items():
             condition = resource.get("Condition")
@@ -162,7 +162,7 @@ def create(template, region, stack):
     for reference, value in {
         ("HttpApi", None): API_ID,
         ("HttpApi", "ApiEndpoint"): f"https://{API_ID}.execute-api.{region.region}.amazonaws.com",
-        # moto knows no reference to a bus.
+        # moto does not resolve a reference to a bus.
         ("EventBus", None): template.resolve(template.template["Resources"]["EventBus"]["Properties"]["Name"]),
     }.items():
         template.references[reference] = value
@@ -170,7 +170,7 @@ def create(template, region, stack):
     made = keys(template, region)
     resources = template.resources()
     outputs = template.resolve(template.template["Outputs"])
-    # moto resolves each reference once, as an output that is ours alone.
+    # moto resolves each reference once, as an additional output.
     wanted = sorted(set(references([resources, outputs])), key=str)
     body = {
         "Resources": {name: resource for name, resource in resources.items() if name not in made},
@@ -188,19 +188,19 @@ def create(template, region, stack):
     for number, reference in enumerate(wanted):
         template.references[reference] = found[f"R{number}"]
     listed = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
-    created = {resource.get("LogicalResourceId") for resource in listed}  # without one: skipped
+    created = {resource.get("LogicalResourceId") for resource in listed}  # moto skips the others
     return template.resources(), created | made
 
 
 def name_integrations(template):
-    """An integration, which moto does not make, is called as the template calls it."""
+    """The name of an integration, which moto does not create, is its name in the template."""
     for logical, resource in template.template["Resources"].items():
         if resource["Type"] == "AWS::ApiGatewayV2::Integration":
             template.references[(logical, None)] = logical
 
 
 def keys(template, region):
-    """Makes the keys that sign, and returns their names: from a template, moto makes every key one that encrypts."""
+    """Creates the signing keys, and returns their names: from a template, moto creates only encryption keys."""
     made = set()
     for logical, resource in template.resources().items():
         properties = resource.get("Properties", {})
@@ -214,7 +214,7 @@ def keys(template, region):
 
 
 def functions(region, of_type):
-    """Each function by its short name; what moto does not keep comes from the template."""
+    """Each function by its short name; facts that moto does not store come from the template."""
     client = region.client("lambda")
     found = {}
     for logical, declared in of_type("AWS::Lambda::Function").items():
@@ -252,7 +252,7 @@ def functions(region, of_type):
 
 
 def routes(made, of_type):
-    """Each route's key, and the function that its integration calls."""
+    """Each route's key, and the function of its integration."""
     integrations, short = of_type("AWS::ApiGatewayV2::Integration"), {f["arn"]: name for name, f in made.items()}
     return {
         route["RouteKey"]: short[integrations[route["Target"].removeprefix("integrations/")]["IntegrationUri"]]
@@ -261,13 +261,13 @@ def routes(made, of_type):
 
 
 def statements(region, role_arn):
-    """What a role may do, as moto stores it, each Action and Resource as a list."""
+    """A role's policy, as moto stores it, each Action and Resource as a list."""
     iam = region.client("iam")
     role = role_arn.rsplit("/", 1)[1]
     found = []
     for name in iam.list_role_policies(RoleName=role)["PolicyNames"]:
         document = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
-        # moto writes the policies of a template as Python does, not as JSON.
+        # moto stores the policies of a template as Python prints them, not as JSON.
         for statement in ast.literal_eval(document)["Statement"]:
             lists = {key: as_list(statement[key]) for key in ("Action", "Resource")}
             found.append({**statement, **lists})
@@ -279,7 +279,7 @@ def as_list(value):
 
 
 def table(region, properties):
-    """The table as `create_table` takes it, from what moto made."""
+    """The table in the form of `create_table`, from moto's table."""
     stored = region.client("dynamodb").describe_table(TableName=properties["TableName"])["Table"]
     return {
         "arn": stored["TableArn"],
@@ -355,7 +355,7 @@ def report(template, region, stack, resources, created):
 
     made = functions(region, of_type)
     stored_table = table(region, only("AWS::DynamoDB::Table"))
-    # By its stream, since moto may hold other stacks' mappings.
+    # Selected by its stream, since moto may hold other stacks' mappings.
     mappings = region.client("lambda").list_event_source_mappings(EventSourceArn=stored_table["stream_arn"])
     [mapping] = mappings["EventSourceMappings"]
     stage = only("AWS::ApiGatewayV2::Stage")

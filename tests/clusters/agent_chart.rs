@@ -1,5 +1,5 @@
-//! The chart of the agent: what it makes is taken by a real API server, gives no right too many, and every value is
-//! judged.
+//! The chart of the agent: a real API server accepts its objects, it grants no right too many, and every value is
+//! validated.
 
 use crate::harness::bed::{Bed, Namespace, bed};
 use crate::harness::helm::{CHART, checkout, helm, judged, template};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Two namespaces that take only what fits the strictest standard, the agent's and that of the jobs.
+/// Two namespaces that accept only pods of the strictest standard: the agent's, and that of the jobs.
 fn namespaces() -> [Namespace; 2] {
     ["agent", "jobs"].map(|prefix| {
         let name = Bed::unique(prefix);
@@ -22,7 +22,7 @@ fn namespaces() -> [Namespace; 2] {
     })
 }
 
-/// What the API server makes of the chart with these values.
+/// The API server's objects for the chart with these values.
 #[track_caller]
 fn made(namespaces: &[Namespace; 2], values: &[&str]) -> Vec<Value> {
     let [agent, jobs] = namespaces.each_ref().map(|namespace| namespace.0.as_str());
@@ -57,13 +57,13 @@ fn variable<'a>(deployment: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn helm_has_nothing_to_say_against_the_chart() {
+fn helm_lints_the_chart_without_complaints() {
     let said = helm(&["lint", "--strict", "--kube-version", "1.34", CHART]).done();
     assert!(said.contains("0 chart(s) failed") && !said.contains("[WARNING]"), "{said}");
 }
 
 #[test]
-fn it_is_of_the_version_of_the_program() {
+fn the_chart_has_the_version_of_the_program() {
     let chart = fs::read_to_string(checkout().join(CHART).join("Chart.yaml")).unwrap();
     let version = env!("CARGO_PKG_VERSION");
     assert!(
@@ -73,7 +73,7 @@ fn it_is_of_the_version_of_the_program() {
 }
 
 #[test]
-fn the_agent_may_do_with_jobs_what_the_dispatcher_does_and_nothing_anywhere_else() {
+fn the_agent_has_the_dispatchers_rights_on_jobs_and_no_others() {
     let namespaces = namespaces();
     let [agent, jobs] = namespaces.each_ref().map(|namespace| namespace.0.as_str());
     for policies in [false, true] {
@@ -117,7 +117,7 @@ fn the_agent_may_do_with_jobs_what_the_dispatcher_does_and_nothing_anywhere_else
 }
 
 #[test]
-fn its_pods_fit_into_the_strictest_standard_and_nothing_connects_to_them() {
+fn the_agents_pods_meet_the_strictest_standard_and_nothing_connects_to_them() {
     let namespaces = namespaces();
     let objects = made(&namespaces, &["proxy.https=\"http://proxy.test:3128\""]);
     let deployment = of_kind(&objects, "Deployment")[0];
@@ -136,7 +136,7 @@ fn its_pods_fit_into_the_strictest_standard_and_nothing_connects_to_them() {
         "it has the time to take its leave"
     );
 
-    // The admission of pods, which the Deployment itself does not go through.
+    // Pods go through admission; the Deployment itself does not.
     let [agent, _] = &namespaces;
     bed().kubectl(&["-n", &agent.0, "create", "serviceaccount", "canyon-agent"], "");
     let alone = json!({
@@ -167,30 +167,30 @@ fn its_pods_fit_into_the_strictest_standard_and_nothing_connects_to_them() {
 }
 
 #[test]
-fn the_token_for_the_api_server_is_good_for_an_hour_and_not_for_a_year() {
+fn the_token_for_the_api_server_is_valid_for_an_hour_and_not_for_a_year() {
     let objects = made(&namespaces(), &[]);
     let volumes = &of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"]["volumes"];
     let mut volumes = volumes.as_array().unwrap().iter();
     let cluster = volumes.find(|volume| volume["name"] == "cluster").unwrap();
     let token = &cluster["projected"]["sources"][0]["serviceAccountToken"];
-    // The API server makes one of 3607 seconds last, for clients that never read it anew.
+    // If 3607 seconds are requested, the API server extends the token, for clients that never read it again.
     assert_eq!(token["expirationSeconds"], 3600);
 }
 
 #[test]
-fn what_a_value_says_arrives_as_it_was_said() {
+fn a_value_arrives_unchanged() {
     let values = [
         "agent.logLevel=\"info,hyper=debug\"",
         "agent.envFrom=[{\"configMapRef\":{\"name\":\"more\"}}]",
         "job={\"cpuRequest\":0.5,\"cpuLimit\":2}",
         "extraVolumes=[{\"name\":\"helper\",\"emptyDir\":{}}]",
         "extraVolumeMounts=[{\"name\":\"helper\",\"mountPath\":\"/opt/helper\"}]",
-        // To YAML a number, unless it is quoted.
+        // YAML reads this as a number, unless it is quoted.
         "priorityClassName=\"1e3\"",
         "ca.configMap=\"1e3\"",
         "canyon.existingSecret=\"1e3\"",
         "health.port=9090",
-        // By which a chart above this one leaves it out.
+        // A parent chart sets this to leave the chart out.
         "enabled=true",
     ];
     let objects = made(&namespaces(), &values);
@@ -199,7 +199,7 @@ fn what_a_value_says_arrives_as_it_was_said() {
         ("CANYON_LOG", "info,hyper=debug"),
         ("CANYON_JOB_DISPATCHER_DATA_CPU_REQUEST", "0.5"),
         ("CANYON_JOB_DISPATCHER_DATA_CPU_LIMIT", "2"),
-        // Of every address: probes come to one of IPv6 in some clusters.
+        // The health port listens on every address: in some clusters probes use IPv6.
         ("CANYON_AGENT_LISTEN_HEALTH", ":9090"),
     ] {
         assert_eq!(variable(deployment, name).unwrap()["value"], expected, "{name}");
@@ -215,7 +215,7 @@ fn what_a_value_says_arrives_as_it_was_said() {
 }
 
 #[test]
-fn it_proves_itself_in_one_way_which_the_values_choose() {
+fn the_agent_authenticates_in_one_way_which_the_values_choose() {
     let namespaces = namespaces();
     let proofs = [
         "CANYON_AGENT_KEY_SECRET",
@@ -254,7 +254,7 @@ fn it_proves_itself_in_one_way_which_the_values_choose() {
 }
 
 #[test]
-fn an_install_after_an_uninstall_finds_the_key_that_the_agents_of_the_first_made() {
+fn an_install_after_an_uninstall_finds_the_key_of_the_first_install() {
     let [agent, jobs] = namespaces();
     let agent = agent.0.as_str();
     let values = format!(
@@ -273,7 +273,7 @@ fn an_install_after_an_uninstall_finds_the_key_that_the_agents_of_the_first_made
     for name in ["canyon-agent", "canyon-agent-1"] {
         assert!(said.contains(&format!("canyon adopt agent {name}\n")), "{said}");
     }
-    // Their image is nowhere, so the test does what they would.
+    // The agents' image does not exist here, so the test stores the key as they would.
     let made = r#"{"stringData":{"private_key":"made"}}"#;
     bed().kubectl(&["-n", agent, "patch", "secret", "canyon-agent-key", "-p", made], "");
     let made = key();
@@ -285,7 +285,7 @@ fn an_install_after_an_uninstall_finds_the_key_that_the_agents_of_the_first_made
 }
 
 #[test]
-fn a_monitor_for_prometheus_is_made_where_it_is_asked_for() {
+fn a_monitor_for_prometheus_is_created_on_request() {
     let kind = "kind: PodMonitor";
     assert!(!template("x", &[]).done().contains(kind), "few clusters know that kind");
     let values = ["podMonitor={\"enabled\":true,\"labels\":{\"release\":\"monitoring\"}}"];
@@ -294,12 +294,12 @@ fn a_monitor_for_prometheus_is_made_where_it_is_asked_for() {
     for part in ["release: monitoring\n", "{ port: health, path: /metrics }"] {
         assert!(monitor.contains(part), "{monitor}");
     }
-    // An upgrade with the values of a chart that had none yet.
+    // An upgrade with the values of an earlier chart, which had no `podMonitor`.
     assert!(!template("x", &["podMonitor=null"]).done().contains(kind));
 }
 
 #[test]
-fn a_namespace_that_the_chart_makes_for_the_key_stays_with_it() {
+fn a_namespace_that_the_chart_creates_for_the_key_stays_with_it() {
     let made = template("x", &["createNamespace=true"]).done();
     let is_wanted =
         |document: &&str| document.contains("kind: Namespace") && document.contains("name: \"x\"");
@@ -354,7 +354,7 @@ fn a_value_that_is_unknown_or_wrong_is_named() {
 }
 
 #[test]
-fn every_value_of_the_schema_is_in_the_file_with_a_default_that_it_takes() {
+fn every_value_of_the_schema_is_in_the_file_with_a_valid_default() {
     let read = |name: &str| fs::read_to_string(checkout().join(CHART).join(name)).unwrap();
     let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
     let path = checkout().join(CHART).join("values.yaml");
@@ -369,7 +369,8 @@ fn compare(path: &str, schema: &Value, values: &Value, missing: &mut Vec<String>
     assert_eq!(schema["additionalProperties"], false, "{path} takes anything");
     for (name, schema) in properties {
         let path = format!("{path}/{name}");
-        // helm's own: what a chart above this one hands to all of its charts, and by what it leaves one out.
+        // helm's own values: those that a parent chart passes to all of its charts, and the one with which it
+        // leaves a chart out.
         let from_above = ["/global", "/enabled"].contains(&path.as_str());
         match values.get(name) {
             Some(value) if value.is_object() => compare(&path, schema, value, missing),

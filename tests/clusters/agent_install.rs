@@ -1,6 +1,6 @@
-//! The agent from nothing to a deployment, by the commands of docs/agent.md as they are written there: with the real `helm`,
-//! in a real cluster. (This bed's network enforces no `NetworkPolicy`; that nothing reaches the agent is tried in
-//! `agent_walled.rs`.)
+//! The agent from nothing to a deployment, by the commands of docs/agent.md exactly as written, with the real `helm` in
+//! a real cluster. (This cluster's network enforces no `NetworkPolicy`; `agent_walled.rs` tests that nothing reaches
+//! the agent.)
 
 use crate::harness::bed::bed;
 use crate::harness::deployments::{assert_succeeded, counts, log};
@@ -11,14 +11,14 @@ use canyon_api::deployment::Deployment;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// The page has these names, so one test at a time.
+/// The page fixes these names, so only one test runs at a time.
 const AGENT: &str = "canyon-agent";
 const JOBS: &str = "canyon-runner";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// A server, and a cluster without anything of an agent's. What the test makes goes with it.
+/// A server, and a cluster without any agent. Dropping it removes what the test created.
 struct Install {
     server: Server,
     page: Page,
@@ -41,7 +41,7 @@ impl Install {
         self.server.client().get(&["agents", AGENT]).await.unwrap()
     }
 
-    /// The newest deployment. It has put out what `examples/hello` says.
+    /// The newest deployment, which must have the outputs of `examples/hello`.
     async fn newest(&self) -> Deployment {
         let client = self.server.client();
         let listed = client.list(&["deployments"], &[]).await.unwrap();
@@ -57,7 +57,7 @@ impl Install {
         deployment
     }
 
-    /// What the command said of the first deployment is so, and its job told all of it to Canyon.
+    /// Canyon agrees with the command's output about the first deployment, and has the job's whole log and result.
     async fn assert_deployed(&self, said: &str) {
         assert!(said.contains("succeeded"), "{said}");
         let deployment = self.newest().await;
@@ -81,7 +81,7 @@ impl Drop for Install {
     }
 }
 
-/// Takes away what an earlier run may have left.
+/// Removes what an earlier run may have left.
 fn clean() {
     let _ = crate::harness::helm::helm(&[
         "uninstall",
@@ -97,7 +97,7 @@ fn clean() {
     );
 }
 
-/// Puts the images where step 1 of the page does, without building them once more.
+/// Puts the images where step 1 of the page puts them, without building them again.
 fn publish() {
     let engine = [("DOCKER_HOST", bed().get("DOCKER_HOST"))];
     for (variable, program) in [("AGENT_IMAGE", "canyon-agent"), ("RUNNER_IMAGE", "canyon-runner")]
@@ -108,13 +108,13 @@ fn publish() {
     }
 }
 
-/// The Secret that the agent keeps its key in, and what is in it.
+/// The Secret that holds the agent's key, and its content.
 fn key() -> Value {
     let text = bed().kubectl(&["-n", AGENT, "get", "secret", "canyon-agent-key", "-o", "json"], "");
     serde_json::from_str::<Value>(&text).unwrap()["data"]["private_key"].clone()
 }
 
-/// The cluster remembers the Job, which is taken away after its end, and has its state.
+/// The cluster's events name the Job, which is deleted after its end, and its state is in the cluster.
 fn assert_ran_in_the_cluster() {
     let events = bed().list(JOBS, "events");
     let made = |event: &Value| {
@@ -146,7 +146,7 @@ async fn one_helm_install_and_one_adoption_lead_from_nothing_to_a_deployment() {
     let said = page.follow("### 5. The first deployment");
     install.assert_deployed(&said).await;
 
-    // An upgrade leaves the key alone, so nobody needs to adopt it again.
+    // An upgrade leaves the key alone, so no second adoption is needed.
     let before = key();
     assert!(before.is_string(), "the agent has made a key");
     let upgrade = "helm upgrade canyon-agent infra/charts/canyon-agent --namespace canyon-agent --reuse-values \
@@ -193,7 +193,7 @@ async fn with_a_trust_policy_no_adoption_is_needed_and_nothing_is_stored() {
         secrets.iter().filter(|secret| secret["type"] != "helm.sh/release.v1").collect();
     assert_eq!(own, Vec::<&Value>::new());
 
-    // Without it, the agent is out, though its pod's token is as good as before.
+    // Without the policy Canyon refuses the agent, although its pod's token is still valid.
     let ready = format!(
         "kubectl --namespace {AGENT} wait --selector app.kubernetes.io/name={AGENT} pod --timeout 100s"
     );

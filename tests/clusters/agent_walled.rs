@@ -1,5 +1,5 @@
-//! An agent in a network of its own that lets nothing in, and out to Canyon's one address alone. It launches containers of a
-//! real Docker engine, by a socket that is a file.
+//! An agent in a network namespace that lets no connection in, and out to Canyon's address alone. It launches
+//! containers of a real Docker engine through a unix socket.
 
 use crate::harness::account::Account;
 use crate::harness::bed::{Bed, bed};
@@ -17,26 +17,27 @@ use tokio::net::TcpListener;
 
 const RUNNER: &str = "walled";
 const HEALTH: u16 = 8080;
-/// By IPv6 the ends of every wire reach each other, without anybody's doing. These are this machine's and the agent's:
-/// the addresses that the kernel makes by itself are no good in their first second.
+/// By IPv6 the two ends of a link reach each other without configuration. These addresses are this machine's and the
+/// agent's: addresses that the kernel makes itself cannot be used in their first second.
 const LINK_LOCAL: [&str; 2] = ["fe80::1", "fe80::2"];
 
-/// A kernel without IPv6 has no such way, neither in nor out.
+/// A kernel without IPv6 has no such connection in either direction.
 fn has_ipv6() -> bool {
     std::fs::read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6")
         .is_ok_and(|disabled| disabled.trim() == "0")
 }
 
-/// A network namespace, joined to this machine by one wire. The rules are within it; the machine's own stay as they are.
+/// A network namespace with one link to this machine. The firewall rules are inside it; the machine's own do not
+/// change.
 struct Wall {
     name: String,
     inside: String,
 }
 
 impl Wall {
-    /// Without any rule yet.
+    /// Creates the namespace without any rule.
     fn new() -> Self {
-        // An interface's name has at most 15 letters.
+        // An interface's name has at most 15 characters.
         let name = Bed::unique("w")[..10].to_owned();
         let third = 192 + uuid::Uuid::new_v4().as_bytes()[0] % 64;
         let [outside, inside] = [1, 2].map(|last| format!("10.213.{third}.{last}"));
@@ -54,12 +55,12 @@ impl Wall {
             ip(&format!("address add {outside}/64 dev {name}o nodad"));
             wall.run_within(&format!("ip address add {inside}/64 dev {name}i nodad"));
         }
-        // A way to everywhere, so that it is the rules that hold.
+        // A route to everywhere, so that only the rules limit connections.
         wall.run_within(&format!("ip route add default via {outside}"));
         wall
     }
 
-    /// Out to this address and port, and no other; and nothing in.
+    /// Allows connections to this address and port, and no other; and none in.
     fn close(&self, address: &str, port: &str) {
         for filter in ["iptables", "ip6tables"] {
             for rule in [
@@ -74,12 +75,12 @@ impl Wall {
         }
         let there = format!("-d {address} -p tcp --dport {port}");
         self.run_within(&format!("iptables -A OUTPUT {there} -j ACCEPT"));
-        // Answers, and nothing that opens a connection.
+        // Answers, and no packet that opens a connection.
         let back = format!("-s {address} -p tcp --sport {port} ! --syn");
         self.run_within(&format!("iptables -A INPUT {back} -j ACCEPT"));
     }
 
-    /// As if there were no rule again.
+    /// Removes the rules.
     fn open(&self) {
         for filter in ["iptables", "ip6tables"] {
             self.run_within(&format!("{filter} -P INPUT ACCEPT"));
@@ -96,12 +97,12 @@ impl Wall {
         ip(&format!("netns exec {} {command}", self.name));
     }
 
-    /// Whether anything answers from within, whatever it says.
+    /// Whether any server answers a request from within, with whatever status.
     fn reaches(&self, url: &str) -> bool {
         curl(&self.within(), &[url])
     }
 
-    /// Waits until it is so: what answers may be slow.
+    /// Waits until [`Self::reaches`] holds: a server may be slow.
     async fn until_reaches(&self, url: &str, why: &str) {
         let deadline = Instant::now() + LIMIT;
         while !self.reaches(url) {
@@ -110,7 +111,7 @@ impl Wall {
         }
     }
 
-    /// Where whoever is within could reach this machine by IPv6.
+    /// An address of this machine that a program within could reach by IPv6.
     async fn neighbour(&self) -> Option<String> {
         if !has_ipv6() {
             return None;
@@ -119,19 +120,19 @@ impl Wall {
         let listener = TcpListener::bind((here, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let nothing: axum::Router = axum::Router::new();
-        // It ends with the runtime of its test.
+        // The task ends with its test's runtime.
         tokio::spawn(async move { axum::serve(listener, nothing).await });
         Some(format!("http://[{}%25{}i]:{port}/", LINK_LOCAL[0], self.name))
     }
 
-    /// Where this machine could reach the agent.
+    /// The addresses at which this machine could reach the agent.
     fn ways_in(&self) -> Vec<String> {
         let neighbour = has_ipv6().then(|| format!("[{}%25{}o]", LINK_LOCAL[1], self.name));
         let hosts = std::iter::once(self.inside.clone()).chain(neighbour);
         hosts.map(|host| format!("http://{host}:{HEALTH}/readyz")).collect()
     }
 
-    /// Waits until the agent within says that it is ready.
+    /// Waits until the agent within reports that it is ready.
     async fn agent_is_ready(&self) {
         let ready = format!("http://127.0.0.1:{HEALTH}/readyz");
         let deadline = Instant::now() + LIMIT;
@@ -144,7 +145,7 @@ impl Wall {
 
 impl Drop for Wall {
     fn drop(&mut self) {
-        // The wire goes with it.
+        // Deleting the namespace removes the link.
         let _ = run(&["ip", "netns", "delete", &self.name], &[]);
     }
 }
@@ -155,21 +156,21 @@ fn ip(command: &str) {
     run(&words, &[]).done();
 }
 
-/// Whether a call comes through that is made by way of `place`.
+/// Whether a request succeeds that is made from `place`, the beginning of a command line.
 fn curl(place: &[&str], arguments: &[&str]) -> bool {
-    // A proxy that the environment names would answer for everybody, or for nobody.
+    // A proxy from the environment would answer every request, or none.
     let curl = ["curl", "-sk", "--noproxy", "*", "--max-time", "2"];
     run(&[place, &curl[..], arguments].concat(), &[]).success
 }
 
-/// The real program behind the wall. It ends with this value.
+/// The real program inside the namespace. Dropping it ends the program.
 pub(crate) struct Agent {
     process: Child,
     folder: TempDir,
 }
 
 impl Agent {
-    /// `within` is what a command line begins with whose program is behind the wall.
+    /// `within` is the beginning of a command line that runs a program inside the namespace.
     pub(crate) fn start(within: &[&str], server: &Server, token: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = File::create(folder.path().join("log")).unwrap();
@@ -235,11 +236,11 @@ pub(crate) async fn canyon(account: &Account, environment: &Value) -> (Server, S
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_nothing_reaches_and_that_reaches_canyon_alone_deploys() {
-    // States are in a bucket that the jobs reach; the agent does not.
+    // The states are in a bucket that the jobs reach and the agent does not.
     let account = Account::start().await;
     let (server, token) = canyon(&account, &json!({})).await;
     let (wall, url) = (Wall::new(), server.url());
-    // The second is Canyon's own address, by another port.
+    // The second address is Canyon's own with another port.
     let bucket = account.bucket_variables()["AWS_ENDPOINT_URL_S3"].clone();
     let mut elsewhere = vec![bed().get("SERVER").to_owned(), bucket];
     elsewhere.extend(wall.neighbour().await);
@@ -268,7 +269,7 @@ async fn an_agent_that_nothing_reaches_and_that_reaches_canyon_alone_deploys() {
     let agent = client.get(&["agents", RUNNER]).await.unwrap();
     assert_eq!(agent["session"]["serves"], json!(["docker-agent"]), "{agent:#}");
 
-    // It was the rules that held, all the while: the agent itself would have answered.
+    // The rules alone blocked these connections: without them the agent answers.
     wall.open();
     for way in wall.ways_in() {
         assert!(curl(&[], &[&way]), "{way} answers where there is no rule");

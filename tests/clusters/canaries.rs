@@ -1,4 +1,4 @@
-//! Secrets that are looked for where they must not be.
+//! Canary secrets, and a check that texts do not contain them.
 
 use crate::harness::module::{inline, with};
 use crate::harness::site::Site;
@@ -29,7 +29,7 @@ output "secret" {
     with(inline(text), "secret", "canary-in-the-input")
 }
 
-/// Panics if one of the texts has a canary, a token, or what a cloud gave out.
+/// Panics if one of the texts contains a canary, a token, or a credential that a cloud issued.
 #[track_caller]
 pub(crate) fn assert_none_in(texts: &[String], site: &Site, given: &[String]) {
     assert!(!given.is_empty(), "the cloud gave out credentials");

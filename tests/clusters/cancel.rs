@@ -1,4 +1,4 @@
-//! A cancel ends the pod, and politely.
+//! A cancel ends the pod gracefully.
 
 use crate::harness::deployments::{counts, request};
 use crate::harness::kinds::Kind;
@@ -8,7 +8,7 @@ use canyon_domain::job::Module;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// One resource that is done at once, then one that takes minutes.
+/// One resource that is complete at once, then one that takes minutes.
 pub(crate) fn slow() -> Module {
     inline(
         r#"
@@ -24,7 +24,7 @@ resource "terraform_data" "slow" {
     )
 }
 
-/// Accepts [`slow`] and waits until its second resource is being made.
+/// Accepts [`slow`] and waits until its second resource is being created.
 pub(crate) async fn accept_slow(site: &Site) -> String {
     let id = site.accept(&request(ENV, Some(slow()))).await;
     site.until(&id, "apply", |deployment| {
@@ -47,7 +47,7 @@ pub(crate) async fn accept_slow(site: &Site) -> String {
 async fn a_cancel_ends_the_pod(kind: Kind) {
     let site = Site::new(kind).await;
     let id = accept_slow(&site).await;
-    // The quick one, and the slow one, which was begun and is tainted.
+    // The quick resource, and the slow one, whose creation began and which is tainted.
     let made = 2;
     let asked = Instant::now();
     assert_eq!(site.client.cancel(&id).await.unwrap().status, "cancelling");

@@ -8,7 +8,7 @@ use crate::harness::deployments::{LIMIT, assert_succeeded, counts, destruction, 
 use crate::harness::kinds::Kind;
 use crate::harness::module::{THIRTY, inline, with};
 use crate::harness::site::{ENV, PROJECT, RUNNER, Site};
-use crate::states::hand::Hand;
+use crate::states::manual::ManualTofu;
 use crate::trust::{check, result};
 use canyon_domain::failure::FailureClass;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ pub(crate) fn docker(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The one task of a deployment, and the name of its container.
+/// The only task of a deployment, and the name of its container.
 pub(crate) async fn task(site: &Site, id: &str) -> (Value, String) {
     let mut tasks = site.place.account().tasks(id).await;
     assert_eq!(tasks.len(), 1, "one attempt has one task: {tasks:#?}");
@@ -35,14 +35,14 @@ pub(crate) async fn task(site: &Site, id: &str) -> (Value, String) {
     (task, name)
 }
 
-/// Its containers, also those that have ended.
+/// The containers of this name, also those that have ended.
 fn containers(name: &str) -> Vec<String> {
     let filter = format!("name={name}");
     let listed = docker(&["ps", "--all", "--filter", &filter, "--format", "{{.Image}}"]);
     listed.lines().map(str::to_owned).collect()
 }
 
-/// Waits until a deployment's task has stopped and its container is gone; gives the task.
+/// Waits until a deployment's task has stopped and its container is gone; returns the task.
 async fn is_gone(site: &Site, id: &str) -> Value {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -56,11 +56,11 @@ async fn is_gone(site: &Site, id: &str) -> Value {
     }
 }
 
-/// Somebody who works on the environment's state in the bucket.
-async fn hand(site: &Site) -> Hand {
+/// A person who works on the environment's state in the bucket.
+async fn manual_tofu(site: &Site) -> ManualTofu {
     let environment = site.client.get(&["projects", PROJECT, "envs", ENV]).await.unwrap();
     let backend = Account::backend(environment["uuid"].as_str().unwrap());
-    Hand::with(&backend, site.place.account().bucket_variables())
+    ManualTofu::with(&backend, site.place.account().bucket_variables())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,9 +78,9 @@ async fn an_environment_comes_and_goes_in_tasks_of_ecs() {
     assert_eq!(task["containers"][0]["exitCode"], 0, "{task:#}");
     assert!(task["containers"][0]["runtimeId"].is_string(), "Docker ran it: {task:#}");
 
-    let hand = hand(&site).await;
-    assert_eq!(hand.state().instances, 30, "the state is in the bucket");
-    assert_eq!(hand.lock(), None);
+    let manual = manual_tofu(&site).await;
+    assert_eq!(manual.state().instances, 30, "the state is in the bucket");
+    assert_eq!(manual.lock(), None);
 
     let second = site.deploy(with(inline(THIRTY), "greeting", "good day")).await;
     assert_eq!(counts(&second), (0, 30, 0), "the second deployment knows what the first one made");
@@ -88,13 +88,13 @@ async fn an_environment_comes_and_goes_in_tasks_of_ecs() {
     assert_succeeded(&destroyed);
     assert_eq!(counts(&destroyed), (0, 0, 30));
     is_gone(&site, &destroyed.id.to_string()).await;
-    assert_eq!(hand.state().instances, 0);
+    assert_eq!(manual.state().instances, 0);
     let registered = site.place.account().bodies("RegisterTaskDefinition").await;
     assert_eq!(registered.len(), 1, "one runner, one definition: {registered:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_lets_in_the_runner_that_it_trusts_and_no_other() {
+async fn a_role_accepts_the_runner_that_it_trusts_and_no_other() {
     let site = Site::untrusted(Kind::Ecs, |_| {}).await;
     let trust = site.client.get(&["runners", RUNNER, "trust"]).await.unwrap();
     let subject = trust["subject"].as_str().unwrap();
@@ -110,7 +110,7 @@ async fn a_role_lets_in_the_runner_that_it_trusts_and_no_other() {
     assert_eq!(site.place.account().bodies("RunTask").await, [""; 0], "it never came so far");
 
     site.trust().await;
-    // A refusal is the answer for ten seconds, for whoever asks.
+    // A refusal is cached for ten seconds, for every caller.
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let after = check(&site).await;
@@ -138,7 +138,7 @@ async fn a_cancel_ends_the_task() {
     let took = asked.elapsed();
     assert!(took < Duration::from_secs(30), "{took:?}: {ended:#?}\n{}", site.log(&id).await);
     is_gone(&site, &id).await;
-    assert_eq!(hand(&site).await.lock(), None);
+    assert_eq!(manual_tofu(&site).await.lock(), None);
     let next = site.deploy(inline(THIRTY)).await;
     assert_eq!(counts(&next), (30, 0, 2), "what was made is known: {next:#?}");
     is_gone(&site, &next.id.to_string()).await;
@@ -156,7 +156,7 @@ async fn a_container_that_is_killed_during_the_apply_ends_once_and_its_lock_is_b
     let (class, message) = failure(&ended);
     assert_eq!(class, FailureClass::Lost, "{message}");
     assert_eq!(is_gone(&site, &id).await["containers"][0]["exitCode"], 137);
-    let left = hand(&site).await.lock().expect("what was killed has left its lock");
+    let left = manual_tofu(&site).await.lock().expect("what was killed has left its lock");
 
     let next = site.deploy(inline(THIRTY)).await;
     let log = site.log(&next.id.to_string()).await;
@@ -164,7 +164,7 @@ async fn a_container_that_is_killed_during_the_apply_ends_once_and_its_lock_is_b
     let broken = log.lines().find(|line| line.contains(&format!("breaking the lock {left} of")));
     assert!(broken.is_some_and(|line| line.contains(&proof)), "{log}");
     is_gone(&site, &next.id.to_string()).await;
-    assert_eq!(hand(&site).await.lock(), None);
+    assert_eq!(manual_tofu(&site).await.lock(), None);
     let records = site.client.list(&["audit-records"], &[]).await.unwrap();
     let breaks: Vec<_> =
         records.iter().filter(|record| record["action"] == "state_lock.break").collect();
@@ -174,15 +174,15 @@ async fn a_container_that_is_killed_during_the_apply_ends_once_and_its_lock_is_b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_ecs_is_told_shows_a_token_or_a_payload() {
+async fn no_request_to_ecs_contains_a_token_or_a_payload() {
     let site = Site::new(Kind::Ecs).await;
     let id = site.deploy(canaries::module()).await.id.to_string();
     is_gone(&site, &id).await;
     let account = site.place.account();
-    let mut told = account.bodies("RegisterTaskDefinition").await;
-    let registered = told.len();
-    told.extend(account.bodies("RunTask").await);
-    assert!(registered > 0 && told.len() > registered, "both were called: {told:#?}");
+    let mut sent = account.bodies("RegisterTaskDefinition").await;
+    let registered = sent.len();
+    sent.extend(account.bodies("RunTask").await);
+    assert!(registered > 0 && sent.len() > registered, "both were called: {sent:#?}");
     let given = account.secrets().await;
-    canaries::assert_none_in(&told, &site, &given);
+    canaries::assert_none_in(&sent, &site, &given);
 }

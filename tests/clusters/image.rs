@@ -1,5 +1,5 @@
-//! The runner image: what is in it, that its bill of materials says so, that it can be made again, and that it can be
-//! built upon. How the runner behaves in it as PID 1 is in `crates/runner/tests/init.rs`.
+//! The runner image: its content, its bill of materials, its reproducible build, and images that are built upon it.
+//! How the runner behaves in it as PID 1 is tested in `crates/runner/tests/init.rs`.
 
 use crate::harness::bed::bed;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What a platform that trusts nobody allows.
+/// The options of a platform that confines its containers.
 const CONFINED: [&str; 12] = [
     "run",
     "--rm",
@@ -36,7 +36,7 @@ fn docker(arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// What it prints, and it must succeed.
+/// The output of a command that must succeed.
 #[track_caller]
 fn must(arguments: &[&str]) -> Vec<u8> {
     let output = docker(arguments);
@@ -45,7 +45,7 @@ fn must(arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// What a shell prints in a confined container of an image.
+/// The output of a shell in a confined container of an image.
 #[track_caller]
 fn shell(image: &str, user: &str, script: &str) -> String {
     let command = ["--user", user, "--entrypoint", "/bin/sh", image, "-euc", script];
@@ -79,7 +79,7 @@ fn files(image: &str) -> BTreeMap<String, String> {
     for (path, target) in links {
         found.insert(path, found[&target].clone());
     }
-    // These are the engine's, not the image's.
+    // The engine made these files; they are not in the image.
     found.retain(|path, _| {
         path != ".dockerenv"
             && !["etc/hosts", "etc/hostname", "etc/resolv.conf", "dev/console"]
@@ -88,11 +88,11 @@ fn files(image: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// `scripts/image` with these options; the image.
+/// Builds an image with these options of `scripts/image`; returns it as an archive.
 fn build(folder: &Path, options: &[&str], variables: &[(&str, &str)]) -> Vec<u8> {
     let output = folder.join("image.tar");
     let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/image"));
-    // The one that is in the image under test: how it was compiled is not asked here.
+    // The runner of the image under test: how it was compiled is not tested here.
     let program = folder.join("canyon-runner");
     let id = String::from_utf8(must(&["create", image()])).unwrap();
     must(&["cp", &format!("{}:/usr/bin/canyon-runner", id.trim()), program.to_str().unwrap()]);
@@ -106,7 +106,7 @@ fn build(folder: &Path, options: &[&str], variables: &[(&str, &str)]) -> Vec<u8>
 }
 
 #[test]
-fn it_starts_the_runner_as_a_user_that_is_nobody() {
+fn the_image_starts_the_runner_as_an_unprivileged_user() {
     let inspected: Value = serde_json::from_slice(&must(&["image", "inspect", image()])).unwrap();
     let config = &inspected[0]["Config"];
     let (user, group) = config["User"].as_str().unwrap().split_once(':').unwrap();
@@ -127,11 +127,11 @@ fn it_starts_the_runner_as_a_user_that_is_nobody() {
         "65532",
         "find / -xdev -perm -0002 -type f; find / -xdev -perm /6000; find / -xdev -type d -perm -0002 -not -perm -1000",
     );
-    assert_eq!(open, "", "nothing is setuid, and nobody may change what is in it");
+    assert_eq!(open, "", "nothing is setuid, and no user may change what is in it");
 }
 
 #[test]
-fn what_a_module_needs_works_for_any_user_on_a_root_that_is_read_only() {
+fn modules_find_their_tools_as_any_user_on_a_read_only_root() {
     const TRY: &str = r#"
 git --version; tofu version; ssh -V 2>&1; id -un; awk '/BEGIN CERT/' /etc/ssl/certs/ca-certificates.crt | wc -l
 mkdir module main && cd module
@@ -167,7 +167,7 @@ if touch /usr/x 2>/dev/null; then echo writable; fi
 }
 
 #[test]
-fn without_settings_it_says_which_one_is_missing() {
+fn without_settings_the_runner_names_a_missing_one() {
     let output = docker(&[&CONFINED[..], &[image()]].concat());
     assert_eq!(output.status.code(), Some(64), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -175,7 +175,7 @@ fn without_settings_it_says_which_one_is_missing() {
 }
 
 #[test]
-fn the_bill_of_materials_names_every_file_and_what_it_is_a_part_of() {
+fn the_bill_of_materials_names_every_file_and_its_package() {
     const BILL: &str = "usr/share/doc/canyon-runner/sbom.spdx.json";
     let text = must(&["run", "--rm", "--entrypoint", "/bin/cat", image(), &format!("/{BILL}")]);
     let bill: Value = serde_json::from_slice(&text).unwrap();
@@ -238,11 +238,11 @@ fn the_bill_of_materials_names_every_file_and_what_it_is_a_part_of() {
 }
 
 #[test]
-fn made_anew_from_the_same_it_is_the_same() {
+fn two_builds_of_the_same_source_are_identical() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let first =
         build(folders[0].path(), &["--replace-vanished"], &[("SOURCE_DATE_EPOCH", "1700000000")]);
-    // With the list of packages that the first one brought, on a machine that is set up otherwise.
+    // With the package list that the first build wrote, on a machine with other settings.
     let lock = folders[1].path().join("packages.lock");
     fs::write(&lock, from_image(&first, "usr/share/doc/canyon-runner/packages.lock")).unwrap();
     let options = ["--anew", "--locked", lock.to_str().unwrap()];
@@ -279,9 +279,9 @@ fn from_image(archive: &[u8], name: &str) -> Vec<u8> {
     content
 }
 
-/// As docs/runner-image.md says it: with an authority and a provider of one's own.
+/// As docs/runner-image.md describes it, with a private authority and a provider of one's own.
 #[test]
-fn an_image_built_upon_it_trusts_ones_own_authority_and_brings_ones_own_files() {
+fn a_derived_image_can_trust_a_private_authority_and_add_files() {
     let folder = tempfile::tempdir().unwrap();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/images/runner/example");
     fs::copy(example.join("Dockerfile"), folder.path().join("Dockerfile")).unwrap();
@@ -302,7 +302,7 @@ fn an_image_built_upon_it_trusts_ones_own_authority_and_brings_ones_own_files() 
     let [plain, own] = [image(), name.as_str()]
         .map(|image| (shell(image, "65532", &fetch), shell(image, "65532", providers)));
     must(&["rmi", &name]);
-    assert!(plain.0.contains("certificate"), "nobody vouches for it: {}", plain.0);
+    assert!(plain.0.contains("certificate"), "no known authority signed it: {}", plain.0);
     assert!(!own.0.contains("certificate") && own.0.contains("not found"), "{}", own.0);
     assert!(!plain.1.contains("Installed example.test/shop/own"), "{}", plain.1);
     assert!(own.1.contains("Installed example.test/shop/own v1.0.0"), "{}", own.1);

@@ -1,4 +1,4 @@
-//! `kill -9` of Canyon, of the node's kubelet, of the pod and of what runs in it: each deployment ends once, and the next
+//! `kill -9` of Canyon, of the node's kubelet, of the pod and of its processes: each deployment ends once, and the next
 //! one finds the lock free.
 
 use crate::cancel::accept_slow;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Ten resources, a moment each.
+/// Ten resources that take a moment each.
 const STEPS: &str = r#"
 resource "terraform_data" "step" {
   count = 10
@@ -26,7 +26,7 @@ resource "terraform_data" "step" {
 }
 "#;
 
-/// Long enough to be seen as running, and to outlast a kubelet's absence.
+/// A resource that is seen running, and outlasts a kubelet's absence.
 const LONG: &str = r#"
 resource "terraform_data" "step" {
   provisioner "local-exec" {
@@ -35,7 +35,7 @@ resource "terraform_data" "step" {
 }
 "#;
 
-/// It stays as it ended, and the environment goes on.
+/// The deployment keeps its end, and the environment accepts the next one.
 async fn ended_once(site: &Site, ended: &Deployment) {
     let id = ended.id.to_string();
     site.no_pod_runs(&id).await;
@@ -79,7 +79,7 @@ async fn a_pod_that_is_deleted_during_the_apply_ends_the_deployment_once_and_fre
     ended_once(&site, &ended).await;
 }
 
-/// The processes of a pod's containers, by the group of the kernel's that the node put them in.
+/// The processes of a pod's containers, by the cgroup in which the node put them.
 fn processes_of(pod: &str) -> Vec<Process> {
     let is_in = |process: &Process| {
         let path = format!("/proc/{}/cgroup", process.pid);
@@ -107,12 +107,12 @@ async fn a_runner_that_is_killed_during_the_apply_ends_the_deployment_once_and_f
     assert_eq!(ended.attempts.len(), 1, "what began to apply is not repeated: {ended:#?}");
     let (class, message) = failure(&ended);
     assert_eq!(class, FailureClass::Lost, "{message}");
-    // The lock is that of a process that could not let it go.
+    // A killed process could not release the lock.
     ended_once(&site, &ended).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubelet_that_is_away_for_a_while_ends_nothing() {
+async fn a_kubelet_that_is_down_for_a_while_ends_nothing() {
     let site = Site::new(Kind::Oidc).await;
     let running = site.accept(&request(ENV, Some(inline(LONG)))).await;
     site.pod(&running, "that runs", has_begun).await;

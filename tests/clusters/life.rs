@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// What lies in the environment's state, as its backend has stored it.
+/// The environment's state, as its backend has stored it.
 fn states(site: &Site) -> Vec<Value> {
     let secrets = site.objects("secrets");
     let states = secrets.iter().filter_map(|secret| {
@@ -40,7 +40,7 @@ async fn comes_and_goes(kind: Kind) {
     let log = site.log(&id).await;
     assert!(log.contains("tofu apply"), "its log came: {log}");
 
-    // Long before its time to live is over, which is two days.
+    // Long before its time to live of two days is over.
     site.is_cleared(&id).await;
     let found = states(&site);
     assert_eq!(found.len(), 1, "one environment has one state");

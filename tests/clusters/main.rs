@@ -1,4 +1,4 @@
-//! Deployments to a real cluster: the API server judges who comes and what they ask for, and the jobs are pods with the
+//! Deployments to a real cluster: the API server authenticates and authorizes Canyon, and the jobs are pods with the
 //! runner's image.
 
 #![expect(

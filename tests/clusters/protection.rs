@@ -1,5 +1,5 @@
-//! What a module finds in the container of its job: every variable that the runner's definition names, and nothing that is
-//! the runner's alone.
+//! What a module finds in the container of its job: every variable that the runner's definition names, and none of the
+//! runner's secrets.
 
 use crate::agent_walled::{Agent, canyon};
 use crate::harness::account::{Account, SECRET};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const PLAIN: &str = "in-the-clear";
 const STORED: &str = "kept-in-a-secret";
 const WHOLE: &str = "one-of-a-whole-secret";
-/// Says each variable, and of those that are masked how long they are.
+/// Prints each variable, and of masked ones the length.
 const SAY: &str = r#"
 length() { printf %s "$1" | wc -c; }
 echo "plain $PLAIN_SETTING"
@@ -51,7 +51,7 @@ async fn a_module_finds_nothing_of_its_runner_in_a_container_of_an_agent_and_get
     let log = log(&client, &id).await;
     probe::assert_found_nothing(&log, None);
     says(&log, &format!("plain {PLAIN}"));
-    // A definition of this type has no secrets; this one is known by its name.
+    // A definition of this type has no secrets; the runner masks this one by its name.
     says(&log, &format!("stored {}", "*".repeat(STORED.len())));
 }
 
@@ -60,7 +60,7 @@ fn says(log: &str, words: &str) {
     assert!(log.contains(&format!("(local-exec): {words}\n")), "no `{words}` in {log}");
 }
 
-/// A module that says `SAY`.
+/// Runs a module that prints `SAY`'s lines; returns the log.
 async fn said(site: &Site, secrets: &[&str]) -> String {
     let script = format!("<<-SAY\n{SAY}\n    SAY");
     let module = format!(
@@ -76,7 +76,7 @@ async fn said(site: &Site, secrets: &[&str]) -> String {
     log
 }
 
-/// As it is masked.
+/// The line of a masked value.
 fn masked(what: &str, secret: &str) -> String {
     format!("{what} {} {}", secret.len(), "*".repeat(secret.len()))
 }

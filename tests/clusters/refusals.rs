@@ -1,4 +1,5 @@
-//! What is wrong in a definition or in a cluster ends a deployment within seconds, in words that name it.
+//! A fault in a definition or in a cluster ends a deployment within seconds, with a message that names
+//! it.
 
 use crate::harness::bed::{Bed, bed};
 use crate::harness::deployments::{failure, request};
@@ -12,18 +13,18 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A fault that the first call meets.
+/// The limit for a fault that the first call meets.
 const AT_ONCE: Duration = Duration::from_secs(15);
-/// One that might still pass, which is given 30 seconds to.
+/// The limit for a fault that may be temporary: it is retried for 30 seconds.
 const PATIENTLY: Duration = Duration::from_mins(1);
 
-/// Deploys, which fails with this class within `limit`, in words that contain all of `words`.
+/// Deploys, which fails with this class within `limit`, with a message that contains all of `words`.
 async fn refuses(site: &Site, class: FailureClass, limit: Duration, words: &[&str]) {
     let begun = Instant::now();
     let ended = site.run(&request(ENV, Some(inline(THIRTY)))).await;
     let took = begun.elapsed();
     assert_eq!(ended.status, "failed", "{ended:#?}");
-    assert_eq!(ended.attempts.len(), 1, "nobody repeats a fault: {ended:#?}");
+    assert_eq!(ended.attempts.len(), 1, "a fault is not retried: {ended:#?}");
     let (found, message) = failure(&ended);
     assert_eq!(found, class, "{message}");
     for word in words {
@@ -74,7 +75,7 @@ async fn a_cluster_that_the_cloud_does_not_have_is_named() {
     let wrong = |runner: &mut Value| {
         runner["runner_configuration"]["cluster"]["name"] = json!("gone");
     };
-    // What stands in for the cloud has `my-cluster`, as before this change.
+    // The stand-in for the cloud has `my-cluster`, as before this change.
     let site = Site::with(Kind::Gke, wrong).await;
     refuses(&site, FailureClass::Config, AT_ONCE, &["gone"]).await;
 }
@@ -96,7 +97,7 @@ async fn rights_that_are_missing_are_named() {
 async fn a_namespace_that_is_missing_is_named() {
     let site = Site::untrusted(Kind::Certificate, |_| {}).await;
     let name = &site.namespace.0;
-    // Whoever may not look is told that it may not, not that there is nothing.
+    // A user without the right to read namespaces gets that as the error, not that the namespace is missing.
     let user = format!("--user={}", site.place.user());
     bed().kubectl(&["create", "clusterrolebinding", name, "--clusterrole=admin", &user], "");
     let begun = Instant::now();
@@ -126,7 +127,7 @@ async fn with_image(image: &str) -> Site {
     .await
 }
 
-/// An image that cannot be had: the wait says so, and then the end, both in the registry's words.
+/// An image that cannot be pulled: the wait and then the end report it, both in the registry's words.
 async fn cannot_be_pulled(image: &str, words: &[&str]) {
     let site = with_image(image).await;
     let begun = Instant::now();

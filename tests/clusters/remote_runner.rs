@@ -1,5 +1,5 @@
-//! The published polling protocol on a real cluster: what Canyon renders is made by a loop around `kubectl`, which knows
-//! nothing of Canyon but docs/api.md (`bed/poll_requests.py`, with another implementation of its tokens).
+//! The published polling protocol on a real cluster. A loop around `kubectl`, written from docs/api.md alone, applies
+//! what Canyon renders (`bed/poll_requests.py`, with another implementation of its tokens).
 
 use crate::cancel::accept_slow;
 use crate::harness::bed::bed;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 const RUNNER: &str = "polled";
 
-/// Somebody's loop. It ends with this value.
+/// A user's polling loop. Dropping it ends the loop.
 struct Loop {
     process: Child,
     folder: TempDir,
@@ -47,9 +47,9 @@ fn key(folder: &Path) -> (String, String) {
     (file, public)
 }
 
-/// A site whose environment deploys by the runner [`RUNNER`], and the loop that serves it.
+/// A site whose environment deploys with the runner [`RUNNER`], and the loop that serves it.
 async fn polled(more: &[&str]) -> (Site, Loop) {
-    // The namespace, with what its jobs need, is that of a runner that Canyon reaches.
+    // The namespace, with the objects that jobs need, is that of a runner that Canyon reaches.
     let site = Site::new(Kind::Oidc).await;
     let folder = tempfile::tempdir().unwrap();
     let (file, public) = key(folder.path());
@@ -64,7 +64,7 @@ async fn polled(more: &[&str]) -> (Site, Loop) {
     });
     site.make(&["runners"], &runner).await;
     site.make(&["runner-rules"], &json!({ "runner_id": RUNNER, "project_id": PROJECT })).await;
-    // The environment was made for the other one.
+    // The environment was created with the other runner.
     let refresh = ["projects", PROJECT, "envs", ENV, "actions", "refresh_runner"];
     site.client.act(&refresh, &[]).await.unwrap();
     let log = File::create(folder.path().join("log")).unwrap();
@@ -85,7 +85,7 @@ async fn polled(more: &[&str]) -> (Site, Loop) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_loop_around_kubectl_deploys_cancels_and_clears_away() {
+async fn a_loop_around_kubectl_deploys_cancels_and_removes_jobs() {
     let (site, serves) = polled(&[]).await;
     let id = site.accept(&request(ENV, Some(inline(THIRTY)))).await;
     let ended = site.end(&id).await;
@@ -104,7 +104,7 @@ async fn a_loop_around_kubectl_deploys_cancels_and_clears_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_whose_creation_never_arrived_is_found_missing_and_made_again() {
+async fn a_job_whose_creation_was_lost_is_found_missing_and_created_again() {
     let (site, serves) = polled(&["--lose-first"]).await;
     let id = site.accept(&request(ENV, Some(inline(THIRTY)))).await;
     let ended = site.end(&id).await;

@@ -1,5 +1,5 @@
-//! What a job said while Canyon was away and the container was killed: it is in the container's output alone, and from there
-//! it comes into the log.
+//! Log lines of a job from the time when Canyon was down and the container was killed. They exist only in the
+//! container's output, from which Canyon adds them to the log.
 
 use crate::ecs::{docker, task};
 use crate::harness::bed::bed;
@@ -11,7 +11,7 @@ use crate::kills::kill_runner;
 use canyon_domain::failure::FailureClass;
 use std::time::{Duration, Instant};
 
-/// Counts aloud for as long as it lives.
+/// Prints a counter for as long as it lives.
 const COUNTS: &str = r#"
 resource "terraform_data" "counts" {
   provisioner "local-exec" {
@@ -19,29 +19,29 @@ resource "terraform_data" "counts" {
   }
 }
 "#;
-/// Until there is more to be heard.
+/// How long more output may take to come.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// How far it has counted.
+/// The last number that it has printed.
 fn counted(text: &str) -> Option<u32> {
     let count = |line: &str| line.split_once("counted to ")?.1.strip_suffix('.')?.parse().ok();
     text.lines().rev().find_map(count)
 }
 
-/// Starts it, kills Canyon, and lets it count on; how far, by the container's `output`.
+/// Starts it, kills Canyon, and lets it count on. Returns the last number, read from the container's `output`.
 async fn counts_unheard(site: &mut Site, id: &str, output: impl Fn() -> String) -> u32 {
     let deadline = Instant::now() + LIMIT;
     while counted(&site.log(id).await).is_none() {
         assert!(Instant::now() < deadline, "it does not count\n{}", site.log(id).await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let mut heard = None;
+    let mut first = None;
     site.server.kill();
     loop {
         let now = counted(&output());
-        heard = heard.or(now);
-        if let (Some(heard), Some(now)) = (heard, now)
-            && now > heard + 3
+        first = first.or(now);
+        if let (Some(first), Some(now)) = (first, now)
+            && now > first + 3
         {
             return now;
         }
@@ -50,7 +50,7 @@ async fn counts_unheard(site: &mut Site, id: &str, output: impl Fn() -> String) 
     }
 }
 
-/// What it had counted to is in the log, and the end says what happened.
+/// The log contains the numbers up to `count`, and the end says what happened.
 async fn is_in_the_log(site: &Site, id: &str, count: u32) {
     let ended = site.end(id).await;
     let (class, message) = failure(&ended);
@@ -63,14 +63,14 @@ async fn is_in_the_log(site: &Site, id: &str, count: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_pod_said_while_canyon_was_away_is_in_the_log_after_its_runner_was_killed() {
+async fn a_pods_output_while_canyon_was_down_is_in_the_log_after_its_runner_was_killed() {
     let mut site = Site::new(Kind::Oidc).await;
     let id = site.accept(&request(ENV, Some(inline(COUNTS)))).await;
     let pod = site.pod(&id, "at all", |_| true).await;
     let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
     let namespace = site.namespace.0.clone();
-    // The API server may say for a while that a container is still created which already counts: its
-    // kubelet tells the pod's state later than the runner tells its log.
+    // The API server may still report a container as being created that already counts: its kubelet reports the pod's
+    // state later than the runner writes its log.
     let output = || bed().try_kubectl(&["-n", &namespace, "logs", &name], "").unwrap_or_default();
     let count = counts_unheard(&mut site, &id, output).await;
     kill_runner(&site, &id).await;
@@ -79,7 +79,7 @@ async fn what_a_pod_said_while_canyon_was_away_is_in_the_log_after_its_runner_wa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_task_said_while_canyon_was_away_is_in_the_log_after_its_container_was_killed() {
+async fn a_tasks_output_while_canyon_was_down_is_in_the_log_after_its_container_was_killed() {
     let mut site = Site::new(Kind::Ecs).await;
     let id = site.accept(&request(ENV, Some(inline(COUNTS)))).await;
     site.until(&id, "a claim", |deployment| {

@@ -1,5 +1,5 @@
-//! Pods sign in with the tokens that their cluster gives them: the real API server signs, and Canyon judges by its keys,
-//! given or fetched.
+//! Pods sign in with the tokens of their cluster: the real API server signs, and Canyon verifies with its keys,
+//! configured or fetched.
 
 use crate::harness::bed::{Bed, Namespace, bed};
 use crate::harness::server::{HOSTS_FILE, Server, Variables};
@@ -21,7 +21,7 @@ fn namespace() -> Namespace {
     namespace
 }
 
-/// What a pod finds in the volume of its projected token.
+/// The token in the volume of a pod's projected token.
 fn token(namespace: &Namespace, account: &str, audience: &str) -> String {
     let asked = ["-n", &namespace.0, "create", "token", account, "--audience", audience];
     bed().kubectl(&asked, "").trim().to_owned()
@@ -80,7 +80,7 @@ async fn a_pods_token_signs_in_by_keys_that_the_policy_holds() {
     judged(&server, &namespace).await;
 }
 
-/// A right that goes with its test.
+/// A role binding that is deleted with its test.
 struct Binding(String);
 
 impl Drop for Binding {
@@ -89,8 +89,8 @@ impl Drop for Binding {
     }
 }
 
-/// Passes connections to `from` on to the API server. It says that its keys are at the address that it advertises, and
-/// in this cluster it does not listen there.
+/// Forwards connections from `from` to the API server, which advertises an address for its keys where it does not
+/// listen in this cluster.
 async fn pass_on(from: &str) {
     let listener = TcpListener::bind(from).await.unwrap();
     let to = format!("{}:443", bed().get("SERVER").trim_start_matches("https://"));
@@ -111,7 +111,7 @@ async fn a_pods_token_signs_in_by_keys_that_canyon_fetches_from_its_cluster() {
     let role = "--clusterrole=system:service-account-issuer-discovery";
     let everybody = "--group=system:unauthenticated";
     bed().kubectl(&["create", "clusterrolebinding", &binding.0, role, everybody], "");
-    // In a cluster its name leads to the API server; the API server says that its keys are at its own address.
+    // The API server's discovery document names its own address for its keys; in a cluster its host name leads to it.
     let folder = tempfile::tempdir().unwrap();
     let hosts = folder.path().join("hosts");
     let api_server = bed().get("SERVER").trim_start_matches("https://");

@@ -1,8 +1,8 @@
-//! The lock of a state in the cluster, which is a Lease and has no end.
+//! The lock of a state in the cluster, which is a Lease without an expiry.
 
-#[path = "../e2e/states/hand.rs"]
+#[path = "../e2e/states/manual.rs"]
 #[allow(dead_code, reason = "the tests of other storage use more of it")]
-pub(crate) mod hand;
+pub(crate) mod manual;
 
 use crate::cancel::accept_slow;
 use crate::harness::bed::bed;
@@ -12,13 +12,13 @@ use crate::harness::module::inline;
 use crate::harness::processes;
 use crate::harness::site::{ENV, PROJECT, Site};
 use canyon_domain::failure::FailureClass;
-use hand::Hand;
+use manual::ManualTofu;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Who holds the lock on the environment's state: its id, and `user@host`.
+/// The lock on the environment's state: its id, and its holder as `user@host`.
 fn lock(site: &Site) -> Option<(String, String)> {
     site.objects("leases").iter().find_map(|lease| {
         let id = lease["spec"]["holderIdentity"].as_str()?.to_owned();
@@ -86,8 +86,8 @@ async fn the_lock_of_a_person_in_the_cluster_is_never_broken() {
     let backend = json!({ "terraform": { "backend": { "kubernetes": {
         "secret_suffix": suffix, "namespace": site.namespace.0, "config_path": kubeconfig,
     } } } });
-    let hand = Hand::with(&backend, BTreeMap::new());
-    let mut holder = hand.hold().await;
+    let manual = ManualTofu::with(&backend, BTreeMap::new());
+    let mut holder = manual.hold().await;
     let (held, who) = lock(&site).expect("it is held");
 
     let ended = site.run(&request(ENV, Some(module()))).await;

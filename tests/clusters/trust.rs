@@ -1,5 +1,5 @@
-//! What is to be configured in a cluster: the files to copy are what the doctor prints, the API server takes them, and
-//! with them Canyon may do its work there and nothing else.
+//! The configuration of a cluster: the files to copy equal the doctor's output, the API server accepts them, and with
+//! them Canyon can do its work there and nothing else.
 
 use crate::harness::bed::{Bed, Namespace, bed};
 use crate::harness::kinds::Kind;
@@ -8,7 +8,7 @@ use canyon_api::runner_check::{CheckQuery, RunnerCheck};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Longer than a check lives.
+/// Longer than a check may last.
 const LIMIT: Duration = Duration::from_secs(150);
 
 /// A file of infra/kubernetes, with its names replaced.
@@ -20,7 +20,7 @@ fn file(name: &str, namespace: &str, user: &str) -> String {
         .replace("canyon:org:ORG_UUID:runner:RUNNER_UUID", user)
 }
 
-/// `RESOURCE [VERBS]` for all that a user may do in a namespace beyond what everybody may.
+/// `RESOURCE [VERBS]` for each right of a user in a namespace beyond those of every user.
 fn rights(namespace: &str, user: &str) -> Vec<String> {
     let user = format!("--as={user}");
     let asked = ["auth", "can-i", "--list", "--no-headers", "-n", namespace, &user];
@@ -38,7 +38,7 @@ fn rights(namespace: &str, user: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_files_for_a_cluster_allow_jobs_and_nothing_that_leads_further() {
+fn the_files_for_a_cluster_allow_jobs_and_no_escalation() {
     let namespace = Namespace(Bed::unique("canyon"));
     let user = "canyon:org:1:runner:2";
     for name in ["namespace.yaml", "rbac.yaml", "state.yaml"] {
@@ -90,7 +90,7 @@ pub(crate) fn result<'a>(check: &'a RunnerCheck, step: &str) -> (&'a str, &'a st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_names_what_is_missing_until_all_that_it_prints_is_configured() {
+async fn the_doctor_names_the_missing_parts_until_its_printed_configuration_is_complete() {
     let site = Site::untrusted(Kind::Oidc, |_| {}).await;
     let before = check(&site).await;
     assert_eq!(result(&before, "assertion").0, "ok", "{before:#?}");

@@ -1,4 +1,4 @@
-//! What the cluster may not learn.
+//! Secrets that the cluster must not store.
 
 use crate::canaries;
 use crate::cancel::accept_slow;
@@ -9,7 +9,7 @@ use crate::harness::site::{ENV, Site};
 use canyon_api::attempt::ClaimBody;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_object_in_the_cluster_shows_a_token_or_a_payload() {
+async fn no_object_in_the_cluster_contains_a_token_or_a_payload() {
     let site = Site::new(Kind::Gke).await;
     let id = site.accept(&request(ENV, Some(canaries::module()))).await;
     let pod = site.pod(&id, "that runs", has_begun).await;
@@ -24,7 +24,7 @@ async fn no_object_in_the_cluster_shows_a_token_or_a_payload() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_claim_code_in_a_pod_is_worth_nothing_once_its_runner_has_claimed() {
+async fn the_claim_code_in_a_pod_is_useless_once_its_runner_has_claimed() {
     let site = Site::new(Kind::Oidc).await;
     let id = accept_slow(&site).await;
     let pod = site.pod(&id, "that runs", has_begun).await;

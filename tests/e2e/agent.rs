@@ -1,5 +1,5 @@
-//! The program `canyon-agent` beside a Canyon that calls nobody: deployments, cancels, and deaths at the
-//! worst moments.
+//! The program `canyon-agent`, with a Canyon that makes no connection to the agent: deployments, cancels,
+//! and kills at the worst moments.
 
 use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::ledger;
@@ -18,17 +18,18 @@ pub(crate) const NAME: &str = "east-1";
 const LIMIT: Duration = Duration::from_mins(3);
 const STOP_SECONDS: u64 = 5;
 
-/// A site whose runner has its jobs launched by agents of the name [`NAME`], and one such agent's process.
-pub(crate) struct Far {
+/// A server whose runner has its jobs launched by agents named [`NAME`], and the process of one such
+/// agent.
+pub(crate) struct AgentSite {
     pub(crate) site: Site,
     agent: Child,
 }
 
-impl Drop for Far {
+impl Drop for AgentSite {
     fn drop(&mut self) {
         let _ = self.agent.kill();
         let _ = self.agent.wait();
-        // One that was never adopted has no folder of jobs.
+        // An agent that was never adopted has no folder of jobs.
         if let Ok(runners) = fs::read_dir(self.state_dir().join("jobs")) {
             for runner in runners.flatten() {
                 processes::kill_jobs_in(&runner.path());
@@ -87,7 +88,7 @@ fn start(site: &Site, more: &[&str]) -> Child {
         .unwrap()
 }
 
-impl Far {
+impl AgentSite {
     pub(crate) async fn new() -> Self {
         Self::started_with(&[]).await
     }
@@ -96,7 +97,7 @@ impl Far {
         let site = site().await;
         let agent = start(&site, more);
         let far = Self { site, agent };
-        far.until("it shows itself", |found| found["state"] == "pending").await;
+        far.until("it registers", |found| found["state"] == "pending").await;
         far.site.client.act(&["agents", NAME, "actions", "adopt"], &[]).await.unwrap();
         far.until("it has a session", |found| found["availability"] == "idle").await;
         far
@@ -124,7 +125,7 @@ impl Far {
         }
     }
 
-    /// Deploys `count` resources that take `seconds` each, and waits until the first is being made.
+    /// Deploys `count` resources that take `seconds` each, and waits until the first is being created.
     pub(crate) async fn begin(&self, round: u32, seconds: &str) -> String {
         let path = self.site.server.path("ledger");
         let module = module::ledger(&path, 1, seconds, round);
@@ -157,7 +158,7 @@ impl Far {
         }
     }
 
-    /// Nothing of any job is left in its place: neither a folder nor a process.
+    /// The agent's folder holds nothing of any job: neither a folder nor a process.
     pub(crate) async fn is_cleared(&self) {
         let (jobs, deadline) = (self.state_dir().join("jobs"), Instant::now() + LIMIT);
         loop {
@@ -176,7 +177,7 @@ impl Far {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_launches_what_was_asked_for_before_anybody_had_seen_it() {
+async fn an_agent_launches_a_deployment_from_before_its_first_connection() {
     let site = site().await;
     let early = site.accept(&request(ENV, Some(module::inline(module::THIRTY)))).await;
     let waits = site
@@ -189,9 +190,9 @@ async fn an_agent_launches_what_was_asked_for_before_anybody_had_seen_it() {
         .await;
     assert!(waits.waiting.unwrap().reason.contains("none has ever connected"));
     let agent = start(&site, &[]);
-    let far = Far { site, agent };
-    let pending = far.until("it shows itself", |found| found["state"] == "pending").await;
-    // What people compare is what it said at its start.
+    let far = AgentSite { site, agent };
+    let pending = far.until("it registers", |found| found["state"] == "pending").await;
+    // An administrator compares this fingerprint with the one that the agent logs at its start.
     let fingerprint = pending["fingerprint"].as_str().unwrap();
     assert!(far.log().contains(fingerprint), "{}", far.log());
     far.site.client.act(&["agents", NAME, "actions", "adopt"], &[]).await.unwrap();
@@ -203,8 +204,8 @@ async fn an_agent_launches_what_was_asked_for_before_anybody_had_seen_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_agent_is_followed_by_one_that_goes_on_with_its_jobs() {
-    let mut far = Far::new().await;
+async fn a_restarted_agent_goes_on_with_the_jobs_of_the_killed_one() {
+    let mut far = AgentSite::new().await;
     let id = far.begin(1, "6").await;
     far.kill();
     far.agent = start(&far.site, &[]);
@@ -217,8 +218,8 @@ async fn a_killed_agent_is_followed_by_one_that_goes_on_with_its_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_reaches_the_job_by_way_of_its_agent() {
-    let far = Far::new().await;
+async fn a_cancel_reaches_the_job_through_its_agent() {
+    let far = AgentSite::new().await;
     let id = far.begin(1, "300").await;
     far.site.client.cancel(&id).await.unwrap();
     let ended = far.site.end(&id).await;
@@ -230,13 +231,13 @@ async fn a_cancel_reaches_the_job_by_way_of_its_agent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_ignores_the_request_to_stop_is_killed_by_its_agent_in_time() {
     let folder = tempfile::tempdir().unwrap();
-    let deaf = folder.path().join("canyon-runner");
-    let noted = folder.path().join("deaf");
-    programs::script(&deaf, &programs::deaf(&noted));
-    let far = Far::started_with(&["--runner-program", deaf.to_str().unwrap()]).await;
+    let runner = folder.path().join("canyon-runner");
+    let noted = folder.path().join("ignoring-stop");
+    programs::script(&runner, &programs::ignoring_stop(&noted));
+    let far = AgentSite::started_with(&["--runner-program", runner.to_str().unwrap()]).await;
     let id = far.site.accept(&request(ENV, Some(module::inline(module::THIRTY)))).await;
     far.until("it runs the job", |found| found["session"]["running"] == 1).await;
-    programs::until_deaf(&noted).await;
+    programs::until_ignoring_stop(&noted).await;
     let begun = Instant::now();
     far.site.client.cancel(&id).await.unwrap();
     let ended = far.site.end(&id).await;
@@ -247,8 +248,8 @@ async fn a_job_that_ignores_the_request_to_stop_is_killed_by_its_agent_in_time()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_is_asked_to_end_finishes_and_a_second_signal_sends_it_away() {
-    let mut far = Far::new().await;
+async fn an_agent_finishes_its_job_after_the_first_signal_and_ends_at_once_after_the_second() {
+    let mut far = AgentSite::new().await;
     let id = far.begin(1, "4").await;
     far.signal(Signal::TERM);
     far.until("it drains", |found| found["availability"] == "draining").await;
@@ -256,7 +257,8 @@ async fn an_agent_that_is_asked_to_end_finishes_and_a_second_signal_sends_it_awa
     assert_eq!(far.end().await.code(), Some(0));
     assert_succeeded(&far.site.end(&id).await);
     assert_eq!(far.site.client.deployment(&next).await.unwrap().status, "launching");
-    // What it did not take waits for the next one. That leaves at once, and its job goes on.
+    // The next process takes the job that the ended one left. A second signal ends that process at once,
+    // and its job goes on.
     far.agent = start(&far.site, &[]);
     assert_succeeded(&far.site.end(&next).await);
     let id = far.begin(2, "5").await;
@@ -271,7 +273,7 @@ async fn an_agent_that_is_asked_to_end_finishes_and_a_second_signal_sends_it_awa
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_single_agent_ends_after_one_job() {
-    let mut far = Far::started_with(&["--single"]).await;
+    let mut far = AgentSite::started_with(&["--single"]).await;
     let first = far.begin(1, "1").await;
     let second = far.site.accept(&request(ENV, Some(module::inline(module::THIRTY)))).await;
     assert_eq!(far.end().await.code(), Some(0));
@@ -282,7 +284,7 @@ async fn a_single_agent_ends_after_one_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_processes_with_one_name_the_older_leaves_its_jobs_to_the_newer() {
-    let mut far = Far::new().await;
+    let mut far = AgentSite::new().await;
     let id = far.begin(1, "5").await;
     let newer = start(&far.site, &[]);
     let mut older = std::mem::replace(&mut far.agent, newer);
@@ -302,8 +304,8 @@ async fn of_two_processes_with_one_name_the_older_leaves_its_jobs_to_the_newer()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rejected_agent_ends_and_says_why() {
-    let mut far = Far::new().await;
+async fn a_rejected_agent_ends_and_logs_the_reason() {
+    let mut far = AgentSite::new().await;
     far.site.client.act(&["agents", NAME, "actions", "reject"], &[]).await.unwrap();
     assert_eq!(far.end().await.code(), Some(77));
     assert!(far.log().contains("was rejected"), "{}", far.log());
@@ -311,16 +313,16 @@ async fn a_rejected_agent_ends_and_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forgotten_agent_waits_to_be_adopted_again() {
-    let far = Far::new().await;
+    let far = AgentSite::new().await;
     far.site.client.delete(&["agents", NAME], &[]).await.unwrap();
-    far.until("it shows itself anew", |found| found["state"] == "pending").await;
+    far.until("it registers again", |found| found["state"] == "pending").await;
     far.site.client.act(&["agents", NAME, "actions", "adopt"], &[]).await.unwrap();
     far.site.deploy(module::inline(module::THIRTY)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_canyon_that_goes_away_and_comes_back_loses_nothing() {
-    let mut far = Far::new().await;
+async fn a_canyon_that_stops_and_restarts_loses_nothing() {
+    let mut far = AgentSite::new().await;
     let id = far.begin(1, "3").await;
     far.site.server.kill();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -332,7 +334,7 @@ async fn a_canyon_that_goes_away_and_comes_back_loses_nothing() {
 }
 
 #[test]
-fn wrong_settings_are_all_named_and_end_the_program() {
+fn every_wrong_setting_is_named_and_the_program_ends() {
     let output = Command::new(programs::built().join("canyon-agent"))
         .env_clear()
         .env("CANYON_RUNNER_PATH", "acme/far")

@@ -1,7 +1,9 @@
-//! Agents when things fail: everything is killed at each step of a job, and each deployment ends once and right.
+//! Agents under faults: each program is killed at each step of a job, and each deployment ends once, with the
+//! right result.
 //!
-//! The real programs `canyon`, `canyon-agent` and `canyon-runner`; between agent and Canyon, and between jobs and
-//! Canyon where a test is about those, a gate that holds one request at the step that the test means.
+//! The tests run the real programs `canyon`, `canyon-agent` and `canyon-runner`. A gate (`gate.rs`) stands
+//! between the agent and Canyon, and in some tests between jobs and Canyon. It holds one request at the step that
+//! the test names.
 
 mod absent;
 pub(crate) mod agent;

@@ -1,5 +1,5 @@
-//! An agent that is started with the environment file that people have from elsewhere, with other prefixes and no other
-//! line: it signs in by a program of its place, and deploys.
+//! An agent starts with an environment file that was written for another product: other prefixes of the variables, and
+//! no line added. It signs in through a credential helper beside it, and deploys.
 
 use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::module::{THIRTY, inline};
@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 const RUNNER: &str = "my-runner-name";
 const ACCOUNT: &str = "my-service-account-name";
 
-/// It ends with this value.
+/// A running agent. Dropping it ends the process.
 struct Agent(Child);
 
 impl Drop for Agent {
@@ -24,10 +24,10 @@ impl Drop for Agent {
     }
 }
 
-/// Started as `docker run --env-file` does: what follows the first `=` is the value, to the end of the line.
+/// Starts the agent as `docker run --env-file` does: what follows the first `=` is the value, to the end of the line.
 fn agent(file: &str, home: &Path) -> Command {
     let mut command = Command::new("timeout");
-    // One that should have refused its settings would run for ever.
+    // An agent that wrongly accepts its settings would never end.
     command
         .args(["120", "setpriv", "--pdeathsig", "KILL", "--"])
         .arg(programs::built().join("canyon-agent"));
@@ -37,7 +37,7 @@ fn agent(file: &str, home: &Path) -> Command {
     command
 }
 
-/// A site whose runner is served by whichever agent signs in as the service account.
+/// A server whose runner is served by any agent that signs in as the service account.
 async fn site(provider: &Provider) -> Site {
     let server = serve(provider).await;
     let site = Site { client: server.client(), server };
@@ -64,13 +64,13 @@ async fn site(provider: &Provider) -> Site {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_environment_file_of_the_field_starts_an_agent_that_deploys() {
+async fn an_environment_file_with_other_prefixes_starts_an_agent_that_deploys() {
     let provider = Provider::start();
     let site = site(&provider).await;
     let (org, url, home) = (site.server.org(), site.server.url(), site.server.path("home"));
     fs::create_dir(&home).unwrap();
     fs::write(home.join("token"), provider.token(CLIENT, AUDIENCE, "RS256").await).unwrap();
-    // Each argument comes as it is written.
+    // The helper receives each argument as it is written.
     let helper = home.join("iamoidccredhelper");
     let text = format!(
         "[ \"$*\" = '-region=us-east-2 -endpoint={} -aud={AUDIENCE}' ] && [ $# = 3 ] || exit 3\nexec cat '{}'\n",
@@ -92,7 +92,7 @@ CANYON_JOB_DISPATCHER_DATA_API_URL={url}
         provider.url
     );
 
-    // The same with one line that does not fit: it says which, and nothing is started.
+    // The same file with one wrong line: the agent names the line, and starts nothing.
     for (wrong, named) in [
         (file.replace("TYPE=local", "TYPE=lokal"), "CANYON_JOB_DISPATCHER_TYPE"),
         (
@@ -115,7 +115,10 @@ CANYON_JOB_DISPATCHER_DATA_API_URL={url}
     let said = fs::read_to_string(home.join("log")).unwrap();
     println!("{said}");
     assert_succeeded(&ended);
-    assert!(said.contains("CANYON_SERVICE_DISCOVERY_HOST is not the host of"), "it is told");
+    assert!(
+        said.contains("CANYON_SERVICE_DISCOVERY_HOST is not the host of"),
+        "the fault is named"
+    );
     let agents = site.client.list(&["agents"], &[]).await.unwrap();
     let [one] = agents.as_slice() else { panic!("{agents:#?}") };
     assert_eq!(one["state"], "adopted", "by the service account alone: {one:#}");

@@ -1,5 +1,5 @@
-//! A job that an agent launches: offered, taken, run, reported. The agent here is the test itself, so that each
-//! of its words can be left out.
+//! A job that an agent launches: offered, taken, run and reported. The test itself plays the agent, so that it
+//! can leave out any of its requests.
 
 use crate::harness::deployments::{LIMIT, failure, request};
 use crate::harness::module::inline;
@@ -26,7 +26,7 @@ struct Agent {
     session: u64,
 }
 
-/// A site whose only runner is served by agents.
+/// A server whose only runner is served by agents.
 async fn site() -> Site {
     let site = Site::on(Server::start().await, &json!({})).await;
     let runner = json!({
@@ -51,7 +51,7 @@ impl Agent {
         Self { client, session: opened.session.unwrap() }
     }
 
-    /// Polls until `found` makes something of what there is to do.
+    /// Polls until `found` returns a value for the work that Canyon answers.
     async fn until<T>(&self, what: &str, found: impl Fn(&Work) -> Option<T>) -> T {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -100,7 +100,7 @@ fn report(job: JobKey) -> JobReport {
     JobReport { job, observation: None, handle: None, done: None, tail: None }
 }
 
-/// What an agent's dispatcher does with what it took.
+/// Starts the runner as an agent's dispatcher does for a taken job.
 fn launch(site: &Site, taken: &TakenJob) -> Running {
     let folder = site.server.path("work");
     std::fs::create_dir_all(&folder).unwrap();
@@ -112,7 +112,7 @@ fn launch(site: &Site, taken: &TakenJob) -> Running {
         .env("PATH", programs::search_path(None))
         .env("HOME", &folder)
         .envs(&taken.environment)
-        // There are no credentials for the store: OpenTofu reports that, and the run ends.
+        // There are no credentials for the state's storage: OpenTofu reports that, and the run ends.
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .env("AWS_REGION", "eu-central-1")
         .env("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
@@ -123,7 +123,7 @@ fn launch(site: &Site, taken: &TakenJob) -> Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_goes_to_an_agent_and_comes_to_its_end_and_leaves_nothing() {
+async fn a_job_goes_to_an_agent_ends_and_leaves_nothing() {
     let site = site().await;
     let id = site.accept(&request(ENV, Some(inline(CODE)))).await;
     let none = |reason: &str| reason.contains("none has ever connected");

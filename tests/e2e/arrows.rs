@@ -1,20 +1,21 @@
-//! Which of our crates may use which: arrows go one way.
+//! Which of our crates may depend on which: dependencies go in one direction.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Ours that each crate may name. Development dependencies count too, or a test would hide an arrow.
+/// The crates of this workspace that each crate may name. Development dependencies count too, or a
+/// test would hide one.
 const MAY: [(&str, &[&str]); 15] = [
     ("canyon-domain", &[]),
     ("canyon-api", &["canyon-domain"]),
     ("canyon-store", &["canyon-domain"]),
     ("canyon-identity", &["canyon-domain"]),
-    // The functions' wiring. What it wires is theirs.
+    // The wiring of the functions. `canyon-functions` owns what it wires.
     ("canyon-aws", &["canyon-domain", "canyon-identity", "canyon-store"]),
-    // The agent uses it from a cluster that cannot see the table: never the store.
+    // The agent uses the dispatchers from a cluster that cannot reach the table: never the store.
     ("canyon-dispatch", &["canyon-domain", "canyon-identity"]),
-    // An API function carries no client of any platform: never the dispatchers.
+    // An API function contains no client of any platform: never the dispatchers.
     (
         "canyon-functions",
         &["canyon-api", "canyon-aws", "canyon-domain", "canyon-identity", "canyon-store"],
@@ -23,9 +24,9 @@ const MAY: [(&str, &[&str]); 15] = [
         "canyon-launcher",
         &["canyon-aws", "canyon-dispatch", "canyon-domain", "canyon-identity", "canyon-store"],
     ),
-    // It has no credentials for the table: never the store.
+    // The runner has no credentials for the table: never the store.
     ("canyon-runner", &["canyon-api", "canyon-domain"]),
-    // It is where the table cannot be seen: never the store.
+    // The agent runs where the table cannot be reached: never the store.
     ("canyon-agent", &["canyon-api", "canyon-dispatch", "canyon-domain", "canyon-identity"]),
     (
         "canyon-local",
@@ -42,10 +43,10 @@ const MAY: [(&str, &[&str]); 15] = [
         "canyon-cli",
         &["canyon-agent", "canyon-api", "canyon-domain", "canyon-identity", "canyon-local"],
     ),
-    // It knows the functions as programs, and nothing of what is in them.
+    // It starts the functions as programs, and knows nothing of their code.
     ("canyon-cloud", &[]),
     ("canyon-tests", &["canyon-api", "canyon-cloud", "canyon-domain"]),
-    // It measures the table as it is.
+    // It measures the table directly.
     (
         "canyon-bench",
         &[
@@ -62,7 +63,7 @@ const MAY: [(&str, &[&str]); 15] = [
 ];
 
 #[test]
-fn arrows_between_crates_go_one_way() {
+fn dependencies_between_crates_go_one_way() {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -1,4 +1,4 @@
-//! A cancel always ends, and politely where that is possible.
+//! A cancel always ends a deployment, gracefully where that is possible.
 
 use crate::harness::deployments::{assert_succeeded, end, request};
 use crate::harness::ledger;
@@ -10,7 +10,7 @@ use canyon_api::deployment::Deployment;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// One resource that is done at once, then one that takes minutes.
+/// One resource that is complete at once, then one that takes minutes.
 fn slow(site: &Site) -> canyon_domain::job::Module {
     let path = site.server.path("ledger");
     inline(format!(
@@ -32,7 +32,7 @@ resource "terraform_data" "slow" {{
     ))
 }
 
-/// Accepts [`slow`] and waits until its second resource is being made.
+/// Accepts [`slow`] and waits until its second resource is being created.
 async fn accept_slow(site: &Site) -> String {
     let id = site.accept(&request(ENV, Some(slow(site)))).await;
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -48,7 +48,7 @@ fn assert_cancelled(deployment: &Deployment) {
     assert_eq!(deployment.status, "cancelled", "{deployment:#?}");
 }
 
-/// What was done before a cancel is in the state, and the lock is free.
+/// Resources that were complete before the cancel are in the state, and the lock is free.
 async fn nothing_is_lost(site: &Site) {
     let state = site.state(ENV).await;
     assert!(state.contains(&"terraform_data.quick".to_owned()), "{state:?}");
@@ -57,7 +57,7 @@ async fn nothing_is_lost(site: &Site) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_in_the_queue_ends_at_once_and_holds_up_nobody() {
+async fn a_cancel_in_the_queue_ends_at_once_and_delays_no_other_deployment() {
     let site = Site::new().await;
     let path = site.server.path("turns");
     let module = |round| module::ledger(&path, 1, "0.5", round);
@@ -86,7 +86,7 @@ async fn a_cancelled_run_saves_its_state_and_frees_the_lock() {
     let first = site.client.cancel(&id).await.unwrap();
     assert_eq!(first.status, "cancelling");
     for _ in 0..3 {
-        // Asked again, it is not signalled again.
+        // A second cancel sends no second signal.
         site.client.cancel(&id).await.unwrap();
     }
     let ended = site.end(&id).await;
@@ -126,12 +126,12 @@ async fn a_cancel_survives_the_death_of_the_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runner_that_ignores_the_request_to_stop_is_killed_in_time() {
     let folder = tempfile::tempdir().unwrap();
-    let noted = folder.path().join("deaf");
-    programs::with_runner(folder.path(), &programs::deaf(&noted));
+    let noted = folder.path().join("ignoring-stop");
+    programs::with_runner(folder.path(), &programs::ignoring_stop(&noted));
     let server = Server::start_with(folder.path(), programs::search_path(None)).await;
     let site = Site::on(server, &json!({ "timeouts": { "stop_seconds": 5 } })).await;
     let id = site.accept(&request(ENV, Some(inline(THIRTY)))).await;
-    programs::until_deaf(&noted).await;
+    programs::until_ignoring_stop(&noted).await;
     let begun = Instant::now();
     site.client.cancel(&id).await.unwrap();
     assert_cancelled(&site.end(&id).await);
@@ -143,20 +143,20 @@ async fn a_runner_that_ignores_the_request_to_stop_is_killed_in_time() {
 async fn an_opentofu_that_ignores_the_request_to_stop_is_killed_in_time() {
     let folder = tempfile::tempdir().unwrap();
     let tofu = programs::given("CANYON_TEST_TOFU");
-    let noted = folder.path().join("deaf");
-    let deaf = format!(
+    let noted = folder.path().join("ignoring-stop");
+    let script = format!(
         "case $1 in apply) {} ;; esac\nexec '{}' \"$@\"\n",
-        programs::deaf(&noted),
+        programs::ignoring_stop(&noted),
         tofu.display()
     );
-    programs::script(&folder.path().join("tofu"), &deaf);
+    programs::script(&folder.path().join("tofu"), &script);
     let path = programs::search_path(Some(folder.path()));
     let server = Server::start_with(&programs::built(), path).await;
     let site = Site::on(server, &json!({ "timeouts": { "stop_seconds": 5 } })).await;
     let id = site.accept(&request(ENV, Some(inline(THIRTY)))).await;
     let applies = |now: &Deployment| now.attempts.last().is_some_and(|it| it.phase == "apply");
     site.until(&id, "the apply", applies).await;
-    programs::until_deaf(&noted).await;
+    programs::until_ignoring_stop(&noted).await;
     let begun = Instant::now();
     site.client.cancel(&id).await.unwrap();
     assert_cancelled(&site.end(&id).await);

@@ -1,4 +1,4 @@
-//! A person on a terminal is asked before anything is deleted, by the real programs.
+//! The real programs ask a person on a terminal before anything is deleted.
 
 use crate::harness::module::THIRTY;
 use crate::harness::programs;
@@ -7,7 +7,7 @@ use crate::terminal::Terminal;
 use std::fs;
 use std::process::Command;
 
-/// Another module than [`THIRTY`]: it deletes all that the former has made.
+/// Another module than [`THIRTY`]: it deletes all that the former has created.
 const OTHER: &str = r#"resource "terraform_data" "other" {}"#;
 
 fn on_terminal(site: &Site, arguments: &[&str]) -> Terminal {
@@ -33,7 +33,8 @@ fn module(site: &Site, name: &str, text: &str) {
     fs::write(folder.join("main.tf"), text).unwrap();
 }
 
-/// Deploys thirty resources, which deletes nothing, and then asks for the other module with `flags`.
+/// Deploys thirty resources, which deletes nothing, and then deploys the other module with `flags`,
+/// which asks.
 async fn asked(site: &Site, flags: &[&str]) {
     module(site, "thirty", THIRTY);
     module(site, "other", OTHER);
@@ -44,7 +45,7 @@ async fn asked(site: &Site, flags: &[&str]) {
 
     let said = on_terminal(site, &deploy("./other")).answer("no\n").end();
     assert!(said.starts_with("exit: 1\n"), "{said}");
-    // OpenTofu names them in no order.
+    // OpenTofu lists them in no fixed order.
     assert_eq!(said.matches("\n  delete   terraform_data.thing[").count(), 20, "{said}");
     assert!(said.contains("\n  and 10 more\n"), "{said}");
     assert!(said.ends_with("error: not confirmed; nothing was changed\n"), "{said}");
@@ -57,10 +58,10 @@ async fn asked(site: &Site, flags: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_module_destroys_what_the_former_made_only_after_yes() {
+async fn another_module_destroys_the_resources_of_the_former_only_after_yes() {
     let site = Site::new().await;
     asked(&site, &[]).await;
-    // Where stdin is the module, the user cannot answer.
+    // If stdin is the module, the user cannot answer.
     let canyon = programs::built().join("canyon").display().to_string();
     let script = format!("echo '# nothing' | '{canyon}' deploy {PROJECT} {ENV} --module -");
     let said = started(&site, Command::new("sh").args(["-c", &script])).end();

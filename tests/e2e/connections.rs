@@ -1,4 +1,4 @@
-//! Connections that do nothing put `canyon local` out for no one else.
+//! Idle connections do not make `canyon local` unavailable for other callers.
 
 use crate::harness::deployments::request;
 use crate::harness::module::ledger;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// So many descriptors the program may have, as on a Mac or in a container that says so.
+/// The limit of open descriptors, as on a Mac or in a container with that limit.
 const DESCRIPTORS: usize = 256;
 
 /// `canyon local` with few descriptors.
@@ -22,7 +22,7 @@ async fn limited(folder: &std::path::Path) -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_hundred_half_sent_requests_without_a_token_keep_no_caller_out_and_are_logged() {
+async fn three_hundred_half_sent_requests_without_a_token_exclude_no_caller_and_are_logged() {
     let folder = tempfile::tempdir().unwrap();
     let server = limited(folder.path()).await;
     let address = server.url().trim_start_matches("http://").to_owned();
@@ -50,14 +50,14 @@ async fn three_hundred_half_sent_requests_without_a_token_keep_no_caller_out_and
     assert_eq!(healthy().await, 200);
     let said = "at the limit of connections";
     assert!(server.log().contains(said), "{}", server.log());
-    // The oldest have made way, without an answer.
+    // The server has closed the oldest connections without an answer.
     let mut first = crowd.remove(0);
     let read = tokio::time::timeout(Duration::from_secs(20), first.read(&mut [0; 1])).await;
     assert!(!matches!(read.expect("it is open still"), Ok(1..)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_hundred_long_polls_of_one_caller_keep_no_other_out() {
+async fn three_hundred_long_polls_of_one_caller_exclude_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let site = Site::on(limited(folder.path()).await, &json!({})).await;
     let id = site.accept(&request(ENV, Some(ledger(&folder.path().join("l"), 1, "60", 1)))).await;
@@ -71,11 +71,11 @@ async fn three_hundred_long_polls_of_one_caller_keep_no_other_out() {
     let mut polls = Vec::new();
     for _ in 0..300 {
         let mut stream = TcpStream::connect(&address).await.unwrap();
-        // One that finds no room at all is told so.
+        // A connection for which there is no room gets an answer that says so.
         let _ = stream.write_all(poll.as_bytes()).await;
         polls.push(stream);
     }
-    // Before the first of those that wait for all of their 25 s is answered.
+    // The answer comes before any of the long polls, which wait for their full 25 s, is answered.
     let deadline = Instant::now() + Duration::from_secs(15);
     let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
     let http = http.timeout(Duration::from_secs(5)).build().unwrap();
@@ -90,7 +90,7 @@ async fn three_hundred_long_polls_of_one_caller_keep_no_other_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_rest_of_a_body_is_not_waited_for_where_no_good_token_comes_with_it() {
+async fn the_rest_of_a_body_without_a_valid_token_is_not_waited_for() {
     let server = Server::start().await;
     let address = server.url().trim_start_matches("http://").to_owned();
     let mut stream = TcpStream::connect(&address).await.unwrap();
@@ -101,7 +101,7 @@ async fn the_rest_of_a_body_is_not_waited_for_where_no_good_token_comes_with_it(
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = String::new();
     let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut answer));
-    // It is closed with something unread in it.
+    // The server closed the connection with unread bytes in it, so this read may fail.
     let _ = read.await.expect("it is open still");
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
 }

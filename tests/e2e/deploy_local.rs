@@ -1,4 +1,4 @@
-//! `canyon deploy --local`: the command line is the agent, for one deployment alone.
+//! `canyon deploy --local`: the command line works as an agent, for one deployment alone.
 
 use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::module::{THIRTY, inline};
@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_mins(3);
-/// A site whose runner is of an agent kind, and of which no agent has ever been heard.
+/// A server whose runner is served by agents, to which no agent has ever connected.
 async fn far(configuration: Value) -> Site {
     let server = Server::start().await;
     let states = json!({ "type": "local", "path": server.path("states") });
@@ -40,7 +40,7 @@ async fn keeping(server: Server, configuration: Value, states: Value) -> Site {
     site
 }
 
-/// A module that notes where it ran, and then takes so many seconds.
+/// A module that writes down where it runs, and then takes so many seconds.
 fn noting(site: &Site, name: &str, seconds: &str) -> String {
     let path = site.server.path(name);
     let path = path.display();
@@ -64,7 +64,7 @@ output "done" {{ value = "yes" }}
     )
 }
 
-/// Where the folder of jobs of the command line is.
+/// The command line's folder of jobs.
 fn jobs_of_cli(site: &Site) -> PathBuf {
     site.server.path(".local/state/canyon/deployments")
 }
@@ -119,7 +119,7 @@ async fn until_noted(site: &Site, name: &str) -> String {
     }
 }
 
-/// Canyon knows of no agent that the command line was, and neither a folder nor a process of any job is left here.
+/// Canyon has forgotten the agent that the command line was, and no folder and no process of any job is left here.
 async fn nothing_is_left(site: &Site) {
     let agents = site.client.list(&["agents"], &[]).await.unwrap();
     let own: Vec<_> =
@@ -128,7 +128,7 @@ async fn nothing_is_left(site: &Site) {
     let jobs = jobs_of_cli(site);
     let folders: Vec<_> = fs::read_dir(&jobs).into_iter().flatten().collect();
     assert!(folders.is_empty(), "{folders:?}");
-    // What was killed a moment ago may be on its way out.
+    // A process that was killed a moment ago may still be ending.
     let deadline = Instant::now() + LIMIT;
     loop {
         let working = processes::working_in(&jobs);
@@ -156,7 +156,7 @@ async fn a_deployment_runs_here_instead_of_with_its_runners_agents_or_with_canyo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_for_containers_runs_here_too_with_what_they_would_find_in_their_environment() {
+async fn jobs_for_containers_run_here_too_with_the_variables_of_their_containers() {
     let storage = Storage::s3().await;
     let configuration =
         json!({ "type": "docker-agent", "job": { "environment": storage.variables } });
@@ -168,7 +168,7 @@ async fn what_is_for_containers_runs_here_too_with_what_they_would_find_in_their
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn neither_takes_the_work_of_the_other() {
+async fn neither_the_command_line_nor_an_agent_takes_the_work_of_the_other() {
     let site = far(json!({ "type": "local", "agents": { "ids": ["east-1"] } })).await;
     site.environment("other").await;
     let _agent = other_agent(&site);
@@ -177,7 +177,7 @@ async fn neither_takes_the_work_of_the_other() {
     let here = start(&site, ENV, &module(&site, "module", &mine));
     let place = until_noted(&site, "mine").await;
     assert!(place.contains("/canyon/deployments/cli-"), "{place}");
-    // While the command line has no room, and also when it would have.
+    // The command line does not take this job, neither while it is busy nor after.
     let ended = site.run(&request("other", Some(inline(theirs)))).await;
     assert_succeeded(&ended);
     let place = until_noted(&site, "theirs").await;
@@ -199,13 +199,13 @@ async fn ctrl_c_cancels_the_run_which_saves_its_state() {
     assert!(said.contains("cancelling") && said.contains("was cancelled"), "{said}");
     assert!(site.state(ENV).await.contains(&"terraform_data.quick".to_owned()));
     nothing_is_left(&site).await;
-    // Nothing holds the state's lock.
+    // No process holds the state's lock.
     let (code, said) = end(start(&site, ENV, &module(&site, "thirty", THIRTY))).await;
     assert_eq!(code, Some(0), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_run_here_is_refused_before_anything_is_written() {
+async fn a_job_that_cannot_run_here_is_refused_before_anything_is_written() {
     let site = Site::new().await;
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/gke-runner-config.yaml");
     site.server.canyon(&["create", "runner", "gke", &format!("--set-yaml=@{config}")]).done();
@@ -257,7 +257,7 @@ async fn what_cannot_run_here_is_refused_before_anything_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_an_agent_that_never_was_is_told_of_it_once() {
+async fn a_user_who_waits_for_an_agent_that_never_connected_is_informed_once() {
     let site = far(json!({ "type": "local", "agents": { "ids": ["east-1"] } })).await;
     let module = module(&site, "module", THIRTY);
     let said = site.server.canyon(&["deploy", PROJECT, ENV, "--module", &module, "--timeout", "9"]);
@@ -286,7 +286,7 @@ fn other_agent(site: &Site) -> Running {
     Running::new(child, site.server.path("agent"))
 }
 
-/// Adopts the agent as soon as it asks, and waits until it works.
+/// Adopts the agent as soon as it registers, and waits until it works.
 async fn adopt(site: &Site, name: &str) {
     let deadline = Instant::now() + LIMIT;
     loop {

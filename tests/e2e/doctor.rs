@@ -1,9 +1,10 @@
-//! `canyon doctor`: what is printed, what is tried, and what a real job shows.
+//! `canyon doctor`: the configuration that it prints, the steps that it tries, and what a real job
+//! shows.
 
 use crate::harness::site::{RUNNER, Site};
 use serde_json::{Value, json};
 
-/// A cluster at an address where nobody listens.
+/// A cluster at an address where no server listens.
 fn nowhere() -> Value {
     json!({
         "id": "nowhere",
@@ -58,7 +59,7 @@ async fn a_runner_that_cannot_work_fails_at_a_step_and_the_rest_is_skipped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_printed_to_be_configured_names_the_runner_and_can_be_applied() {
+async fn the_printed_configuration_names_the_runner_and_can_be_applied() {
     let site = Site::new().await;
     let made = site.make(&["runners"], &nowhere()).await;
     let said = site.server.canyon(&["doctor", "runner", "nowhere", "--print-only"]);

@@ -1,5 +1,5 @@
-//! Resources that were deleted elsewhere, behind Canyon's back. OpenTofu's own resources cannot be, so a program in its
-//! place does to the state what OpenTofu does when a provider finds them gone.
+//! Resources that were deleted outside of Canyon. OpenTofu's built-in resources cannot be, so a program in place of
+//! OpenTofu changes the state as OpenTofu does when a provider finds them gone.
 
 use crate::harness::deployments::{assert_succeeded, counts};
 use crate::harness::programs;
@@ -10,7 +10,8 @@ use serde_json::json;
 use std::fs;
 use std::path::Path;
 
-/// A program `tofu` that runs `before` and `after` OpenTofu while `armed` exists; both may name `$state`, the state's file.
+/// A program `tofu` that runs `before` and `after` OpenTofu while `armed` exists; both may name `$state`, the state's
+/// file.
 async fn site(folder: &Path, before: &str, after: &str) -> Site {
     let (tofu, armed) = (programs::given("CANYON_TEST_TOFU"), folder.join("armed"));
     let script = format!(
@@ -25,9 +26,9 @@ async fn site(folder: &Path, before: &str, after: &str) -> Site {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_deleted_elsewhere_and_is_created_as_it_was_leaves_no_doubt() {
+async fn resources_deleted_elsewhere_and_created_again_leave_no_doubt() {
     let folder = tempfile::tempdir().unwrap();
-    // A refresh finds nothing, and what is created is what was there: the serial stays.
+    // A refresh does not find the resource, and the apply creates it as it was: the serial stays.
     let forget = "[ \"$1\" != plan ] || sed -i 's/\"resources\": \\[/\"resources\": [], \"gone\": [/' \"$state\"";
     let same = "[ \"$1\" != apply ] || sed -i 's/\"serial\": [0-9]*/\"serial\": 1/' \"$state\"";
     let site = site(folder.path(), forget, same).await;

@@ -1,4 +1,4 @@
-//! Twenty runners for one attempt: one goes on, the others leave with nothing.
+//! Twenty runners for one attempt: one of them works, the others end without having read anything.
 
 use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::module::from;
@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 const RUNNERS: usize = 20;
 const ROUNDS: usize = 3;
 
-/// Starts the real runner many times, each in a folder of its own, and writes down how each ended
-/// and how many files it left.
+/// Starts the real runner many times, each in a folder of its own, and records how each ended and
+/// how many files it left.
 fn wrapper(record: &std::path::Path, proxy: &str) -> String {
     format!(
         r#"exec 3<&0
@@ -36,7 +36,7 @@ wait
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_twenty_runners_one_goes_on_and_the_others_read_nothing() {
+async fn of_twenty_runners_one_works_and_the_others_read_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let record = folder.path().join("record");
     let address = Arc::new(Mutex::new(String::new()));

@@ -1,5 +1,5 @@
-//! Deployments through a network that delays, drops, doubles, cuts, and answers in Canyon's place:
-//! between the command line and Canyon, and between the runner and Canyon.
+//! Deployments through a network that delays, drops, duplicates and cuts requests, and answers in
+//! Canyon's place: between the command line and Canyon, and between the runner and Canyon.
 
 use crate::harness::deployments::assert_succeeded;
 use crate::harness::hostile::{Fate, Hostile};
@@ -13,14 +13,14 @@ use serde_json::json;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Each has a network of its own, so that what it meets follows from its seed.
+/// Each deployment has a network of its own, so that its faults follow from its seed.
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 /// Resources of each deployment.
 const COUNT: u32 = 3;
-/// Lines that each of them writes into the log.
+/// Lines that each resource writes into the log.
 const LINES: u32 = 20;
 
-/// The real runner, which reaches Canyon by the network of its job's environment alone.
+/// The real runner, which reaches Canyon only through the network of its job's environment.
 fn wrapper(networks: &Path) -> String {
     let runner = programs::built().join("canyon-runner");
     format!(
@@ -30,7 +30,7 @@ fn wrapper(networks: &Path) -> String {
     )
 }
 
-/// Resources that write a line of the ledger each, and many of the log.
+/// Resources that each write a line of the ledger, and many of the log.
 fn module(folder: &Path, seed: u64) -> std::path::PathBuf {
     let (module, ledger) = (folder.join(format!("module-{seed}")), ledger_of(folder, seed));
     std::fs::create_dir(&module).unwrap();
@@ -60,7 +60,7 @@ async fn only(site: &Site, env: &str) -> Deployment {
         DeploymentQuery { project_id: Some(PROJECT.to_owned()), env_id: Some(env.to_owned()) };
     let page = site.client.deployments(&filter, &PageQuery::default()).await.unwrap();
     assert_eq!(page.items.len(), 1, "{:#?}", page.items);
-    // The list leaves out the attempts.
+    // The list does not contain the attempts.
     site.client.deployment(&page.items[0].id.to_string()).await.unwrap()
 }
 

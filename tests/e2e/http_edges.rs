@@ -1,5 +1,5 @@
-//! Requests that are no proper ones are answered alike, whatever answers the connection: `canyon local` itself, or API
-//! Gateway before the functions.
+//! Malformed requests get the same answers whichever server accepts the connection: `canyon local` itself, or API
+//! Gateway in front of the functions.
 
 use crate::harness::server::Server;
 use reqwest::{Method, Response};
@@ -22,7 +22,7 @@ impl Edge {
         request.header("content-type", "application/json").body(body).send().await.unwrap()
     }
 
-    /// The status of an answer that must be in Canyon's own form.
+    /// The status of an answer, which must be in Canyon's own form.
     async fn refusal(&self, method: Method, path: &str, body: Vec<u8>) -> u16 {
         let answer = self.send(method.clone(), path, body).await;
         let status = answer.status().as_u16();
@@ -34,7 +34,7 @@ impl Edge {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_wrongly_is_refused_in_the_same_words_by_each_wiring() {
+async fn a_malformed_request_gets_the_same_refusal_from_each_wiring() {
     let edge = Edge::new().await;
     let projects = format!("/orgs/{}/projects", edge.server.org());
     for (method, path, status) in [
@@ -53,7 +53,7 @@ async fn what_is_asked_wrongly_is_refused_in_the_same_words_by_each_wiring() {
     let large = vec![b' '; 257 * 1024];
     assert_eq!(edge.refusal(Method::POST, &projects, large).await, 413);
     assert_eq!(edge.refusal(Method::POST, &projects, b"{".to_vec()).await, 400);
-    // And the connection, or another one, goes on.
+    // The server still answers, on this connection or another.
     assert_eq!(edge.send(Method::GET, "/health", Vec::new()).await.status(), 200);
 }
 

@@ -1,5 +1,5 @@
-//! Whom a job is at a cloud: a state in a bucket that only the job's own identity opens. MinIO judges the
-//! tokens, by Canyon's discovery document and keys.
+//! The identity of a job at a cloud: only the job's own identity opens a state in a bucket. MinIO
+//! verifies the tokens with Canyon's discovery document and keys.
 
 use crate::harness::deployments::{assert_succeeded, counts, failure, request};
 use crate::harness::module::inline;
@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 const BUCKET: &str = "states";
 const ONE: &str = "resource \"terraform_data\" \"a\" { input = 1 }";
 
-/// Where Python with AWS's own library is.
+/// A Python with AWS's own library.
 fn python() -> String {
     std::env::var("CANYON_TEST_AWS_PYTHON")
         .expect("set CANYON_TEST_AWS_PYTHON; scripts/test does, scripts/setup installs it")
@@ -26,7 +26,7 @@ fn script(name: &str) -> String {
     format!("{}/e2e/job_identity/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A cloud: a bucket, and who gives out roles for it.
+/// A cloud: a bucket, and an STS for its roles.
 struct Cloud {
     minio: Minio,
     sts: Child,
@@ -41,7 +41,7 @@ impl Drop for Cloud {
 }
 
 impl Cloud {
-    /// One that trusts the issuer of jobs' tokens of the Canyon at `url`.
+    /// Starts a cloud that trusts the issuer of jobs' tokens of the Canyon at `url`.
     async fn trusting(url: &str, log: &Path) -> Self {
         let discovery = format!("{url}/jobs/.well-known/openid-configuration");
         let minio = Minio::start_with(&[
@@ -64,7 +64,7 @@ impl Cloud {
         Self { minio, sts, sts_url: format!("http://127.0.0.1:{}", port.trim()) }
     }
 
-    /// A site whose jobs have nothing but their identity.
+    /// A site whose jobs have no credentials but their identity.
     async fn site(&self, server: Server, identity: Value) -> Site {
         let environment = json!({
             "AWS_ENDPOINT_URL_S3": self.minio.url(),
@@ -80,7 +80,7 @@ fn role(name: &str) -> String {
     format!("arn:aws:iam::123456789012:role/{name}")
 }
 
-/// A module in whose plan a program of its own runs.
+/// A module that runs a program of its own during its plan.
 fn hostile() -> String {
     let (python, thief) = (python(), script("thief.py"));
     format!(
@@ -132,7 +132,7 @@ async fn a_state_is_opened_by_the_jobs_identity_and_written_by_its_apply_alone()
         assert!(said().contains(&line), "{line}\n{}", said());
     }
 
-    // Its apply may write, and so may what it runs.
+    // The apply may write, and so may the programs that it runs.
     let hostile = site.deploy(inline(hostile().replace("input = 1", "input = 2"))).await;
     assert_eq!(counts(&hostile), (0, 1, 0));
     let notes = fs::read_to_string(site.server.path("notes")).unwrap();

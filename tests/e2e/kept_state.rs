@@ -1,5 +1,5 @@
-//! No state is abandoned: a run works only on the state that its environment has, and a state moves
-//! only by an administrator's word, whatever kills the job that moves it.
+//! No state is abandoned: a run works only on the state of its environment, and a state moves only at an
+//! administrator's request, whichever process is killed during the move.
 
 use crate::harness::deployments::{assert_succeeded, counts, destruction, failure, request};
 use crate::harness::module::inline;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// `count` resources, which are replaced in another `round`.
+/// `count` resources; another `round` replaces them.
 pub(crate) fn things(count: u32, round: u32) -> String {
     format!(
         "resource \"terraform_data\" \"thing\" {{\n  count = {count}\n  triggers_replace = {round}\n}}\n"
@@ -59,7 +59,7 @@ pub(crate) fn assert_wrong_state(deployment: &Deployment, why: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_storage_is_refused_while_resources_would_be_left_and_a_move_takes_them_along() {
     let site = Site::new().await;
-    // Nothing lies anywhere yet, so nothing can be left.
+    // No state exists yet, so none can be left behind.
     let (old, new) = (site.server.path("old"), site.server.path("new"));
     site.keep_in(&old, false).await.unwrap();
     assert_succeeded(&site.run(&deploying(3, 1)).await);
@@ -74,7 +74,7 @@ async fn another_storage_is_refused_while_resources_would_be_left_and_a_move_tak
     assert_succeeded(&site.run(&deploying(3, 1)).await);
 
     site.keep_in(&new, true).await.unwrap();
-    // A plan looks at the state where it is, and moves nothing.
+    // A plan reads the state where it is, and moves nothing.
     let plan = DeploymentCreateBody { plan_only: Some(true), ..deploying(4, 1) };
     assert_succeeded(&site.run(&plan).await);
     assert!(!site.file_in(&new).await.exists());
@@ -89,12 +89,12 @@ async fn another_storage_is_refused_while_resources_would_be_left_and_a_move_tak
     assert_eq!(kept["outputs"]["canyon_state_moved_to"]["value"], after["place"]);
     assert_eq!(read(&site.file_in(&new).await)["outputs"], json!({}), "the module's own outputs");
 
-    // And back again.
+    // The state also moves back.
     site.keep_in(&old, true).await.unwrap();
     let back = site.run(&deploying(4, 1)).await;
     assert_succeeded(&back);
     assert_eq!(counts(&back), (0, 0, 0));
-    // Another name of the same place.
+    // Another name of the same folder.
     let link = site.server.path("link");
     std::os::unix::fs::symlink(&old, &link).unwrap();
     site.keep_in(&link, true).await.unwrap();
@@ -102,7 +102,7 @@ async fn another_storage_is_refused_while_resources_would_be_left_and_a_move_tak
     let destroyed = site.run(&destruction(ENV)).await;
     assert_succeeded(&destroyed);
     assert_eq!(counts(&destroyed), (0, 0, 4));
-    // A state without resources does not stand in the way of another storage.
+    // A state without resources does not prevent a change of storage.
     site.keep_in(&new, false).await.unwrap();
     let audit = site.client.list(&["audit-records"], &[]).await.unwrap();
     assert!(audit.iter().any(|record| record["action"] == "runner.update"
@@ -136,7 +136,7 @@ async fn a_run_on_a_missing_an_older_or_another_state_ends_before_its_plan() {
             assert_wrong_state(&site.run(&body).await, why);
         }
     }
-    // Nor is the environment deleted over it.
+    // The environment is not deleted either.
     let said = site.server.canyon(&["delete", "environment", PROJECT, ENV, "--yes"]);
     said.done();
     let deletion =
@@ -147,11 +147,11 @@ async fn a_run_on_a_missing_an_older_or_another_state_ends_before_its_plan() {
     assert_eq!(shown["status"], "delete_failed");
     assert_eq!(shown["state"]["resources"], 3, "what is known stays known");
 
-    // With its state back it goes on as if nothing had been.
+    // With its state restored the environment works as before.
     fs::write(&file, &good).unwrap();
     assert_eq!(counts(&site.run(&deploying(3, 2)).await), (0, 0, 0));
     assert_eq!(site.shown().await["status"], "active", "it is deployed, and not about to go");
-    // Or an administrator takes what is there.
+    // Alternatively, an administrator accepts the state that is there.
     fs::remove_file(&file).unwrap();
     let accepting = DeploymentCreateBody { accept_state: true, ..deploying(1, 1) };
     let taken = site.run(&accepting).await;
@@ -197,8 +197,8 @@ async fn a_new_link_to_a_runner_with_another_storage_moves_the_state_or_is_refus
     assert_eq!(site.shown().await["state"]["place"], place.to_str().unwrap());
 }
 
-/// `tofu`, which kills the runner, and so itself, when it is called for the `number`th time with `verb`,
-/// before or after it has done its work.
+/// A `tofu` that kills the runner, and so itself, at the `number`th call with `verb`, before or after
+/// the call's work.
 pub(crate) fn killing_tofu(folder: &Path, verb: &str, number: u32, after: bool) {
     fs::create_dir_all(folder).unwrap();
     let tofu = programs::given("CANYON_TEST_TOFU").display().to_string();
@@ -286,12 +286,12 @@ async fn a_run_deletes_no_more_than_its_environment_and_its_request_allow() {
     assert_eq!(site.shown().await["deletion_protection"], json!({ "max_deletions": 1 }));
     refused(&deploying(3, 1), 2).await;
     refused(&destruction(ENV), 5).await;
-    // A request cannot allow more than the environment.
+    // A request cannot allow more deletions than the environment.
     refused(&DeploymentCreateBody { max_deletions: Some(9), ..deploying(3, 1) }, 2).await;
     assert_succeeded(&site.run(&deploying(4, 1)).await);
     site.client.update(&environment, &protect(Value::Null)).await.unwrap();
     assert_succeeded(&site.run(&destruction(ENV)).await);
-    // A new environment begins with what its type says.
+    // A new environment starts with the protection of its type.
     let kind = json!({ "id": "production", "deletion_protection": { "max_deletions": 0 } });
     site.make(&["env-types"], &kind).await;
     let made = json!({ "id": "prod", "env_type_id": "production" });
@@ -300,7 +300,7 @@ async fn a_run_deletes_no_more_than_its_environment_and_its_request_allow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_deletion_by_force_leaves_behind_stands_in_the_audit() {
+async fn the_leftovers_of_a_forced_deletion_are_in_the_audit() {
     let site = Site::new().await;
     assert_succeeded(&site.run(&deploying(2, 1)).await);
     let place = site.state_file(ENV).await;

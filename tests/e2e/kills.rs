@@ -1,5 +1,5 @@
-//! `kill -9` of everything, at many moments: each deployment ends once, nothing runs twice, and the
-//! next one works.
+//! `kill -9` of each program at many moments: each deployment ends once, no work is done twice, and
+//! the next deployment works.
 
 use crate::harness::deployments::{assert_succeeded, end, failure, request};
 use crate::harness::ledger;
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 /// Moments in the life of a deployment at which the server is killed.
 const MOMENTS: u32 = 20;
-/// Resources of each deployment here: more than OpenTofu makes at once (10).
+/// Resources of each deployment here: more than OpenTofu creates at once (10).
 const COUNT: u32 = 12;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +33,7 @@ async fn a_server_that_is_killed_at_any_moment_loses_nothing_and_repeats_nothing
         sleep(moment_of(round, life)).await;
         let before = site.client.deployment(&id).await.unwrap();
         site.server.kill();
-        // Now and then it stays away longer than the rest of the run takes.
+        // In some rounds the server stays away longer than the rest of the run takes.
         sleep(if round % 4 == 0 { life } else { Duration::from_millis(20) }).await;
         site.server.restart().await;
         seen.insert(before.status.clone());
@@ -46,13 +46,15 @@ async fn a_server_that_is_killed_at_any_moment_loses_nothing_and_repeats_nothing
         let later = site.client.deployment(&id).await.unwrap();
         assert_eq!(later, ended, "an end never changes");
     }
-    // A machine so fast or slow that all moments fall into one state proves too little.
+    // On a machine so fast or slow that all moments fall into one state, the test proves too
+    // little.
     assert!(seen.len() > 1, "it was always `{seen:?}`");
     assert_succeeded(&site.deploy(inline(THIRTY)).await);
 }
 
-/// When to kill in each round: the first ones within the milliseconds in which the turn is taken,
-/// the attempt written and its process started and claimed, the others evenly over the life.
+/// When to kill in each round. The first moments are within the milliseconds in which the
+/// deployment leaves the queue, its attempt is written, and its process is started and claims. The
+/// others are spread evenly over the run.
 fn moment_of(round: u32, life: Duration) -> Duration {
     const DENSE: [u64; 8] = [0, 1, 2, 4, 7, 12, 20, 35];
     let first = u32::try_from(DENSE.len()).unwrap();
@@ -75,7 +77,7 @@ async fn runner_of(site: &Site, id: &str) -> i32 {
     }
 }
 
-/// Waits until the ledger has a line, so that an apply is under way.
+/// Waits until the ledger has a line, so that an apply is running.
 async fn until_begun(path: &std::path::Path, round: u32) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while ledger::indexes(path, "begin", round).is_empty() {
@@ -100,8 +102,8 @@ async fn a_runner_that_is_killed_before_the_apply_is_replaced() {
             "init" => &["init", "plan", "apply"],
             _ => &["plan", "apply"],
         };
-        // What it reports lags behind what it does, so these are moments more than phases; once it
-        // has begun to apply, another test is about it.
+        // The reports lag behind the work, so these are moments more than phases. Once the runner
+        // has begun to apply, another test covers it.
         for _ in 0..40 {
             let now = site.client.deployment(&id).await.unwrap();
             if now.attempts.first().is_some_and(|attempt| reached(phases, &attempt.phase)) {
@@ -113,7 +115,7 @@ async fn a_runner_that_is_killed_before_the_apply_is_replaced() {
         let ended = site.end(&id).await;
         let first = &ended.attempts[0];
         if first.phase == "apply" || ended.attempts.len() == 1 {
-            // It was too late for this round, by little.
+            // The kill came slightly too late for this round.
             assert!(first.phase == "apply" || ended.status == "succeeded", "{ended:#?}");
         } else {
             assert_succeeded(&ended);
@@ -141,10 +143,10 @@ async fn a_runner_that_is_killed_during_the_apply_leaves_a_saved_state_and_a_fre
         let pid = runner_of(&site, &id).await;
         until_begun(&path, round).await;
         if round <= 3 {
-            // In the first wave of ten.
+            // During the first ten resources.
             sleep(Duration::from_millis(150 * u64::from(round - 1))).await;
         } else {
-            // In a later one: something is made, and known to be.
+            // During the later ones: a resource is complete, and Canyon knows it.
             let made = async || !hooks(&site.events(&id).await, "apply_complete").is_empty();
             let give_up = Instant::now() + Duration::from_secs(5);
             while !made().await && Instant::now() < give_up {
@@ -159,8 +161,9 @@ async fn a_runner_that_is_killed_during_the_apply_leaves_a_saved_state_and_a_fre
         assert_eq!(class, FailureClass::Lost, "{message}");
         assert_eq!(all_of(&site), [], "nothing of the job lives on");
 
-        // OpenTofu was asked to stop and had the time to: what it had completed is in the state. (A
-        // line in the ledger is less: its command may be stopped just after that.)
+        // OpenTofu was asked to stop and had time to stop: resources that it had completed are in
+        // the state. (A line in the ledger proves less: OpenTofu may stop the command just after
+        // it.)
         let completed = hooks(&site.events(&id).await, "apply_complete");
         let next = site.deploy(module()).await;
         let again = hooks(&site.events(&next.id.to_string()).await, "apply_start");
@@ -213,7 +216,7 @@ async fn a_killed_opentofu_ends_the_deployment_and_its_orphans_are_named() {
         assert_eq!(class, FailureClass::Lost, "{message}");
         assert!(message.contains("killed by signal 9"), "{message}");
 
-        // Whatever had begun is in the state or named.
+        // Every resource that had begun is in the state or among the orphans.
         let orphans = site.client.orphans(&id).await.unwrap();
         let count = ended.metrics.num_tf_resources_orphaned.unwrap_or_default();
         assert_eq!(count as usize, orphans.len());

@@ -1,4 +1,4 @@
-//! What a run has left that never said so: its state is still the environment's.
+//! After a run that never reported its result, its state is still the environment's.
 
 use crate::harness::deployments::{assert_succeeded, counts, destruction, failure, request};
 use crate::harness::module::inline;
@@ -13,7 +13,7 @@ use serde_json::json;
 use std::fs;
 use std::path::Path;
 
-/// The next apply kills its runner, after it has done its work or before.
+/// The next apply kills its runner, after or before its work.
 pub(crate) fn arm(folder: &Path, after: bool) {
     let _ = fs::remove_file(folder.join("count-apply"));
     killing_tofu(folder, "apply", 1, after);
@@ -26,14 +26,14 @@ async fn after_a_run_that_never_reported_the_state_is_still_the_environments() {
     arm(folder.path(), true);
     let path = programs::search_path(Some(folder.path()));
     let site = Site::on(Server::start_with(&programs::built(), path).await, &json!({})).await;
-    // A number that OpenTofu keeps and others do not changes nothing of this.
+    // A number that OpenTofu stores and other parsers do not makes no difference.
     let module = || inline(things(2, 1) + "output \"large\" { value = 1e400 }\n");
     let deploying = |env: &str| request(env, Some(module()));
     let lost = async |env: &str| {
         assert_eq!(failure(&site.run(&deploying(env)).await).0, FailureClass::Lost);
     };
 
-    // Nothing is known but that there may be something: what was moved away is not taken for it.
+    // Canyon knows only that resources may exist, so a state from another storage is not accepted as this one.
     lost(ENV).await;
     assert_eq!(site.shown().await["state"]["uncertain"], true);
     let file = site.state_file(ENV).await;
@@ -62,7 +62,7 @@ async fn after_a_run_that_never_reported_the_state_is_still_the_environments() {
     assert_wrong_state(&site.run(&deploying(ENV)).await, "0 resources instead of 2");
     fs::write(&file, kept).unwrap();
 
-    // None were left; then came a run that never reported.
+    // The first run left no resources; the second run never reported.
     assert_succeeded(&site.run(&destruction(ENV)).await);
     arm(folder.path(), true);
     lost(ENV).await;
@@ -72,7 +72,7 @@ async fn after_a_run_that_never_reported_the_state_is_still_the_environments() {
     fs::write(&file, &good).unwrap();
     assert_eq!(counts(&site.run(&deploying(ENV)).await), (0, 0, 0));
 
-    // What it created, if anything, no state lists: it is for a person to say that the environment can go.
+    // If the run created resources, no state lists them: a person must decide that the environment can be deleted.
     site.environment("quiet").await;
     arm(folder.path(), false);
     lost("quiet").await;
@@ -111,7 +111,7 @@ async fn a_deployment_that_was_cancelled_in_the_queue_undoes_no_move() {
     let waiting = site.accept(&deploying(1, 1)).await;
     site.client.cancel(&waiting).await.unwrap();
     assert_eq!(site.end(&waiting).await.status, "cancelled");
-    // Nor may the storage be changed while a run is under way.
+    // The storage cannot be changed while a run is active.
     site.keep_in(&site.server.path("third"), false).await.unwrap_err();
     fs::remove_file(&held).unwrap();
     assert_succeeded(&site.end(&moving).await);
@@ -121,7 +121,7 @@ async fn a_deployment_that_was_cancelled_in_the_queue_undoes_no_move() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_lost_run_created_at_a_new_place_is_found_there() {
+async fn resources_of_a_lost_run_in_a_new_storage_are_found_there() {
     let folder = tempfile::tempdir().unwrap();
     arm(folder.path(), false);
     let path = programs::search_path(Some(folder.path()));
@@ -130,7 +130,7 @@ async fn what_a_lost_run_created_at_a_new_place_is_found_there() {
     let lost = async || {
         assert_eq!(failure(&site.run(&deploying(3, 1)).await).0, FailureClass::Lost);
     };
-    // Neither run says what it left: the first one nothing, the second one three resources at the new place.
+    // Neither run reports what it left: the first left nothing, the second three resources at the new place.
     lost().await;
     site.keep_in(&new, true).await.unwrap();
     arm(folder.path(), true);
@@ -144,7 +144,7 @@ async fn what_a_lost_run_created_at_a_new_place_is_found_there() {
     site.keep_in(&new, true).await.unwrap();
     assert_eq!(counts(&site.run(&deploying(3, 1)).await), (0, 0, 0));
 
-    // A leftover of the environment itself, once it has no resources: not what it has.
+    // A leftover of the environment itself, once it has no resources, is not the state that it has.
     let leftover = fs::read(site.file_in(&new).await).unwrap();
     assert_succeeded(&site.run(&destruction(ENV)).await);
     site.keep_in(&old, false).await.unwrap();
@@ -155,8 +155,8 @@ async fn what_a_lost_run_created_at_a_new_place_is_found_there() {
     fs::remove_file(site.file_in(&old).await).unwrap();
     assert_eq!(counts(&site.run(&deploying(3, 1)).await), (3, 0, 0));
 
-    // A lost run has moved it and created a fourth; then the former storage is restored, without the mark. What is
-    // newer is not overwritten by the next move.
+    // A lost run moves the state and creates a fourth resource; then the former storage is restored, without the
+    // mark. The next move does not overwrite the newer state.
     let backup = fs::read(site.file_in(&old).await).unwrap();
     let newest = site.server.path("newest");
     site.keep_in(&newest, true).await.unwrap();
@@ -170,9 +170,9 @@ async fn what_a_lost_run_created_at_a_new_place_is_found_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_destroy_run_that_leaves_something_behind_and_never_reports_leaves_a_doubt() {
+async fn a_destroy_run_that_leaves_resources_and_never_reports_leaves_a_doubt() {
     let folder = tempfile::tempdir().unwrap();
-    // After the deployment, before the destroy run's plan, after its apply.
+    // After the deployment, before the destroy run's plan, and after its apply.
     killing_tofu(folder.path(), "state pull", 3, false);
     let path = programs::search_path(Some(folder.path()));
     let site = Site::on(Server::start_with(&programs::built(), path).await, &json!({})).await;

@@ -1,6 +1,6 @@
 //! Canyon from end to end: the real programs `canyon` and `canyon-runner`, real OpenTofu, real git,
-//! real signals. Nothing is skipped: a test fails when what it needs is missing, and says what.
-//! `scripts/test` sets the variables that name the programs.
+//! real signals. No test is skipped: a test fails if a program that it needs is missing, and names
+//! it. `scripts/test` sets the variables that name the programs.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@
 mod agent;
 mod agent_faults;
 mod agent_file;
-mod agent_ways;
+mod agent_network;
 mod agents;
 mod arrows;
 mod cancel;
@@ -28,9 +28,9 @@ mod http_edges;
 mod job_identity;
 mod kept_state;
 mod kills;
+mod lost_output;
 mod lost_reports;
 mod main_job;
-mod misheard;
 mod module_arrows;
 mod module_token;
 mod moves;

@@ -1,4 +1,5 @@
-//! The main job: a module deploys, replans to nothing, changes, goes back, and is destroyed.
+//! The main use: a module is deployed, planned again without changes, changed, restored, and
+//! destroyed.
 
 use crate::harness::deployments::{assert_succeeded, counts, destruction, failure, request};
 use crate::harness::module::{THIRTY, inline, ledger, with};
@@ -72,7 +73,7 @@ async fn thirty_resources_come_and_go_with_terraform_where_it_is_installed() {
     if programs::find("terraform").is_some() {
         thirty_resources_come_and_go("terraform").await;
     } else {
-        // Then the runner says so, in a way that tells what to do.
+        // If it is missing, the runner names the command to install.
         let site = Site::on(Server::start().await, &json!({ "executable": "terraform" })).await;
         let ended = site.run(&request(ENV, Some(inline(THIRTY)))).await;
         let (class, message) = failure(&ended);
@@ -103,7 +104,7 @@ async fn a_log_can_be_followed_while_it_is_written() {
     let part = site.client.log_part(&id, Stream::Log, 10, 0).await.unwrap();
     assert_eq!(part.bytes, whole.as_bytes()[10..]);
     let rest = site.client.log_part(&id, Stream::Log, whole.len() as u64, 10).await.unwrap();
-    assert!(rest.complete && rest.bytes.is_empty(), "a reader at the end is told so at once");
+    assert!(rest.complete && rest.bytes.is_empty(), "a reader at the end gets the end at once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,7 +119,7 @@ async fn a_fault_of_the_author_ends_with_its_file_and_line() {
     ] {
         let ended = site.run(&request(ENV, Some(inline(code)))).await;
         assert_eq!(ended.status, "failed");
-        assert_eq!(ended.attempts.len(), 1, "nobody repeats a fault");
+        assert_eq!(ended.attempts.len(), 1, "a fault is not retried");
         let (class, message) = failure(&ended);
         assert_eq!(class, FailureClass::User, "{message}");
         assert!(message.contains(place) && message.contains(words), "{message}");
@@ -127,7 +128,7 @@ async fn a_fault_of_the_author_ends_with_its_file_and_line() {
     site.deploy(inline(THIRTY)).await;
 }
 
-/// Waits until an environment is gone.
+/// Waits until an environment no longer exists.
 async fn gone(site: &Site, env: &str) {
     let path = ["projects", PROJECT, "envs", env];
     for _ in 0..600 {
@@ -146,7 +147,7 @@ async fn a_deleted_environment_is_destroyed_first() {
     let path = ["projects", PROJECT, "envs", ENV];
     site.deploy(inline(THIRTY)).await;
     let state = site.state_file(ENV).await;
-    // What destroys is the module that was applied last, and not one that never was.
+    // The destroy run uses the module that was applied last, not one that never was.
     let broken = site.run(&request(ENV, Some(inline("resource {")))).await;
     assert_eq!(broken.status, "failed");
     let left = site.client.delete(&path, &[]).await.unwrap();
@@ -157,7 +158,7 @@ async fn a_deleted_environment_is_destroyed_first() {
     let state: Value = serde_json::from_slice(&std::fs::read(state).unwrap()).unwrap();
     assert_eq!(state["resources"], json!([]));
 
-    // The next one of that name begins with nothing.
+    // The next environment of that name starts empty.
     site.environment(ENV).await;
     assert_eq!(site.state(ENV).await, Vec::<String>::new());
     assert_eq!(counts(&site.deploy(inline(THIRTY)).await), (30, 0, 0));

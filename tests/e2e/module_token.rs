@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// Notes the variables of OpenTofu's own process (a shell drops names with a colon), says one of them aloud, and
-/// goes on when it is told to.
+/// Writes down the variables of OpenTofu's own process (a shell drops names with a colon), prints one of them,
+/// and continues when the test creates a file.
 fn noting(site: &Site) -> String {
     let (noted, go) = (site.server.path("noted"), site.server.path("go"));
     let (noted, go) = (noted.display(), go.display());

@@ -1,4 +1,4 @@
-//! What stands in the way of a state that moves, and the ways out.
+//! What prevents the move of a state, and how to resolve it.
 
 use crate::harness::deployments::{assert_succeeded, counts, destruction, failure, request};
 use crate::harness::module::inline;
@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nothing_is_left_to_move_another_state_at_the_new_place_is_no_ones() {
+async fn if_nothing_is_left_to_move_another_state_in_the_new_storage_belongs_to_no_environment() {
     let folder = tempfile::tempdir().unwrap();
     arm(folder.path(), false);
     let path = programs::search_path(Some(folder.path()));
@@ -22,7 +22,7 @@ async fn where_nothing_is_left_to_move_another_state_at_the_new_place_is_no_ones
     assert_eq!(failure(&site.run(&deploying(2, 1)).await).0, FailureClass::Lost);
     let new = site.server.path("new");
     site.keep_in(&new, true).await.unwrap();
-    // As of another environment.
+    // A state of another environment.
     site.environment("other").await;
     assert_succeeded(&site.run(&request("other", Some(inline(things(2, 1))))).await);
     let other = site.client.get(&["projects", PROJECT, "envs", "other"]).await.unwrap();
@@ -40,13 +40,14 @@ async fn where_nothing_is_left_to_move_another_state_at_the_new_place_is_no_ones
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_copy_of_a_state_stands_in_the_way_by_name_and_a_lost_place_has_a_way_out() {
+async fn an_old_copy_of_a_state_is_named_as_the_obstacle_and_a_lost_storage_can_be_replaced() {
     let site = Site::new().await;
     let (old, new) = (site.states(), site.server.path("new"));
     assert_succeeded(&site.run(&deploying(2, 1)).await);
     site.keep_in(&new, true).await.unwrap();
     assert_eq!(counts(&site.run(&deploying(2, 1)).await), (0, 0, 0));
-    // The new place is lost for good. The mark goes as docs/state.md says, and an administrator takes what is there.
+    // The new storage is lost for good. Its mark is removed as docs/state.md describes, and an administrator accepts
+    // the state that is there.
     fs::remove_dir_all(&new).unwrap();
     site.keep_in(&old, true).await.unwrap();
     let file = site.file_in(&old).await;
@@ -59,7 +60,7 @@ async fn an_old_copy_of_a_state_stands_in_the_way_by_name_and_a_lost_place_has_a
     fs::write(&file, state.to_string()).unwrap();
     assert_eq!(counts(&site.run(&accepting()).await), (0, 0, 0));
 
-    // An environment that has nothing any more comes back to where an old copy lies.
+    // An environment without resources returns to a storage where an old copy exists.
     site.keep_in(&new, true).await.unwrap();
     assert_eq!(counts(&site.run(&deploying(2, 1)).await), (0, 0, 0));
     assert_succeeded(&site.run(&destruction(ENV)).await);
@@ -73,7 +74,7 @@ async fn an_old_copy_of_a_state_stands_in_the_way_by_name_and_a_lost_place_has_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_state_that_a_good_run_has_written_and_not_seen_must_be_there() {
+async fn a_state_that_a_successful_run_wrote_but_could_not_read_must_exist() {
     let folder = tempfile::tempdir().unwrap();
     let (tofu, away) = (programs::given("CANYON_TEST_TOFU"), folder.path().join("away"));
     programs::script(
@@ -105,7 +106,7 @@ async fn a_state_that_a_good_run_has_written_and_not_seen_must_be_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_state_that_was_put_there_by_hand_is_known_before_anything_is_applied() {
+async fn a_state_that_was_placed_by_hand_is_detected_before_anything_is_applied() {
     let site = Site::new().await;
     assert_succeeded(&site.run(&deploying(3, 1)).await);
     site.environment("adopts").await;
@@ -115,7 +116,7 @@ async fn a_state_that_was_put_there_by_hand_is_known_before_anything_is_applied(
     let delete = async || site.client.delete(&["projects", PROJECT, "envs", "adopts"], &[]).await;
     assert_eq!(shown().await["state"], json!(null), "no run has looked");
 
-    // A plan alone, and a run that may not delete what it would have to.
+    // A plan, and a run that is not allowed the deletions that it needs.
     let plan = DeploymentCreateBody { plan_only: Some(true), ..request("adopts", module(1)) };
     assert_succeeded(&site.run(&plan).await);
     assert_eq!(shown().await["state"]["resources"], 3);
@@ -128,14 +129,14 @@ async fn a_state_that_was_put_there_by_hand_is_known_before_anything_is_applied(
     assert_eq!(delete().await.unwrap_err().status(), Some(409));
     site.keep_in(&site.server.path("new"), false).await.unwrap_err();
 
-    // Once its module is deployed, it is as every other environment.
+    // Once its module is deployed, the environment is like every other.
     assert_eq!(counts(&site.run(&request("adopts", module(3))).await), (0, 0, 0));
     assert_succeeded(&site.run(&destruction("adopts")).await);
     delete().await.unwrap();
 }
 
-/// A module that puts `copy` in the place of the state while its second resource is made, as a restored backup would be,
-/// and keeps what OpenTofu writes.
+/// A module that replaces the state with `copy` while its second resource is created, as a restored backup would, and
+/// keeps the state that OpenTofu writes.
 fn swapping(copy: &Path, place: &Path, fails: bool) -> String {
     let (copy, place) = (copy.display(), place.display());
     let end = if fails { "exit 1" } else { "true" };
@@ -147,7 +148,7 @@ fn swapping(copy: &Path, place: &Path, fails: bool) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_state_that_is_exchanged_under_an_apply_is_not_taken_for_what_that_wrote() {
+async fn a_state_that_is_replaced_during_an_apply_is_not_accepted_as_its_result() {
     for fails in [false, true] {
         let site = Site::new().await;
         assert_succeeded(&site.run(&deploying(1, 1)).await);
@@ -168,12 +169,12 @@ async fn a_state_that_is_exchanged_under_an_apply_is_not_taken_for_what_that_wro
         assert_eq!(shown["state"]["uncertain"], true, "{shown}");
         let words = if fails { "lineage" } else { "before the last run" };
         assert_wrong_state(&site.run(&deploying(3, 1)).await, words);
-        // Nor is it moved: at the new place nothing would show what it was.
+        // The state is not moved either: in the new storage nothing would show its origin.
         site.keep_in(&site.server.path("elsewhere"), true).await.unwrap();
         let (class, message) = failure(&site.run(&deploying(3, 1)).await);
         assert!(class == FailureClass::Config && message.contains(words), "{message}");
         assert!(message.contains("--accept-state"), "{message}");
-        // What OpenTofu wrote goes back in its place.
+        // The state that OpenTofu wrote is put back.
         fs::rename(format!("{}.kept", place.display()), &place).unwrap();
         assert_succeeded(&site.run(&deploying(2, 1)).await);
         assert_eq!(site.shown().await["state"]["resources"], 2);

@@ -1,5 +1,5 @@
-//! The API does what its own OpenAPI document says: schemathesis sends it whatever the document
-//! allows, and much that it does not, and checks every answer.
+//! The API behaves as its OpenAPI document says: schemathesis sends requests that the document
+//! allows, and many that it does not, and checks every answer.
 
 use crate::harness::deployments::request;
 use crate::harness::module::{THIRTY, inline};
@@ -12,8 +12,8 @@ async fn every_answer_is_as_the_openapi_document_says() {
     let site = Site::new().await;
     let ended = site.run(&request(ENV, Some(inline(THIRTY)))).await;
     let id = ended.id.to_string();
-    // Without these, nearly every request would be about another organization: 404. Half of the
-    // paths get what exists; the others keep what is drawn.
+    // Without these parameters nearly every request would name another organization and get 404.
+    // Half of the paths get existing names; the others keep drawn ones.
     let config = format!(
         r#"
 [parameters]
@@ -45,8 +45,9 @@ enabled = false
         .arg(&path)
         .args(["run", &format!("{}/openapi.json", site.server.url())])
         .args(["--header", &format!("Authorization: Bearer {}", site.server.token())])
-        // No document can say what else makes a request good: that the thing it names exists, that a
-        // page token came from this list, that two fields go together. Such requests get a 400.
+        // An OpenAPI document cannot say what else makes a request valid: that the named thing
+        // exists, that a page token came from this list, that two fields belong together. Such
+        // requests get a 400.
         .args(["--exclude-checks", "positive_data_acceptance"])
         .args(["--checks", "all", "--max-examples", "15", "--seed", "1"])
         .args(["--generation-database", "none", "--no-color"])

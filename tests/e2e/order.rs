@@ -1,5 +1,5 @@
 //! Many deployments at once: one at a time in each environment, in the order of their acceptance;
-//! and one deployment for each key.
+//! and one deployment for each idempotency key.
 
 use crate::harness::deployments::{accept, assert_succeeded, end, request};
 use crate::harness::ledger;
@@ -42,7 +42,7 @@ async fn fifty_deployments_to_ten_environments_take_turns() {
             entries.iter().map(|entry| (entry.what.as_str(), entry.round)).collect();
         assert_eq!(found, expected, "in {env}");
 
-        // No two attempts of one environment overlap either.
+        // No two attempts of one environment overlap.
         let mut attempts: Vec<_> = ended
             .iter()
             .filter(|deployment| deployment.env_id == *env)
@@ -52,7 +52,7 @@ async fn fifty_deployments_to_ten_environments_take_turns() {
             })
             .collect();
         attempts.sort();
-        // A job that a busy machine starves before its apply is repeated, and none after.
+        // A job that a busy machine starves before its apply is retried; after that it is not.
         let applied = attempts.iter().filter(|(_, _, applied)| *applied).count();
         assert_eq!(applied, EACH as usize, "{env}: {attempts:?}");
         for pair in attempts.windows(2) {

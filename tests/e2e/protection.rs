@@ -1,6 +1,6 @@
-//! What a module of a local job finds of the processes beside it, which are of the same user.
+//! What a module of a local job can read of other processes of the same user.
 
-use crate::agent::Far;
+use crate::agent::AgentSite;
 use crate::deploy_local;
 use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::module::inline;
@@ -24,7 +24,7 @@ async fn a_module_finds_nothing_of_its_runner_or_of_the_canyon_that_started_it()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_module_finds_nothing_of_its_runner_or_of_the_agent_that_started_it() {
-    finds_nothing(&Far::new().await.site, "canyon-agent").await;
+    finds_nothing(&AgentSite::new().await.site, "canyon-agent").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,8 +39,8 @@ async fn a_module_finds_nothing_of_its_runner_or_of_the_command_line_that_starte
     probe::assert_found_nothing(&site.log(id).await, Some("canyon"));
 }
 
-/// The record is written after the start, so that the starter can die in between. The runner hides its files, also from
-/// the next Canyon.
+/// The record of a process is written after the start, so its starter can die in between. The runner hides its files,
+/// also from the next Canyon.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runner_that_nothing_records_is_found_although_it_hides() {
     let mut site = Site::new().await;

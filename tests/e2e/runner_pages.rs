@@ -1,5 +1,5 @@
-//! The pages about runners: their definitions are taken as they stand, their commands exist, and so does what they
-//! point to.
+//! The documents about runners: Canyon accepts their definitions as they are, their commands exist, and their
+//! links have targets.
 
 use crate::harness::server::Server;
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ async fn the_commands_on_the_pages_exist() {
                 let bare = line.split('#').next().unwrap_or_default();
                 let words = bare.split_whitespace();
                 let plain = |word: &&str| !word.contains('=') || word.starts_with("--");
-                // A flag is tried without its value: its name is what may be wrong.
+                // A flag is tried without its value: the test checks its name.
                 words
                     .filter(plain)
                     .map(|word| word.split('=').next().unwrap().to_owned())
@@ -78,7 +78,7 @@ async fn the_commands_on_the_pages_exist() {
 }
 
 #[test]
-fn what_the_pages_point_to_is_there() {
+fn the_links_of_the_pages_have_targets() {
     for (path, page) in pages() {
         let targets = page.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
         let mut files: Vec<PathBuf> = Vec::new();
@@ -111,7 +111,7 @@ fn words_of_chdir(page: &str) -> Vec<PathBuf> {
     folders.map(|folder| workspace().join(folder)).collect()
 }
 
-/// A heading as links name it.
+/// The anchor of a heading.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = text.chars().filter(|c| c.is_alphanumeric() || *c == ' ' || *c == '-');

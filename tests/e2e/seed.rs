@@ -1,4 +1,4 @@
-//! The command line against a real server: the first thing that anybody tries, and exit codes.
+//! The command line against a real server: a user's first commands, and exit codes.
 
 use crate::harness::deployments::assert_succeeded;
 use crate::harness::module::THIRTY;
@@ -7,7 +7,7 @@ use crate::harness::site::{ENV, PROJECT, Site};
 use serde_json::Value;
 use std::fs;
 
-/// Compares with the snapshot of this name, which is the same on every wiring.
+/// Compares with the snapshot of this name, which is the same for every wiring.
 macro_rules! assert_snapshot {
     ($name:expr, $said:expr $(,)?) => {
         insta::with_settings!({ prepend_module_to_snapshot => false }, {
@@ -20,7 +20,7 @@ macro_rules! assert_snapshot {
 const GKE: &str = include_str!("gke-runner-config.yaml");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gke_runner_is_made_from_its_file_read_back_changed_and_deleted() {
+async fn a_gke_runner_is_created_from_its_file_read_changed_and_deleted() {
     let server = Server::start().await;
     fs::write(server.path("gke-runner-config.yaml"), GKE).unwrap();
     let create = ["create", "runner", "my-gke-runner", "--set-yaml=@gke-runner-config.yaml"];
@@ -29,7 +29,7 @@ async fn a_gke_runner_is_made_from_its_file_read_back_changed_and_deleted() {
 
     let said = server.canyon(&["get", "runner", "my-gke-runner", "--out", "yaml"]);
     let yaml = said.done();
-    // What the file says comes back to the letter, between what Canyon adds.
+    // The definition comes back literally, between the fields that Canyon adds.
     for part in GKE.split("\nrunner_configuration:").skip(1) {
         for line in part.lines() {
             assert!(yaml.contains(line.trim()), "`{line}` is missing in\n{yaml}");
@@ -49,7 +49,7 @@ async fn a_gke_runner_is_made_from_its_file_read_back_changed_and_deleted() {
     assert_snapshot!("listed", server.canyon(&["list", "runners"]).snapshot());
     assert_snapshot!("made_twice", server.canyon(&create).snapshot());
 
-    // What was read can be written, with a change.
+    // The definition that was read can be written back with a change.
     let changed = GKE
         .replace("my-cluster in", "our cluster in")
         .replace("  job:\n    namespace: canyon-runner", "  job:\n    namespace: jobs");
@@ -70,7 +70,7 @@ async fn a_gke_runner_is_made_from_its_file_read_back_changed_and_deleted() {
     assert_eq!(gone.code, 4, "{gone:?}");
 }
 
-/// A snapshot without the lines of progress, which come as fast as they may.
+/// A snapshot without the progress lines, whose number varies.
 fn settled(said: &str) -> String {
     let moving = [
         "queued",
@@ -109,8 +109,8 @@ async fn deploy_ends_with_the_documented_exit_codes() {
     let usage = site.server.canyon(&["deploy", PROJECT, ENV, "--module", "./nowhere"]);
     assert_eq!(usage.code, 2, "{usage:?}");
 
-    let nobody = [("CANYON_API_URL", "http://127.0.0.1:1")];
-    let unreachable = site.server.canyon_with(&["list", "runners"], "", &nobody);
+    let no_server = [("CANYON_API_URL", "http://127.0.0.1:1")];
+    let unreachable = site.server.canyon_with(&["list", "runners"], "", &no_server);
     assert_eq!(unreachable.code, 3, "{unreachable:?}");
     assert_snapshot!("unreachable", unreachable.snapshot());
 
@@ -120,8 +120,8 @@ async fn deploy_ends_with_the_documented_exit_codes() {
     assert_snapshot!("refused", refused.snapshot());
 
     let token = [("CANYON_TOKEN", "wrong")];
-    let stranger = site.server.canyon_with(&["list", "runners"], "", &token);
-    assert_eq!(stranger.code, 4, "{stranger:?}");
+    let outsider = site.server.canyon_with(&["list", "runners"], "", &token);
+    assert_eq!(outsider.code, 4, "{outsider:?}");
 
     let destroyed = site.server.canyon(&["deploy", PROJECT, ENV, "--destroy", "--yes"]);
     assert_eq!(destroyed.code, 0, "{destroyed:?}");

@@ -1,5 +1,5 @@
-//! Signing in with the tokens of an OpenID provider that others have written: the npm package `oidc-provider`, which
-//! the OpenID Foundation has certified.
+//! Signing in with the tokens of an independent OpenID provider: the npm package `oidc-provider`, which the OpenID
+//! Foundation has certified.
 
 use crate::harness::programs;
 use crate::harness::server::Server;
@@ -20,7 +20,7 @@ fn script(name: &str) -> String {
     format!("{}/e2e/service_accounts/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A provider, which ends with this value.
+/// A running provider. Dropping it ends the process.
 pub(crate) struct Provider {
     child: Child,
     pub(crate) url: String,
@@ -85,7 +85,7 @@ impl Provider {
     }
 }
 
-/// What Canyon answers to an exchange.
+/// Canyon's answer to a token exchange.
 async fn exchange(server: &Server, account: &str, token: &str) -> (u16, Value) {
     let url = format!("{}/orgs/{}/oauth/token", server.url(), server.org());
     let form = format!(
@@ -101,19 +101,19 @@ async fn exchange(server: &Server, account: &str, token: &str) -> (u16, Value) {
 
 pub(crate) async fn serve(provider: &Provider) -> Server {
     let authority = provider.authority().to_str().unwrap().to_owned();
-    Server::start_told(vec![
+    Server::start_with_settings(vec![
         ("CANYON_PRIVATE_ISSUERS", format!("https://other.example.com,{}", provider.url)),
         ("CANYON_PRIVATE_ISSUERS_CA", authority),
     ])
     .await
 }
 
-/// None of these tokens stands in the log, from its first line to its last.
+/// Asserts that the whole log holds none of these tokens.
 fn assert_not_logged(server: &Server, tokens: &[String]) {
     let log = fs::read_to_string(server.path("server.log")).unwrap();
     assert!(!log.is_empty());
     for token in tokens {
-        // What is signed is worth nothing without its signature.
+        // A signed token is worth nothing without its signature.
         let secret = token.rsplit('.').next().unwrap();
         assert!(!log.contains(secret), "{token} stands in the log");
     }
@@ -161,7 +161,7 @@ async fn a_token_of_a_certified_provider_signs_in_and_ends_with_its_service_acco
     let ended = server.canyon_with(&["list", "projects"], "", &with);
     assert!(ended.stderr.contains("valid token"), "{}", ended.stderr);
     let token = provider.token(CLIENT, AUDIENCE, "RS256").await;
-    assert_eq!(exchange(&server, "ci", &token).await.0, 200, "one signs in anew");
+    assert_eq!(exchange(&server, "ci", &token).await.0, 200, "the next token is accepted");
     server.canyon(&["delete", "service-account", "ci"]).done();
     let (status, answer) = exchange(&server, "ci", &token).await;
     assert_eq!((status, &answer["error"]), (400, &json!("invalid_grant")));
@@ -170,7 +170,7 @@ async fn a_token_of_a_certified_provider_signs_in_and_ends_with_its_service_acco
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_good_token_for_somebody_else_or_about_somebody_else_is_refused_by_what_is_wrong() {
+async fn a_valid_token_with_another_audience_or_subject_is_refused_with_the_reason() {
     let provider = Provider::start();
     let server = serve(&provider).await;
     write(&server.path("ci.yaml"), &provider.url, "admin");
@@ -186,15 +186,15 @@ async fn a_good_token_for_somebody_else_or_about_somebody_else_is_refused_by_wha
         assert!(answer["message"].as_str().unwrap().contains(reason), "{answer}");
         tokens.push(token);
     }
-    // Another provider, which says the same of itself: not the keys of the one that is trusted.
-    let stranger = Provider::start();
-    let token = stranger.token(CLIENT, AUDIENCE, "RS256").await;
+    // A second provider that claims the same issuer: it does not have the keys of the trusted one.
+    let impostor = Provider::start();
+    let token = impostor.token(CLIENT, AUDIENCE, "RS256").await;
     let (status, answer) = exchange(&server, "ci", &token).await;
     assert_eq!(status, 400);
     assert!(answer["message"].as_str().unwrap().starts_with("the token is not taken"), "{answer}");
     assert!(server.log().contains("no policy trusts its issuer"), "the log says why");
-    // Saved without the operator's word, an address of an inner network is refused.
-    write(&server.path("ci.yaml"), &stranger.url, "admin");
+    // Without the operator's setting, an address of an internal network is refused.
+    write(&server.path("ci.yaml"), &impostor.url, "admin");
     let refused = server.canyon(&["create", "service-account", "other", "--set-yaml=@ci.yaml"]);
     assert!(refused.stderr.contains("trust_policies[0].issuer"), "{}", refused.stderr);
     tokens.push(token);

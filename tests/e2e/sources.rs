@@ -1,4 +1,4 @@
-//! Where modules come from: an uploaded archive, a repository.
+//! Sources of modules: an uploaded archive, a repository.
 
 use crate::harness::deployments::{counts, failure, request};
 use crate::harness::module::{THIRTY, from, with};
@@ -57,7 +57,7 @@ async fn an_uploaded_archive_deploys_from_one_of_its_folders() {
     assert!(message.contains("has no *.tf"), "{message}");
 }
 
-/// A module as large as Canyon takes: noise, which does not pack.
+/// A module of the largest size that Canyon accepts: random bytes, which do not compress.
 fn large(marker: &str) -> (String, Vec<u8>) {
     let mut noise = vec![0; MAX_ARCHIVE - 64 * 1024];
     let chance = Chance::new(7);

@@ -1,7 +1,7 @@
-//! States in real storage: what is there after a kill, whose lock is broken, and whose is not.
+//! States in real storage: what is stored after a kill, which locks Canyon breaks, and which it does not.
 
-mod away;
-mod hand;
+mod manual;
+mod outage;
 pub(crate) mod storage;
 
 use crate::harness::deployments::{assert_succeeded, counts, failure, request};
@@ -13,7 +13,7 @@ use crate::harness::{processes, programs};
 use canyon_domain::backend::backend_file;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::RunnerDefinition;
-use hand::{Hand, State};
+use manual::{ManualTofu, State};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -45,8 +45,8 @@ async fn site(storage: &Storage) -> Site {
     Site::keeping(Server::start().await, &job, &storage.definition).await
 }
 
-/// Somebody with OpenTofu at the state of an environment.
-async fn hand(site: &Site, storage: &Storage, env: &str) -> Hand {
+/// A person's OpenTofu at the state of an environment.
+async fn manual_tofu(site: &Site, storage: &Storage, env: &str) -> ManualTofu {
     let environment = site.client.get(&["projects", PROJECT, "envs", env]).await.unwrap();
     let uuid = environment["uuid"].as_str().unwrap().parse().unwrap();
     let definition = RunnerDefinition::parse_stored(json!({
@@ -54,7 +54,7 @@ async fn hand(site: &Site, storage: &Storage, env: &str) -> Hand {
         "state_storage_configuration": storage.definition,
     }));
     let backend = backend_file(&definition.unwrap().state_storage, uuid);
-    Hand::with(&backend, storage.variables.clone())
+    ManualTofu::with(&backend, storage.variables.clone())
 }
 
 async fn kept_and_freed(storage: Storage) {
@@ -63,15 +63,15 @@ async fn kept_and_freed(storage: Storage) {
     let module = |round| module::ledger(&path, COUNT, "1.5", round);
 
     assert_eq!(counts(&site.deploy(module(0)).await), (COUNT, 0, 0));
-    let hand = hand(&site, &storage, ENV).await;
-    let made = hand.state();
+    let manual = manual_tofu(&site, &storage, ENV).await;
+    let made = manual.state();
     assert_eq!(made.instances, COUNT as usize);
     assert_eq!(
         counts(&site.deploy(module(0)).await),
         (0, 0, 0),
         "the second sees the first's state"
     );
-    assert_eq!(hand.state(), made);
+    assert_eq!(manual.state(), made);
     ledger::assert_once(&path, 0, COUNT);
 
     let mut serial = made.serial;
@@ -83,7 +83,7 @@ async fn kept_and_freed(storage: Storage) {
         kill_job(&site, &id);
         let ended = site.end(&id).await;
         assert_eq!(failure(&ended).0, FailureClass::Lost, "killed after {moment:?}: {ended:#?}");
-        let lock = hand.lock().expect("what was killed has left its lock");
+        let lock = manual.lock().expect("what was killed has left its lock");
 
         let next = site.deploy(module(round)).await;
         let log = site.log(&next.id.to_string()).await;
@@ -91,24 +91,25 @@ async fn kept_and_freed(storage: Storage) {
         assert!(log.contains(&format!("breaking the lock {lock} of ")), "{log}");
         assert!(log.contains(&proof), "{log}");
         assert_eq!(records_of_breaks(&site, &lock).await, [proof], "it is recorded, once");
-        assert_eq!(hand.lock(), None);
-        let State { serial: now, instances } = hand.state();
+        assert_eq!(manual.lock(), None);
+        let State { serial: now, instances } = manual.state();
         assert_eq!(instances, COUNT as usize);
         assert!(now > serial, "killed after {moment:?}: serial {serial}, then {now}");
         serial = now;
     }
     site.environment("quiet").await;
-    let quiet = self::hand(&site, &storage, "quiet").await;
+    let quiet = self::manual_tofu(&site, &storage, "quiet").await;
     tokio::join!(
-        // Nothing of Canyon's has ever run there. That the holder is dead, Canyon cannot know.
+        // No job of Canyon has ever run there. Canyon cannot know that the holder is dead.
         never_broken(&site, &quiet, "quiet", false),
-        // Here something has, on this very host, at about that time, and is dead.
-        never_broken(&site, &hand, ENV, true),
+        // A job has run here, on this very host, at about that time, and is dead.
+        never_broken(&site, &manual, ENV, true),
     );
 
-    // To a place without a state, to a folder, and back: the same state, and nothing is created a second time.
+    // The state moves to a storage without a state, to a folder, and back. It stays the same state, and no
+    // resource is created twice.
     let folder = json!({ "type": "local", "path": site.server.path("moved") });
-    assert_eq!(counts(&site.deploy(module(KILLS)).await).0, COUNT, "over what the hand has left");
+    assert_eq!(counts(&site.deploy(module(KILLS)).await).0, COUNT, "over what the person has left");
     let mut empty = storage.definition.clone();
     empty["path_prefix"] = json!("moved");
     for definition in [&empty, &folder, &storage.definition] {
@@ -119,14 +120,14 @@ async fn kept_and_freed(storage: Storage) {
         let place = there["state"]["place"].as_str().unwrap();
         assert_eq!(place.contains("moved"), *definition != storage.definition, "{place}");
     }
-    assert_eq!(hand.state().instances, COUNT as usize);
+    assert_eq!(manual.state().instances, COUNT as usize);
 }
 
-/// The lock of a person stays, and the deployment that meets it says whose it is.
-async fn never_broken(site: &Site, hand: &Hand, env: &str, lives: bool) {
-    let holder = Some(hand.hold().await).filter(|_| lives);
+/// A person's lock stays, and the deployment that it blocks names the person.
+async fn never_broken(site: &Site, manual: &ManualTofu, env: &str, lives: bool) {
+    let holder = Some(manual.hold().await).filter(|_| lives);
     let reason = if lives { "of that host may hold it" } else { "no earlier attempt" };
-    let lock = hand.lock().expect("it is held");
+    let lock = manual.lock().expect("it is held");
     let module = module::inline("resource \"terraform_data\" \"x\" {}");
     let ended = site.run(&request(env, Some(module.clone()))).await;
     let (class, message) = failure(&ended);
@@ -137,20 +138,20 @@ async fn never_broken(site: &Site, hand: &Hand, env: &str, lives: bool) {
         assert!(message.contains(&part), "no `{part}` in: {message}");
     }
     assert!(holder.is_none_or(|mut holder| holder.is_alive()));
-    assert_eq!(hand.lock(), Some(lock.clone()), "it is not broken");
+    assert_eq!(manual.lock(), Some(lock.clone()), "it is not broken");
     assert_eq!(records_of_breaks(site, &lock).await, [""; 0]);
-    let freed = hand.tofu(&["force-unlock", "-force", &lock]);
+    let freed = manual.tofu(&["force-unlock", "-force", &lock]);
     assert!(freed.status.success(), "{freed:?}");
     assert_succeeded(&site.run(&request(env, Some(module))).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lock_of_one_whose_job_may_live_is_kept_until_it_is_proved_dead() {
+async fn the_lock_of_a_job_that_may_live_is_kept_until_it_is_proved_dead() {
     let storage = Storage::s3().await;
     let folder = tempfile::tempdir().unwrap();
     let hold = folder.path().join("hold");
     std::fs::write(&hold, "").unwrap();
-    // The job outlives its runner as long as there is that file.
+    // The job outlives its runner as long as this file exists.
     let runner = programs::built().join("canyon-runner");
     let script = format!(
         "'{}' \"$@\"\ncode=$?\nwhile [ -e '{}' ]; do sleep 0.05; done\nexit $code\n",
@@ -169,28 +170,28 @@ async fn the_lock_of_one_whose_job_may_live_is_kept_until_it_is_proved_dead() {
     kill_tofu(&site, &id);
     let ended = site.end(&id).await;
     let (_, message) = failure(&ended);
-    assert!(message.contains("killed by signal 9"), "its runner told it: {message}");
-    let hand = hand(&site, &storage, ENV).await;
-    let lock = hand.lock().expect("what was killed has left its lock");
+    assert!(message.contains("killed by signal 9"), "its runner reported it: {message}");
+    let manual = manual_tofu(&site, &storage, ENV).await;
+    let lock = manual.lock().expect("what was killed has left its lock");
 
     let next = site.accept(&request(ENV, Some(module(1)))).await;
     let wait = format!("attempt 1 of deployment {id} has left the state locked");
     site.until(&next, "the wait", |found| found.status_message.contains(&wait)).await;
     let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until {
-        assert_eq!(hand.lock().as_ref(), Some(&lock), "it may live");
+        assert_eq!(manual.lock().as_ref(), Some(&lock), "it may live");
     }
     assert_eq!(records_of_breaks(&site, &lock).await, [""; 0]);
     std::fs::remove_file(&hold).unwrap();
     let next = site.end(&next).await;
     assert_succeeded(&next);
     let log = site.log(&next.id.to_string()).await;
-    // What it waited for may have been another process of this machine first.
+    // It may first have waited for another process of this machine.
     assert!(log.contains("waiting for") && log.contains("breaking the lock"), "{log}");
     assert_eq!(records_of_breaks(&site, &lock).await.len(), 1);
 }
 
-/// By what right a lock was broken, by each record of it.
+/// The recorded reason of each break of a lock.
 async fn records_of_breaks(site: &Site, lock: &str) -> Vec<String> {
     let records = site.client.list(&["audit-records"], &[]).await.unwrap();
     let ours = |record: &&serde_json::Value| {
@@ -226,7 +227,7 @@ fn leader(site: &Site, id: &str) -> i32 {
     runners.into_iter().find(|(name, _)| name.starts_with(id)).expect("it runs").1
 }
 
-/// Waits until the ledger has a line, so that an apply is under way.
+/// Waits until the ledger has a line, so that an apply is running.
 async fn until_begun(path: &std::path::Path, round: u32) {
     let deadline = Instant::now() + Duration::from_mins(1);
     while ledger::indexes(path, "begin", round).is_empty() {

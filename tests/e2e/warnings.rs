@@ -1,4 +1,5 @@
-//! Definitions that the published API accepts and that cannot work: stored, told, and not launched.
+//! Definitions that the published API accepts and that cannot work: stored, reported, and not
+//! launched.
 
 use crate::harness::deployments::{failure, request};
 use crate::harness::module::inline;
@@ -32,7 +33,7 @@ fn crooked() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_work_in_a_runner_is_told_at_once_and_again_at_doctor_and_launch() {
+async fn a_definition_that_cannot_work_is_reported_at_once_and_again_by_doctor_and_launch() {
     let site = Site::new().await;
     fs::write(site.server.path("crooked.json"), crooked().to_string()).unwrap();
     let made = site.server.canyon(&["create", "runner", "crooked", "--set-yaml=@crooked.json"]);
@@ -66,7 +67,7 @@ async fn what_cannot_work_in_a_runner_is_told_at_once_and_again_at_doctor_and_la
     let doctor = site.server.canyon(&["doctor", "runner", "crooked", "--check-only"]);
     assert_eq!(doctor.code, 1, "{doctor:?}");
     assert!(doctor.stdout.contains(SERVER) && doctor.stdout.contains("skipped"), "{doctor:?}");
-    // What would be pasted into a shell is not made of it.
+    // Text that a user would paste into a shell is not made from it.
     let printed = site.server.canyon(&["doctor", "runner", "crooked", "--print-only"]);
     assert!(printed.code != 0 && printed.stderr.contains(SERVER), "{printed:?}");
 

@@ -31,7 +31,7 @@ output "password" {
 output "name" { value = terraform_data.a.output }
 "#;
 
-/// Waits until the jobs' folders are gone: inputs and plans lie in them.
+/// Waits until the jobs' folders are removed: they contain inputs and plans.
 async fn jobs_are_forgotten(site: &Site) {
     let jobs = site.server.data().join("jobs");
     let left = || -> Vec<_> {

@@ -1,25 +1,26 @@
-//! The program `canyon-agent` beside the functions: what it does with their rights alone, and what it costs.
+//! The program `canyon-agent` with Canyon's functions: what it does with their rights alone, and what it
+//! costs.
 
-use crate::companion::{Far, NAME};
+use crate::companion::{AgentSite, NAME};
 use crate::harness::deployments::assert_succeeded;
 use crate::harness::{ledger, processes};
 use canyon_cloud::front::Record;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long an agent is watched that has nothing to do.
+/// How long the test watches an idle agent.
 const IDLE: Duration = Duration::from_secs(16);
 
 /// A site where an agent has launched a deployment.
-pub(crate) async fn deployed() -> Far {
-    let far = Far::new().await;
+pub(crate) async fn deployed() -> AgentSite {
+    let far = AgentSite::new().await;
     let id = far.begin(1, "1").await;
     assert_succeeded(&far.site.end(&id).await);
     far.is_cleared().await;
     far
 }
 
-/// What was asked of the table meanwhile, by function and operation.
+/// The table's requests in these records, by function and operation.
 fn asked(records: &[Record]) -> BTreeMap<(&str, &str), usize> {
     let mut asked = BTreeMap::new();
     for record in records.iter().filter(|record| record.action.starts_with("dynamodb:")) {
@@ -28,8 +29,8 @@ fn asked(records: &[Record]) -> BTreeMap<(&str, &str), usize> {
     asked
 }
 
-/// Watches an agent that has nothing to do, and returns how often it asked for work.
-async fn watch_idle(far: &Far) -> usize {
+/// Watches an idle agent, and returns how often it polled.
+async fn watch_idle(far: &AgentSite) -> usize {
     let front = &far.site.server.cloud().front;
     front.forget();
     tokio::time::sleep(IDLE).await;
@@ -39,19 +40,22 @@ async fn watch_idle(far: &Far) -> usize {
     let of_api: usize =
         asked.iter().filter(|((function, _), _)| *function == "api").map(|(_, count)| count).sum();
     let polls = asked[&("api", "dynamodb:PutItem")];
-    // Up to five of one whose record came before the watch began.
+    // Up to five requests of a poll whose record came before the watch began.
     assert!(of_api <= 6 * polls + 5, "each time it asks costs {of_api} / {polls}: {asked:?}");
-    // Lambda looks at the stream all the time, in the role's name and for nothing.
+    // Lambda polls the stream all the time, in the role's name and at no cost.
     let is_woken = |(function, action): &(&str, &str)| {
         *function == "launcher" && *action != "dynamodb:GetRecords"
     };
-    assert!(!asked.keys().any(is_woken), "what an agent says of itself wakes nobody: {asked:?}");
+    assert!(
+        !asked.keys().any(is_woken),
+        "an agent's reports about itself wake no function: {asked:?}"
+    );
     polls
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_beside_the_functions_deploys_and_cancels_and_costs_little_when_it_is_idle() {
-    let far = Far::new().await;
+    let far = AgentSite::new().await;
     // The template's `AgentPollSeconds` is 5.
     let polls = watch_idle(&far).await;
     assert!((2..=4).contains(&polls), "{polls} times in {IDLE:?}");

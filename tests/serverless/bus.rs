@@ -1,4 +1,4 @@
-//! Deploying through the bus, and what Canyon tells there.
+//! Deploying through the bus, and the events that Canyon publishes there.
 
 use crate::harness::deployments::{assert_succeeded, counts, request};
 use crate::harness::module::{self, THIRTY, inline};
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-/// The account of the pipeline, which is not the installation's.
+/// The account of the pipeline, which is not that of the installation.
 const PIPELINE: &str = "210987654321";
 const SOURCE: &str = "com.acme.ci";
-/// For what takes a moment.
+/// The limit for steps that take a moment.
 pub(crate) const SOON: Duration = Duration::from_mins(5);
-/// What the stream does not tell, the sweep tells a minute after the end.
-const TOLD: Duration = Duration::from_secs(100);
+/// The sweep publishes an end that the stream did not, a minute after the end.
+const PUBLISH_LIMIT: Duration = Duration::from_secs(100);
 
-/// What a pipeline asks for.
+/// The request of a pipeline.
 pub(crate) fn detail(site: &Site) -> Value {
     json!({
         "org_id": site.server.org(), "project_id": PROJECT, "env_id": ENV, "mode": "deploy",
@@ -26,7 +26,7 @@ pub(crate) fn detail(site: &Site) -> Value {
     })
 }
 
-/// The event that brings `detail`.
+/// The event that carries `detail`.
 pub(crate) fn event(detail: &Value) -> Value {
     json!({
         "id": Uuid::new_v4().to_string(), "account": PIPELINE, "source": SOURCE,
@@ -34,25 +34,26 @@ pub(crate) fn event(detail: &Value) -> Value {
     })
 }
 
-/// Lets the pipeline's account deploy.
+/// Allows the pipeline's account to deploy.
 pub(crate) async fn admit(site: &Site) {
     site.make(&["event-sources"], &json!({ "id": "acme-ci", "account": PIPELINE })).await;
 }
 
-/// Puts an event on the installation's bus, and gives its id.
+/// Puts an event on the installation's bus, and returns its id.
 pub(crate) fn put(site: &Site, event: &Value) -> String {
     let cloud = site.server.cloud();
     cloud.bus.put(cloud.stack["bus"]["name"].as_str().unwrap(), event.clone())
 }
 
-/// Waits until an event of this type, for which `wanted` holds, was published `count` times, and gives its detail.
+/// Waits until an event of this type, for which `wanted` holds, was published `count` times, and returns its
+/// detail.
 pub(crate) async fn published(
     site: &Site,
     detail_type: &str,
     count: usize,
     wanted: impl Fn(&Value) -> bool,
 ) -> Value {
-    let deadline = Instant::now() + TOLD;
+    let deadline = Instant::now() + PUBLISH_LIMIT;
     loop {
         let mut found = site.server.cloud().bus.published(detail_type);
         found.retain(|event| wanted(&event["detail"]));
@@ -66,8 +67,8 @@ pub(crate) async fn published(
     }
 }
 
-/// What the functions told about a deployment so far: kinds, without repetitions.
-fn told(site: &Site, deployment: &str) -> Vec<Value> {
+/// The functions' events about a deployment so far, each type once.
+fn event_kinds(site: &Site, deployment: &str) -> Vec<Value> {
     let mut known = BTreeSet::new();
     let all = site.server.cloud().bus.archive().into_iter();
     let ours = all.filter(|one| {
@@ -78,7 +79,7 @@ fn told(site: &Site, deployment: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Puts a request that must be accepted; gives the deployment.
+/// Puts a request that must be accepted; returns the deployment.
 pub(crate) async fn accepted(site: &Site, event: &Value) -> String {
     let before = everything(site).await;
     put(site, event);
@@ -92,7 +93,7 @@ pub(crate) async fn accepted(site: &Site, event: &Value) -> String {
     }
 }
 
-/// Puts a request that must be refused; gives what is told of that.
+/// Puts a request that must be rejected; returns the event that reports it.
 pub(crate) async fn rejected(site: &Site, event: &Value) -> Value {
     let id = put(site, event);
     published(site, "deployment.rejected", 1, |detail| detail["event_id"] == id).await
@@ -104,7 +105,7 @@ async fn everything(site: &Site) -> BTreeSet<String> {
     page.into_iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Nothing failed on the way: what is refused is refused once.
+/// Asserts that no invocation failed: a rejection is final.
 async fn nothing_is_repeated(site: &Site) {
     let cloud = site.server.cloud();
     cloud.bus.settled(SOON).await.unwrap();
@@ -139,7 +140,7 @@ async fn a_request_that_is_delivered_three_times_is_one_deployment_like_any_othe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_request_is_told_once_and_for_all() {
+async fn a_rejected_request_is_reported_once_and_stays_rejected() {
     let site = Site::new().await;
     let other = published_reason(&site, &detail(&site), "no event source").await;
     assert!(other.get("fields").is_none(), "{other}");
@@ -158,7 +159,7 @@ async fn a_refused_request_is_told_once_and_for_all() {
     let digest = format!("sha256:{}", "0".repeat(64));
     published_reason(&site, &with("module", json!({ "source": digest })), "archive").await;
 
-    // What nobody knows is passed over, if it gets here at all.
+    // The function ignores an event of an unknown type, if it gets one at all.
     let events = site.server.cloud().function("events");
     let answer = events.invoke(json!({ "detail-type": "order.placed" }).to_string()).await.unwrap();
     assert!(answer.starts_with(b"{\"ignored\":"), "{answer:?}");
@@ -169,11 +170,11 @@ async fn a_refused_request_is_told_once_and_for_all() {
     assert_eq!(
         recorded.count(),
         3,
-        "of the two strangers and the unreadable one nobody knows: {page:#?}"
+        "those of an unknown organization and the unreadable one have no record: {page:#?}"
     );
 }
 
-/// Delivers a request twice; each time it is refused for this reason, under the same id.
+/// Delivers a request twice; both are rejected for this reason, under the same id.
 async fn published_reason(site: &Site, detail: &Value, reason: &str) -> Value {
     let cloud = site.server.cloud();
     cloud.bus.disturb(BusDisturbance { copies: 2, ..Default::default() });
@@ -189,7 +190,7 @@ async fn published_reason(site: &Site, detail: &Value, reason: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_end_is_told_with_what_went_before() {
+async fn every_end_is_published_after_the_events_before_it() {
     let site = Site::new().await;
     let good = site.deploy(inline(THIRTY)).await.id.to_string();
     let failed = site.run(&request(ENV, Some(inline("no module")))).await.id.to_string();
@@ -206,15 +207,15 @@ async fn every_end_is_told_with_what_went_before() {
         let last = published(&site, &name, 1, |detail| detail["deployment_id"] == *id).await;
         assert_eq!(last["id"], format!("{id}.{end}"));
         assert_eq!(last.get("failure").is_some(), end == "failed", "{last}");
-        let mut told = told(&site, id);
-        // Without the Z, which would put a whole second behind its fractions.
-        told.sort_by_key(|event| {
+        let mut events = event_kinds(&site, id);
+        // Without the Z, which would sort a whole second after its fractions.
+        events.sort_by_key(|event| {
             event["detail"]["at"].as_str().unwrap().trim_end_matches('Z').to_owned()
         });
         let kinds: Vec<_> =
-            told.iter().map(|event| event["detail-type"].as_str().unwrap()).collect();
+            events.iter().map(|event| event["detail-type"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["deployment.queued", "deployment.running", name.as_str()]);
-        all.extend(told);
+        all.extend(events);
     }
     all.push(json!({ "detail-type": "deployment.rejected",
         "detail": rejected(&site, &event(&detail(&site))).await }));

@@ -1,5 +1,5 @@
-//! The functions and a real cluster: what is signed in KMS lets the launcher in, and the job in its pod
-//! claims, reports and ends through API Gateway.
+//! The functions and a real cluster: a token that KMS signs gives the launcher access, and the job in
+//! its pod claims, reports and ends through API Gateway.
 
 use crate::harness::bed::{Bed, Namespace, bed};
 use crate::harness::deployments::{assert_succeeded, counts, request};
@@ -15,10 +15,10 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Where pods find the authority of the API's certificate.
+/// Where pods find the authority that signed the API's certificate.
 const AUTHORITY: &str = "/etc/canyon-authority";
 
-/// API Gateway's custom domain: TLS on an address that pods reach. Ends with this value.
+/// API Gateway's custom domain: TLS on an address that pods reach. Dropping it ends the process.
 struct Domain {
     child: Child,
     url: String,
@@ -49,7 +49,7 @@ impl Drop for Domain {
     }
 }
 
-/// A certificate of the bed's authority for this machine's address, and its key.
+/// A certificate of the test cluster's authority for this machine's address, and its key.
 fn certificate(folder: &Path) -> (String, String) {
     std::fs::create_dir_all(folder).unwrap();
     let names = format!("subjectAltName=IP:{}\n", bed().get("NODE_ADDRESS"));
@@ -70,7 +70,7 @@ fn certificate(folder: &Path) -> (String, String) {
     (path("certificate"), path("key"))
 }
 
-/// Tells the functions their public names, as the template's parameters would.
+/// Sets the functions' public names, as the template's parameters would.
 async fn name_functions(site: &Site, domain: &Domain) {
     let cloud = site.server.cloud();
     for name in ["api", "issuer", "launcher", "sweep"] {
@@ -85,7 +85,7 @@ async fn name_functions(site: &Site, domain: &Domain) {
     std::fs::write(bed().get("ISSUER_TARGET_FILE"), address).unwrap();
 }
 
-/// A runner whose pods trust the authority of the bed.
+/// A runner whose pods trust the test cluster's authority.
 fn runner(namespace: &str) -> Value {
     let authority = STANDARD.encode(bed().file("CA_FILE"));
     let data = json!({ "server": bed().get("SERVER"), "certificate_authority_data": authority });
@@ -109,7 +109,7 @@ fn runner(namespace: &str) -> Value {
     })
 }
 
-/// A project whose environment is linked to a runner for the cluster, which trusts it.
+/// A project whose environment uses a runner for the cluster, which trusts Canyon.
 async fn trusted_cluster(site: &Site, namespace: &Namespace) {
     site.make(&["runners"], &runner(&namespace.0)).await;
     let trust = site.client.get(&["runners", "cluster", "trust"]).await.unwrap();

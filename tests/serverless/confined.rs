@@ -1,5 +1,5 @@
-//! What a function in the hands of an attacker could ask for, and is refused: its role names the items that it may
-//! write, and what its keys may sign.
+//! Calls that an attacker who controls a function would make, and AWS refuses: the function's role names the items
+//! that it may write, and what its keys may sign.
 
 use crate::harness::server::Server;
 use canyon_cloud::cloud::Cloud;
@@ -26,7 +26,7 @@ async fn call(cloud: &Cloud, function: &str, service: &str, target: &str, body: 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_function_that_takes_events_writes_deployments_and_no_tokens_roles_or_runners() {
+async fn the_events_function_can_write_deployments_and_no_tokens_roles_or_runners() {
     let server = Server::start().await;
     let cloud = server.cloud();
     let table = &cloud.function("events").config().environment["CANYON_TABLE"];
@@ -79,7 +79,7 @@ async fn a_function_signs_with_the_algorithm_of_canyons_tokens_and_no_other() {
     }
 }
 
-/// The key that signs tokens about runners, and that which signs the tokens of jobs.
+/// The key that signs tokens about runners, and the key that signs the tokens of jobs.
 fn signing_keys(cloud: &Cloud) -> [String; 2] {
     let first = |of: &str| cloud.stack["keys"][of][0].as_str().unwrap().to_owned();
     let keys = [first("signing"), first("job_signing")];
@@ -87,7 +87,7 @@ fn signing_keys(cloud: &Cloud) -> [String; 2] {
     keys
 }
 
-/// What becomes of an operation of KMS with this key.
+/// The result of a KMS operation with this key.
 async fn use_key(cloud: &Cloud, function: &str, operation: &str, key: &str) -> String {
     let body = match operation {
         "Sign" => json!({
@@ -122,8 +122,8 @@ async fn the_function_that_the_internet_reaches_can_neither_sign_as_a_runner_nor
         let said = use_key(cloud, function, operation, key).await;
         assert!(said.contains(expected), "{function}, {operation} with {key}: {said}");
     }
-    let told = &cloud.function("api").config().environment;
-    assert!(told.values().all(|value| !value.contains(&of_runners)), "{told:?}");
+    let variables = &cloud.function("api").config().environment;
+    assert!(variables.values().all(|value| !value.contains(&of_runners)), "{variables:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,7 +147,7 @@ async fn the_function_that_the_internet_reaches_publishes_no_keys_and_they_come_
         let answer: Value = serde_json::from_slice(&answer).unwrap();
         assert_eq!(answer["statusCode"], 404, "{path}: {answer}");
     }
-    // Whatever `api` is or does, it is not asked.
+    // `api` gets no requests at all from here on.
     cloud.function("api").limit_concurrency(0);
     for path in documents {
         let answer = reqwest::get(format!("{}{path}", server.url())).await.unwrap();
@@ -186,8 +186,8 @@ async fn the_function_that_publishes_keys_reaches_nothing_that_canyon_stores() {
     let entries = json!({ "Entries": [entry] });
     let said = call(cloud, "issuer", "events", "AWSEvents.PutEvents", &entries).await;
     assert!(said.contains("events:PutEvents"), "{said}");
-    let told = &cloud.function("issuer").config().environment;
+    let variables = &cloud.function("issuer").config().environment;
     for name in ["CANYON_TABLE", "CANYON_BUCKET", "CANYON_MASTER_KEY", "CANYON_EVENT_BUS"] {
-        assert!(!told.contains_key(name), "it needs no {name}");
+        assert!(!variables.contains_key(name), "it needs no {name}");
     }
 }

@@ -1,5 +1,5 @@
-//! `cargo lambda deploy` of one function, as docs/install-aws.md has it, against moto: it gives the function of the
-//! stack other code, and leaves alone what the template says.
+//! `cargo lambda deploy` of one function, as docs/install-aws.md describes it, against moto: it replaces the code of
+//! the stack's function, and changes no setting of the template.
 
 use crate::harness::programs;
 use canyon_cloud::cloud::FUNCTIONS;
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A function's configuration, as moto has it now.
+/// A function's configuration in moto.
 fn configuration(moto: &str, name: &str) -> Value {
     let program = "import boto3, json, sys; \
          c = boto3.client('lambda', endpoint_url=sys.argv[1], region_name=sys.argv[2]); \
@@ -34,7 +34,7 @@ fn done(output: Output) -> Output {
     output
 }
 
-/// Puts a function's program where `cargo lambda build` puts it. What a debugger reads stays behind: to pack it takes
+/// Puts a function's program where `cargo lambda build` puts it. Debug information is stripped: packing it takes
 /// longer than the test.
 fn lay_out(folder: &Path, name: &str) {
     let place = folder.join(name);

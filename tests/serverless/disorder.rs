@@ -1,8 +1,8 @@
-//! Everything that AWS promises to deliver at least once comes several times, and in another order.
+//! AWS promises delivery at least once: here everything is delivered several times, and out of order.
 
 use crate::harness::fleet::Fleet;
+use crate::harness::published_events::{history, until_published};
 use crate::harness::stand_in::Part;
-use crate::harness::told::{history, until_told};
 use canyon_cloud::event_bus::BusDisturbance;
 use canyon_cloud::streams::Disturbance;
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ const ENVIRONMENTS: usize = 12;
 const EACH: u32 = 2;
 /// In this environment the first deployment fails.
 const FAILS: &str = "env-3";
-/// And here the first goes on until it is cancelled.
+/// In this environment the first deployment runs until it is cancelled.
 const HANGS: &str = "env-7";
 const LIMIT: Duration = Duration::from_mins(10);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deliveries_that_come_again_and_out_of_order_change_nothing() {
+async fn repeated_and_reordered_deliveries_change_nothing() {
     let mut fleet = Fleet::new(ENVIRONMENTS).await;
     let cloud = fleet.site.server.cloud().clone();
     cloud.stream.disturb(Disturbance {
@@ -36,11 +36,11 @@ async fn deliveries_that_come_again_and_out_of_order_change_nothing() {
     };
     fleet.deploy(1, first).await;
     fleet.deploy(2, |_| Part::Runs).await;
-    let order = |env: &str, number| {
-        let found = fleet.orders.iter().find(|one| one.env == env && one.number == number);
+    let id_of = |env: &str, number| {
+        let found = fleet.accepted.iter().find(|one| one.env == env && one.number == number);
         found.unwrap().id.clone()
     };
-    let hangs = order(HANGS, 1);
+    let hangs = id_of(HANGS, 1);
     let deadline = Instant::now() + LIMIT;
     while fleet.stand_in.of(HANGS).is_empty() {
         assert!(Instant::now() < deadline, "it does not begin\n{}", fleet.site.server.log());
@@ -51,18 +51,18 @@ async fn deliveries_that_come_again_and_out_of_order_change_nothing() {
     let ended = fleet.ended(LIMIT).await;
     let took = begun.elapsed();
     let mut wanted = BTreeMap::new();
-    for order in &fleet.orders {
-        let status = match (order.number, order.env.as_str()) {
+    for one in &fleet.accepted {
+        let status = match (one.number, one.env.as_str()) {
             (1, FAILS) => "failed",
             (1, HANGS) => "cancelled",
             _ => "succeeded",
         };
-        assert_eq!(ended[&order.id].status, status, "{order:?}");
-        wanted.insert(order.id.clone(), history(&["queued", "running", status]));
+        assert_eq!(ended[&one.id].status, status, "{one:?}");
+        wanted.insert(one.id.clone(), history(&["queued", "running", status]));
     }
     assert_eq!(ended.len(), ENVIRONMENTS * EACH as usize, "as many as were asked for");
     for env in &fleet.environments {
-        // What failed or was stopped has no end line.
+        // A deployment that failed or was stopped has no end line.
         let lines = [("begin", 1), ("end", 1), ("begin", 2), ("end", 2)];
         let stopped = |line: &(&str, u32)| *line == ("end", 1) && [FAILS, HANGS].contains(&&**env);
         let expected: Vec<_> = lines.into_iter().filter(|line| !stopped(line)).collect();
@@ -72,17 +72,18 @@ async fn deliveries_that_come_again_and_out_of_order_change_nothing() {
     }
 
     cloud.stream.settled(LIMIT).await.unwrap();
-    let told = until_told(&cloud, &wanted, LIMIT).await;
-    assert_eq!(told.of, wanted, "and nothing else");
-    // A job that a busy machine starves before its apply is repeated, and each attempt that runs is told of.
+    let published = until_published(&cloud, &wanted, LIMIT).await;
+    assert_eq!(published.of, wanted, "and nothing else");
+    // A job that a busy machine starves before its apply is retried, and each attempt that runs is
+    // published.
     let mut runs = 0;
     for id in ended.keys() {
         let deployment = fleet.site.client.deployment(id).await.unwrap();
         runs += deployment.attempts.iter().filter(|attempt| attempt.claimed_at.is_some()).count();
     }
-    assert_eq!(told.events, 2 * wanted.len() + runs, "each with an id of its own");
+    assert_eq!(published.events, 2 * wanted.len() + runs, "each with an id of its own");
     let counts = cloud.stream.counts();
-    assert!(told.put > told.events, "nothing came again: {} events", told.put);
+    assert!(published.put > published.events, "nothing came again: {} events", published.put);
     assert_eq!(counts.discarded, 0, "{counts:?}");
     println!(
         "{} deployments: ended after {took:.1?}; {} invocations of the launcher for {} records, {} sweeps, {} \
@@ -92,7 +93,7 @@ async fn deliveries_that_come_again_and_out_of_order_change_nothing() {
         counts.passed,
         cloud.function("sweep").reports().len(),
         cloud.function("events").reports().len(),
-        told.put,
-        told.events,
+        published.put,
+        published.events,
     );
 }

@@ -1,4 +1,4 @@
-//! Keys of one's own, versions, and objects that are written once: what the template declares when it is asked to.
+//! Customer-managed keys, versions, and objects that are written once: what the template declares on request.
 
 use crate::harness::server::Server;
 use crate::stack::declared;
@@ -18,7 +18,7 @@ fn of_kind<'a>(stack: &'a Value, kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn each_store_is_encrypted_with_the_key_that_it_is_given_and_its_users_may_use_it_there_alone() {
+fn each_store_is_encrypted_with_its_configured_key_and_its_users_may_use_the_key_only_there() {
     let names = ["TableKey", "BucketKey", "LogsKey", "QueuesKey", "TopicKey"];
     let given = names.map(|name| format!("{name}={KEY}{name}"));
     let stack = declared(&given.each_ref().map(String::as_str));
@@ -58,7 +58,7 @@ fn each_store_is_encrypted_with_the_key_that_it_is_given_and_its_users_may_use_i
 }
 
 #[test]
-fn without_keys_of_ones_own_no_role_has_a_right_to_any() {
+fn without_customer_managed_keys_no_role_may_use_any() {
     let stack = declared(&[]);
     let roles = serde_json::to_string(&of_kind(&stack, "AWS::IAM::Role")).unwrap();
     assert!(!roles.contains("UseDataKeys"), "{roles}");
@@ -73,7 +73,7 @@ fn without_keys_of_ones_own_no_role_has_a_right_to_any() {
 }
 
 #[test]
-fn versions_and_keys_of_several_regions_are_choices() {
+fn versions_and_multi_region_keys_are_optional() {
     let stack = declared(&["BucketVersions=true", "MultiRegionKeys=true"]);
     let bucket = of_kind(&stack, "AWS::S3::Bucket")[0];
     assert_eq!(bucket["VersioningConfiguration"]["Status"], "Enabled");
@@ -88,7 +88,7 @@ fn versions_and_keys_of_several_regions_are_choices() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_function_can_write_over_a_log_or_an_output() {
+async fn no_function_can_overwrite_a_log_or_an_output() {
     let server = Server::start().await;
     let cloud = server.cloud();
     let bucket = cloud.stack["bucket"]["name"].as_str().unwrap();
@@ -112,7 +112,7 @@ async fn no_function_can_write_over_a_log_or_an_output() {
             said.contains("<Code>AccessDenied</Code>") && said.contains("s3:PutObject"),
             "{said}"
         );
-        // MinIO refuses the signature, after the policy has let it pass.
+        // MinIO refuses the signature, after the policy has allowed the call.
         let said = put(log, true).send().await.unwrap().text().await.unwrap();
         assert!(!said.contains("is not authorized to perform"), "{function}: {said}");
     }

@@ -1,9 +1,9 @@
-//! The table, the bus and the processes fail at random. Every deployment comes to the end that it would
-//! come to on a good day, and comes there once.
+//! The table, the bus and the processes fail at random. Every deployment reaches the same end as
+//! without faults, and reaches it once.
 
 use crate::harness::fleet::Fleet;
+use crate::harness::published_events::{history, until_published};
 use crate::harness::stand_in::Part;
-use crate::harness::told::{history, until_told};
 use canyon_cloud::chance::Chance;
 use canyon_cloud::cloud::{Cloud, FUNCTIONS};
 use canyon_cloud::front::{Fault, FaultRule};
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 const ENVIRONMENTS: usize = 15;
 const EACH: u32 = 3;
-/// Here the first deployment fails, whatever else happens.
+/// In this environment the first deployment fails, whatever else happens.
 const FAILS: &str = "env-4";
-/// Of the invocations, so many end in `kill -9`.
+/// The share of invocations that end in `kill -9`.
 const KILLED: f64 = 0.08;
-/// Within this time after the begin of one.
+/// The kill comes within this time after an invocation's start.
 const MOMENTS: Duration = Duration::from_millis(150);
 const SEED: u64 = 20_261;
 const LIMIT: Duration = Duration::from_mins(5);
@@ -35,7 +35,7 @@ fn rules() -> Vec<FaultRule> {
     ]
 }
 
-/// Kills processes of every function at random moments, and gives the number of deaths ordered so far.
+/// Kills processes of every function at random moments, and returns the number of kills so far.
 fn kill(cloud: &Cloud) -> Arc<AtomicU64> {
     let (chance, count) = (Arc::new(Chance::new(SEED)), Arc::new(AtomicU64::new(0)));
     for name in FUNCTIONS {
@@ -56,7 +56,7 @@ fn kill(cloud: &Cloud) -> Arc<AtomicU64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_fails_at_random_each_deployment_runs_once_and_ends_as_it_should() {
+async fn despite_random_faults_each_deployment_runs_once_and_ends_as_it_should() {
     let mut fleet = Fleet::new(ENVIRONMENTS).await;
     let cloud = fleet.site.server.cloud().clone();
     cloud.front.set_faults(rules());
@@ -78,36 +78,36 @@ async fn whatever_fails_at_random_each_deployment_runs_once_and_ends_as_it_shoul
         "seed {SEED}: {} deployments accepted after {accepted:.1?} by {} requests, ended after {took:.1?}; {} processes \
          killed; faults: {injected:?}",
         ended.len(),
-        fleet.orders.iter().map(|order| order.requests).sum::<u32>(),
+        fleet.accepted.iter().map(|one| one.requests).sum::<u32>(),
         kills.load(Ordering::Relaxed),
     );
 
-    // No environment stays locked.
+    // No environment stays locked: each accepts one more deployment.
     fleet.deploy(EACH + 1, |_| Part::Runs).await;
     let ended = fleet.ended(LIMIT).await;
-    fleet.assert_ran_once_in_order(&ended, |order| order.number == 1 && order.env == FAILS);
+    fleet.assert_ran_once_in_order(&ended, |one| one.number == 1 && one.env == FAILS);
     assert_audited_once(&fleet).await;
 
     let mut wanted = BTreeMap::new();
     for (id, deployment) in &ended {
         wanted.insert(id.clone(), history(&["queued", "running", &deployment.status]));
     }
-    let told = until_told(&cloud, &wanted, LIMIT).await;
-    assert_eq!(told.of, wanted, "and nothing else");
+    let published = until_published(&cloud, &wanted, LIMIT).await;
+    assert_eq!(published.of, wanted, "and nothing else");
     let names = ["conflict", "throttle", "error after commit", "cut after commit", "partial"];
     assert!(names.iter().all(|name| injected.contains_key(name)), "{injected:?}");
     assert!(kills.load(Ordering::Relaxed) > 5, "hardly anything was killed");
     assert!(cloud.front.denied().is_empty(), "{:?}", cloud.front.denied());
     println!(
-        "told after {:.1?}: {} events put for {}; the stream: {:?}",
+        "published after {:.1?}: {} events put for {}; the stream: {:?}",
         begun.elapsed(),
-        told.put,
-        told.events,
+        published.put,
+        published.events,
         cloud.stream.counts(),
     );
 }
 
-/// One record of each acceptance and one of each end, and no other of a deployment.
+/// Asserts that each deployment has one record of its acceptance and one of its end, and no other.
 async fn assert_audited_once(fleet: &Fleet) {
     let records = fleet.site.client.list(&["audit-records"], &[]).await.unwrap();
     let mut of: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -117,12 +117,12 @@ async fn assert_audited_once(fleet: &Fleet) {
             of.entry(id.to_owned()).or_default().push(text("action"));
         }
     }
-    assert_eq!(of.len(), fleet.orders.len(), "{:?}", of.keys());
-    for order in &fleet.orders {
-        let mut actions = of[&order.id].clone();
+    assert_eq!(of.len(), fleet.accepted.len(), "{:?}", of.keys());
+    for one in &fleet.accepted {
+        let mut actions = of[&one.id].clone();
         actions.sort();
-        let end = if order.number == 1 && order.env == FAILS { "failed" } else { "succeeded" };
+        let end = if one.number == 1 && one.env == FAILS { "failed" } else { "succeeded" };
         let expected = ["deployment.create".to_owned(), format!("deployment.{end}")];
-        assert_eq!(actions, expected, "{order:?}");
+        assert_eq!(actions, expected, "{one:?}");
     }
 }

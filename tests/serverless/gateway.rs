@@ -17,7 +17,7 @@ async fn gateway(routes: impl Into<Routes>, format: PayloadFormat, stage: &str) 
     ApiGateway::start(config, routes).await
 }
 
-/// A request of an admin, to a path in the organization.
+/// A request of an administrator, to a path in the organization.
 fn request(server: &Server, api: &ApiGateway, method: Method, path: &str) -> RequestBuilder {
     let url = format!("{}/orgs/{}{path}", api.url(), server.org());
     Client::new().request(method, url).bearer_auth(server.token())
@@ -43,7 +43,7 @@ async fn both_formats_and_a_named_stage_serve_the_same_api() {
         let ids = listed["items"].as_array().unwrap().iter().map(|one| &one["id"]);
         assert!(ids.into_iter().any(|one| *one == id), "{case}: {listed}");
 
-        // Bytes that are no text travel in base64, both ways.
+        // Bytes that are no text are encoded in base64, in both directions.
         let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
         let path = format!("/archives/{}", hex::encode(Sha256::digest(&bytes)));
         let put =
@@ -63,7 +63,7 @@ async fn both_formats_and_a_named_stage_serve_the_same_api() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cloud_that_has_the_keys_already_is_told_so_and_the_log_has_the_gateways_id() {
+async fn a_cloud_that_has_the_keys_gets_304_and_the_log_has_the_gateways_id() {
     let server = Server::start().await;
     let http = Client::builder().no_proxy().build().unwrap();
     for path in ["/.well-known/jwks", "/jobs/.well-known/openid-configuration"] {
@@ -135,10 +135,10 @@ async fn only_the_named_pages_may_call_it_from_a_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_large_is_refused() {
+async fn too_large_requests_are_refused() {
     let server = Server::start().await;
     let api = gateway(server.cloud().function("api").clone(), PayloadFormat::V2, "$default").await;
-    // 5 MB are 6.7 in base64, more than Lambda takes; 11 MB are more than API Gateway takes.
+    // 5 MB are 6.7 MB in base64, more than Lambda accepts; 11 MB are more than API Gateway accepts.
     for megabytes in [5, 11] {
         let bytes = vec![b'\xff'; megabytes << 20];
         let path = format!("/archives/{}", hex::encode(Sha256::digest(&bytes)));
@@ -162,7 +162,7 @@ async fn the_longest_wait_is_answered_before_the_gateway_gives_up() {
     assert_eq!(wait.status(), 408, "{wait:?}");
     assert!(began.elapsed() < Duration::from_secs(29), "{:?}", began.elapsed());
 
-    // A gateway that gives up earlier answers by itself, and the next question finds the API well.
+    // A gateway with a shorter timeout answers by itself, and the next request succeeds.
     let config = ApiConfig { integration_timeout: Duration::from_secs(1), ..ApiConfig::default() };
     let hasty = ApiGateway::start(config, function.clone()).await;
     let cut = request(server, &hasty, Method::GET, &path).send().await.unwrap();

@@ -1,4 +1,4 @@
-//! What ECS tells of tasks that stop. It only says where to look.
+//! ECS's events about stopped tasks. They are hints: the launcher then checks the task itself.
 
 use crate::bus::SOON;
 use crate::harness::deployments::{assert_succeeded, failure, request};
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-/// Kills every process of a job at once.
+/// Kills every process of a job.
 pub(crate) fn kill(pid: i32) {
     kill_process_group(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
 
-/// Asks for a run that takes minutes, and waits until its apply is under way. Gives it and its first process.
+/// Requests a run that takes minutes, and waits until it applies. Returns it and its first process.
 pub(crate) async fn applying(site: &Site, round: u32) -> (String, i32) {
     let path = site.server.path("ledger");
     let body = request(ENV, Some(module::ledger(&path, 2, "300", round)));
@@ -33,7 +33,7 @@ pub(crate) async fn applying(site: &Site, round: u32) -> (String, i32) {
     (id, pid)
 }
 
-/// Tells that a task has this status.
+/// Puts an event that a task has this status.
 fn tell(site: &Site, started_by: &str, status: &str) {
     let detail = json!({ "startedBy": started_by, "lastStatus": status, "version": 5 });
     let event =
@@ -48,7 +48,7 @@ async fn a_killed_job_is_noticed_at_once() {
     let began = Instant::now();
     kill(pid);
     let ended = site.end(&id).await;
-    // Without the hint it counts as silent a minute after its last sign of life.
+    // Without the hint the job counts as silent a minute after its last report.
     assert!(began.elapsed() < Duration::from_secs(45), "{:?}", began.elapsed());
     assert_eq!(failure(&ended).0, FailureClass::Lost);
     assert_succeeded(&site.deploy(inline("")).await);
@@ -67,13 +67,13 @@ async fn hints_that_are_wrong_late_or_repeated_change_nothing() {
     let id = site.accept(&body).await;
     site.until(&id, "running", |one| one.status == "running").await;
     let ours = Uuid::parse_str(&id).unwrap().simple().to_string();
-    let stranger = Uuid::new_v4().simple().to_string();
+    let unknown = Uuid::new_v4().simple().to_string();
     for _ in 0..5 {
         tell(&site, &format!("canyon-{org}-{ours}-1"), "STOPPED");
         tell(&site, &format!("canyon-{org}-{ours}-1"), "RUNNING");
         tell(&site, &format!("canyon-{org}-{ours}-2"), "STOPPED");
-        tell(&site, &format!("canyon-{org}-{stranger}-1"), "STOPPED");
-        tell(&site, &format!("canyon-{stranger}-{ours}-1"), "STOPPED");
+        tell(&site, &format!("canyon-{org}-{unknown}-1"), "STOPPED");
+        tell(&site, &format!("canyon-{unknown}-{ours}-1"), "STOPPED");
         tell(&site, "canyon-of-somebody-else", "STOPPED");
     }
     let ended = site.end(&id).await;

@@ -1,6 +1,6 @@
-//! docs/install-aws.md from the first step to the removal, as it is written there: with the real `sam`, `aws` and
-//! `canyon`, in an AWS that moto plays, and with no other rights than infra/aws/installer-policy.json gives. The page says
-//! where that ends.
+//! docs/install-aws.md from the first step to the removal, exactly as written, with the real `sam`, `aws` and `canyon`,
+//! in an AWS that moto plays, and with only the rights of infra/aws/installer-policy.json. The page says where these
+//! rights do not suffice.
 
 use crate::harness::handbook::Handbook;
 use crate::harness::server::Server;
@@ -14,7 +14,7 @@ use canyon_cloud::region::{ACCOUNT, OPERATOR_TOKEN, REGION};
 use serde_json::{Value, json};
 use std::fs;
 
-/// An account without anything in it, and the installer's place to work.
+/// An empty account, and the installer's folder.
 struct Installer {
     _moto: Moto,
     cloudformation: CloudFormation,
@@ -37,7 +37,7 @@ impl Installer {
         Self { _moto: moto, cloudformation, endpoint, front, handbook }
     }
 
-    /// What `aws` prints for an administrator, as JSON.
+    /// The output of `aws`, run by an administrator, as JSON.
     fn aws(&self, command: &str) -> Value {
         let administrator = self.cloudformation.url();
         let command = format!("aws --endpoint-url {administrator} --output json {command}");
@@ -53,8 +53,8 @@ impl Installer {
     }
 }
 
-/// The answers to `sam deploy --guided`: what it proposes for the name, the region, each parameter and its seven questions
-/// (changes, roles, rollback, three about the file), then that it may go on.
+/// The answers to `sam deploy --guided`: the proposed name, region and parameters, its seven questions (changes, roles,
+/// rollback, three about the file), and the confirmation.
 fn proposed(handbook: &Handbook) -> String {
     let template = fs::read_to_string(handbook.file("infra/aws/template.yaml")).unwrap();
     let (_, parameters) = template.split_once("\nParameters:\n").unwrap();
@@ -66,7 +66,7 @@ fn proposed(handbook: &Handbook) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_installation_goes_as_the_page_says_from_the_first_step_to_its_removal() {
+async fn an_installation_follows_the_page_from_the_first_step_to_its_removal() {
     let (mut account, server) =
         tokio::join!(Installer::new(installer::policy(|text| text)), Server::start());
     let handbook = &mut account.handbook;
@@ -95,14 +95,14 @@ async fn an_installation_goes_as_the_page_says_from_the_first_step_to_its_remova
     assert!(account.front.denied().is_empty(), "{:#?}", account.front.denied());
 }
 
-/// An administrator deletes what the stack leaves behind; then there is room for another one of the same name.
+/// An administrator deletes what the stack leaves behind; then another stack can have the same name.
 fn remove_and_install_again(account: &mut Installer) {
     for (name, output) in [
         ("JOB_SIGNING_KEY_ARN", "JobSigningKeyArn"),
         ("SIGNING_KEY_ARN", "SigningKeyArn"),
         ("MASTER_KEY_ARN", "MasterKeyArn"),
     ] {
-        // moto finds a key that is to be deleted by its id alone.
+        // moto finds a key that is scheduled for deletion by its id alone.
         let arn = account.output(output);
         account.handbook.replace(name, arn.rsplit('/').next().unwrap());
     }
@@ -132,7 +132,7 @@ fn remove_and_install_again(account: &mut Installer) {
     assert!(said.contains("Successfully created/updated stack"), "{said}");
 }
 
-/// What an installation with `BucketVersions` has after some time, and what a restore made.
+/// Creates what an installation with `BucketVersions` has after some time, and what a restore made.
 fn leave_versions_and_a_restored_table(account: &mut Installer) {
     let bucket = format!("--bucket canyon-{ACCOUNT}-{REGION}");
     for commands in [
@@ -151,7 +151,7 @@ fn leave_versions_and_a_restored_table(account: &mut Installer) {
     );
 }
 
-/// Steps 5 and 6, on functions that run beside the stack. In their place of Fargate, the runner's jobs run on this machine.
+/// Steps 5 and 6, on functions that run beside the stack. The runner's jobs run on this machine instead of on Fargate.
 fn first_deployment(handbook: &mut Handbook, server: &Server) {
     handbook.set("OPERATOR_TOKEN", OPERATOR_TOKEN);
     handbook.set("CANYON_API_URL", &server.url());
@@ -173,7 +173,7 @@ fn first_deployment(handbook: &mut Handbook, server: &Server) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_is_restored_under_another_name_and_the_stack_takes_it_up() {
+async fn a_backup_is_restored_under_another_name_and_adopted_by_the_stack() {
     let mut account = Installer::new(installer::policy_with_restore()).await;
     account.handbook.follow("### 1. Build the functions", "");
     let hash = "OperatorTokenHash=ZQM9aRkfk5A8vw94a3aMsVANNJfzjhnTSPMxJDH-0KE";
@@ -191,7 +191,7 @@ async fn a_backup_is_restored_under_another_name_and_the_stack_takes_it_up() {
     account.handbook.follow("## Upgrade", "y\n");
 
     account.handbook.follow("### 1. Stop the functions", "");
-    // moto keeps no concurrency of functions.
+    // moto does not store a function's concurrency.
     let stopped = &declared(&["ApiConcurrency=0"])["resources"]["ApiFunction"]["Properties"];
     assert_eq!(stopped["ReservedConcurrentExecutions"], 0, "it takes no requests");
     let now = account.handbook.run("date --utc +%Y-%m-%dT%H:%M:%SZ", "");
@@ -226,7 +226,7 @@ async fn a_backup_is_restored_under_another_name_and_the_stack_takes_it_up() {
 }
 
 #[test]
-fn what_sam_writes_is_ignored_by_git_and_what_is_tracked_stays() {
+fn files_that_sam_writes_are_ignored_by_git_and_tracked_files_are_not() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for (file, ignored) in [
         ("infra/aws/samconfig.toml", true),

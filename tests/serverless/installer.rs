@@ -1,6 +1,6 @@
-//! The installer's policy, judged on each call that CloudFormation makes in the installer's name: those that AWS publishes
-//! for each kind of resource (`tests/cloud/installer.py`). What `sam` and `aws` call themselves is judged where they run,
-//! in `install.rs`.
+//! The installer's policy, checked against each call that CloudFormation makes in the installer's name: those that AWS
+//! publishes for each kind of resource (`tests/cloud/installer.py`). `install.rs` checks the calls of `sam` and `aws`
+//! themselves.
 
 use crate::harness::programs;
 use canyon_cloud::front::Policy;
@@ -18,7 +18,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// A policy of `infra/aws` with an account's own names in the place of those that the installer replaces, and with a change.
+/// A policy of `infra/aws` with an account's names in place of those that the installer replaces, and with a change.
 fn document(file: &str, change: impl FnOnce(Value) -> Value) -> Value {
     let text = fs::read_to_string(root().join("infra/aws").join(file)).unwrap();
     let text = text.replace("CODE_BUCKET", "aws-sam-cli-managed-default-samclisourcebucket-*");
@@ -36,7 +36,7 @@ pub(crate) fn policy(change: impl FnOnce(Value) -> Value) -> Policy {
     read(&document("installer-policy.json", change))
 }
 
-/// The same with what a restore needs besides.
+/// The same, with the rights that a restore needs in addition.
 pub(crate) fn policy_with_restore() -> Policy {
     let mut both = document("installer-policy.json", |policy| policy);
     let mut more = document("restore-policy.json", |policy| policy);
@@ -45,7 +45,7 @@ pub(crate) fn policy_with_restore() -> Policy {
     read(&both)
 }
 
-/// As docs/install-aws.md says: the roles that it makes must have the boundary.
+/// As docs/install-aws.md says: roles that it creates must have the boundary.
 fn bounded(mut policy: Value) -> Value {
     let statements = policy["Statement"].as_array_mut().unwrap();
     let of_roles = statements.iter_mut().find(|one| one["Sid"] == "RolePolicies").unwrap();
@@ -53,7 +53,7 @@ fn bounded(mut policy: Value) -> Value {
     policy
 }
 
-/// What is refused of what CloudFormation calls for a stack with these parameters, as `step resource action ARN`.
+/// The refused calls of CloudFormation for a stack with these parameters, as `step resource action ARN`.
 fn refused(policy: &Policy, parameters: &[&str]) -> BTreeSet<String> {
     let mut python = Command::new(programs::given("CANYON_TEST_AWS_PYTHON"));
     python.current_dir(root()).arg("tests/cloud/installer.py");
@@ -97,7 +97,7 @@ fn the_installer_may_do_what_cloudformation_does_in_its_name_with_and_without_a_
 }
 
 #[test]
-fn the_installer_can_neither_reach_the_data_nor_other_names_nor_use_its_rights_by_itself() {
+fn the_installer_can_neither_reach_data_or_other_names_nor_use_its_rights_directly() {
     let policy = policy(|policy| policy);
     let via =
         |service: &str| BTreeMap::from([("aws:CalledViaFirst".to_owned(), service.to_owned())]);
@@ -126,14 +126,14 @@ fn the_installer_can_neither_reach_the_data_nor_other_names_nor_use_its_rights_b
 }
 
 #[test]
-fn who_restores_may_use_the_tables_key_through_dynamodb_alone() {
+fn the_restoring_principal_may_use_the_tables_key_through_dynamodb_only() {
     let policy = policy_with_restore();
     let key = format!("arn:aws:kms:{REGION}:{ACCOUNT}:key/theirs");
     let via = |service: &str| {
         BTreeMap::from([("kms:ViaService".to_owned(), format!("{service}.{REGION}.amazonaws.com"))])
     };
-    // "Permissions on the customer managed key": what DynamoDB asks of who makes a table with it. (DynamoDB guide,
-    // "DynamoDB encryption at rest: usage of KMS keys".)
+    // "Permissions on the customer managed key": the rights that DynamoDB needs from the principal that creates a table
+    // with it. (DynamoDB guide, "DynamoDB encryption at rest: usage of KMS keys".)
     for action in
         ["CreateGrant", "Decrypt", "DescribeKey", "Encrypt", "GenerateDataKey", "ReEncryptTo"]
     {

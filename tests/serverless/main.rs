@@ -1,6 +1,6 @@
-//! The behaviour of the laptop's end-to-end tests, on the functions: real processes under the Lambda runtime
-//! API, with the rights that the template gives them, over DynamoDB Local, MinIO and moto. The tests are the same
-//! files; only the server that they start is another.
+//! The end-to-end tests of the laptop, run on the functions: real processes under the Lambda runtime API, with
+//! the rights that the template gives them, over DynamoDB Local, MinIO and moto. The test files are shared with
+//! `tests/e2e`; only the server that they start differs.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Each function's role grants what its function does, and nothing more. The front asks the template's
-//! policies before each call; here everything that a function can do is done once.
+//! Each function's role grants what its function does, and nothing more. The front of `tests/cloud` evaluates
+//! the template's policies before each call; this test does once everything that a function can do.
 
 use crate::bus::{self, SOON};
 use crate::harness::deployments::{LIMIT, assert_succeeded, destruction, request};
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-/// What no function calls itself, so that the front cannot see it: Lambda does these in the role's name.
+/// Lambda makes these calls in the role's name. The function itself does not, so the front cannot see them.
 const BY_LAMBDA: [&str; 4] = [
     "logs:CreateLogStream",
     "logs:PutLogEvents",
@@ -39,7 +39,7 @@ fn granted(stack: &Value, function: &str) -> BTreeSet<String> {
     actions.map(|action| action.as_str().unwrap().to_owned()).collect()
 }
 
-/// What is granted and was not used yet, by function; nothing may have been refused.
+/// The granted actions that were not used yet, by function; no call may have been refused.
 fn idle(sites: &[&Site]) -> BTreeMap<&'static str, Vec<String>> {
     let mut idle = BTreeMap::new();
     for function in FUNCTIONS {
@@ -62,7 +62,7 @@ async fn a_role_grants_what_its_function_does_and_nothing_more() {
     // Each is a whole installation: two at a time are enough for a small machine.
     let (one, two) = tokio::join!(api_first(), launcher_first());
     let (three, far) = tokio::join!(sweep_alone(), agent::deployed());
-    // The launcher deletes an order that no agent has taken.
+    // The launcher deletes an agent's job that no agent has taken.
     let (site, module) = (&far.site, inline(THIRTY));
     let disabled = json!({ "disabled": true });
     site.client.update(&["agents", companion::NAME], &disabled).await.unwrap();
@@ -71,7 +71,7 @@ async fn a_role_grants_what_its_function_does_and_nothing_more() {
     site.client.cancel(&waits).await.unwrap();
     assert_eq!(site.end(&waits).await.status, "cancelled");
     let sites = [&one, &two, &three, &far.site];
-    // What follows an end is under way for a moment.
+    // Calls that follow an end may take a moment.
     let deadline = Instant::now() + LIMIT;
     while idle(&sites) != expected && Instant::now() < deadline {
         sleep(Duration::from_millis(100)).await;
@@ -79,13 +79,13 @@ async fn a_role_grants_what_its_function_does_and_nothing_more() {
     assert_eq!(idle(&sites), expected, "granted, and never used");
 }
 
-/// The API is the first to need the master key; then all that people and pipelines ask for.
+/// The API is the first to need the master key; then the site does all that people and pipelines request.
 async fn api_first() -> Site {
-    // Its jobs ask for tokens, which the API signs.
+    // Its jobs request tokens, which the API signs.
     let job = json!({ "identity": { "tokens": [{ "name": "vault", "audience": "vault" }] } });
     let mut site = Site::on(Server::start().await, &job).await;
     site.make(&["runners"], &cluster()).await;
-    // Other processes find the key that this one has made.
+    // After a restart, other processes find the key that this one has made.
     site.server.kill();
     site.server.restart().await;
     let client = &site.client;
@@ -121,7 +121,7 @@ async fn api_first() -> Site {
     site
 }
 
-/// What Lambda asks the roles for when a function fails again and again, and when it looks for the stream.
+/// Lambda's own calls in the roles' names: when a function fails repeatedly, and when it polls the stream.
 fn lambda_hands_over(site: &Site) {
     let cloud = site.server.cloud();
     let asynchronous = &cloud.stack["functions"]["events"]["asynchronous"];
@@ -147,7 +147,7 @@ fn cluster() -> Value {
     })
 }
 
-/// Text that does not get smaller.
+/// Text that does not compress.
 fn noise() -> String {
     (0..150_000).map(|_| Uuid::new_v4().to_string() + &Uuid::new_v4().to_string()).collect()
 }
@@ -161,7 +161,7 @@ async fn launcher_first() -> Site {
     site
 }
 
-/// The same by the sweep alone.
+/// The sweep alone does the same.
 async fn sweep_alone() -> Site {
     let mut site = Site::new().await;
     let off = Disturbance { off: true, ..Default::default() };
@@ -175,7 +175,7 @@ async fn sweep_alone() -> Site {
     site
 }
 
-/// A launch that the function signs for, to a cluster that nobody reaches. It is tried again and again.
+/// A launch, with a token that the function signs, to a cluster that is unreachable. It is retried.
 async fn refused_by_a_cluster(site: &Site) {
     let authority = STANDARD.encode(include_bytes!("far-ca.pem"));
     let data = json!({ "server": "https://127.0.0.1:1", "certificate_authority_data": authority });
@@ -202,7 +202,7 @@ async fn refused_by_a_cluster(site: &Site) {
     site.until(&id, "the reason", says_why).await;
 }
 
-/// A job that no agent has taken up, and that nobody wants any more.
+/// A job that no agent has taken, and that is then withdrawn.
 async fn withdrawn_from_agents(site: &Site) {
     let runner = json!({
         "id": "away",
@@ -227,7 +227,8 @@ async fn withdrawn_from_agents(site: &Site) {
     assert_eq!(site.end(&id).await.status, "cancelled");
 }
 
-/// A job that is killed while it applies, and whose file of events is lost with it: what it had sent is read.
+/// A job that is killed during its apply, together with its file of events: the launcher reads the events
+/// that it had sent.
 async fn salvaged(site: &Site) {
     let (id, pid) = hints::applying(site, 1).await;
     let deadline = Instant::now() + SOON;
@@ -243,7 +244,7 @@ async fn salvaged(site: &Site) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_its_role_does_not_grant_is_refused_and_seen() {
+async fn a_call_that_its_role_does_not_allow_is_refused_and_recorded() {
     let site = Site::new().await;
     let cloud = site.server.cloud();
     let mut statements: Vec<Statement> =
@@ -271,7 +272,7 @@ async fn a_call_that_its_role_does_not_grant_is_refused_and_seen() {
 }
 
 #[test]
-fn the_page_of_permissions_is_what_the_template_says() {
+fn the_page_of_permissions_matches_the_template() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let output = Command::new(programs::given("CANYON_TEST_AWS_PYTHON"))
         .current_dir(root)

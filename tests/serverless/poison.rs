@@ -1,4 +1,5 @@
-//! Records of the stream that nobody can read: they end in the failure queue, and hold up nobody for long.
+//! Records of the stream that cannot be parsed: they end in the failure queue, and do not delay others for
+//! long.
 
 use crate::harness::fleet::Fleet;
 use crate::harness::stand_in::Part;
@@ -8,19 +9,20 @@ use std::time::{Duration, Instant};
 const ENVIRONMENTS: usize = 30;
 const POISONS: usize = 3;
 const END: Duration = Duration::from_mins(5);
-/// A record is tried six times, with 1, 2, 4, 8 and 16 s in between; the stream of tests waits a tenth of that.
-/// A tenth of the others may stand behind each.
+/// A record is tried six times, with 1, 2, 4, 8 and 16 s in between; the tests' stream waits a tenth of that. A
+/// tenth of the other records may wait behind each.
 const TRIES: usize = 6;
 const HELD_UP: Duration = Duration::from_millis(3_100);
-/// What acceptance, launch and run may take on a busy machine; without a last try it were a quarter of an hour.
+/// The limit of acceptance, launch and run on a busy machine; with unlimited tries it would be a quarter of an
+/// hour.
 const WORK: Duration = Duration::from_mins(4);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_that_cannot_be_read_end_in_the_queue_and_hold_up_nobody_for_long() {
+async fn unreadable_records_end_in_the_queue_and_do_not_delay_others_for_long() {
     let mut fleet = Fleet::new(ENVIRONMENTS).await;
     let cloud = fleet.site.server.cloud().clone();
     cloud.stream.settled(END).await.unwrap();
-    // What the stream does not do, nobody does.
+    // The sweep must not do the work that the stream leaves undone.
     cloud.bus.run_schedules(false);
     let before = cloud.stream.counts();
     let begun = Instant::now();

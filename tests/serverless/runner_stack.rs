@@ -1,4 +1,4 @@
-//! What infra/aws/runner sets up is what `canyon doctor` prints for a runner that uses it.
+//! The stack of infra/aws/runner sets up what `canyon doctor` prints for a runner that uses it.
 
 use canyon_cloud::region::Region;
 use canyon_domain::ids::{OrgUuid, RunnerUuid};
@@ -27,7 +27,7 @@ fn stack(subject: &str) -> Value {
     }
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "the stack cannot be made: {said}");
+    assert!(output.status.success(), "the stack cannot be created: {said}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -66,8 +66,8 @@ async fn the_runner_stack_trusts_and_grants_what_the_doctor_prints() {
     };
     let launch = &stack["roles"]["LaunchRole"];
 
-    // The stack is for several runners: of the doctor's document, the one subject is in a list, and the
-    // families of one runner are among those of all.
+    // The stack is for several runners. The subject of the doctor's document is in the stack's list,
+    // and the task families of one runner are among those of all.
     let mut printed = document("Trust policy of the role");
     let condition = &mut printed["Statement"][0]["Condition"]["StringEquals"];
     let sub = &mut condition["canyon.example.com/oidc:sub"];

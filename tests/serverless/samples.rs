@@ -1,5 +1,5 @@
-//! The samples in `events/`: those that go in, sent with the real `cargo lambda invoke`; those that come out,
-//! against their schemas and the types that they are published from.
+//! The samples in `events/`: incoming ones, sent with the real `cargo lambda invoke`; outgoing ones, compared
+//! with their schemas and the types that they are published from.
 
 use crate::bus;
 use crate::harness::programs;
@@ -42,7 +42,7 @@ pub(crate) fn sample(name: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The `detail` of each event follows the schema of its type.
+/// The `detail` of each event matches the schema of its type.
 pub(crate) fn assert_valid(events: &[Value]) {
     let mut check = Command::new(programs::given("CANYON_TEST_AWS_PYTHON"))
         .arg(root().join("events/schema/check.py"))
@@ -70,7 +70,7 @@ fn each_sample_has_its_line_in_the_table() {
 }
 
 #[test]
-fn what_comes_out_is_what_the_schemas_and_the_types_say() {
+fn published_samples_match_the_schemas_and_the_types() {
     let events = OUT.map(|kind| sample(&format!("deployment-{kind}")));
     assert_valid(&events);
     for event in events {
@@ -86,7 +86,7 @@ fn what_comes_out_is_what_the_schemas_and_the_types_say() {
     }
 }
 
-/// What `cargo lambda invoke` prints for a sample.
+/// The output of `cargo lambda invoke` for a sample.
 async fn invoke(api: &InvokeApi, function: &str, file: PathBuf) -> Value {
     let (port, function) = (api.port().to_string(), function.to_owned());
     let output = tokio::task::spawn_blocking(move || {

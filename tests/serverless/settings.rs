@@ -1,10 +1,10 @@
-//! A function with settings that cannot be does not start, and says in one line which it is.
+//! A function with an invalid setting does not start, and names the setting in one line.
 
 use crate::harness::server::Server;
 use canyon_cloud::cloud::FUNCTIONS;
 use canyon_cloud::runtime::InvokeError;
 
-/// Function, setting, its value (none: it is missing) and what is said of it.
+/// Function, setting, its value (none: it is missing) and the message.
 const CASES: [(&str, &str, &str, &str); 18] = [
     ("api", "CANYON_TABLE", "", "missing"),
     ("api", "CANYON_BUCKET", " ", "missing"),
@@ -44,7 +44,7 @@ async fn a_function_with_a_bad_setting_does_not_start_and_names_it() {
         assert!(matches!(error, InvokeError::Crashed { .. }), "{setting}={value}: {error:?}");
         let log = function.log().split_off(before);
         let said: Vec<_> = log.lines().filter(|line| line.contains("cannot start")).collect();
-        // Lambda starts it twice.
+        // Lambda starts the function twice.
         assert!((1..=2).contains(&said.len()), "{setting}={value}: {log}");
         let begins = format!("canyon cannot start: setting {setting}: ");
         assert!(

@@ -1,5 +1,5 @@
-//! What stands once the template is deployed: in moto, and for what moto does not keep, in the translated
-//! template with everything filled in.
+//! The resources of a deployed template: in moto, and, where moto does not store a property, in the
+//! translated template with all parameters filled in.
 
 use crate::bus::SOON;
 use crate::harness::programs;
@@ -15,7 +15,7 @@ async fn stack() -> Value {
     tokio::task::spawn_blocking(|| Region::shared().stack("looked-at")).await.unwrap()
 }
 
-/// What the template declares with these parameters.
+/// The template's resources with these parameters.
 pub(crate) fn declared(parameters: &[&str]) -> Value {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut python = Command::new(programs::given("CANYON_TEST_AWS_PYTHON"));
@@ -85,7 +85,7 @@ async fn data_keys_and_logs_outlive_the_stack_and_a_first_deployment_that_fails_
 }
 
 #[test]
-fn what_launches_and_what_publishes_keys_have_executions_that_no_flood_of_requests_takes() {
+fn launcher_sweep_and_issuer_have_reserved_executions() {
     let small = ["LauncherConcurrency=-1", "SweepConcurrency=-1", "IssuerConcurrency=-1"];
     for (parameters, expected) in
         [(&[][..], [json!(40), json!(2), json!(20)]), (&small, [const { Value::Null }; 3])]

@@ -1,25 +1,25 @@
-//! The stream is switched off: the sweep alone brings every deployment to its end, and tells of it.
+//! The stream is switched off: the sweep alone brings every deployment to its end, and publishes it.
 
 use crate::harness::fleet::Fleet;
+use crate::harness::published_events::{history, until_published};
 use crate::harness::stand_in::Part;
-use crate::harness::told::{history, until_told};
 use canyon_cloud::streams::Disturbance;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 const ENVIRONMENTS: usize = 40;
 const EACH: u32 = 5;
-/// Two cores and 200 runs; the machine may be busy with other tests.
+/// For 200 runs on two cores, on a machine that may be busy with other tests.
 const END: Duration = Duration::from_mins(5);
-/// An end is told by the sweep a minute after it, at the earliest.
-const TOLD: Duration = Duration::from_mins(4);
+/// The sweep publishes an end a minute after it, at the earliest.
+const PUBLISH_LIMIT: Duration = Duration::from_mins(4);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_stream_two_hundred_deployments_end_by_the_sweep_alone() {
     let mut fleet = Fleet::new(ENVIRONMENTS).await;
     let cloud = fleet.site.server.cloud().clone();
     cloud.stream.disturb(Disturbance { off: true, ..Disturbance::default() });
-    // On AWS one sweep is over before the next begins; here a minute is short, and a sweep lasts as long as there.
+    // On AWS one sweep ends before the next begins. Here a minute is shorter, and a sweep takes as long as on AWS.
     cloud.function("sweep").limit_concurrency(1);
     let before = cloud.function("launcher").reports().len();
     let begun = Instant::now();
@@ -34,9 +34,9 @@ async fn without_the_stream_two_hundred_deployments_end_by_the_sweep_alone() {
 
     let whole = history(&["queued", "running", "succeeded"]);
     let wanted: BTreeMap<_, _> = ended.into_keys().map(|id| (id, whole.clone())).collect();
-    let told = until_told(&cloud, &wanted, TOLD).await;
-    assert_eq!(told.of, wanted, "and nothing else");
-    assert_eq!(told.events, 3 * wanted.len(), "one attempt was enough for each");
+    let published = until_published(&cloud, &wanted, PUBLISH_LIMIT).await;
+    assert_eq!(published.of, wanted, "and nothing else");
+    assert_eq!(published.events, 3 * wanted.len(), "one attempt was enough for each");
 
     let counts = cloud.stream.counts();
     assert_eq!((counts.invocations, counts.dropped), (0, counts.passed), "{counts:?}");
@@ -44,13 +44,13 @@ async fn without_the_stream_two_hundred_deployments_end_by_the_sweep_alone() {
     let sweeps = cloud.function("sweep").reports();
     let longest = sweeps.iter().map(|report| report.duration).max();
     println!(
-        "{} deployments: accepted after {accepted:.1?}, ended after {took:.1?}, told after {:.1?}; {} sweeps, \
+        "{} deployments: accepted after {accepted:.1?}, ended after {took:.1?}, published after {:.1?}; {} sweeps, \
          the longest {longest:.1?}; {} events put for {}; {} records lost",
         wanted.len(),
         begun.elapsed(),
         sweeps.len(),
-        told.put,
-        told.events,
+        published.put,
+        published.events,
         counts.dropped,
     );
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Takes TLS from the connections to one address and passes them on to another: API Gateway's domain for pods.
+"""Terminates TLS for connections to one address and forwards them to another: API Gateway's domain for pods.
 
     tls_front.py LISTEN_HOST CERTIFICATE KEY TARGET_HOST:PORT
 
-Prints the port that it listens on, and ends with its standard input.
+Prints the port that it listens on, and ends when its standard input closes.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 """Strict stand-ins for the control planes of the clouds.
 
-A second implementation of what AWS, Google Cloud and Azure check before they let Canyon in. It shares no
-code with Canyon: tokens are verified by PyJWT against the discovery document and keys that it fetches.
+A second implementation of the checks that AWS, Google Cloud and Azure make before they give Canyon access. It shares
+no code with Canyon: PyJWT verifies tokens with the discovery document and keys that it fetches.
 """

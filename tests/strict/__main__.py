@@ -1,4 +1,4 @@
-"""Starts the stand-ins, says where they are, and stays until it is told to end or its input closes."""
+"""Starts the stand-ins, prints their addresses, and runs until it gets a signal or its input closes."""
 
 import argparse
 import signal
@@ -26,7 +26,7 @@ SERVICES = (AwsSts, Eks, GcpSts, GcpIamCredentials, Gke, Entra, ResourceManager,
 
 
 def start(world, folder):
-    """Starts everything; gives the address of each service, and the file of the certificate authority."""
+    """Starts all services; returns their addresses, and the file of the certificate authority."""
     ports = world.state.get("ports", {})
     for service in (Admin, *SERVICES):
         handler = serving.handler_of(service(world), world)

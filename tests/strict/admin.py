@@ -1,4 +1,4 @@
-"""How a test changes what the stand-ins know, and reads what happened."""
+"""The API with which a test changes the stand-ins' state and reads the recorded calls."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The real API server that stands behind every cluster of every cloud here."""
+"""The real API server behind every cluster of every cloud here."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from strict import certificates
 
 
 def of(world, cluster):
-    """Address and certificate authority of a cluster: the real ones, unless the state tells a lie."""
+    """Address and certificate authority of a cluster: the real ones, unless the state names wrong ones."""
     known = world.state.get("api_server", {})
     server = cluster.get("endpoint") or known.get("server", "https://127.0.0.1:1")
     authority = cluster.get("ca_pem") or Path(known["ca_file"]).read_text()

@@ -1,7 +1,7 @@
-"""Who a bearer token of a cloud is to the API server of a cluster, as that cloud's authenticator says.
+"""The user of a cloud's bearer token in a cluster, as that cloud's authenticator determines it.
 
-A cloud runs its authenticator beside the API server, which asks it by a webhook (TokenReview); so does the
-cluster of the tests. What the user may do is for the RBAC of the API server.
+A cloud runs its authenticator beside the API server, which calls it by a webhook (TokenReview); so does the tests'
+cluster. The RBAC of the API server decides the user's rights.
 """
 
 import base64
@@ -18,7 +18,7 @@ from strict.gke import CLOUD_PLATFORM
 from strict.serving import Reply
 
 EKS_PREFIX = "k8s-aws-v1."
-# aws-iam-authenticator, pkg/token: what a presigned address may hold.
+# aws-iam-authenticator, pkg/token: the allowed query parameters of a presigned URL.
 EKS_PARAMETERS = {
     "action",
     "version",
@@ -58,7 +58,7 @@ class Authenticator:
 
 
 def gke(world, bearer):
-    """User and groups. A service account is its address."""
+    """User and groups. The user of a service account is its address."""
     account = world.bearer("gcp_account", bearer)
     if account is None or CLOUD_PLATFORM not in account["scopes"]:
         return None
@@ -66,7 +66,7 @@ def gke(world, bearer):
 
 
 def aks(world, bearer):
-    """User and groups. A principal is its object id; the token must be for the API servers of AKS."""
+    """User and groups. The user of a principal is its object id; the token must be for the API servers of AKS."""
     caller = world.bearer("azure", bearer)
     if caller is None or caller["aud"] != AKS_SERVER:
         return None
@@ -74,7 +74,7 @@ def aks(world, bearer):
 
 
 def eks(world, bearer):
-    """User and groups. A role is what the access entry of the cluster says."""
+    """User and groups. The cluster's access entry names the user of a role."""
     address = presigned(bearer)
     if address is None:
         return None
@@ -86,7 +86,7 @@ def eks(world, bearer):
 
 
 def presigned(bearer):
-    """The address in a token, if the authenticator would call it at all."""
+    """The URL in a token, if the authenticator would call it."""
     if not bearer.startswith(EKS_PREFIX) or len(bearer) > EKS_LONGEST:
         return None
     encoded = bearer.removeprefix(EKS_PREFIX)
@@ -114,7 +114,7 @@ def presigned(bearer):
 
 
 def caller_identity(world, address, cluster):
-    """Calls the address at the stand-in of STS, under the name that was signed."""
+    """Calls the URL at the stand-in of STS, with the signed host name."""
     parts, sts = urlsplit(address), urlsplit(world.addresses["aws_sts"])
     connection = http.client.HTTPConnection(sts.hostname, sts.port, timeout=10)
     try:
@@ -131,7 +131,7 @@ def caller_identity(world, address, cluster):
 
 
 def access_entry(cluster, arn):
-    """An assumed role's ARN has the name of the role without its path, and the session."""
+    """An assumed role's ARN contains the role's name without its path, and the session."""
     named = re.fullmatch(r"arn:([^:]+):sts::(\d+):assumed-role/([^/]+)/(.+)", arn)
     if named is None:
         return None

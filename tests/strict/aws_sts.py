@@ -72,7 +72,8 @@ class AwsSts:
         facts.update(sub=claims["sub"], jti=claims["jti"], aud=claims["aud"])
         host = claims["iss"].removeprefix("https://")
         context = {f"{host}:sub": claims["sub"], f"{host}:aud": claims["aud"]}
-        # A role that is not there is answered as one that does not trust: nobody learns which roles exist.
+        # A missing role gets the same answer as one that does not trust the token, so that callers cannot
+        # find out which roles exist.
         if role is None or not policy.trusts(role["trust_policy"], provider_arn, context):
             raise StsFault(403, "AccessDenied", NOT_AUTHORIZED)
         check_seconds(seconds, role)

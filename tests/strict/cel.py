@@ -1,7 +1,7 @@
 """The part of CEL, the Common Expression Language, that providers of workload identity pools use.
 
-Literals, `a.b` and `a['b']`, `==`, `!=`, `in`, `&&`, `||`, `!`, `+`, and `startsWith`, `endsWith`,
-`contains` and `matches` of texts. Anything else is refused when the state is set.
+It supports literals, `a.b` and `a['b']`, `==`, `!=`, `in`, `&&`, `||`, `!`, `+`, and `startsWith`, `endsWith`,
+`contains` and `matches` of strings. Setting the state refuses anything else.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A certificate authority of the stand-ins' own, made anew at each start; and certificates of users."""
+"""The stand-ins' own certificate authority, new at each start; and client certificates."""
 
 import datetime
 import ipaddress
@@ -57,7 +57,7 @@ class Authority:
 
 
 def for_user(authority_pem, authority_key_pem, user, group):
-    """A client certificate and its key, signed by the given authority: how an API server knows a user."""
+    """A client certificate and its key, signed by the given authority: with which a user authenticates to an API server."""
     authority = x509.load_pem_x509_certificate(authority_pem)
     authority_key = serialization.load_pem_private_key(authority_key_pem, None)
     key = ec.generate_private_key(ec.SECP256R1())

@@ -1,4 +1,4 @@
-"""Refuses a state that the clouds would refuse, or that is not understood here."""
+"""Refuses a state that the clouds would refuse, or that is not implemented here."""
 
 import re
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""Amazon EKS: DescribeCluster, for roles whose policy allows it."""
+"""Amazon EKS: DescribeCluster, for roles with a policy that allows it."""
 
 import base64
 import re

@@ -66,7 +66,7 @@ class Entra:
         if not scope.endswith("/.default") or " " in scope:
             text = f"The provided value for the input parameter 'scope' is not valid. The scope {scope} is not valid."
             raise EntraFault("invalid_scope", 1002012, text, 400)
-        # The stand-in of the Resource Manager goes by its own address too, as that of a sovereign cloud would.
+        # The stand-in of the Resource Manager also has its own address as a resource, as in a sovereign cloud.
         if resource not in (*RESOURCES, self.world.addresses["azure_resource_manager"]):
             text = f"The resource principal named {resource} was not found in the tenant."
             raise EntraFault("invalid_resource", 500011, text, 400)

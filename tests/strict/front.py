@@ -1,4 +1,4 @@
-"""Canyon's public address as the clouds see it: TLS in front of its discovery document and keys."""
+"""Canyon's public address as the clouds reach it: TLS in front of its discovery document and keys."""
 
 import http.client
 from urllib.parse import urlsplit

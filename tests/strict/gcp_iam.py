@@ -1,4 +1,4 @@
-"""Google's IAM Service Account Credentials, and who may do what."""
+"""Google's IAM Service Account Credentials, and the permissions of principals."""
 
 import json
 import re
@@ -45,7 +45,7 @@ class GcpIamCredentials:
         facts.update(principal=federated["principal"], account=email)
         account = self.world.state.get("gcp", {}).get("service_accounts", {}).get(email)
         permission = "iam.serviceAccounts.getAccessToken"
-        # Of an account that is not there Google says the same as of one that may not be used.
+        # For a missing account Google gives the same answer as for a forbidden one.
         if account is None or not may(account.get("bindings", []), federated["principal"], permission):
             text = f"Permission '{permission}' denied on resource (or it may not exist)."
             return problem(403, "PermissionDenied", text)

@@ -93,7 +93,7 @@ def token_fault(fault, provider):
 
 
 def subject_of(provider, claims):
-    """The mapped `google.subject`, if the condition lets it in."""
+    """The mapped `google.subject`, if the attribute condition allows it."""
     mapping = provider.get("attribute_mapping", {"google.subject": "assertion.sub"})
     names = {"assertion": claims, "google": {}, "attribute": {}}
     try:

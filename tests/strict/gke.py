@@ -1,4 +1,4 @@
-"""Google Kubernetes Engine: where a cluster is, and by which certificate authority it is known."""
+"""Google Kubernetes Engine: the endpoint and certificate authority of a cluster."""
 
 import base64
 import re
@@ -46,7 +46,7 @@ class Gke:
             "location": cluster["location"],
             "status": cluster.get("status", "RUNNING"),
             "currentMasterVersion": "1.34.4-gke.100",
-            # Of a private cluster the endpoint is the private one.
+            # The endpoint of a private cluster is its private address.
             "endpoint": private if cluster.get("private") else endpoint,
             "masterAuth": {"clusterCaCertificate": base64.b64encode(authority.encode()).decode()},
             "privateClusterConfig": {

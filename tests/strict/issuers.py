@@ -1,4 +1,4 @@
-"""Verifies tokens of an outside issuer, as the clouds do: by its discovery document and its keys."""
+"""Verifies tokens of an outside issuer, as the clouds do: with its discovery document and its keys."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ SKEW_SECONDS = 60
 
 
 class TokenFault(Exception):
-    """Why a token is not believed. `kind` is for the cloud, which has words of its own."""
+    """Why a token is rejected. Each cloud turns `kind` into its own message."""
 
     def __init__(self, kind, detail):
         super().__init__(f"{kind}: {detail}")
@@ -23,7 +23,7 @@ class TokenFault(Exception):
 
 
 def unverified(raw):
-    """The header and the claims, believed by nobody yet."""
+    """The header and the claims, not verified yet."""
     try:
         header = jwt.get_unverified_header(raw)
         claims = jwt.decode(raw, options={"verify_signature": False})
@@ -33,7 +33,7 @@ def unverified(raw):
 
 
 def verify(world, raw, issuer):
-    """The claims of `raw`, which must be by `issuer` and good now. Audience and subject are for the caller."""
+    """The claims of `raw`, which must be from `issuer` and valid now. Audience and subject are for the caller."""
     header, claims = unverified(raw)
     if header.get("alg") != "RS256":
         raise TokenFault("algorithm", f"{header.get('alg')} is not RS256")
@@ -62,7 +62,7 @@ def verify(world, raw, issuer):
 
 
 def check_claims(claims):
-    """What PyJWT leaves to its caller. No leeway for the end: a token that has ended is not believed."""
+    """The checks that PyJWT leaves to its caller. There is no leeway: an expired token is rejected."""
     now = time.time()
     if claims["exp"] <= now:
         raise TokenFault("expired", f"ended at {claims['exp']}")
@@ -79,7 +79,7 @@ def find_key(world, issuer, kid):
     if not isinstance(kid, str) or not kid:
         raise TokenFault("key", "the header has no kid")
     kept = world.keys.get(issuer)
-    # As the clouds do: an unknown key is reason enough to look again.
+    # As in the clouds, an unknown key causes another fetch.
     if kept is None or kept[0] + KEPT_SECONDS < time.time() or kid not in kept[1]:
         kept = (time.time(), fetch_keys(world, issuer))
         world.keys[issuer] = kept
@@ -115,7 +115,7 @@ def fetch_keys(world, issuer):
 
 
 def fetch(world, issuer, address):
-    """A JSON document over verified TLS. A redirect is not followed: it is no document."""
+    """A JSON document over verified TLS. Redirects are not followed."""
     parts = urlsplit(address)
     if parts.scheme != "https":
         raise TokenFault("unreachable", f"{address} is not https")

@@ -1,7 +1,7 @@
-"""Policies of AWS IAM: trust policies of roles, and what a role may do.
+"""Policies of AWS IAM: trust policies of roles, and policies of their rights.
 
-Evaluated as the IAM user guide says ("Policy evaluation logic"): a Deny that matches wins, else an Allow that
-matches, else no. What is not understood here is refused when the state is set, not passed over.
+Evaluated as the IAM user guide says ("Policy evaluation logic"): a matching Deny wins, else a matching Allow, else the
+call is refused. Setting the state refuses unknown elements instead of ignoring them.
 """
 
 import fnmatch
@@ -37,7 +37,7 @@ def matches(pattern, text):
 
 
 def matches_arn(pattern, text):
-    """Each of the six parts by itself; ArnEquals and ArnLike are the same ("Condition operators")."""
+    """Matches each of the six parts by itself; ArnEquals and ArnLike are the same ("Condition operators")."""
     wanted, given = pattern.split(":", 5), text.split(":", 5)
     return len(wanted) == len(given) == 6 and all(map(matches, wanted, given))
 
@@ -49,13 +49,13 @@ def comparison(operator):
 
 
 def holds(condition, context):
-    """Every operator, every key of it, and one of the values of the key."""
+    """Every operator and key must match, with one of the key's values."""
     for operator, tests in condition.items():
         test, negated = comparison(operator), "Not" in operator
         for key, wanted in tests.items():
             given = {name.lower(): value for name, value in context.items()}.get(key.lower())
             if given is None:
-                # A key that is absent matches no positive test, and every negated one.
+                # A missing key matches no positive test, and every negated one.
                 if negated:
                     continue
                 return False
@@ -79,7 +79,7 @@ def allows(policies, action, resource, context=None):
 
 
 def trusts(policy, provider_arn, context):
-    """Whether the trust policy lets in a token of the OIDC provider."""
+    """Whether the trust policy accepts a token of the OIDC provider."""
     granted = False
     for statement in as_list(policy["Statement"]):
         if provider_arn not in as_list(statement["Principal"]["Federated"]):

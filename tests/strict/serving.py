@@ -28,7 +28,7 @@ class Request:
         return dict(parse_qsl(urlsplit(self.target).query, keep_blank_values=True))
 
     def form(self):
-        """The members of a form, each there once."""
+        """The members of a form, each present once."""
         kind = self.headers.get("content-type", "").split(";")[0].strip()
         if kind != "application/x-www-form-urlencoded":
             return None
@@ -47,7 +47,7 @@ class Reply:
     body: bytes = b""
     headers: dict = field(default_factory=dict)
     code: str = ""
-    """How a record names this answer."""
+    """The name of this answer in a record."""
 
     @classmethod
     def json(cls, status, value, code="", **headers):
@@ -60,16 +60,16 @@ class Server(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def handle_error(self, request, client_address):
-        """A client that goes away, or does not trust the certificate, is no news."""
+        """A client that goes away, or does not trust the certificate, is not reported."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 def serve(handler, port, context=None):
-    """Starts a server in a thread of its own; gives its port."""
+    """Starts a server in a thread of its own; returns its port."""
     server = Server(("127.0.0.1", port), handler)
     if context is not None:
-        # The handshake happens in the thread of the connection: a silent client holds up nobody.
+        # The connection's thread does the handshake, so that a silent client delays no other.
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server.server_address[1]
@@ -111,7 +111,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 
 def handler_of(service, world):
-    """A handler that asks `service`, plays faults, and records."""
+    """A handler that asks `service`, applies faults, and records calls."""
 
     class Handler(QuietHandler):
         def answer(self):
@@ -124,7 +124,7 @@ def handler_of(service, world):
             facts = {}
             reply = play(world.fault(service.name)) or service.answer(request, facts)
             if reply is None:
-                # The connection is cut without an answer.
+                # The connection ends without an answer.
                 self.close_connection = True
                 return None
             if service.name != "admin":

@@ -1,6 +1,6 @@
-"""Verifies AWS Signature Version 4, in headers and in presigned addresses.
+"""Verifies AWS Signature Version 4, in headers and in presigned URLs.
 
-After the AWS General Reference, "Signature Version 4 signing process"; not by botocore, so that both sides
+Follows the AWS General Reference, "Signature Version 4 signing process". It does not use botocore, so that both sides
 do not share a mistake.
 """
 
@@ -41,7 +41,7 @@ def verify_header(world, request, service):
 
 
 def verify_presigned(world, method, target, headers, service):
-    """The session that signed an address, and the region it names."""
+    """The session that signed a URL, and the region it names."""
     pairs = parse_qsl(urlsplit(target).query, keep_blank_values=True)
     query = dict(pairs)
     if len(query) != len(pairs):
@@ -77,7 +77,7 @@ def authorization(header):
 
 
 def find_session(world, credential, token):
-    """The one whose key is named; its session token must be there and be the right one."""
+    """The session of the named key; its session token must be present and correct."""
     session = world.sessions.get(credential.split("/")[0])
     if session is None or not hmac.compare_digest(session["token"], token or ""):
         message = "The security token included in the request is invalid"
@@ -114,7 +114,7 @@ def canonical_request(method, path, pairs, headers, signed, payload):
     return "\n".join(
         [
             method,
-            # The path on the wire is encoded already; every service but S3 signs it encoded again.
+            # The path on the wire is already encoded; every service but S3 signs it encoded again.
             quote(path, safe="/-_.~"),
             "&".join(f"{name}={value}" for name, value in encoded),
             *lines,

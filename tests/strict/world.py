@@ -1,4 +1,4 @@
-"""What the stand-ins know: the configured state, and what happened since."""
+"""The stand-ins' configured state, and what happened since."""
 
 import copy
 import hashlib
@@ -55,7 +55,7 @@ class World:
             self._calls.clear()
 
     def fault(self, service):
-        """The next fault that is to be played on `service`, if any."""
+        """The next fault for `service`, if any."""
         with self.lock:
             for fault in self._faults:
                 if fault["service"] == service and fault.get("times", 1) > 0:
@@ -64,7 +64,7 @@ class World:
         return None
 
     def secret(self, kind, length=32):
-        """A new secret. All of them are listed, so that a test can look for them where they must not be."""
+        """A new secret. All of them are listed, so that a test can check that they appear nowhere else."""
         made = f"{kind}{secrets.token_urlsafe(length)}"
         with self.lock:
             self._secrets[made] = kind
@@ -81,7 +81,7 @@ class World:
         return bearer
 
     def bearer(self, kind, text):
-        """What is known of a bearer token of that kind, unless it has ended."""
+        """The facts of a bearer token of that kind, unless it has expired."""
         with self.lock:
             known = self.bearers.get(text)
         if known is None or known["kind"] != kind or known["ends_at"] <= time.time():

@@ -1,4 +1,4 @@
-//! `scripts/advisories`, by way of the step of `scripts/check` that runs it.
+//! `scripts/advisories`, run by its step in `scripts/check`.
 
 use crate::{Answer, Checkout, text};
 use std::process::Command;
@@ -11,7 +11,7 @@ fn planted(id: &str, package: &str) -> String {
     )
 }
 
-/// A checkout that keeps an advisory against `serde`, and has a database with one against `serde_json`.
+/// A checkout that keeps an advisory against `serde`, and a database with one against `serde_json`.
 fn planted_checkout() -> Checkout {
     let checkout = Checkout::new();
     let id = "RUSTSEC-2020-9998";
@@ -33,7 +33,7 @@ fn check(checkout: &Checkout, database: &str, choice: &str) -> Answer {
 }
 
 #[test]
-fn a_crate_with_a_known_hole_fails_the_check_whether_the_database_says_so_or_what_is_kept() {
+fn a_crate_with_a_known_vulnerability_fails_the_check_by_either_source_of_advisories() {
     check(&planted_checkout(), "database", "").refuses_with(&[
         "RUSTSEC-2020-9998",
         "RUSTSEC-2020-9999",
@@ -43,7 +43,7 @@ fn a_crate_with_a_known_hole_fails_the_check_whether_the_database_says_so_or_wha
 }
 
 #[test]
-fn without_the_database_the_check_fails_or_says_so_and_passes_what_was_accepted_with_a_reason() {
+fn without_the_database_the_check_fails_or_reports_that_and_passes_accepted_advisories() {
     let checkout = planted_checkout();
     checkout.edit("deny.toml", |rules| {
         let accepted = "[advisories]\nignore = [{ id = \"RUSTSEC-2020-9998\", reason = \"a test planted it\" }]";

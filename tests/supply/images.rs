@@ -1,9 +1,9 @@
-//! `scripts/image`: an image has the Debian packages that its lock names.
+//! `scripts/image`: an image contains the Debian packages that its lock names.
 
 use crate::{Answer, Checkout, text};
 use std::fs;
 
-/// A checkout with this in place of the lock of the agent's image, which has two packages.
+/// A checkout in which this replaces the lock of the agent's image, which has two packages.
 fn checkout_with(lock: impl Fn(&str) -> String) -> Checkout {
     let checkout = Checkout::new();
     for architecture in ["amd64", "arm64"] {
@@ -12,16 +12,16 @@ fn checkout_with(lock: impl Fn(&str) -> String) -> Checkout {
     checkout
 }
 
-/// Makes the agent's image, with nothing kept from builds of other checkouts.
+/// Builds the agent's image without the cache of other checkouts' builds.
 fn image(checkout: &Checkout, options: &[&str]) -> Answer {
     let (output, cache) = (checkout.path("image.tar"), checkout.path("cache-of-the-test"));
-    // Any program of this machine will do: it is not started.
+    // Any program of this machine works: it is not started.
     let command =
         ["image", "--agent", "--program", "/bin/true", "--no-load", "--output", text(&output)];
     checkout.script(&[&command, options].concat(), &[("CANYON_CACHE", text(&cache))])
 }
 
-/// A lock with a version of `ca-certificates` that Debian does not have any more.
+/// A lock with a version of `ca-certificates` that Debian no longer has.
 fn with_an_old_version(lock: &str) -> String {
     let (first, _) = lock.split_once("ca-certificates ").unwrap();
     format!("{first}ca-certificates 20200101 all {}\n", "0".repeat(64))
@@ -37,7 +37,7 @@ fn a_debian_package_whose_content_is_not_the_locks_is_refused() {
 }
 
 #[test]
-fn a_debian_package_that_vanished_is_replaced_only_when_asked_and_it_is_said_with_what() {
+fn a_debian_package_that_vanished_is_replaced_only_on_request_and_the_output_says_so() {
     let checkout = checkout_with(with_an_old_version);
     image(&checkout, &[]).refuses_with(&[
         "ca-certificates 20200101 (they have 20",
@@ -53,7 +53,7 @@ fn a_debian_package_that_vanished_is_replaced_only_when_asked_and_it_is_said_wit
 }
 
 #[test]
-fn a_lock_that_forgets_a_package_is_refused() {
+fn a_lock_without_a_package_is_refused() {
     let checkout = checkout_with(|lock| lock.lines().next().unwrap().to_owned() + "\n");
     image(&checkout, &[])
         .refuses_with(&["does not name the packages of packages.txt", "scripts/lock debian"]);

@@ -1,6 +1,6 @@
-//! What Canyon's own scripts fetch is pinned: altered content is refused, and so are crates with known holes. The real
-//! scripts run on a copy of this checkout in which one pin was changed: to a client, content that was altered on its way
-//! and a pin that was altered look the same.
+//! Everything that Canyon's own scripts fetch is pinned: they refuse altered content, and crates with known
+//! vulnerabilities. The real scripts run on a copy of this checkout in which one pin was changed: a client cannot
+//! distinguish altered content from an altered pin.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A copy of this checkout, without what git ignores.
+/// A copy of this checkout, without files that git ignores.
 pub(crate) struct Checkout(TempDir);
 
 impl Checkout {
@@ -37,7 +37,7 @@ impl Checkout {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Changes a file, which must make a difference.
+    /// Changes a file; the change must make a difference.
     pub(crate) fn edit(&self, name: &str, change: impl Fn(&str) -> String) {
         let before = fs::read_to_string(self.path(name)).unwrap();
         let after = change(&before);
@@ -45,7 +45,7 @@ impl Checkout {
         self.write(name, &after);
     }
 
-    /// A command of `scripts`, in the copy.
+    /// Runs a command of `scripts` in the copy.
     pub(crate) fn script(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Answer {
         let mut command = Command::new("timeout");
         command.arg("300").arg(self.path("scripts").join(arguments[0])).args(&arguments[1..]);
@@ -54,7 +54,7 @@ impl Checkout {
     }
 }
 
-/// What a script printed, and whether it succeeded.
+/// The output of a script, and whether it succeeded.
 pub(crate) struct Answer {
     text: String,
     success: bool,
@@ -86,7 +86,7 @@ impl Answer {
     }
 }
 
-/// The text with another character in place of the one after each `mark`: a sum is a different one then.
+/// The text with the character after each `mark` replaced, so that the checksums differ.
 pub(crate) fn other_sums(text: &str, mark: &str) -> String {
     let mut parts = text.split(mark);
     let mut changed = parts.next().unwrap_or_default().to_owned();
@@ -97,7 +97,7 @@ pub(crate) fn other_sums(text: &str, mark: &str) -> String {
     changed
 }
 
-/// The text with another first character.
+/// The text with its first character replaced.
 pub(crate) fn other_start(text: &str) -> String {
     let other = if text.starts_with('0') { "1" } else { "0" };
     other.to_owned() + text.get(1..).unwrap_or_default()

@@ -1,9 +1,9 @@
-//! `scripts/setup`: each kind of registry's client is given what it must get.
+//! `scripts/setup`: the client of each kind of registry checks pinned content.
 
 use crate::{Answer, Checkout, other_start, other_sums, text};
 use std::path::Path;
 
-/// Sets one part up, into an empty cache. The part must not be in use then.
+/// Installs one part into an empty cache. It must not be linked into use before.
 fn setup(checkout: &Checkout, part: &str, links: &[&str]) -> Answer {
     let cache = checkout.path("cache-of-the-test");
     let answer = checkout.script(&["setup", part], &[("CANYON_CACHE", text(&cache))]);
@@ -17,7 +17,7 @@ fn setup(checkout: &Checkout, part: &str, links: &[&str]) -> Answer {
 fn a_python_package_with_another_hash_is_not_installed() {
     let checkout = Checkout::new();
     checkout.edit("infra/tools/schemathesis.txt", |pins| {
-        // The first package is what pip judges first.
+        // pip checks the first package first.
         let second = pins.find("\ncertifi").unwrap();
         other_sums(&pins[..second], "sha256:") + &pins[second..]
     });
@@ -61,7 +61,7 @@ fn a_dependency_of_a_go_module_with_another_sum_is_not_built() {
 }
 
 #[test]
-fn a_jar_with_another_sum_is_not_put_in_use() {
+fn a_jar_with_another_sum_is_not_linked_into_use() {
     let checkout = Checkout::new();
     checkout.edit("infra/tools/dynamodb-local/files.sha256", |pins| {
         let line = pins.lines().find(|line| line.contains(".jar")).unwrap();

@@ -1,4 +1,4 @@
-//! One agent: polls, takes, and plays the job itself.
+//! One simulated agent: it polls, takes jobs, and plays the jobs itself.
 
 use canyon_api::agent::{
     JobKey, JobReport, MAX_WAIT, OpenSession, PROTOCOL, Poll, Reports, TakeJobs, TakenJob, Work,
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// After a request that failed.
+/// The pause after a failed request.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What all agents have done together.
+/// Counts of all agents together.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     polls: AtomicU32,
@@ -25,7 +25,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Polls that were answered.
+    /// Answered polls.
     pub(crate) fn polls(&self) -> u32 {
         self.polls.load(Ordering::Relaxed)
     }
@@ -41,7 +41,7 @@ impl Counts {
     }
 }
 
-/// An agent in its session.
+/// An agent with its session.
 #[derive(Debug)]
 pub(crate) struct Companion {
     client: Client,
@@ -76,7 +76,7 @@ impl Companion {
         Ok(Self { client, name, session: opened.session.unwrap_or_default() })
     }
 
-    /// Polls for ever.
+    /// Polls without end.
     pub(crate) async fn work(self, counts: Arc<Counts>) {
         let poll = Poll { wait_seconds: MAX_WAIT, ..Poll::default() };
         loop {
@@ -112,7 +112,7 @@ impl Companion {
         Ok(())
     }
 
-    /// The job: it claims its attempt, and has nothing to do.
+    /// Plays the job: it claims its attempt, and has no work to do.
     async fn play(&self, taken: &TakenJob) -> Result<(), ClientError> {
         let deployment = taken.job.deployment.to_string();
         let code = taken.environment.get("CANYON_CLAIM_CODE").cloned().unwrap_or_default();

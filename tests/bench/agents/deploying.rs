@@ -8,21 +8,21 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// Nothing here takes long; what takes longer hangs.
+/// No wait here takes long; a longer one hangs.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// By the server's clock, in milliseconds, in the order of the deployments.
+/// Times by the server's clock, in milliseconds, in the order of the deployments.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     /// From the write of the attempt, which its offer follows, to the job's claim.
     pub(crate) launched_to_claimed: Vec<i64>,
-    /// From the acceptance.
+    /// From the acceptance to the claim.
     pub(crate) accepted_to_claimed: Vec<i64>,
-    /// All of them.
+    /// The time for all deployments.
     pub(crate) took: Duration,
 }
 
-/// Deploys nothing, `count` times, and waits for the end of each.
+/// Creates `count` deployments without work, one after the other, and waits for the end of each.
 pub(crate) async fn one_by_one(client: &Client, count: u32) -> Result<Times, Box<dyn Error>> {
     let (mut times, begun) = (Times::default(), Instant::now());
     for number in 0..count {

@@ -1,10 +1,10 @@
-//! A thousand agents in one process, for `scripts/bench agents`: sessions and long polls by the typed client, and
-//! jobs that do nothing but claim their attempt and say that it succeeded.
+//! A thousand agents in one process, for `scripts/bench agents`: sessions and long polls through the typed
+//! client, and jobs that only claim their attempt and report success.
 //!
 //!     canyon-agent-load AGENTS IDLE_SECONDS DEPLOYMENTS
 //!
-//! Prints a line of JSON for each of its phases. `CANYON_API_URL`, `CANYON_ORG`, `CANYON_TOKEN` (of an admin),
-//! `AGENT_TOKEN` and `AGENT_RUNNER` say where.
+//! Prints a line of JSON for each of its phases. The settings are `CANYON_API_URL`, `CANYON_ORG`, `CANYON_TOKEN`
+//! (of an administrator), `AGENT_TOKEN` and `AGENT_RUNNER`.
 
 mod companion;
 mod deploying;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Sessions that are opened at once.
+/// Sessions that are opened concurrently.
 const AT_ONCE: usize = 50;
 
 fn variable(name: &str) -> Result<String, Box<dyn Error>> {
@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     say(&json!({ "phase": "joined", "agents": agents, "seconds": begun.elapsed().as_secs_f64() }));
 
-    // Until the first round of polls is behind them: they all began at once.
+    // Waits until the first round of polls has ended: all of them began at the same time.
     tokio::time::sleep(Duration::from_secs(26).min(idle)).await;
     let before = counts.polls();
     say(&json!({ "phase": "idle begins" }));

@@ -1,4 +1,5 @@
-//! Requests and units of the table for a deployment, from its acceptance until its end was told.
+//! Requests and units of the table for a deployment, from its acceptance until its end is
+//! published.
 
 use crate::fill::Fill;
 use crate::installation::Installation;
@@ -8,15 +9,15 @@ use canyon_cloud::streams::Disturbance;
 use serde_json::json;
 use std::time::Duration;
 
-/// Deployments that each reading is the mean of, one after the other.
+/// Each reading is the mean of so many deployments, one after the other.
 const ROUNDS: usize = 5;
-/// An end that nobody told is told by the sweep a minute later.
-const TOLD_BY: Duration = Duration::from_secs(62);
+/// The sweep publishes an end a minute later if the stream did not.
+const PUBLISHED_WITHIN: Duration = Duration::from_secs(62);
 
 pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<(), Error> {
     let fill = Fill::new(installation);
     installation.watch(true).await?;
-    // The first reads what later ones find in memory.
+    // The first deployment reads from disk what later ones find in memory.
     installation.deploy(0).await?;
     installation.until_succeeded(1).await?;
     let pattern = fill.newest().await?;
@@ -41,7 +42,7 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
     by_the_sweep(installation, held).await
 }
 
-/// The same when no record of the stream arrives and no hint comes from the platform.
+/// The same if no record of the stream and no event of the platform arrives.
 async fn by_the_sweep(installation: &Installation, held: usize) -> Result<(), Error> {
     installation.cloud.stream.disturb(Disturbance { off: true, ..Disturbance::default() });
     let began = installation.succeeded();
@@ -51,7 +52,7 @@ async fn by_the_sweep(installation: &Installation, held: usize) -> Result<(), Er
     }
     let sweep = installation.cloud.function("sweep");
     sweep.invoke("{}").await.map_err(|error| error.to_string())?;
-    tokio::time::sleep(TOLD_BY).await;
+    tokio::time::sleep(PUBLISHED_WITHIN).await;
     sweep.invoke("{}").await.map_err(|error| error.to_string())?;
     installation.until_succeeded(began + ROUNDS).await?;
     report("sweep", held, ROUNDS, &installation.meter.take());

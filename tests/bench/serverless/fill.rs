@@ -1,4 +1,4 @@
-//! Deployments by the thousand, written straight into the table.
+//! Writes thousands of deployments directly into the table.
 
 use crate::Error;
 use crate::installation::Installation;
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The most items that one request may write.
+/// The maximum number of items of one request.
 const BATCH: usize = 25;
-/// Requests at once. DynamoDB Local fails some of more.
+/// Concurrent requests. With more, DynamoDB Local fails some.
 const WRITERS: usize = 2;
-/// How often one that failed is tried again.
+/// How often a failed request is retried.
 const TRIES: u32 = 5;
 
-/// A client of DynamoDB that nobody counts.
+/// A client of DynamoDB whose requests are not counted.
 #[derive(Clone)]
 pub(crate) struct Fill {
     client: reqwest::Client,
@@ -83,8 +83,8 @@ impl Fill {
         Ok(found)
     }
 
-    /// Writes `count` copies of a deployment's items, each with an id of its own. `change` makes
-    /// them what they are to be.
+    /// Writes `count` copies of a deployment's items, each with an id of its own. `change` modifies
+    /// each copy.
     pub(crate) async fn copies(
         &self,
         pattern: &[Value],

@@ -1,4 +1,5 @@
-//! An installation with an organization, a runner and environments, whose table is watched.
+//! An installation with an organization, a runner and environments, whose table requests are
+//! counted.
 
 use crate::Error;
 use crate::meter::Meter;
@@ -13,15 +14,15 @@ use tempfile::TempDir;
 
 /// Environments of the project `bench`: `e0`, `e1`, ...
 pub(crate) const ENVIRONMENTS: usize = 20;
-/// Nothing here takes as long.
+/// The limit of every wait here.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// After so long without a request, all that a deployment leads to has been done.
+/// After this time without a request, all work that follows a deployment has been done.
 const QUIET: Duration = Duration::from_millis(1500);
 
 /// The settings of jobs beside a function.
 const JOBS: [&str; 2] = ["CANYON_LOCAL_JOBS", "CANYON_RUNNER_PROGRAM"];
 
-/// A running installation. Its schedule fires only when it is told to.
+/// A running installation. Its schedule fires only on request.
 pub(crate) struct Installation {
     pub(crate) cloud: Cloud,
     pub(crate) meter: Meter,
@@ -39,7 +40,7 @@ impl Installation {
             runner: runner.to_owned(),
             path: std::env::var_os("PATH").unwrap_or_default(),
             folder: folder.path().to_owned(),
-            // A minute is a minute.
+            // The time is not shortened.
             scale: 1,
             seed: 1,
         };
@@ -85,8 +86,8 @@ impl Installation {
         Ok(())
     }
 
-    /// From now on the meter counts what every function asks of the table. Functions as they are
-    /// published run no jobs beside themselves, and refuse the settings for that.
+    /// From now on the meter counts the table requests of every function. Published functions run
+    /// no jobs beside themselves, and refuse the settings for that.
     pub(crate) async fn watch(&self, jobs: bool) -> Result<(), Error> {
         for name in FUNCTIONS {
             let function = self.cloud.function(name);
@@ -102,7 +103,7 @@ impl Installation {
         Ok(())
     }
 
-    /// An administrator.
+    /// A client with the rights of an administrator.
     pub(crate) fn client(&self) -> Result<Client, Error> {
         Ok(Client::new(&self.cloud.url(), &self.org, self.token.clone())?)
     }
@@ -111,7 +112,7 @@ impl Installation {
         self.token.expose_secret()
     }
 
-    /// Where the table is, without what stands before it.
+    /// The address of the table, without the proxies in front of it.
     pub(crate) fn dynamodb() -> &'static str {
         Region::shared().dynamodb.url()
     }
@@ -135,12 +136,12 @@ impl Installation {
         Ok(())
     }
 
-    /// How many deployments have been told to have succeeded.
+    /// How many successes have been published.
     pub(crate) fn succeeded(&self) -> usize {
         self.cloud.bus.published("deployment.succeeded").len()
     }
 
-    /// Waits until so many have been, and nobody asks the table anything.
+    /// Waits until so many have been published, and no request to the table is made.
     pub(crate) async fn until_succeeded(&self, count: usize) -> Result<(), Error> {
         let deadline = Instant::now() + PATIENCE;
         while self.succeeded() < count || self.meter.quiet_for() < QUIET {

@@ -1,14 +1,14 @@
-//! What the functions cost: time until they answer, processor time, requests and units of the table.
+//! The cost of the functions: time until they answer, processor time, requests and units of the table.
 //!
-//! `canyon-serverless-cost WHAT FUNCTIONS RUNNER [SIZE]` starts an installation in an AWS of tests
-//! (`canyon-cloud`) with the programs `api`, `events`, `issuer`, `launcher`, `sweep` and `hello` of the
+//! `canyon-serverless-cost WHAT FUNCTIONS RUNNER [SIZE]` starts an installation in the AWS of
+//! `canyon-cloud` with the programs `api`, `events`, `issuer`, `launcher`, `sweep` and `hello` of the
 //! folder FUNCTIONS, and prints a JSON line for each reading. WHAT is
 //!
 //! - `start`: from exec to the first request for an event, and to the first answer;
-//! - `warm`: processor time of a request, in a process that has served before;
+//! - `warm`: processor time of a request, in a process that has already served requests;
 //! - `deployment`: requests and units by function, by the stream and by the sweep alone, and how they
-//!   grow with the deployments in the table, up to SIZE;
-//! - `sweep`: a minute of the sweep, with nothing to do and beside deployments that are not due.
+//! grow with the number of deployments in the table, up to SIZE;
+//! - `sweep`: a minute of the sweep, without work, and with deployments that are not due.
 
 mod deployment;
 mod fill;
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Error> {
     }
 }
 
-/// A result, which `scripts/bench` reads.
+/// Prints a result, which `scripts/bench` reads.
 #[expect(clippy::print_stdout, reason = "this is what the program is for")]
 fn print(reading: &serde_json::Value) {
     println!("{reading}");

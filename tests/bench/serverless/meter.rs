@@ -1,5 +1,5 @@
-//! Counts what functions ask of the table. It stands before each, asks DynamoDB what every request
-//! consumed, and adds that up: programs are measured as they are published.
+//! Counts the functions' requests to the table. A proxy in front of the table asks DynamoDB for the consumed
+//! capacity of every request, and sums it up, so published programs can be measured unchanged.
 
 use crate::Error;
 use axum::Router;
@@ -16,17 +16,17 @@ use tokio::net::TcpListener;
 /// The largest request of DynamoDB is 16 MB.
 const LIMIT: usize = 16 * 1024 * 1024;
 
-/// What one operation came to.
+/// The usage of one operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) requests: f64,
     pub(crate) units: f64,
 }
 
-/// By function and operation.
+/// The usage by function and operation.
 pub(crate) type Counts = BTreeMap<(&'static str, String), Usage>;
 
-/// Clones count together.
+/// A meter. Clones share the counts.
 #[derive(Clone, Default)]
 pub(crate) struct Meter(Arc<Mutex<Reading>>);
 
@@ -45,7 +45,7 @@ struct Listener {
 }
 
 impl Meter {
-    /// Listens for one function and passes everything on to `upstream`. Gives its address.
+    /// Opens a listener for one function that forwards everything to `upstream`. Returns its address.
     pub(crate) async fn open(
         &self,
         function: &'static str,
@@ -65,7 +65,7 @@ impl Meter {
         std::mem::take(&mut self.lock().counts)
     }
 
-    /// For how long nobody has asked.
+    /// The time since the last request.
     pub(crate) fn quiet_for(&self) -> Duration {
         self.lock().last.map_or(Duration::MAX, |last| last.elapsed())
     }
@@ -119,11 +119,11 @@ impl Listener {
     }
 }
 
-/// What an answer says that it has consumed, the indexes included.
+/// The consumed capacity that an answer reports, including the indexes.
 ///
 /// DynamoDB Local counts transactions wrongly: 8 units for the items of any with several, and 4 for an entry
-/// of an index. So `written` is what DynamoDB counts for the items, and an entry counts as 1, because an
-/// index is written after the transaction.
+/// of an index. So `written` is DynamoDB's count for the items, and an entry counts as 1, because an index
+/// is written after the transaction.
 fn units(answer: &Bytes, written: Option<f64>) -> f64 {
     let Ok(answer) = serde_json::from_slice::<Value>(answer) else { return 0.0 };
     let units = |part: &Value| part["CapacityUnits"].as_f64().unwrap_or_default();
@@ -141,8 +141,8 @@ fn units(answer: &Bytes, written: Option<f64>) -> f64 {
     }
 }
 
-/// Two units for each KB begun of each item: to prepare and to commit ("Amazon DynamoDB Transactions: How
-/// it works"). What is not put is small here.
+/// Two units for each started KB of each item: to prepare and to commit ("Amazon DynamoDB Transactions: How
+/// it works"). Items that are not put are small here.
 fn transaction(items: &[Value]) -> f64 {
     let of = |item: &Value| {
         let size = item["Put"]["Item"].as_object().map_or(1.0, attributes);
@@ -152,7 +152,7 @@ fn transaction(items: &[Value]) -> f64 {
 }
 
 /// The size of an item as DynamoDB counts it: names, and values in UTF-8 ("Amazon DynamoDB item sizes and
-/// formats"). Numbers count as their digits here, which is at most too much.
+/// formats"). Numbers count as their digits here, which is an upper bound.
 fn attributes(item: &serde_json::Map<String, Value>) -> f64 {
     item.iter().map(|(name, value)| length(name) + size(value)).sum()
 }

@@ -1,5 +1,5 @@
-//! The runtime API for one start of one function, with as little as possible around it: what it takes
-//! counts as the function's time.
+//! The runtime API for one start of one function, with as little work as possible: its own time
+//! counts as the function's.
 
 use crate::Error;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -7,19 +7,19 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// A start takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The limit of a start, which takes milliseconds.
+const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// From exec.
+/// Times from exec.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     /// Until it asked for its first event.
     pub(crate) next: Duration,
-    /// Until it had answered that.
+    /// Until it had answered that event.
     pub(crate) answered: Option<Duration>,
 }
 
-/// Starts `command` and, if there is an event, hands it over. `right` says whether the answer is.
+/// Starts `command` and delivers the event, if there is one. `right` checks the answer.
 pub(crate) fn start(
     command: &mut Command,
     event: Option<&str>,
@@ -38,7 +38,7 @@ pub(crate) fn start(
     found
 }
 
-/// A process that ends with its value.
+/// A process that ends when this is dropped.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -61,7 +61,7 @@ fn serve(
         return Err(format!("it began with {line}").into());
     }
     let Some(event) = event else { return Ok(Start { next, answered: None }) };
-    let deadline = jiff::Timestamp::now() + PATIENCE;
+    let deadline = jiff::Timestamp::now() + START_LIMIT;
     let answer = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
          lambda-runtime-aws-request-id: 8476a536-e9f4-11e8-9739-2dfe598c3fcd\r\n\
@@ -72,7 +72,7 @@ fn serve(
         deadline.as_millisecond(),
     );
     stream.get_mut().write_all(answer.as_bytes())?;
-    // It may answer by another connection; which one becomes readable first is not known.
+    // It may answer over another connection; which one becomes readable first is not known.
     let (line, body) = request(&mut stream)?;
     let answered = begun.elapsed();
     if line.contains("/response ") && right(&body) {
@@ -83,15 +83,15 @@ fn serve(
 }
 
 fn accept(listener: &TcpListener) -> Result<TcpStream, Error> {
-    // A program that ends before it asks must not hang the benchmark.
+    // A program that ends before its first request must not hang the benchmark.
     listener.set_nonblocking(true)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + START_LIMIT;
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
                 stream.set_nonblocking(false)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_read_timeout(Some(START_LIMIT))?;
                 return Ok(stream);
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {

@@ -1,4 +1,4 @@
-//! Starts of each function beside the least that a function in Rust can be, in turns.
+//! Starts of each function, compared with the smallest function in Rust, alternating.
 
 use crate::installation::Installation;
 use crate::runtime_api::{self, Start};
@@ -58,7 +58,7 @@ pub(crate) fn summary(mut times: Vec<Duration>) -> Value {
     json!([at(50), at(90)])
 }
 
-/// A function as Lambda starts it; the table answers it directly.
+/// A function as Lambda starts it, with direct access to the table.
 fn command(installation: &Installation, name: &str) -> Result<Command, Error> {
     let function = match name {
         "hello" => "api",

@@ -1,4 +1,4 @@
-//! A minute of the sweep: with nothing to do, and beside deployments that are active but not due.
+//! A minute of the sweep: without work, and with deployments that are active but not due.
 
 use crate::fill::Fill;
 use crate::installation::Installation;
@@ -15,19 +15,19 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
     installation.watch(false).await?;
     read(installation, 0).await?;
     installation.cloud.stream.disturb(Disturbance { off: true, ..Disturbance::default() });
-    // Accepted, and due at once; its copies are due in an hour.
+    // The deployment is accepted, and due at once; its copies are due in an hour.
     installation.deploy(0).await?;
     let fill = Fill::new(installation);
     let pattern = fill.newest().await?;
     let later = (Timestamp::now() + SignedDuration::from_hours(1)).as_millisecond().to_string();
     fill.copies(&pattern, size, |item, own| not_due_until(item, own, &later)).await?;
-    // It ends the one that is due: functions as they are published start no local job.
+    // The sweep ends the due deployment: published functions start no local job.
     sweep(installation).await?;
     installation.until_succeeded(0).await?;
     read(installation, size).await
 }
 
-/// Puts an item that is due into the index at another time, in the shard of its own id.
+/// Moves a due item to another time in the index, in the shard of its own id.
 fn not_due_until(item: &mut serde_json::Value, own: Uuid, later: &str) {
     if item.get("gsi2pk").is_some() {
         item["gsi2pk"] = json!({"S": format!("due#{}", own.as_bytes()[15] % 4)});

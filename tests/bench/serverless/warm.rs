@@ -1,4 +1,4 @@
-//! Processor time of a request, in a process that has served before.
+//! Processor time of a request, in a process that has already served requests.
 
 use crate::installation::{ENVIRONMENTS, Installation};
 use crate::start::summary;
@@ -9,7 +9,7 @@ use serde_json::json;
 const REQUESTS: usize = 200;
 
 pub(crate) async fn measure(installation: &Installation) -> Result<(), Error> {
-    // Nobody launches what is accepted here.
+    // The launcher does not get these deployments.
     installation.cloud.stream.disturb(Disturbance { off: true, ..Disturbance::default() });
     let url = format!("{}/orgs/{}/runners/here", installation.cloud.url(), installation.org);
     let client = reqwest::Client::new();
@@ -25,7 +25,7 @@ pub(crate) async fn measure(installation: &Installation) -> Result<(), Error> {
     Ok(())
 }
 
-/// The last requests of the function `api`.
+/// Prints the last requests of the function `api`.
 fn report(installation: &Installation, what: &str) {
     let reports = installation.cloud.function("api").reports();
     let last = reports.iter().rev().take(REQUESTS).filter(|report| report.init.is_none());

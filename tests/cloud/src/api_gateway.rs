@@ -1,13 +1,13 @@
-//! An API Gateway HTTP API, with functions behind its routes.
+//! An API Gateway HTTP API with functions behind its routes.
 //!
-//! The rules are those of the developer guide, which the files quote where they follow it:
+//! The rules are those of the developer guide, which the code quotes where it follows them:
 //! - routes: <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-routes.html>
 //! - events and answers:
 //!   <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html>
 //! - quotas: <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-quotas.html>
 //! - throttles: <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-throttling.html>
 //!
-//! What is not played: TLS, authorizers, CORS by the gateway, custom domains, access logs.
+//! Not implemented: TLS, authorizers, CORS by the gateway, custom domains, access logs.
 
 mod answer;
 mod event;
@@ -47,16 +47,16 @@ const INTEGRATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The shape of the event that the function gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadFormat {
-    /// As REST APIs send it.
+    /// The format of REST APIs.
     V1,
-    /// What HTTP APIs send unless told otherwise.
+    /// The default of HTTP APIs.
     V2,
 }
 
-/// How an API is configured.
+/// The configuration of an API.
 #[derive(Clone, Debug)]
 pub struct ApiConfig {
-    /// The event's shape.
+    /// The event's format.
     pub payload_format: PayloadFormat,
     /// `$default` serves at the root; any other name is the first part of each path.
     pub stage: String,
@@ -64,11 +64,11 @@ pub struct ApiConfig {
     pub integration_timeout: Duration,
     /// The stage's route throttle.
     pub throttle: Option<Throttle>,
-    /// In the request context.
+    /// The account id in the request context.
     pub account_id: String,
-    /// In the request context.
+    /// The API id in the request context.
     pub api_id: String,
-    /// Where it listens. Port 0 takes a free one.
+    /// The address of the listener. Port 0 takes a free port.
     pub listen: SocketAddr,
 }
 
@@ -86,7 +86,7 @@ impl Default for ApiConfig {
     }
 }
 
-/// A served API. It ends with this value.
+/// A running API. Dropping it ends it.
 #[derive(Debug)]
 pub struct ApiGateway {
     address: SocketAddr,
@@ -101,7 +101,7 @@ struct Api {
 }
 
 impl ApiGateway {
-    /// Serves `routes`: those of an API, or a function alone.
+    /// Serves `routes`: those of an API, or a single function.
     ///
     /// # Panics
     /// If API Gateway would refuse the configuration, or the address is taken.
@@ -112,7 +112,7 @@ impl ApiGateway {
     }
 
     /// Serves `routes` on a bound listener, for a caller that must know the address before it configures the
-    /// functions. `config.listen` does not matter then.
+    /// functions. `config.listen` is ignored.
     ///
     /// # Panics
     /// If API Gateway would refuse the configuration.
@@ -183,7 +183,7 @@ async fn pass_on(
     let route = path.and_then(|path| api.routes.take(&parts.method, path));
     let route = route.ok_or(Refusal(StatusCode::NOT_FOUND))?;
     if api.bucket.as_ref().is_some_and(|bucket| !bucket.take()) {
-        // Over the limit, clients get 429 Too Many Requests.
+        // Above the limit, clients get 429 Too Many Requests.
         return Err(Refusal(StatusCode::TOO_MANY_REQUESTS));
     }
     let incoming = Incoming::new(&api.config, route, client, request_id, &parts, body);
@@ -192,7 +192,7 @@ async fn pass_on(
         PayloadFormat::V2 => event_v2::event(&incoming),
     };
     let invoked = route.function.invoke(event.to_string());
-    // The function goes on; nobody hears what it says.
+    // The function goes on; its answer is discarded.
     let Ok(result) = timeout(api.config.integration_timeout, invoked).await else {
         return Err(Refusal(StatusCode::SERVICE_UNAVAILABLE));
     };
@@ -202,7 +202,7 @@ async fn pass_on(
     Ok(answer.into_response())
 }
 
-/// The path without the stage, which any stage but `$default` is the first part of.
+/// The path without the stage. Every stage but `$default` is the first part of the path.
 fn within_stage<'a>(stage: &str, path: &'a str) -> Option<&'a str> {
     if stage == "$default" {
         return Some(path);
@@ -215,8 +215,8 @@ fn size(headers: &HeaderMap) -> usize {
     headers.values().map(HeaderValue::len).sum()
 }
 
-/// The whole body. One that is too large is read to its end all the same, so that the client gets
-/// to read why it was refused.
+/// The whole body. A body that is too large is read to its end all the same, so that the client can read the
+/// refusal.
 async fn read(body: Body) -> Result<Vec<u8>, Refusal> {
     let (mut read, mut count) = (Vec::new(), 0);
     let mut pieces = body.into_data_stream();
@@ -233,13 +233,13 @@ async fn read(body: Body) -> Result<Vec<u8>, Refusal> {
     Ok(read)
 }
 
-/// What the gateway says itself.
+/// An answer of the gateway itself.
 struct Refusal(StatusCode);
 
 impl Refusal {
     fn after(error: &InvokeError) -> Self {
         Self(match error {
-            // The function was not reached; a client may try again.
+            // The function was not reached; a client may retry.
             InvokeError::Throttled => StatusCode::SERVICE_UNAVAILABLE,
             InvokeError::RequestEntityTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             InvokeError::FunctionError { .. }

@@ -1,11 +1,11 @@
-//! Chance from a seed, so that a run can be repeated, and the two things that every part here needs
-//! besides: a way to lock, and the time.
+//! Random decisions from a seed, so that a run can be repeated; also a helper to lock a mutex, and the
+//! time.
 
 use jiff::Timestamp;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A seeded source of chance that many tasks may ask. (`SplitMix64`: Steele, Lea and Flood, OOPSLA 2014.)
+/// A seeded random generator for many tasks. (`SplitMix64`: Steele, Lea and Flood, OOPSLA 2014.)
 #[derive(Debug)]
 pub struct Chance(Mutex<u64>);
 
@@ -24,7 +24,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// True this often: 0 never, 1 always.
+    /// True with this probability: 0 never, 1 always.
     pub fn happens(&self, rate: f64) -> bool {
         // 32 bits are exact in an f64, and fine enough for any rate a test names.
         let part = u32::try_from(self.next() >> 32).unwrap_or(u32::MAX);
@@ -37,7 +37,7 @@ impl Chance {
         usize::try_from(self.next() % end).unwrap_or_default()
     }
 
-    /// A time up to `most`.
+    /// A random time up to `most`.
     pub fn up_to(&self, most: Duration) -> Duration {
         let micros = usize::try_from(most.as_micros()).unwrap_or(usize::MAX);
         Duration::from_micros(u64::try_from(self.below(micros)).unwrap_or_default())

@@ -24,26 +24,27 @@ use uuid::Uuid;
 /// The functions.
 pub const FUNCTIONS: [&str; 5] = ["api", "events", "issuer", "launcher", "sweep"];
 
-/// What differs from cloud to cloud.
+/// The settings of one cloud.
 #[derive(Clone, Debug)]
 pub struct CloudConfig {
     /// The folder with the programs of [`FUNCTIONS`].
     pub programs: PathBuf,
-    /// The program of jobs.
+    /// The program `canyon-runner`.
     pub runner: PathBuf,
     /// The `PATH` of functions and jobs.
     pub path: OsString,
-    /// Where logs and jobs lie.
+    /// The folder of logs and jobs.
     pub folder: PathBuf,
-    /// By how much AWS's waiting is shortened: 30 makes two seconds of a minute.
+    /// The factor by which AWS's waits are shortened: 30 makes two seconds of a minute.
     pub scale: u32,
-    /// For chance.
+    /// The seed of random decisions.
     pub seed: u64,
 }
 
 /// A running installation.
 pub struct Cloud {
-    /// What stands between the functions and the parts: rights, faults, what was called.
+    /// The proxy between the functions and the services behind it: it checks rights, makes faults
+    /// and records calls.
     pub front: Front,
     /// The bus.
     pub bus: EventBus,
@@ -58,10 +59,10 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// Starts an installation with a table and a bucket of its own. The clock of the bus runs.
+    /// Starts an installation with a table and a bucket of its own. The bus's schedules run.
     ///
     /// # Panics
-    /// If anything that it needs is missing or does not come up.
+    /// If a program that it needs is missing or does not start.
     pub async fn start(config: CloudConfig) -> Self {
         let region = tokio::task::spawn_blocking(Region::shared).await;
         let region = region.unwrap_or_else(|error| panic!("no region: {error}"));
@@ -78,7 +79,7 @@ impl Cloud {
         let mut endpoints = BTreeMap::new();
         for name in FUNCTIONS {
             let mut statements: Vec<Statement> = parse(&stack["roles"][name]);
-            // What the bucket's own policy denies, it denies to every role.
+            // The bucket policy's denials apply to every role.
             let of_bucket = &stack["bucket"]["policy"]["PolicyDocument"]["Statement"];
             statements.extend(parse::<Vec<Statement>>(of_bucket));
             let policy = Policy::read(&statements).unwrap_or_else(|e| panic!("role {name}: {e}"));
@@ -102,12 +103,12 @@ impl Cloud {
         Self { front, bus, stream, stack, functions, gateway, organization, _tasks: tasks }
     }
 
-    /// Where its API is.
+    /// The URL of its API.
     pub fn url(&self) -> String {
         self.gateway.url()
     }
 
-    /// The routes of its API, for another API before the same functions.
+    /// The routes of its API, for another API in front of the same functions.
     pub fn routes(&self) -> Routes {
         routes(&self.stack, &self.functions)
     }
@@ -115,18 +116,18 @@ impl Cloud {
     /// One of [`FUNCTIONS`].
     ///
     /// # Panics
-    /// If there is none of that name.
+    /// If no function has that name.
     pub fn function(&self, name: &str) -> &Function {
         &self.functions[name]
     }
 
-    /// From now on the bus hears of jobs that stop, as those of this organization.
+    /// From now on the bus gets an event when a job of this organization stops.
     pub fn jobs_belong_to(&self, organization: Uuid) {
         // One organization is enough for a test.
         let _ = self.organization.set(organization);
     }
 
-    /// Kills every process of every function, and lets none start.
+    /// Kills every process of every function, and prevents new ones from starting.
     pub async fn go_down(&self) {
         for function in self.functions.values() {
             function.limit_concurrency(0);
@@ -134,14 +135,14 @@ impl Cloud {
         }
     }
 
-    /// Lets processes start again.
+    /// Allows processes to start again.
     pub fn come_up(&self) {
         for function in self.functions.values() {
             function.limit_concurrency(function.config().max_concurrency);
         }
     }
 
-    /// Everything that the functions have logged.
+    /// The logs of all functions.
     pub fn log(&self) -> String {
         let logs = self.functions.iter().map(|(name, function)| {
             let log = function.log();
@@ -191,14 +192,15 @@ fn function(
     function.timeout = Duration::from_secs(described["timeout"].as_u64().unwrap_or(3));
     function.memory_mb = parse(&described["memory"]);
     function.path.clone_from(&config.path);
-    // Fifty callers that wait, and those that do something.
+    // For fifty callers with long polls, and the others.
     function.max_concurrency = 200;
     if name == "events" {
         let retries = &described["asynchronous"]["MaximumRetryAttempts"];
         function.asynchronous.maximum_retry_attempts = parse(retries);
         function.asynchronous.time_scale = config.scale;
     }
-    // MinIO knows this one caller; DynamoDB Local keeps a database for each.
+    // All functions share these credentials: MinIO has only this user, and DynamoDB Local keeps a
+    // database for each access key.
     function.credentials = Credentials {
         access_key_id: region.minio.access_key_id().to_owned(),
         secret_access_key: region.minio.secret_access_key().to_owned(),
@@ -209,7 +211,7 @@ fn function(
         .with("AWS_ENDPOINT_URL", endpoint)
         .with("CANYON_API_URL", url)
         .with("CANYON_LOCAL_JOBS", jobs.display().to_string())
-        // "Nowhere" is a closed port of this machine.
+        // A cluster at an unreachable address is a closed port of this machine.
         .with("CANYON_ALLOW_LOCAL_CLUSTERS", "true".to_owned())
         .with("CANYON_RUNNER_PROGRAM", config.runner.display().to_string())
 }
@@ -252,7 +254,7 @@ async fn stream(
     let role = front.clone();
     let settings = Settings {
         source: StreamSource {
-            // With the launcher's role, which must therefore grant it.
+            // Lambda reads with the launcher's role, which must therefore allow it.
             endpoint: endpoint.to_owned(),
             access_key: region.minio.access_key_id().to_owned(),
             region: REGION.to_owned(),

@@ -1,5 +1,5 @@
-//! The compute of a cloud: jobs as processes of this machine. Like ECS it tells the default bus when one
-//! has stopped, at least once.
+//! The compute of a cloud: jobs as processes of this machine. Like ECS, it puts an event on the default
+//! bus when a job has stopped, at least once.
 
 use crate::event_bus::EventBus;
 use serde_json::json;
@@ -10,16 +10,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use uuid::Uuid;
 
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The organization that jobs belong to, once there is one.
+/// The organization of the jobs, once there is one.
 pub(crate) type Organization = Arc<OnceLock<Uuid>>;
 
-/// Watches the folders of jobs until it is dropped with its task.
+/// Watches the folders of jobs until its task is dropped.
 pub(crate) async fn watch(jobs: PathBuf, organization: Organization, bus: EventBus) {
-    let (mut living, mut told) = (HashSet::new(), HashSet::new());
+    let (mut living, mut reported) = (HashSet::new(), HashSet::new());
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let Some(organization) = organization.get() else { continue };
         let Ok(folders) = std::fs::read_dir(&jobs) else { continue };
         for folder in folders.flatten() {
@@ -28,8 +28,8 @@ pub(crate) async fn watch(jobs: PathBuf, organization: Organization, bus: EventB
                 Some(true) => {
                     living.insert(name);
                 }
-                Some(false) if living.contains(&name) && told.insert(name.clone()) => {
-                    tell(&bus, organization, &name);
+                Some(false) if living.contains(&name) && reported.insert(name.clone()) => {
+                    put_stopped_event(&bus, organization, &name);
                 }
                 _ => {}
             }
@@ -46,7 +46,7 @@ fn lives(folder: &Path) -> Option<bool> {
 }
 
 /// An event as in the Amazon ECS developer guide, "Amazon ECS task state change events".
-fn tell(bus: &EventBus, organization: &Uuid, name: &str) {
+fn put_stopped_event(bus: &EventBus, organization: &Uuid, name: &str) {
     let Some((deployment, attempt)) = name.rsplit_once('-') else { return };
     let Ok(deployment) = deployment.parse::<Uuid>() else { return };
     let started_by = format!("canyon-{}-{}-{attempt}", organization.simple(), deployment.simple());

@@ -1,12 +1,11 @@
 //! `EventBridge`: buses, their rules and schedules, and delivery to targets.
 //!
-//! What the functions put is checked by moto first; the front hands over what it took. From there on this
-//! follows the documentation: patterns, input transformers, delivery at least once, the retry policy and the
-//! dead-letter queue of each target. A target is reached when it accepts the event: Lambda queues events for
-//! a function, so an error of the function itself is Lambda's to repeat, not `EventBridge`'s. A test can have
-//! events delivered several times, in another order, or not at all.
-//! (`EventBridge` user guide: "Event bus concepts", "Event retry policy and using dead-letter queues", "Amazon
-//! `EventBridge` input transformation", "Rules that run on a schedule".)
+//! moto first validates the events that the functions put; the front passes on those that moto accepted. From there on
+//! this follows the documentation: patterns, input transformers, delivery at least once, the retry policy and the
+//! dead-letter queue of each target. A target is reached when it accepts the event: Lambda queues events for a
+//! function, so Lambda retries an error of the function itself, not `EventBridge`. A test can have events delivered
+//! several times, in another order, or not at all. (`EventBridge` user guide: "Event bus concepts", "Event retry
+//! policy and using dead-letter queues", "Amazon `EventBridge` input transformation", "Rules that run on a schedule".)
 
 mod deliver;
 mod event;
@@ -27,16 +26,16 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// What a test does to the deliveries.
+/// How a test disturbs the deliveries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BusDisturbance {
     /// Each event reaches each target so many times; 1 is normal.
     pub copies: usize,
     /// Each delivery waits a random time up to this, so that they overtake each other.
     pub shuffle: Duration,
-    /// How often an event is lost on the way to a target.
+    /// The probability that an event is lost on its way to a target.
     pub drop: f64,
-    /// How often a target cannot be reached: then the retry policy says what happens.
+    /// The probability that a target cannot be reached; the retry policy then applies.
     pub unreachable: f64,
 }
 
@@ -46,7 +45,7 @@ impl Default for BusDisturbance {
     }
 }
 
-/// An event that was published.
+/// A published event.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// The name of its bus.
@@ -72,11 +71,11 @@ pub struct DeadLetter {
     pub condition: &'static str,
     /// `RETRY_ATTEMPTS`.
     pub attempts: u32,
-    /// What the target would have got.
+    /// The payload for the target.
     pub payload: Vec<u8>,
 }
 
-/// What a bus runs with.
+/// The settings of the buses.
 pub struct BusSettings {
     /// The account of the stack.
     pub account: String,
@@ -84,15 +83,15 @@ pub struct BusSettings {
     pub region: String,
     /// All rules, of all buses.
     pub rules: Vec<Rule>,
-    /// Whom rules can call, by ARN. Every target of a rule must be here.
+    /// The possible targets of rules, by ARN. Every target of a rule must be here.
     pub targets: BTreeMap<String, Arc<dyn Target>>,
-    /// By how much schedules, retries and ages are shortened: 60 makes a second of a minute.
+    /// The factor by which schedules, retries and ages are shortened: 60 makes a second of a minute.
     pub scale: f64,
-    /// For chance.
+    /// The seed of random decisions.
     pub seed: u64,
 }
 
-/// The buses of an account. They end with the last clone.
+/// The buses of an account. Dropping the last clone ends them.
 #[derive(Clone)]
 pub struct EventBus {
     shared: Arc<Shared>,
@@ -109,9 +108,9 @@ struct Shared {
     disturbance: Mutex<BusDisturbance>,
     archive: Mutex<Vec<Published>>,
     dead: Mutex<Vec<DeadLetter>>,
-    /// Whether schedules fire by themselves.
+    /// Whether schedules fire at their times.
     clock: watch::Sender<bool>,
-    /// Deliveries under way.
+    /// The number of deliveries in progress.
     pending: watch::Sender<usize>,
 }
 
@@ -124,10 +123,10 @@ impl Drop for Schedules {
 }
 
 impl EventBus {
-    /// Starts with schedules at rest: see `run_schedules`.
+    /// Starts with schedules switched off: see `run_schedules`.
     ///
     /// # Errors
-    /// If a rule cannot be played: a pattern, schedule or input that is not known here, or a target that is not there.
+    /// If a rule cannot be implemented: an unknown pattern, schedule or input, or a missing target.
     pub fn start(settings: BusSettings) -> Result<Self, String> {
         let BusSettings { account, region, rules, targets, scale, seed } = settings;
         let subscriptions = rules.iter().filter(|rule| rule.state.as_deref() != Some("DISABLED"));
@@ -149,13 +148,13 @@ impl EventBus {
         Ok(Self { shared, _schedules: Arc::new(Schedules(schedules)) })
     }
 
-    /// Publishes an event as another account or service does, and gives its id. Members of the envelope that are
-    /// missing are filled in.
+    /// Publishes an event as another account or service does, and returns its id. Missing members of the envelope are
+    /// filled in.
     pub fn put(&self, bus: &str, event: Value) -> String {
         publish(&self.shared, bus, None, event)
     }
 
-    /// For `Front::on_put_events`: what the functions put comes in by this.
+    /// The hook for `Front::on_put_events`, through which the functions' events arrive.
     pub fn intake(&self) -> PutEventsHook {
         // The front may outlive the bus.
         let shared: Weak<Shared> = Arc::downgrade(&self.shared);
@@ -167,7 +166,7 @@ impl EventBus {
         })
     }
 
-    /// Lets schedules fire by themselves, or no longer.
+    /// Switches schedules on or off.
     pub fn run_schedules(&self, on: bool) {
         self.shared.clock.send_replace(on);
     }
@@ -177,17 +176,17 @@ impl EventBus {
         schedule::fire_all(&self.shared);
     }
 
-    /// From now on like this.
+    /// Applies this disturbance from now on.
     pub fn disturb(&self, disturbance: BusDisturbance) {
         *lock(&self.shared.disturbance) = disturbance;
     }
 
-    /// From now on as AWS does on a good day.
+    /// Ends any disturbance.
     pub fn calm(&self) {
         self.disturb(BusDisturbance::default());
     }
 
-    /// Everything that was published so far, whatever became of it.
+    /// Every event that was published so far, delivered or not.
     pub fn archive(&self) -> Vec<Published> {
         lock(&self.shared.archive).clone()
     }
@@ -199,12 +198,12 @@ impl EventBus {
         found.map(|one| one.event.clone()).collect()
     }
 
-    /// What could not be delivered so far.
+    /// The events so far that could not be delivered.
     pub fn dead_letters(&self) -> Vec<DeadLetter> {
         lock(&self.shared.dead).clone()
     }
 
-    /// Waits until no delivery is under way. What targets queue for themselves is not known here.
+    /// Waits until no delivery is in progress. Queues of the targets are not included.
     ///
     /// # Errors
     /// If some still are after `limit`.

@@ -1,9 +1,9 @@
-//! The front: what stands between the functions and the real parts behind them.
+//! The front: a proxy between the functions and the real services behind it.
 //!
-//! Each function has a listener of its own, so the port says who calls. For every call the front finds the
-//! IAM actions and resources that AWS would ask the role for, refuses what the role's policy does not grant
-//! just as the service would, writes both down, and puts in the faults that a test asked for. What it lets
-//! through goes on byte for byte, the `Host` header included: `MinIO` checks the signature over it.
+//! Each function has a listener of its own, so the port identifies the caller. For every call the front derives
+//! the IAM actions and resources that AWS would check, and refuses a call that the role's policy does not allow,
+//! in the form of the service. It records every action, and makes the faults that a test asked for. It forwards
+//! other calls byte for byte, the `Host` header included: `MinIO` checks the signature over it.
 
 mod answer;
 mod call;
@@ -36,10 +36,10 @@ use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
-/// The account that the stack stands in: what policies write and the real parts behind do not know.
+/// The stack's account: facts that policies use and the real services do not know.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    /// Twelve digits.
+    /// The account id of twelve digits.
     pub id: String,
     /// Its region.
     pub region: String,
@@ -49,7 +49,7 @@ pub struct Account {
     pub key_aliases: BTreeMap<String, String>,
 }
 
-/// The real parts behind the front, as `http://host:port`.
+/// The real services behind the front, as `http://host:port`.
 #[derive(Clone, Debug)]
 pub struct Upstreams {
     /// `DynamoDB` Local, for tables and streams.
@@ -60,7 +60,7 @@ pub struct Upstreams {
     pub other: String,
 }
 
-/// A running front. It ends with its last clone.
+/// A running front. Dropping its last clone ends it.
 #[derive(Clone)]
 pub struct Front {
     shared: Arc<Shared>,
@@ -101,10 +101,11 @@ impl Front {
         Self { shared: Arc::new(shared), listeners: Arc::default() }
     }
 
-    /// Opens a listener for this function, whose role has this policy. Gives its address, `http://127.0.0.1:port`.
+    /// Opens a listener for this function, whose role has this policy. Returns its address,
+    /// `http://127.0.0.1:port`.
     ///
     /// # Errors
-    /// If there is no port.
+    /// If no port is free.
     pub async fn open(&self, function: &str, policy: Policy) -> Result<String, String> {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.map_err(|error| format!("no listener for {function}: {error}"))?;
@@ -117,8 +118,8 @@ impl Front {
         Ok(format!("http://{address}"))
     }
 
-    /// Asks the role of a function for an action that a part of AWS does in the role's name, and writes it down:
-    /// an event source mapping, for one, sends to its on-failure queue with the function's role.
+    /// Checks and records an action that AWS does in the role's name. For example, an event source mapping sends
+    /// to its on-failure queue with the function's role.
     pub fn authorize(&self, function: &str, action: &str, resource: &str) -> bool {
         let need = needs::Need::new(action, resource);
         let policy = lock(&self.shared.policies).get(function).cloned();
@@ -128,44 +129,44 @@ impl Front {
         granted
     }
 
-    /// Who is told of each event that the bus took.
+    /// Registers a hook that is called for each event that the bus accepts.
     pub fn on_put_events(&self, hook: PutEventsHook) {
         *lock(&self.shared.hook) = Some(hook);
     }
 
-    /// From now on these faults, and no others.
+    /// Applies these faults from now on, and no others.
     pub fn set_faults(&self, rules: Vec<FaultRule>) {
         self.shared.faults.set(rules);
     }
 
-    /// From now on no faults.
+    /// Applies no faults from now on.
     pub fn clear_faults(&self) {
         self.shared.faults.set(Vec::new());
     }
 
-    /// How often each fault was put in so far, by its name.
+    /// How often each fault was made so far, by its name.
     pub fn faults_injected(&self) -> BTreeMap<&'static str, u64> {
         self.shared.faults.counts()
     }
 
-    /// Every action asked for so far, oldest first.
+    /// Every action so far, oldest first.
     pub fn records(&self) -> Vec<Record> {
         self.shared.ledger.records()
     }
 
-    /// The actions that were granted to a function so far.
+    /// The actions that a function was allowed so far.
     pub fn used_actions(&self, function: &str) -> BTreeSet<String> {
         self.shared.ledger.used_actions(function)
     }
 
-    /// What was refused so far.
+    /// The refused actions so far.
     pub fn denied(&self) -> Vec<Record> {
         let mut records = self.shared.ledger.records();
         records.retain(|record| record.outcome == Outcome::Denied);
         records
     }
 
-    /// Forgets what was written down and counted so far.
+    /// Clears all records and counts.
     pub fn forget(&self) {
         self.shared.ledger.clear();
         self.shared.faults.forget();

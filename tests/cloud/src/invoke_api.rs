@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// A served API. It ends with this value.
+/// A running API. Dropping it ends it.
 #[derive(Debug)]
 pub struct InvokeApi {
     address: SocketAddr,
@@ -27,7 +27,7 @@ impl InvokeApi {
     /// Serves these functions, by their names.
     ///
     /// # Panics
-    /// If there is no port.
+    /// If no port is free.
     pub async fn serve(functions: impl IntoIterator<Item = Function>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await;
         let listener = listener.unwrap_or_else(|error| panic!("no listener: {error}"));
@@ -44,7 +44,7 @@ impl InvokeApi {
         Self { address, _server: server }
     }
 
-    /// Where it listens.
+    /// The port of its listener.
     pub fn port(&self) -> u16 {
         self.address.port()
     }

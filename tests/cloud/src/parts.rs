@@ -1,5 +1,5 @@
-//! Real programs that stand in for services of AWS, and for the storage of others. Each listens on loopback only, and ends with
-//! its value.
+//! Real programs that stand in for services of AWS, and for the storage of others. Each listens on loopback only.
+//! Dropping its value ends it.
 
 pub mod azurite;
 pub mod cloudformation;
@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A debug machine that also compiles needs a moment; what does not come up must not hang.
+/// A debug machine that also compiles is slow; a program that does not start must not hang the tests.
 const START: Duration = Duration::from_mins(1);
-/// Below those that the system gives to whoever asks for any (`ip_local_port_range`, from 32768 on): nobody takes one
-/// before a slow program has.
+/// Below the ports that the system assigns to sockets without one (`ip_local_port_range`, from 32768 on), so that no
+/// socket takes a port before a slow program binds it.
 const PORTS: Range<u16> = 25_000..30_000;
 
-/// A running program with a folder of its own, which goes after it.
+/// A running program with a folder of its own, which is deleted after it ends.
 #[derive(Debug)]
 struct Part {
     name: &'static str,
@@ -34,7 +34,7 @@ struct Part {
 }
 
 impl Part {
-    /// Starts the program that `variable` names.
+    /// Starts the program at the path in `variable`.
     async fn start(
         name: &'static str,
         variable: &str,
@@ -50,7 +50,7 @@ impl Part {
                 .args(arguments(folder.path()))
                 .current_dir(folder.path())
                 .env("HOME", folder.path())
-                // What the wrappers of these programs call, and where Java is.
+                // The wrappers of these programs call other programs, such as Java.
                 .env("PATH", std::env::var_os("PATH").unwrap_or_default())
                 .envs(variables.iter().copied());
             Process::start(command).await
@@ -60,7 +60,7 @@ impl Part {
         Self { name, process, folder }
     }
 
-    /// Waits until `answer` is there.
+    /// Waits until `answer` returns a value.
     async fn until<T, F>(&mut self, mut answer: impl FnMut() -> F) -> T
     where
         F: Future<Output = Option<T>>,
@@ -88,7 +88,7 @@ impl Part {
         .await;
     }
 
-    /// Everything that it wrote so far.
+    /// Its output so far.
     fn log(&self) -> String {
         log(self.folder.path())
     }
@@ -99,7 +99,7 @@ fn log(folder: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The program that `variable` names, which `scripts/test` sets.
+/// The path in `variable`, which `scripts/test` sets.
 fn program(variable: &str) -> PathBuf {
     let path = std::env::var_os(variable).map(PathBuf::from);
     let path = path.unwrap_or_else(|| {
@@ -109,10 +109,10 @@ fn program(variable: &str) -> PathBuf {
     path
 }
 
-/// A free port, which no other part of this process was given, nor of one beside it.
+/// A free port that this process has not given out before; processes beside it begin at other ports.
 fn free_port() -> u16 {
     static TRIED: AtomicU32 = AtomicU32::new(0);
-    // Processes that begin together have near numbers.
+    // Processes that start together have similar ids.
     let first = std::process::id().wrapping_mul(97);
     let mut ports = (0..PORTS.len()).map(|_| {
         let place = first.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed)) as usize;

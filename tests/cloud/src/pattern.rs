@@ -1,16 +1,16 @@
 //! Event patterns, as `EventBridge` rules and Lambda's event filters use them.
 //!
-//! "The exists operator only works on leaf nodes"; numbers are compared as they are written when matched
-//! exactly ("300, 300.0, and 3.0e2 are not considered equal"); several fields mean and, several values or.
-//! What is not known here is refused when the pattern is read: a filter that silently matched nothing
-//! would look like a quiet stream. (`EventBridge` user guide, "Comparison operators for use in event
-//! patterns"; Lambda developer guide, "Control which events Lambda sends to your function".)
+//! "The exists operator only works on leaf nodes"; an exact match compares numbers as text ("300, 300.0,
+//! and 3.0e2 are not considered equal"); several fields mean and, several values mean or. An unknown
+//! element is an error when the pattern is parsed: a filter that silently matched nothing would look like
+//! a quiet stream. (`EventBridge` user guide, "Comparison operators for use in event patterns"; Lambda
+//! developer guide, "Control which events Lambda sends to your function".)
 
 use crate::wildcard;
 use serde_json::{Map, Number, Value};
 use std::collections::BTreeMap;
 
-/// A pattern that was read and found good.
+/// A parsed and valid pattern.
 #[derive(Clone, Debug)]
 pub struct Pattern(Node);
 
@@ -47,10 +47,10 @@ enum Text {
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// Says what is not understood.
+    /// If an element is unknown; the error names it.
     pub fn read(pattern: &Value) -> Result<Self, String> {
         let Value::Object(fields) = pattern else {
             return Err(format!("an event pattern is an object, not {pattern}"));
@@ -58,16 +58,16 @@ impl Pattern {
         read_node(fields).map(Self)
     }
 
-    /// Reads a pattern from its JSON text.
+    /// Parses a pattern from its JSON text.
     ///
     /// # Errors
-    /// Says what is not understood.
+    /// If an element is unknown; the error names it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let value = serde_json::from_str(text).map_err(|error| format!("`{text}`: {error}"))?;
         Self::read(&value)
     }
 
-    /// Whether it takes this event.
+    /// Whether the pattern matches this event.
     pub fn matches(&self, event: &Value) -> bool {
         node_matches(&self.0, event)
     }
@@ -117,7 +117,7 @@ fn read_test(test: &Value) -> Result<Test, String> {
             values.iter().map(read_test).collect::<Result<_, _>>().map(Test::Not)
         }
         ("anything-but", Value::Object(inner)) => match inner.iter().next() {
-            // A list within means: none of these.
+            // A list inside means: none of these.
             Some((name, Value::Array(values))) => values
                 .iter()
                 .map(|value| read_text(name, value))
@@ -161,7 +161,7 @@ fn read_bounds(bounds: &[Value]) -> Result<Vec<(String, f64)>, String> {
 }
 
 fn node_matches(node: &Node, event: &Value) -> bool {
-    // An array of objects matches with any of them.
+    // An array of objects matches if one of them does.
     if let Value::Array(events) = event {
         return events.iter().any(|event| node_matches(node, event));
     }

@@ -6,7 +6,7 @@ fn takes(pattern: &Value, event: &Value) -> bool {
 }
 
 #[test]
-fn a_pattern_takes_what_the_documentation_says_it_takes() {
+fn a_pattern_matches_as_the_documentation_says() {
     let event = json!({
         "source": "aws.ecs", "detail-type": "ECS Task State Change", "count": 5, "empty": "", "none": null,
         "resources": ["arn:a", "arn:b"],
@@ -77,7 +77,7 @@ fn a_filter_of_a_stream_reads_dynamodb_values_as_the_strings_that_they_are() {
 }
 
 #[test]
-fn a_pattern_that_is_not_understood_is_refused_not_passed_over() {
+fn an_unknown_pattern_is_refused_instead_of_ignored() {
     for pattern in [
         json!([]),
         json!({}),

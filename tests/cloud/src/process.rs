@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// A running program. It is killed when this value goes.
+/// A running program. Dropping this value kills it.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -18,8 +18,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// A command for `program`, with no variables but those that the caller adds, whose output is
-    /// appended to the file `log`.
+    /// A command for `program` with only the variables that the caller adds. Its output is appended
+    /// to the file `log`.
     pub(crate) fn command(program: &Path, log: &Path) -> io::Result<Command> {
         let log = OpenOptions::new().create(true).append(true).open(log)?;
         let mut command = Command::new("setpriv");
@@ -34,11 +34,13 @@ impl Process {
         Ok(command)
     }
 
-    /// Starts what [`Process::command`] described.
+    /// Starts the program of a [`Process::command`].
     pub(crate) async fn start(command: Command) -> io::Result<Self> {
         let (sender, receiver) = oneshot::channel();
-        let order = Order { command, runtime: Handle::current(), sender };
-        spawner().send(order).map_err(|_| io::Error::other("the thread that starts them ended"))?;
+        let request = SpawnRequest { command, runtime: Handle::current(), sender };
+        spawner()
+            .send(request)
+            .map_err(|_| io::Error::other("the thread that starts them ended"))?;
         let child = receiver.await.map_err(io::Error::other)??;
         let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let pid = pid.ok_or_else(|| io::Error::other("it has no process id"))?;
@@ -49,15 +51,15 @@ impl Process {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Sends a signal; a process that is gone does not matter.
+    /// Sends a signal; a process that has ended is no error.
     pub(crate) fn signal(&self, signal: Signal) {
-        // Once it was waited for, its id may be somebody else's.
+        // Once it was waited for, its id may belong to another process.
         if self.child.id().is_some() {
             let _ = kill_process(self.pid, signal);
         }
     }
 
-    /// How it ended, if it did.
+    /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -67,30 +69,30 @@ impl Process {
         self.child.wait().await
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills it with `kill -9`, and waits for its end.
     pub(crate) async fn kill(&mut self) {
         self.signal(Signal::KILL);
         let _ = self.child.wait().await;
     }
 }
 
-struct Order {
+struct SpawnRequest {
     command: Command,
     runtime: Handle,
     sender: oneshot::Sender<io::Result<Child>>,
 }
 
-/// The thread that starts every process. `--pdeathsig` is about the thread that started the child,
-/// not about its process, so this one lives as long as the test run does.
-fn spawner() -> &'static mpsc::Sender<Order> {
-    static SPAWNER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
+/// The thread that starts every process. `--pdeathsig` follows the thread that started the child,
+/// not its process, so this thread lives as long as the test run does.
+fn spawner() -> &'static mpsc::Sender<SpawnRequest> {
+    static SPAWNER: OnceLock<mpsc::Sender<SpawnRequest>> = OnceLock::new();
     SPAWNER.get_or_init(|| {
-        let (sender, orders) = mpsc::channel::<Order>();
+        let (sender, requests) = mpsc::channel::<SpawnRequest>();
         std::thread::spawn(move || {
-            for mut order in orders {
-                let _entered = order.runtime.enter();
-                // Whoever asked may be gone; then the child is dropped here, and so killed.
-                let _ = order.sender.send(order.command.spawn());
+            for mut request in requests {
+                let _entered = request.runtime.enter();
+                // The requester may be gone; then the child is dropped here, which kills it.
+                let _ = request.sender.send(request.command.spawn());
             }
         });
         sender

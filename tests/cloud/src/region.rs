@@ -1,7 +1,7 @@
-//! The real parts that all clouds of a test program share, and the stack that stands in them.
+//! The real services that all clouds of a test program share, and the stack in them.
 //!
-//! To make the stack takes seconds, so it is made once. Each cloud has a table and a bucket of its
-//! own; keys, roles and the bus are the stack's.
+//! Creating the stack takes seconds, so it is created once. Each cloud has a table and a bucket of
+//! its own, and shares the stack's keys, roles and bus.
 
 use crate::cloud::FUNCTIONS;
 use crate::parts::dynamodb_local::DynamoDbLocal;
@@ -13,15 +13,15 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::mpsc;
 
-/// What every name of the stack begins with.
+/// The prefix of every name of the stack.
 const PREFIX: &str = "canyon-tests";
 
-/// The account that the stack stands in.
+/// The stack's account.
 pub const ACCOUNT: &str = "123456789012";
-/// Its region.
+/// The stack's region.
 pub const REGION: &str = "us-east-1";
 
-/// The parts, and the stack's description.
+/// The services, and the stack's description.
 #[derive(Debug)]
 pub struct Region {
     /// The table's DynamoDB.
@@ -30,24 +30,25 @@ pub struct Region {
     pub minio: Minio,
     /// Everything else.
     pub moto: Moto,
-    /// What `stack.py` printed.
+    /// The output of `stack.py`.
     stack: String,
 }
 
-/// The token of the operator of each cloud. It opens nothing outside of a test.
+/// The operator's token of each cloud. It has no use outside of a test.
 pub const OPERATOR_TOKEN: &str = "cya_dGhpcy1pcy10aGUtb3BlcmF0b3Itb2YtdGVzdHMtMDE";
 /// Its hash, as `canyon token new` prints it.
 const OPERATOR_HASH: &str = "ZQM9aRkfk5A8vw94a3aMsVANNJfzjhnTSPMxJDH-0KE";
 
 impl Region {
-    /// The region of this test program, started by the first who asks.
+    /// The region of this test program, which the first caller starts.
     ///
     /// # Panics
-    /// If a part does not come up, or the stack cannot be made.
+    /// If a service does not start, or the stack cannot be created.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Region> = OnceLock::new();
         SHARED.get_or_init(|| {
-            // Parts end with the thread that started them, and a test's thread ends with its test.
+            // A service ends with the thread that started it, and a test's thread ends with its
+            // test.
             let (sender, started) = mpsc::channel();
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -68,10 +69,10 @@ impl Region {
         Self { dynamodb, minio, moto, stack }
     }
 
-    /// The stack's description, with a table and a bucket of the name `own`.
+    /// The stack's description, with a table and a bucket named `own`.
     ///
     /// # Panics
-    /// If it is not what `stack.py` prints.
+    /// If it is not the output of `stack.py`.
     pub fn stack(&self, own: &str) -> Value {
         let bucket = format!("{PREFIX}-{ACCOUNT}-{REGION}");
         let text = self
@@ -83,10 +84,11 @@ impl Region {
         let table = Value::from(format!("{PREFIX}-{own}"));
         stack["table"]["create"]["TableName"] = table.clone();
         for function in FUNCTIONS {
-            // `issuer` has none.
-            if let Some(told) = stack["functions"][function]["environment"].get_mut("CANYON_TABLE")
+            // `issuer` has no such variable.
+            if let Some(variable) =
+                stack["functions"][function]["environment"].get_mut("CANYON_TABLE")
             {
-                *told = table.clone();
+                *variable = table.clone();
             }
         }
         stack
@@ -110,13 +112,13 @@ fn deploy(moto: &str) -> String {
         .args(["--region", REGION, "--account", ACCOUNT])
         .args(["--parameter", &format!("Prefix={PREFIX}")])
         .args(["--parameter", &format!("OperatorTokenHash={OPERATOR_HASH}")])
-        // Every cloud has an address of its own, and says so to its functions.
+        // Every cloud has an address of its own, which it sets for its functions.
         .args(["--parameter", "ApiUrl=http://127.0.0.1:1"])
         .output()
         .unwrap_or_else(|error| panic!("cannot run stack.py: {error}"));
     assert!(
         output.status.success(),
-        "the stack cannot be made: {}",
+        "the stack cannot be created: {}",
         String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8_lossy(&output.stdout).into_owned()

@@ -1,12 +1,12 @@
-//! The pieces of a deployed stack that the parts of this crate play, as they are read from its description.
+//! The parts of a deployed stack that this crate implements, parsed from the stack's description.
 //!
-//! Names are those of IAM, Lambda and EventBridge. Fields that nothing here needs are passed over.
+//! Names are those of IAM, Lambda and EventBridge. Other fields are ignored.
 
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One or several, as IAM writes lists.
+/// One or several values, as IAM writes lists.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(untagged)]
 pub enum OneOrMany {
@@ -29,7 +29,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// As IAM compares it: as text.
+    /// The text that IAM compares.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -40,7 +40,7 @@ impl Scalar {
 }
 
 impl OneOrMany {
-    /// All of them, as text.
+    /// All values as text.
     pub fn texts(&self) -> Vec<String> {
         match self {
             Self::One(one) => vec![one.text()],
@@ -55,37 +55,37 @@ impl Default for OneOrMany {
     }
 }
 
-/// Whether a statement grants or forbids.
+/// Whether a statement allows or denies.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub enum Effect {
-    /// It grants.
+    /// It allows.
     Allow,
-    /// It forbids, whatever others grant.
+    /// It denies, whatever other statements allow.
     Deny,
 }
 
-/// Operator, to key, to the values that it is compared with.
+/// By operator and key, the values to compare.
 pub type Conditions = BTreeMap<String, BTreeMap<String, OneOrMany>>;
 
 /// One statement of a role's policy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Statement {
-    /// Grants or forbids.
+    /// Allow or deny.
     pub effect: Effect,
-    /// Actions that it is about.
+    /// The actions that it covers.
     #[serde(default)]
     pub action: OneOrMany,
-    /// Or: all but these.
+    /// Or: all actions but these.
     #[serde(default)]
     pub not_action: OneOrMany,
-    /// Resources that it is about.
+    /// The resources that it covers.
     #[serde(default)]
     pub resource: OneOrMany,
-    /// Or: all but these.
+    /// Or: all resources but these.
     #[serde(default)]
     pub not_resource: OneOrMany,
-    /// When it holds.
+    /// The conditions under which it applies.
     #[serde(default)]
     pub condition: Conditions,
 }
@@ -103,23 +103,23 @@ pub struct EventSourceMapping {
     pub starting_position: String,
     /// A disabled mapping reads nothing.
     pub enabled: bool,
-    /// Most records of one invocation.
+    /// The maximum number of records of one invocation.
     pub batch_size: usize,
-    /// How long records are gathered.
+    /// How long records are collected.
     pub maximum_batching_window_in_seconds: u32,
-    /// Batches in flight for one shard.
+    /// Concurrent batches for one shard.
     pub parallelization_factor: usize,
     /// Whether a failed batch is halved.
     pub bisect_batch_on_function_error: bool,
-    /// -1: without end.
+    /// -1: unlimited.
     pub maximum_retry_attempts: i64,
-    /// -1: without end.
+    /// -1: unlimited.
     pub maximum_record_age_in_seconds: i64,
-    /// `ReportBatchItemFailures`, or nothing.
+    /// `ReportBatchItemFailures`, or empty.
     pub function_response_types: Vec<String>,
     /// Which records reach the function.
     pub filter_criteria: Option<FilterCriteria>,
-    /// Where the metadata of discarded records go.
+    /// Where the metadata of discarded records goes.
     pub destination_config: Option<DestinationConfig>,
 }
 
@@ -147,7 +147,7 @@ impl Default for EventSourceMapping {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct FilterCriteria {
-    /// At most 10 by quota; none lets everything pass.
+    /// At most 10 by quota; without a filter every record passes.
     pub filters: Vec<Filter>,
 }
 
@@ -163,7 +163,7 @@ pub struct Filter {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DestinationConfig {
-    /// Where to.
+    /// The destination of failures.
     pub on_failure: Option<Destination>,
 }
 
@@ -182,22 +182,22 @@ pub struct Rule {
     /// Its name.
     #[serde(alias = "Name")]
     pub name: String,
-    /// Its ARN; made from the name when it is not given.
+    /// Its ARN; derived from the name if it is missing.
     #[serde(alias = "Arn")]
     pub arn: Option<String>,
-    /// Name or ARN of its bus; without one the account's `default` bus.
+    /// The name or ARN of its bus; by default the account's `default` bus.
     #[serde(alias = "EventBusName")]
     pub bus: Option<String>,
-    /// Which events it takes.
+    /// The events that it matches.
     #[serde(alias = "EventPattern")]
     pub pattern: Option<Value>,
-    /// Or when it fires: `rate(...)`.
+    /// Or its schedule: `rate(...)`.
     #[serde(alias = "ScheduleExpression")]
     pub schedule: Option<String>,
-    /// `ENABLED` unless said otherwise.
+    /// `ENABLED` by default.
     #[serde(alias = "State")]
     pub state: Option<String>,
-    /// Whom it calls.
+    /// Its targets.
     #[serde(alias = "Targets")]
     pub targets: Vec<RuleTarget>,
 }
@@ -209,10 +209,10 @@ pub struct RuleTarget {
     /// A function or a queue.
     #[serde(alias = "Arn")]
     pub arn: String,
-    /// How long delivery is tried.
+    /// How long delivery is retried.
     #[serde(alias = "RetryPolicy")]
     pub retry_policy: Option<RetryPolicy>,
-    /// Where what could not be delivered goes.
+    /// The queue for events that could not be delivered.
     #[serde(alias = "DeadLetterConfig")]
     pub dlq: Option<DeadLetterConfig>,
     /// A constant instead of the event, JSON in a string.
@@ -226,13 +226,13 @@ pub struct RuleTarget {
     pub input_transformer: Option<InputTransformer>,
 }
 
-/// How long `EventBridge` tries; its defaults are 24 hours and 185 times.
+/// How long `EventBridge` retries; its defaults are 24 hours and 185 retries.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct RetryPolicy {
-    /// After the first try.
+    /// Retries after the first attempt.
     pub maximum_retry_attempts: u32,
-    /// Since the event came in.
+    /// Since the event was published.
     pub maximum_event_age_in_seconds: u32,
 }
 
@@ -242,7 +242,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// A queue for what could not be delivered: its ARN alone, or as a template writes it.
+/// A queue for events that could not be delivered: its ARN alone, or as a template writes it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum DeadLetterConfig {
@@ -269,8 +269,8 @@ impl DeadLetterConfig {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct InputTransformer {
-    /// Name to JSON path.
+    /// JSON paths by name.
     pub input_paths_map: BTreeMap<String, String>,
-    /// Text with `<name>` in it.
+    /// Text that contains `<name>`.
     pub input_template: String,
 }

@@ -1,12 +1,11 @@
 //! The stream of the table and Lambda's event source mapping on it.
 //!
-//! Records come from the stream that `DynamoDB` Local keeps. What becomes of them follows Lambda's
-//! documentation: filters, batches, the window, several batches of one shard at once, retries, halving,
-//! partial failures, the age limit and the on-failure destination. A test can make it worse than AWS does
-//! on a good day: off, late, twice, out of order, lost, or with a record that makes no sense.
-//! (Lambda developer guide: "Lambda parameters for Amazon DynamoDB event source mappings", "Configuring
-//! partial batch response with DynamoDB and Lambda", "Retaining discarded records for a DynamoDB event
-//! source", "Using event filtering with a DynamoDB event source".)
+//! Records come from the stream of `DynamoDB` Local. Their delivery follows Lambda's documentation: filters, batches,
+//! the window, several concurrent batches of one shard, retries, bisecting, partial failures, the age limit and the
+//! on-failure destination. A test can disturb it: off, late, twice, out of order, lost, or with an unreadable record.
+//! (Lambda developer guide: "Lambda parameters for Amazon DynamoDB event source mappings", "Configuring partial batch
+//! response with DynamoDB and Lambda", "Retaining discarded records for a DynamoDB event source", "Using event
+//! filtering with a DynamoDB event source".)
 
 mod batch;
 mod deliver;
@@ -31,20 +30,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What a test does to the deliveries.
+/// How a test disturbs the deliveries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disturbance {
-    /// Records that come meanwhile reach nobody, now or later.
+    /// Records that arrive meanwhile are never delivered.
     pub off: bool,
-    /// Each batch that was taken is delivered so many times; 1 is normal.
+    /// Each accepted batch is delivered so many times; 1 is normal.
     pub copies: usize,
-    /// Records of different items change places.
+    /// Records of different items are reordered.
     pub shuffle: bool,
-    /// How often a record that was delivered before comes along again.
+    /// The probability that an earlier record is delivered again.
     pub replay: f64,
-    /// How often a record is lost.
+    /// The probability that a record is lost.
     pub drop: f64,
-    /// Each delivery waits so long.
+    /// The delay of each delivery.
     pub delay: Duration,
 }
 
@@ -61,42 +60,42 @@ impl Default for Disturbance {
     }
 }
 
-/// What happened so far.
+/// Counts of events so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Records read from the stream.
+    /// Records that were read from the stream.
     pub read: u64,
-    /// Of these, passed by the filters.
+    /// Of these, records that passed the filters.
     pub passed: u64,
-    /// Of these, lost because a test wanted it.
+    /// Of these, records that a test lost.
     pub dropped: u64,
-    /// Invocations, with retries and copies.
+    /// Invocations, including retries and copies.
     pub invocations: u64,
-    /// Of these, failed as a whole or in part.
+    /// Of these, invocations that failed as a whole or in part.
     pub failures: u64,
-    /// Records given up.
+    /// Records that were given up.
     pub discarded: u64,
 }
 
-/// What a mapping runs against.
+/// The settings of a mapping.
 pub struct Settings {
-    /// Where the records come from.
+    /// The source of the records.
     pub source: StreamSource,
     /// The function.
     pub target: Arc<dyn Target>,
-    /// The function's ARN, for what the on-failure destination gets.
+    /// The function's ARN, for messages to the on-failure destination.
     pub function_arn: String,
-    /// Whether the function's role may send to this destination: Lambda uses it for that. A message that it may
-    /// not send is lost.
+    /// Whether the function's role may send to this destination: Lambda sends with that role. Without the right the
+    /// message is lost.
     pub may_send: Box<dyn Fn(&str) -> bool + Send + Sync>,
-    /// By how much waiting is shortened: 60 makes a second of a minute. It is not applied to the age limit,
+    /// The factor by which waits are shortened: 60 makes a second of a minute. It does not apply to the age limit,
     /// which tests set in the mapping.
     pub scale: f64,
-    /// For chance.
+    /// The seed of random decisions.
     pub seed: u64,
 }
 
-/// A running event source mapping. It ends when it is dropped.
+/// A running event source mapping. Dropping it ends it.
 pub struct Mapping {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
@@ -111,22 +110,23 @@ struct Shared {
     chance: Chance,
     disturbance: Mutex<Disturbance>,
     counts: Mutex<Counts>,
-    /// What the on-failure destination got.
+    /// The messages of the on-failure destination.
     failed: Mutex<Vec<Value>>,
-    /// Records that a test put in, not yet delivered to a lane.
+    /// Records that a test inserted, not yet passed to a lane.
     inserted: Mutex<Vec<Value>>,
-    /// Some of those that were delivered, for replays.
+    /// Some of the delivered records, for replays.
     former: Mutex<Vec<record::Record>>,
-    /// Why the stream could not be read just now.
+    /// The current reason why the stream cannot be read.
     trouble: Mutex<Option<String>>,
-    /// Records in lanes.
+    /// The number of records in lanes.
     pending: AtomicU64,
-    /// Completed looks at the stream that found nothing.
+    /// The number of completed reads of the stream that found no record.
     quiet: watch::Sender<u64>,
 }
 
 impl Mapping {
-    /// Starts reading, from where the mapping says. With `LATEST` everything written after this is delivered.
+    /// Starts reading at the position that the mapping names. With `LATEST`, everything written after this is
+    /// delivered.
     ///
     /// # Errors
     /// If Lambda would refuse the mapping, or the table has no stream.
@@ -156,23 +156,24 @@ impl Mapping {
         Ok(Self { shared, tasks })
     }
 
-    /// From now on like this.
+    /// Applies this disturbance from now on.
     pub fn disturb(&self, disturbance: Disturbance) {
         *lock(&self.shared.disturbance) = disturbance;
     }
 
-    /// From now on as AWS does on a good day.
+    /// Ends any disturbance.
     pub fn calm(&self) {
         self.disturb(Disturbance::default());
     }
 
-    /// Puts in a record, as `GetRecords` would give it. Members that are missing are filled in; it passes the filters
-    /// like any other.
+    /// Inserts a record, in the form of `GetRecords`. Missing members are filled in; it passes the filters like any
+    /// other.
     pub fn insert(&self, record: Value) {
         lock(&self.shared.inserted).push(record);
     }
 
-    /// Puts in a record that wakes the function and cannot be read: its key is a number, and nothing else is there.
+    /// Inserts a record that wakes the function and cannot be parsed: its key is a number, and it has no other
+    /// attribute.
     pub fn poison(&self) {
         self.insert(record::poison());
     }
@@ -182,19 +183,19 @@ impl Mapping {
         lock(&self.shared.failed).clone()
     }
 
-    /// What happened so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         *lock(&self.shared.counts)
     }
 
-    /// Waits until everything that was written before this call was delivered or given up.
+    /// Waits until everything that was written before this call is delivered or given up.
     ///
     /// # Errors
     /// If that takes longer than `limit`.
     pub async fn settled(&self, limit: Duration) -> Result<(), String> {
         let deadline = Instant::now() + limit;
         let mut quiet = self.shared.quiet.subscribe();
-        // A look that was under way when this began may have missed the last write.
+        // A read that was in progress at this call may have missed the last write.
         let wanted = *quiet.borrow() + 2;
         let found = tokio::time::timeout_at(deadline.into(), quiet.wait_for(|at| *at >= wanted));
         match found.await {
@@ -209,7 +210,7 @@ impl Mapping {
         }
     }
 
-    /// Stops it, and waits until no invocation is under way.
+    /// Stops it, and waits until no invocation is in progress.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
     }
@@ -224,7 +225,7 @@ impl Shared {
         change(&mut lock(&self.counts));
     }
 
-    /// A time of AWS, shortened.
+    /// A duration of AWS, shortened.
     fn scaled(&self, time: Duration) -> Duration {
         time.div_f64(self.scale.max(1.0))
     }

@@ -1,15 +1,15 @@
-//! Whom streams and buses invoke.
+//! What streams and buses invoke.
 
 use crate::runtime::{Function, InvokeError};
 use async_trait::async_trait;
 
-/// Why an invocation gave no answer.
+/// Why an invocation has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// It ran, and failed.
     #[error("{0}")]
     Failed(String),
-    /// It was not started: too many run already, or it cannot be reached.
+    /// It was not started: too many run already, or it is unreachable.
     #[error("{0}")]
     NotStarted(String),
 }
@@ -17,11 +17,11 @@ pub enum TargetError {
 /// Something that can be invoked.
 #[async_trait]
 pub trait Target: Send + Sync {
-    /// Its answer, or why there is none.
+    /// Its answer, or why it has none.
     async fn invoke(&self, payload: Vec<u8>) -> Result<Vec<u8>, TargetError>;
 }
 
-/// A function, invoked as an event source mapping does: whoever invokes it waits for its answer.
+/// A function, invoked as an event source mapping does: the caller waits for its answer.
 #[async_trait]
 impl Target for Function {
     async fn invoke(&self, payload: Vec<u8>) -> Result<Vec<u8>, TargetError> {
@@ -30,7 +30,7 @@ impl Target for Function {
     }
 }
 
-/// A function, invoked as `EventBridge` does: Lambda queues the event, and repeats it if the function fails.
+/// A function, invoked as `EventBridge` does: Lambda queues the event, and retries it if the function fails.
 pub struct Asynchronous(pub Function);
 
 #[async_trait]

@@ -1,18 +1,18 @@
-//! `*` and `?`, as IAM and `EventBridge` read them.
+//! `*` and `?`, as IAM and `EventBridge` interpret them.
 
 /// IAM: `*` is any text, also none; `?` is one character.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     glob(&pattern.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>(), true)
 }
 
-/// `EventBridge`: only `*` means more than itself.
+/// `EventBridge`: only `*` is special.
 pub(crate) fn stars_match(pattern: &str, text: &str) -> bool {
     glob(&pattern.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>(), false)
 }
 
 fn glob(pattern: &[char], text: &[char], one: bool) -> bool {
     let (mut at, mut read) = (0, 0);
-    // Where the last star is, and how much of the text it has taken.
+    // The position of the last star, and how much of the text it has matched.
     let mut star: Option<(usize, usize)> = None;
     while read < text.len() {
         match pattern.get(at) {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The two fixed https addresses that the API server calls, on behalf of what comes and goes with each test.
+"""The two fixed https addresses that the API server calls, in front of servers that come and go with each test.
 
-Canyon's issuer: its two documents are asked of whichever Canyon is in the target file. The last good answers are kept,
-because the Canyons of tests all sign with one key.
+Canyon's issuer: requests for its two documents go to the Canyon in the target file. The last good answers are kept,
+because the Canyons of all tests sign with one key.
 
-The cloud's authenticator: what EKS, GKE and AKS put beside their API servers to know their tokens. POST /authenticate
-passes a TokenReview to each address in the folder of authenticators, until one knows the token.
+The cloud's authenticator: the webhook with which EKS, GKE and AKS let their API servers verify the cloud's tokens.
+POST /authenticate passes a TokenReview to each address in the folder of authenticators, until one accepts the token.
 
     front.py ADDRESS CERTIFICATE KEY TARGET_FILE KEPT_FOLDER AUTHENTICATORS_FOLDER
 """
@@ -38,14 +38,14 @@ class Front(socketserver.ThreadingMixIn, http.server.HTTPServer):
     def get_request(self):
         plain, peer = super().get_request()
         plain.settimeout(10)
-        # The handshake is left to the thread of the connection, so that a slow one holds up nobody else.
+        # The connection's thread does the handshake, so that a slow client delays no other.
         return self.tls.wrap_socket(plain, server_side=True, do_handshake_on_connect=False), peer
 
     def handle_error(self, request, client_address):
         print("connection ended:", sys.exc_info()[1], flush=True)
 
     def document(self, path):
-        """The document as Canyon gives it now, or gave it last."""
+        """The document as Canyon serves it now, or served it last."""
         kept = self.kept / path.rsplit("/", 1)[1]
         try:
             fresh = ask(self.target.read_text().strip(), "GET", path)
@@ -58,7 +58,7 @@ class Front(socketserver.ThreadingMixIn, http.server.HTTPServer):
         return fresh
 
     def first(self, path):
-        """Before the first Canyon runs. An API server that finds no discovery document asks again 10 s later only."""
+        """Written before the first Canyon runs. An API server that finds no discovery document retries only 10 s later."""
         if path != DISCOVERY:
             return None
         return json.dumps({
@@ -67,7 +67,7 @@ class Front(socketserver.ThreadingMixIn, http.server.HTTPServer):
         }).encode()
 
     def review(self, body):
-        """The first answer that knows the token. Whoever is gone, or knows it not, does not matter."""
+        """The first answer that accepts the token. Servers that are gone or reject it are passed over."""
         for target in sorted(self.authenticators.iterdir()):
             try:
                 answer = ask(target.read_text().strip(), "POST", AUTHENTICATE, body)

@@ -2,8 +2,8 @@
 
     poll_requests.py API ORG RUNNER KEY_FILE [--lose-first]
 
-KUBECTL and KUBECONFIG are by what it makes Jobs. Prints the action of each message. With --lose-first the first
-message never arrives. Ends when its standard input does.
+KUBECTL and KUBECONFIG say how it creates Jobs. It prints the action of each message. With --lose-first it drops the
+first message. It ends when its standard input closes.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ def token():
 
 
 def post(path, headers, body=None):
-    """The status and the answer. The server of a test may be away for a moment."""
+    """The status and the answer. The server of a test may be down for a moment."""
     data = json.dumps(body).encode() if body is not None else b""
     headers = {"Content-Type": "application/json", **headers}
     request = urllib.request.Request(f"{API}/orgs/{ORG}/{path}", data=data, headers=headers, method="POST")

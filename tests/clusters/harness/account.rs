@@ -1,5 +1,5 @@
-//! An account of Amazon's for a runner of the type `serverless-ecs`: strict servers judge Canyon's tokens and calls by what
-//! Canyon says is to be configured, tasks are containers that really run, and states lie in a real bucket.
+//! An AWS account for a runner of the type `serverless-ecs`. Strict servers judge Canyon's tokens and calls by the
+//! configuration that Canyon prints, tasks are containers that really run, and states are in a real bucket.
 
 use super::bed::bed;
 use super::clouds::document;
@@ -23,18 +23,18 @@ pub(crate) const SECRET: [&str; 2] = [
     "kept-by-secrets-manager",
 ];
 const LOG_GROUP: &str = "/canyon/jobs";
-/// Where states lie.
+/// The bucket of states.
 const BUCKET: &str = "states";
 
-/// The account. It ends with this value, and its containers do.
+/// The account. Dropping it ends it and its containers.
 #[derive(Debug)]
 pub(crate) struct Account {
     strict: Strict,
     _config: TempDir,
     minio: Minio,
-    /// `OpenTofu` asks it who it is before it goes to the bucket.
+    /// `OpenTofu` asks STS for its identity before it uses the bucket.
     _moto: Moto,
-    /// Where containers reach those two.
+    /// The addresses of these two for containers.
     bucket: String,
     identity: String,
 }
@@ -51,7 +51,7 @@ impl Account {
         Self { strict, _config: config, minio, _moto: moto, bucket, identity }
     }
 
-    /// Where the server finds it.
+    /// The server's settings for it.
     pub(crate) fn variables(&self) -> Variables {
         self.strict.variables(&[
             ("AWS_ENDPOINT_URL_STS", "aws_sts"),
@@ -60,7 +60,7 @@ impl Account {
         ])
     }
 
-    /// What `OpenTofu` must know to reach the bucket.
+    /// The variables with which `OpenTofu` reaches the bucket.
     pub(crate) fn bucket_variables(&self) -> Variables {
         [
             ("AWS_ENDPOINT_URL_S3", self.bucket.as_str()),
@@ -74,7 +74,7 @@ impl Account {
         .into()
     }
 
-    /// The backend of an environment.
+    /// The backend configuration of an environment.
     pub(crate) fn backend(environment: &str) -> Value {
         let key = format!("of/tests/{environment}.tfstate");
         let s3 = json!({ "bucket": BUCKET, "key": key, "use_lockfile": true });
@@ -104,12 +104,12 @@ impl Account {
         })
     }
 
-    /// Configures it with `state`.
+    /// Replaces the account's state with `state`.
     pub(crate) async fn configure(&self, state: Value) {
         self.strict.configure(state).await;
     }
 
-    /// The tasks that were started for a deployment, as ECS has them.
+    /// The tasks of a deployment, as ECS describes them.
     pub(crate) async fn tasks(&self, deployment: &str) -> Vec<Value> {
         let tag = json!({ "key": "canyon:deployment", "value": deployment });
         let mut tasks = self.strict.ask("ecs_control", "tasks").await;
@@ -117,14 +117,14 @@ impl Account {
         tasks
     }
 
-    /// The bodies of the calls of this name.
+    /// The bodies of the calls of this action.
     pub(crate) async fn bodies(&self, action: &str) -> Vec<String> {
         let mut calls = self.strict.ask("ecs_control", "bodies").await;
         calls.retain(|call| call["action"] == action);
         calls.iter().map(|call| call["body"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Every secret that it gave out.
+    /// Every secret that it has issued.
     pub(crate) async fn secrets(&self) -> Vec<String> {
         self.strict.secrets().await
     }
@@ -138,7 +138,7 @@ fn behaviour() -> Value {
     json!({ "docker_host": bed().get("DOCKER_HOST") })
 }
 
-/// The account with what Canyon says is to be configured for a runner.
+/// The account with the configuration that Canyon prints for a runner.
 pub(crate) fn trusting(trust: &Value) -> Value {
     let provider = document(trust, "OpenID Connect provider");
     json!({ "aws": {
@@ -160,12 +160,12 @@ pub(crate) fn trusting(trust: &Value) -> Value {
     } })
 }
 
-/// An address that containers reach, for a part that listens on loopback only.
+/// An address that containers reach, for a server that listens on loopback only.
 async fn carried(url: &str) -> String {
     let part = url.trim_start_matches("http://").to_owned();
     let listener = TcpListener::bind((bed().get("NODE_ADDRESS"), 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
-    // It ends with the runtime of its test.
+    // The task ends with its test's runtime.
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
             let part = part.clone();

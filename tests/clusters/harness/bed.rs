@@ -1,4 +1,4 @@
-//! The cluster that `scripts/cluster up` made, and what the tests do there as its administrator.
+//! The cluster that `scripts/cluster up` made, and commands of its administrator.
 
 use super::programs;
 use serde_json::Value;
@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Where everything is.
+/// The addresses and files of the cluster.
 #[derive(Debug)]
 pub(crate) struct Bed {
     folder: PathBuf,
     variables: BTreeMap<String, String>,
 }
 
-/// The bed of this machine.
+/// The cluster of this machine.
 pub(crate) fn bed() -> &'static Bed {
     static BED: OnceLock<Bed> = OnceLock::new();
     BED.get_or_init(|| {
@@ -32,7 +32,7 @@ pub(crate) fn bed() -> &'static Bed {
 }
 
 impl Bed {
-    /// What `scripts/cluster` wrote under this name.
+    /// The value that `scripts/cluster` wrote under this name.
     pub(crate) fn get(&self, name: &str) -> &str {
         let value = self.variables.get(name);
         value.unwrap_or_else(|| panic!("no {name} in {}/env", self.folder.display()))
@@ -48,12 +48,13 @@ impl Bed {
         self.folder.join(name)
     }
 
-    /// A name that nobody else uses.
+    /// A name that no other test uses.
     pub(crate) fn unique(prefix: &str) -> String {
         format!("{prefix}-{}", &uuid::Uuid::new_v4().simple().to_string()[..12])
     }
 
-    /// What `kubectl` prints, as the administrator. Bounded, because it must not hang.
+    /// The output of `kubectl`, run as the administrator. It has a time limit, because it must not
+    /// hang.
     pub(crate) fn try_kubectl(&self, arguments: &[&str], stdin: &str) -> Result<String, String> {
         let mut child = Command::new("timeout")
             .args(["60", self.get("KUBECTL"), "--kubeconfig"])
@@ -80,7 +81,7 @@ impl Bed {
         done.unwrap_or_else(|error| panic!("kubectl {}: {error}\n{stdin}", arguments.join(" ")))
     }
 
-    /// Makes or changes what the documents describe.
+    /// Creates or changes the objects of these documents.
     #[track_caller]
     pub(crate) fn apply(&self, documents: &str) {
         self.kubectl(&["apply", "-f", "-"], documents);
@@ -102,7 +103,7 @@ impl Bed {
     }
 }
 
-/// A namespace that goes with its test.
+/// A namespace that is deleted with its test.
 #[derive(Debug)]
 pub(crate) struct Namespace(pub(crate) String);
 

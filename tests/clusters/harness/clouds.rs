@@ -1,5 +1,5 @@
-//! The clouds' own parts in front of a cluster: strict servers, which judge Canyon's tokens by what Canyon says is to be
-//! configured for a runner.
+//! The clouds' own services in front of a cluster: strict servers that judge Canyon's tokens by the configuration that
+//! Canyon prints for a runner.
 
 use super::bed::{Bed, bed};
 use super::programs;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The application's id in its tenant, which Canyon cannot know.
+/// The application's object id in its tenant, which Canyon cannot know.
 pub(crate) const OBJECT_ID: &str = "33333333-3333-4333-8333-333333333333";
 
-/// The servers, known to the API server as its authenticator.
+/// The servers, which the API server uses as its authenticator.
 #[derive(Debug)]
 pub(crate) struct Clouds {
     strict: Strict,
@@ -28,7 +28,7 @@ impl Clouds {
         Self { strict, registration }
     }
 
-    /// Where the server finds the clouds.
+    /// The server's settings for the clouds.
     pub(crate) fn variables(&self) -> Variables {
         self.strict.variables(&[
             ("AWS_ENDPOINT_URL_STS", "aws_sts"),
@@ -41,7 +41,7 @@ impl Clouds {
         ])
     }
 
-    /// Configures the clouds with `state`, and what they all have to know.
+    /// Configures the clouds with `state`, and with the facts that they all need.
     pub(crate) async fn configure(&self, mut state: Value) {
         state["api_server"] = json!({
             "server": bed().get("SERVER"),
@@ -51,7 +51,7 @@ impl Clouds {
         self.strict.configure(state).await;
     }
 
-    /// Every secret that they gave out.
+    /// Every secret that they have issued.
     pub(crate) async fn secrets(&self) -> Vec<String> {
         self.strict.secrets().await
     }
@@ -63,7 +63,7 @@ impl Drop for Clouds {
     }
 }
 
-/// What a YAML file says, read by the same Python.
+/// The content of a YAML file, read by the same Python.
 pub(crate) fn yaml(path: &str) -> Value {
     let read = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))";
     let python = programs::given("CANYON_TEST_AWS_PYTHON");
@@ -80,7 +80,7 @@ pub(crate) fn document(trust: &Value, title: &str) -> Value {
     serde_json::from_str(found["text"].as_str().unwrap()).unwrap()
 }
 
-/// A project of Google's with this trust, and a cluster.
+/// A project of Google Cloud with this trust, and a cluster.
 pub(crate) fn google(trust: &Value, cluster: &Value) -> Value {
     let provider = document(trust, "Workload identity provider");
     let project = cluster["project_id"].as_str().unwrap();
@@ -101,7 +101,7 @@ pub(crate) fn google(trust: &Value, cluster: &Value) -> Value {
     } })
 }
 
-/// An account of Amazon's with this trust, and a cluster.
+/// An AWS account with this trust, and a cluster.
 pub(crate) fn amazon(trust: &Value, cluster: &Value) -> Value {
     let provider = document(trust, "OpenID Connect provider");
     let entry = document(trust, "Access entry of the cluster");
@@ -126,7 +126,7 @@ pub(crate) fn amazon(trust: &Value, cluster: &Value) -> Value {
     } })
 }
 
-/// A tenant of Microsoft's with this trust, and a cluster.
+/// A tenant of Microsoft Entra with this trust, and a cluster.
 pub(crate) fn microsoft(trust: &Value, cluster: &Value) -> Value {
     let credential = document(trust, "Federated credential");
     let assignment = document(trust, "Role assignment");

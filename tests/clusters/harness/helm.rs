@@ -6,23 +6,23 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a command said.
+/// The output of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandResult {
     pub(crate) success: bool,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Said {
-    /// What it printed; it must have succeeded.
+impl CommandResult {
+    /// Its standard output; it must have succeeded.
     #[track_caller]
     pub(crate) fn done(self) -> String {
         assert!(self.success, "{}\n{}", self.stdout, self.stderr);
         self.stdout
     }
 
-    /// Why it did not; it must have failed.
+    /// Its error output; it must have failed.
     #[track_caller]
     pub(crate) fn refused(self) -> String {
         assert!(!self.success, "it was taken: {}", self.stdout);
@@ -30,13 +30,13 @@ impl Said {
     }
 }
 
-/// The checkout, where the commands of the documentation are run.
+/// The checkout, in which the commands of the documentation run.
 pub(crate) fn checkout() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).canonicalize().unwrap()
 }
 
 /// Runs a command to its end, which must come within two minutes.
-pub(crate) fn run(command: &[&str], variables: &[(&str, &str)]) -> Said {
+pub(crate) fn run(command: &[&str], variables: &[(&str, &str)]) -> CommandResult {
     let done = Command::new("timeout")
         .arg("120")
         .args(command)
@@ -45,11 +45,15 @@ pub(crate) fn run(command: &[&str], variables: &[(&str, &str)]) -> Said {
         .output()
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Said { success: done.status.success(), stdout: text(&done.stdout), stderr: text(&done.stderr) }
+    CommandResult {
+        success: done.status.success(),
+        stdout: text(&done.stdout),
+        stderr: text(&done.stderr),
+    }
 }
 
 /// `helm`, in a home of its own.
-pub(crate) fn helm(arguments: &[&str]) -> Said {
+pub(crate) fn helm(arguments: &[&str]) -> CommandResult {
     let home = tempfile::tempdir().unwrap();
     let program = programs::given("CANYON_TEST_HELM");
     let kubeconfig = bed().file_beside("kubeconfig");
@@ -58,23 +62,23 @@ pub(crate) fn helm(arguments: &[&str]) -> Said {
     run(&command, &[("HOME", home), ("KUBECONFIG", kubeconfig.to_str().unwrap())])
 }
 
-/// Where the chart lies, from the checkout.
+/// The chart's path in the checkout.
 pub(crate) const CHART: &str = "infra/charts/canyon-agent";
 
-/// `helm template`, with the least that must be set and these values.
-pub(crate) fn template(namespace: &str, values: &[&str]) -> Said {
+/// `helm template` with the required values and these.
+pub(crate) fn template(namespace: &str, values: &[&str]) -> CommandResult {
     let (repository, tag) = bed().get("AGENT_IMAGE").rsplit_once(':').unwrap();
     let image = format!("image={{\"repository\":\"{repository}\",\"tag\":\"{tag}\"}}");
     let canyon = r#"canyon={"apiUrl":"http://192.0.2.1:7000","orgId":"acme","runnerId":"private"}"#;
     let mut arguments = vec!["template", "canyon-agent", CHART, "--namespace", namespace];
-    // helm was built from its module, and so does not know which Kubernetes it is for.
+    // helm was built from its module, so it does not know its Kubernetes version.
     arguments.extend(["--kube-version", "1.34"]);
     let all = [canyon, &image].into_iter().chain(values.iter().copied());
     arguments.extend(all.flat_map(|value| ["--set-json", value]));
     helm(&arguments)
 }
 
-/// What the API server would make of documents, as it would store it. It may not even warn.
+/// The objects that the API server would store for these documents. It may not even warn.
 #[track_caller]
 pub(crate) fn judged(documents: &str) -> Vec<Value> {
     let apply = ["apply", "--dry-run=server", "--warnings-as-errors", "-o", "json", "-f", "-"];

@@ -1,4 +1,4 @@
-//! The kinds of runner, each with what lets it in where its jobs are to run.
+//! The kinds of runner, each with the access that Canyon needs where its jobs run.
 
 use super::account::{self, Account};
 use super::bed::{Bed, bed};
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// How Canyon is let in.
+/// How Canyon gets access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `kubernetes`, whose API server trusts Canyon's issuer.
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Token,
     /// `kubernetes` with a client certificate.
     Certificate,
-    /// `kubernetes-gke`, by a file like those that users have; only the namespace is another one.
+    /// `kubernetes-gke`, with a definition like those of users; only the namespace differs.
     Gke,
     /// `kubernetes-eks`.
     Eks,
@@ -29,11 +29,11 @@ pub(crate) enum Kind {
     Ecs,
 }
 
-/// The cluster as a runner of one kind sees it.
+/// The cluster as a runner of one kind reaches it.
 #[derive(Debug)]
 pub(crate) struct Place {
     kind: Kind,
-    /// Whoever comes with a stored credential.
+    /// The user of a stored credential.
     user: String,
     auth: Value,
     clouds: Option<Clouds>,
@@ -41,7 +41,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Makes the credential, and starts what stands in for a cloud.
+    /// Creates the credential, and starts the servers that play a cloud.
     pub(crate) async fn prepare(kind: Kind, namespace: &str) -> Self {
         let user = Bed::unique("launcher");
         let mut place = Self { kind, user, auth: Value::Null, clouds: None, account: None };
@@ -72,7 +72,7 @@ impl Place {
         place
     }
 
-    /// As whom Canyon comes with a stored credential.
+    /// The user of the stored credential.
     pub(crate) fn user(&self) -> &str {
         &self.user
     }
@@ -83,7 +83,7 @@ impl Place {
         clouds.or_else(|| self.account.as_ref().map(Account::variables)).unwrap_or_default()
     }
 
-    /// What stands in for a cloud.
+    /// The servers that play a cloud.
     pub(crate) fn clouds(&self) -> &Clouds {
         self.clouds.as_ref().expect("this kind has a cloud")
     }
@@ -93,7 +93,7 @@ impl Place {
         self.account.as_ref().expect("this kind has an account")
     }
 
-    /// A runner that keeps its states where its jobs are.
+    /// A runner that keeps its states where its jobs run.
     pub(crate) fn definition(&self, namespace: &str) -> Value {
         if let Some(account) = &self.account {
             return account.definition();
@@ -146,7 +146,7 @@ impl Place {
         }
     }
 
-    /// A document in which the user's name is filled in, where Canyon cannot know it.
+    /// The document with the user's name filled in, where Canyon cannot know it.
     pub(crate) fn named(&self, document: &str) -> String {
         [
             "COMMON_NAME_OF_THE_CERTIFICATE",
@@ -157,7 +157,7 @@ impl Place {
         .fold(document.to_owned(), |text, name| text.replace(name, &self.user))
     }
 
-    /// Configures the cloud with what Canyon says about the runner.
+    /// Configures the cloud as Canyon prints it for the runner.
     pub(crate) async fn trust(&self, trust: &Value) {
         let configuration = self.configuration();
         let cluster = &configuration["cluster"];

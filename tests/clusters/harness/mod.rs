@@ -1,4 +1,4 @@
-//! What the tests start: the parts of the laptop's harness, with a cluster for the jobs.
+//! The harness of `tests/e2e`, with a cluster for the jobs.
 
 pub(crate) mod account;
 pub(crate) mod bed;

@@ -1,7 +1,7 @@
-//! A page of the documentation, run as it is written.
+//! A page of the documentation whose commands are executed exactly as written.
 
 use super::bed::bed;
-use super::helm::{Said, checkout};
+use super::helm::{CommandResult, checkout};
 use super::programs;
 use super::server::Server;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The page, and a folder to run its commands in that looks like a checkout.
+/// The page, and a folder for its commands that looks like a checkout.
 #[derive(Debug)]
 pub(crate) struct Page {
     text: String,
@@ -20,7 +20,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// A page of `docs/`. Its commands talk to this server and to the bed's cluster.
+    /// A page of `docs/`. Its commands use this server and the test cluster.
     pub(crate) fn new(name: &str, server: &Server) -> Self {
         let text = fs::read_to_string(checkout().join("docs").join(name)).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -43,7 +43,7 @@ impl Page {
         Self { text, folder, variables, replacements: Vec::new() }
     }
 
-    /// Where the page has a name that every reader replaces by one of their own.
+    /// Replaces a name on the page that every reader replaces with their own.
     pub(crate) fn replace(mut self, theirs: &'static str, own: String) -> Self {
         assert!(self.text.contains(theirs), "the page has no {theirs}");
         self.replacements.push((theirs, own));
@@ -56,12 +56,12 @@ impl Page {
             self.text.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
         let section = &self.text[start + heading.len() + 2..];
         let section = section.split("\n##").next().unwrap();
-        // What is between two fences is a block, every other time.
+        // Every other piece between two fences is a block.
         let pieces = section.split("\n```").skip(1).step_by(2);
         pieces.map(|piece| piece.split_once('\n').unwrap()).collect()
     }
 
-    /// Does what a section says: writes its files, which begin with their names, and runs its commands.
+    /// Follows a section: writes its files, which begin with their names, and runs its commands.
     pub(crate) fn follow(&self, heading: &str) -> String {
         let mut printed = String::new();
         for (language, block) in self.blocks(heading) {
@@ -80,8 +80,8 @@ impl Page {
         printed
     }
 
-    /// Runs commands that are not on the page, in the same place.
-    pub(crate) fn run(&self, script: &str) -> Said {
+    /// Runs commands that are not on the page, in the same folder.
+    pub(crate) fn run(&self, script: &str) -> CommandResult {
         let done = Command::new("timeout")
             .args(["240", "bash", "-euo", "pipefail", "-c", script])
             .current_dir(self.folder.path())
@@ -90,7 +90,7 @@ impl Page {
             .output()
             .unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let said = Said {
+        let said = CommandResult {
             success: done.status.success(),
             stdout: text(&done.stdout),
             stderr: text(&done.stderr),

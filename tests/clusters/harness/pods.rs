@@ -5,7 +5,7 @@ use super::site::Site;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// How often a test looks.
+/// How often a test polls.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Site {
@@ -53,7 +53,7 @@ impl Site {
         }
     }
 
-    /// Nobody holds the lock of a state.
+    /// Asserts that no process holds the lock of a state.
     #[track_caller]
     pub(crate) fn assert_no_lock(&self) {
         for lease in self.objects("leases") {
@@ -63,12 +63,12 @@ impl Site {
     }
 }
 
-/// It has a process, or may get one.
+/// Whether the pod has a process, or may get one.
 pub(crate) fn runs(pod: &Value) -> bool {
     !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
-/// Its runner has begun.
+/// Whether the pod's runner has begun.
 pub(crate) fn has_begun(pod: &Value) -> bool {
     pod["status"]["phase"] == "Running"
 }

@@ -1,4 +1,4 @@
-//! `canyon local` where pods reach it, as the issuer that the cluster trusts.
+//! `canyon local` at an address that pods reach, as the issuer that the cluster trusts.
 
 use super::bed::bed;
 use super::{processes, programs};
@@ -13,16 +13,16 @@ use tempfile::TempDir;
 
 const START: Duration = Duration::from_mins(2);
 
-/// A setting: the file that the server has in the place of `/etc/hosts`.
+/// A setting: the file that replaces `/etc/hosts` for the server.
 pub(crate) const HOSTS_FILE: &str = "HOSTS_FILE";
 /// Replaces that file for one process and what it starts.
 const WITH_HOSTS: &str =
     r#"[ -z "$HOSTS_FILE" ] || mount --bind "$HOSTS_FILE" /etc/hosts; exec "$0" "$@""#;
 
-/// Settings of the server beside those that every one has.
+/// Further settings of the server.
 pub(crate) type Variables = BTreeMap<String, String>;
 
-/// A running server, which ends with this value.
+/// A running server. Dropping it ends the server.
 pub(crate) struct Server {
     folder: TempDir,
     variables: Variables,
@@ -37,7 +37,7 @@ impl Server {
         let folder = tempfile::Builder::new().prefix("canyon-clusters-").tempdir().unwrap();
         let keys = folder.path().join("data/keys");
         fs::create_dir_all(&keys).unwrap();
-        // A copy has the mode of what it is of, and this must be readable by nobody else.
+        // The copy gets the mode of the original, and no other user may read it.
         fs::copy(bed().get("ISSUER_KEY"), keys.join("issuer.pk8")).unwrap();
         let address = format!("{}:0", bed().get("NODE_ADDRESS"));
         let child = spawn(&folder, &variables, &address);
@@ -45,7 +45,7 @@ impl Server {
         let mut server = Self { folder, variables, child, address, token, org };
         server.read_environment().await;
         server.answers().await;
-        // The last one to start speaks for all: they sign with one key.
+        // The API server asks the Canyon that started last: they all sign with one key.
         let target = PathBuf::from(bed().get("ISSUER_TARGET_FILE"));
         let new = target.with_extension(&server.address);
         fs::write(&new, &server.address).unwrap();
@@ -89,29 +89,29 @@ impl Server {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
-    /// Kills it at once, as `kill -9` does. Its jobs go on.
+    /// Kills the server as `kill -9` does. Its jobs go on.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts it again on the same port and folder.
+    /// Starts the server again on the same port and folder.
     pub(crate) async fn restart(&mut self) {
         self.child = spawn(&self.folder, &self.variables, &self.address);
         self.answers().await;
     }
 
-    /// An administrator.
+    /// A client with the rights of an administrator.
     pub(crate) fn client(&self) -> Client {
         self.client_of(self.token())
     }
 
-    /// Whoever has this token or code.
+    /// A client with this token or code.
     pub(crate) fn client_of(&self, token: &str) -> Client {
         Client::new(&self.url(), &self.org, token.into()).unwrap()
     }
 
-    /// The secret of its administrator, which nothing in the cluster may show.
+    /// The token of its administrator, which no object in the cluster may show.
     pub(crate) fn token(&self) -> &str {
         self.token.expose_secret()
     }
@@ -121,7 +121,7 @@ impl Server {
         &self.org
     }
 
-    /// Where pods and the command line find it.
+    /// The address for pods and the command line.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -135,7 +135,7 @@ impl Server {
         self.folder.path().join(name)
     }
 
-    /// What it said, for the message of a failing test.
+    /// The server's log, for the message of a failing test.
     pub(crate) fn log(&self) -> String {
         let text = fs::read_to_string(self.path("server.log")).unwrap_or_default();
         let start = text.char_indices().rev().nth(6_000).map_or(0, |(at, _)| at);
@@ -160,7 +160,7 @@ fn spawn(folder: &TempDir, variables: &Variables, listen: &str) -> Child {
         .append(true)
         .open(folder.path().join("server.log"))
         .unwrap();
-    // It ends with the thread of its test, even if somebody kills the whole test run.
+    // The process ends with the thread of its test, even if the whole test run is killed.
     Command::new("setpriv")
         .args(["--pdeathsig", "KILL", "--", "unshare", "--mount", "sh", "-ec", WITH_HOSTS])
         .arg(programs::built().join("canyon"))

@@ -6,13 +6,13 @@ use super::server::Server;
 use canyon_api::client::Client;
 use serde_json::{Value, json};
 
-/// The project that each site has.
+/// The project of each site.
 pub(crate) const PROJECT: &str = "shop";
-/// The environment that each site has.
+/// The environment of each site.
 pub(crate) const ENV: &str = "dev";
-/// The runner that each site has.
+/// The runner of each site.
 pub(crate) const RUNNER: &str = "cluster";
-/// What its jobs run as.
+/// The service account of its jobs.
 pub(crate) const ACCOUNT: &str = "canyon-runner";
 
 /// A server with a runner for the cluster, a rule for everything, a project and an environment.
@@ -20,12 +20,12 @@ pub(crate) struct Site {
     pub(crate) server: Server,
     pub(crate) client: Client,
     pub(crate) namespace: Namespace,
-    /// What stands in for the cloud of the runner's kind, if there is one.
+    /// The servers that play the cloud of the runner's kind, if it has one.
     pub(crate) place: Place,
 }
 
 impl Site {
-    /// With a runner of this kind, and the trust that Canyon says to configure for it.
+    /// Creates a site with a runner of this kind, and with the trust that Canyon prints for it.
     pub(crate) async fn new(kind: Kind) -> Self {
         Self::with(kind, |_| {}).await
     }
@@ -37,7 +37,7 @@ impl Site {
         site
     }
 
-    /// Before anybody has let Canyon in.
+    /// Creates a site before Canyon has any access.
     pub(crate) async fn untrusted(kind: Kind, change: impl FnOnce(&mut Value)) -> Self {
         let namespace = Namespace(Bed::unique("canyon"));
         let place = Place::prepare(kind, &namespace.0).await;
@@ -56,8 +56,8 @@ impl Site {
         site
     }
 
-    /// Configures what Canyon names: the documents for the cluster go there as they are, but for the
-    /// name of whoever holds a stored credential.
+    /// Configures what Canyon prints. The documents for the cluster are applied as they are, except
+    /// for the user name of a stored credential.
     pub(crate) async fn trust(&self) {
         let trust = self.client.get(&["runners", RUNNER, "trust"]).await.unwrap();
         for document in trust["documents"].as_array().unwrap() {
@@ -69,13 +69,13 @@ impl Site {
         self.place.trust(&trust).await;
     }
 
-    /// Makes something that must not be refused.
+    /// Creates something that must not be refused.
     pub(crate) async fn make(&self, path: &[&str], body: &Value) -> Value {
         let made = self.client.create(path, body).await;
         made.unwrap_or_else(|error| panic!("cannot make {path:?}: {error}\n{}", self.server.log()))
     }
 
-    /// What the namespace has of these kinds.
+    /// The namespace's objects of these kinds.
     #[track_caller]
     pub(crate) fn objects(&self, kinds: &str) -> Vec<Value> {
         bed().list(&self.namespace.0, kinds)

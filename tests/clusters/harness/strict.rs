@@ -1,4 +1,4 @@
-//! The strict servers that stand in for clouds, as a process: it says where each of them is, and takes what they are to know.
+//! The strict servers that play clouds, as a process: it prints their addresses and accepts their configuration.
 
 use super::bed::bed;
 use super::programs;
@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Running servers, which end with this value.
+/// Running servers. Dropping this ends them.
 #[derive(Debug)]
 pub(crate) struct Strict {
     process: Child,
@@ -17,7 +17,7 @@ pub(crate) struct Strict {
 }
 
 impl Strict {
-    /// Those of a module of `tests`, with the state to begin with if it is in a file.
+    /// Starts the servers of a module of `tests`, with the initial state from a file if there is one.
     pub(crate) fn start(module: &str, config: Option<&Path>) -> Self {
         let mut command = Command::new(programs::given("CANYON_TEST_AWS_PYTHON"));
         command.args(["-B", "-m", module]);
@@ -40,13 +40,13 @@ impl Strict {
         Self { process, addresses }
     }
 
-    /// Where the server of this name is.
+    /// The address of the server with this name.
     #[track_caller]
     pub(crate) fn address(&self, name: &str) -> &str {
         self.addresses.get(name).unwrap_or_else(|| panic!("no server `{name}`"))
     }
 
-    /// Canyon's settings, each with the name of the server whose address it is.
+    /// Canyon's settings, each with the name of the server whose address is its value.
     pub(crate) fn variables(&self, names: &[(&str, &str)]) -> Variables {
         names
             .iter()
@@ -54,7 +54,7 @@ impl Strict {
             .collect()
     }
 
-    /// Configures them with `state`, and with the issuer that everybody believes.
+    /// Configures them with `state`, and with the issuer that they all trust.
     pub(crate) async fn configure(&self, mut state: Value) {
         state["issuers"] =
             json!([{ "url": bed().get("ISSUER_URL"), "ca_file": bed().get("ISSUER_CA_FILE") }]);
@@ -64,13 +64,13 @@ impl Strict {
         assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
     }
 
-    /// Every secret that they gave out.
+    /// Every secret that they have issued.
     pub(crate) async fn secrets(&self) -> Vec<String> {
         let secrets = self.ask("admin", "secrets").await;
         secrets.iter().map(|secret| secret.as_str().unwrap().to_owned()).collect()
     }
 
-    /// A list that one of them keeps for tests.
+    /// A list that one of the servers keeps for tests.
     pub(crate) async fn ask(&self, server: &str, what: &str) -> Vec<Value> {
         let address = format!("{}/{what}", self.address(server));
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -81,7 +81,7 @@ impl Strict {
 
 impl Drop for Strict {
     fn drop(&mut self) {
-        // They end, and clear away what they made, when their input does.
+        // When their input closes, they remove what they made and end.
         drop(self.process.stdin.take());
         let _ = self.process.wait();
     }

@@ -10,59 +10,59 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How what is secret begins: tokens of Canyon, claim codes, tokens of jobs, and what a key or an issuer has signed.
+/// Prefixes of secrets: Canyon's tokens, claim codes, tokens of jobs, and signed tokens of a key or an issuer.
 const SECRETS: [&str; 4] = ["cya_", "cyc_", "cyj_", "eyJ"];
 
-/// How an agent is started.
+/// How to start an agent.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     /// Its name.
     pub(crate) name: String,
-    /// Its folder: key, place and jobs.
+    /// The agent's folder, which holds its key, its id of the machine and its jobs.
     pub(crate) folder: PathBuf,
     /// Its settings.
     pub(crate) variables: Vec<(String, String)>,
-    /// What stands before the program, such as `faketime`.
+    /// What stands before the program on the command line, such as `faketime`.
     pub(crate) prefix: Vec<OsString>,
 }
 
-/// A running agent, which ends with this value, and its jobs with it.
+/// A running agent. Dropping it ends the process and its jobs.
 pub(crate) struct Agent {
     spec: Spec,
     child: Child,
 }
 
 impl Spec {
-    /// The file of what it says.
+    /// The file of the agent's log.
     fn log_file(&self) -> PathBuf {
         self.folder.with_extension("log")
     }
 }
 
 impl Agent {
-    /// Starts it and does not wait.
+    /// Starts the process without waiting for it.
     pub(crate) fn start(spec: Spec) -> Self {
         let child = spawn(&spec);
         Self { spec, child }
     }
 
-    /// Kills it at once, as `kill -9` does. Its jobs go on.
+    /// Kills the process as `kill -9` does. Its jobs go on.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts it again, with the same folder.
+    /// Starts the process again with the same folder.
     pub(crate) fn start_again(&mut self) {
         self.child = spawn(&self.spec);
     }
 
-    /// Asks it to end.
+    /// Asks the process to end.
     pub(crate) fn ask_to_end(&self) {
         processes::signal(self.child.id().cast_signed(), Signal::TERM);
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the process has ended by itself.
     pub(crate) async fn ended(&mut self, within: Duration) -> ExitStatus {
         let deadline = Instant::now() + within;
         loop {
@@ -74,7 +74,7 @@ impl Agent {
         }
     }
 
-    /// Waits until it has been superseded, and stands by for the process that did so.
+    /// Waits until another process has superseded this one, which then stands by.
     pub(crate) async fn stands_by(&mut self) {
         let deadline = Instant::now() + Duration::from_mins(1);
         while !self.said().contains("This process stands by") {
@@ -84,23 +84,24 @@ impl Agent {
         }
     }
 
-    /// Whether it lives.
+    /// Whether the process lives.
     pub(crate) fn lives(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// The names of its jobs' folders.
+    /// The names of the folders of its jobs.
     pub(crate) fn jobs(&self) -> Vec<String> {
         let entries = self.jobs_folders().into_iter().filter_map(|jobs| fs::read_dir(jobs).ok());
         entries.flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
     }
 
-    /// The first processes of its jobs: deployment and process id.
+    /// The first process of each job: deployment and process id.
     pub(crate) fn runners(&self) -> Vec<(String, i32)> {
         self.jobs_folders().iter().flat_map(|jobs| processes::runners_in(jobs)).collect()
     }
 
-    /// The processes of a deployment's jobs, and where they work: what a job has started outlives its folder.
+    /// The processes of a deployment's jobs, and their working folders: processes that a job starts outlive its
+    /// folder.
     pub(crate) fn working_for(&self, id: &str) -> Vec<(PathBuf, Process)> {
         let mut working = processes::working_in(&self.jobs_folder());
         working.retain(|(folder, _)| folder.to_string_lossy().contains(id));
@@ -111,18 +112,18 @@ impl Agent {
         self.spec.folder.join("jobs")
     }
 
-    /// Each runner's jobs have a folder of their own.
+    /// Each runner has a folder of its own for its jobs.
     fn jobs_folders(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.jobs_folder()) else { return Vec::new() };
         entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
     }
 
-    /// All that it said, in all of its lives.
+    /// The agent's log, from all of its processes.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(self.spec.log_file()).unwrap_or_default()
     }
 
-    /// The end of what it said, for the message of a failing test.
+    /// The end of the log, for the message of a failing test.
     pub(crate) fn log(&self) -> String {
         let text = self.said();
         let start = text.char_indices().rev().nth(20_000).map_or(0, |(at, _)| at);
@@ -148,7 +149,7 @@ impl Drop for Agent {
     }
 }
 
-/// Its program with its settings, in its place.
+/// The agent's program with its settings and its folder.
 pub(crate) fn command(spec: &Spec) -> Command {
     let program = programs::built().join("canyon-agent");
     assert!(
@@ -160,7 +161,7 @@ pub(crate) fn command(spec: &Spec) -> Command {
     if !spec.prefix.is_empty() {
         clock::clear_away_what_killed_ones_left();
     }
-    // It ends with the thread of its test, even if somebody kills the whole test run.
+    // The process ends with the thread of its test, even if the whole test run is killed.
     let mut command = Command::new("setpriv");
     command
         .args(["--pdeathsig", "KILL", "--"])
@@ -169,7 +170,7 @@ pub(crate) fn command(spec: &Spec) -> Command {
         .env_clear()
         .env("PATH", programs::search_path(None))
         .env("HOME", &spec.folder)
-        // So that a secret in its log would be found there.
+        // At this level the log would show a secret that the agent logs.
         .env("CANYON_LOG", "debug")
         .env("CANYON_AGENT_NAME", &spec.name)
         .env("CANYON_AGENT_STATE_DIR", &spec.folder)

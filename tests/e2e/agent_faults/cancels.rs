@@ -1,4 +1,4 @@
-//! A cancel ends at every step of a job, and nothing of the job goes on.
+//! A cancel at any step of a job ends the deployment, and no process of the job goes on.
 
 use super::gate::{Side, Step};
 use super::world::{AGENT, Victims, World};
@@ -6,7 +6,8 @@ use crate::harness::deployments::end;
 use crate::harness::ledger;
 use std::time::{Duration, Instant};
 
-/// Far more than a job's polite end takes; far less than the deadlines that end it in any case.
+/// Far longer than a job takes to end on request, and far shorter than the deadlines that end it in
+/// any case.
 const SOON: Duration = Duration::from_secs(45);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,7 +55,7 @@ async fn a_cancel_ends_without_an_agent() {
     let ended = end(&world.site.client, &id).await;
     assert_eq!(ended.status, "cancelled", "{ended:#?}");
     assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
-    // Whoever comes later is not offered it.
+    // An agent that connects later is not offered the job.
     let agent = world.agent(AGENT).await;
     let next = world.accept(2, 1, "0").await;
     world.assert_done_once(&next, 2, 1).await;
@@ -71,7 +72,7 @@ async fn a_cancel_ends_while_the_agent_is_dead_and_its_job_runs() {
     agent.kill();
     let since = Instant::now();
     world.site.client.cancel(&id).await.unwrap();
-    // The job hears of it itself.
+    // The job itself learns of the cancel from Canyon.
     let ended = end(&world.site.client, &id).await;
     assert_eq!(ended.status, "cancelled", "{ended:#?}");
     assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
@@ -80,7 +81,7 @@ async fn a_cancel_ends_while_the_agent_is_dead_and_its_job_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_ends_whoever_is_killed_while_its_wish_is_on_its_way() {
+async fn a_cancel_ends_whichever_program_is_killed_while_the_request_is_in_flight() {
     let mut world = World::new().await;
     let mut agent = world.agent(AGENT).await;
     let moments = [

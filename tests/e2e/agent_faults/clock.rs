@@ -8,12 +8,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-/// Where the C library has shared memory, and how that of `faketime` is named before the number of its process.
+/// Where the C library keeps shared memory, and the prefixes of `faketime`'s names there, before its process id.
 const SHARED_MEMORY: &str = "/dev/shm";
 const OF_FAKETIME: [&str; 2] = ["faketime_shm_", "sem.faketime_sem_"];
 
-/// Its clock is off indeed: so say the times in its log. A program that does not ask the C library for the time would
-/// not notice `faketime`.
+/// Asserts by the times in the agent's log that its clock is off. A program that does not ask the C library for the
+/// time would ignore `faketime`.
 fn assert_off(agent: &Agent, view: &AgentView) {
     let (said, by_canyon) = (agent.said(), view.created_at);
     let mut by_agent = by_canyon;
@@ -24,16 +24,17 @@ fn assert_off(agent: &Agent, view: &AgentView) {
     assert!(off > 50 * 60, "its clock is off by {off} s only\n{said}");
 }
 
-/// What stands before a program whose clock is to be off.
+/// The command prefix that sets a program's clock off by this much.
 pub(crate) fn faketime(by: &str) -> Vec<OsString> {
     let faketime = programs::find("faketime").expect("`faketime` is missing; run scripts/setup");
-    // Durations are measured by a clock that nobody sets. `faketime` waits for the program, which is to die with it.
+    // The monotonic clock stays right, as on a real machine. `faketime` waits for the program, which must end with
+    // it.
     let words = ["--exclude-monotonic", "-f", by, "setpriv", "--pdeathsig", "KILL", "--"];
     [faketime.into()].into_iter().chain(words.map(Into::into)).collect()
 }
 
-/// A `faketime` that is killed leaves its shared memory, and another one whose process gets the same number does not
-/// start.
+/// Removes the shared memory of killed `faketime` processes. A later `faketime` that gets the same process id would
+/// not start.
 pub(crate) fn clear_away_what_killed_ones_left() {
     let Ok(entries) = fs::read_dir(SHARED_MEMORY) else { return };
     for entry in entries.flatten() {
@@ -41,7 +42,7 @@ pub(crate) fn clear_away_what_killed_ones_left() {
         let of = |start: &str| name.to_str()?.strip_prefix(start)?.parse::<u32>().ok();
         let is_dead = |process: u32| !Path::new(&format!("/proc/{process}")).exists();
         if OF_FAKETIME.into_iter().find_map(of).is_some_and(is_dead) {
-            // Another test may have been quicker.
+            // Another test may have removed the file already.
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -54,7 +55,7 @@ async fn works_with_a_clock_that_is_off(by: &str, key: bool) {
         spec.variables.retain(|(name, _)| name != "CANYON_TOKEN");
     }
     spec.prefix = faketime(by);
-    // Its jobs have right clocks: what they run is not this test's.
+    // Its jobs have right clocks: this test is about the agent alone.
     let mut agent = Agent::start(spec);
     if key {
         let pending = |view: &AgentView| view.state.as_str() == "pending";
@@ -70,7 +71,7 @@ async fn works_with_a_clock_that_is_off(by: &str, key: bool) {
         world.assert_nothing_left(&agent, &id).await;
     }
     assert_off(&agent, &view);
-    // Still so after a kill, when it has to learn the time anew.
+    // The same holds after a kill, when the agent has to learn the time again.
     agent.kill();
     agent.start_again();
     let id = world.accept(4, 2, "0.1").await;

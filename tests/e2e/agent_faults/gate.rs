@@ -1,5 +1,5 @@
-//! Between an agent, or its jobs, and Canyon: writes down what goes by, and holds one request at the step that a test
-//! waits for.
+//! A proxy between an agent, or its jobs, and Canyon. It records requests, and holds one request at the step that a
+//! test waits for.
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -13,52 +13,52 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// Nothing that an agent or a job here sends or gets is longer.
+/// No body of an agent or a job in these tests is longer.
 const MAX_BODY: usize = 16 * 1024 * 1024;
 /// A step that does not come within this time never comes.
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// A step in the life of an agent, or of a job with it.
+/// A step in the life of an agent or of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// The agent opens a session.
     Open,
     /// The agent is offered a job.
     Offer,
-    /// It takes the job.
+    /// The agent takes the job.
     Take,
-    /// It says that the job has begun.
+    /// The agent reports that the job has begun.
     Report,
-    /// It says that the job is gone.
+    /// The agent reports that the job is gone.
     Gone,
-    /// It is told to clear the job away.
+    /// Canyon asks the agent to remove the job.
     Forget,
-    /// It says that it has.
+    /// The agent reports that it has removed the job.
     Forgotten,
-    /// The agent is told to ask the job to stop.
+    /// Canyon asks the agent to stop the job.
     Stop,
-    /// It says that it has asked.
+    /// The agent reports that it has asked the job to stop.
     Stopped,
     /// The job claims its attempt.
     Claim,
-    /// The job says how far it has come, and asks for nothing.
+    /// The job reports its progress, and asks for nothing.
     Prepare,
     /// The job asks whether its apply may begin.
     Begin,
-    /// The job says how it has ended.
+    /// The job reports its result.
     Result,
 }
 
 /// Where a request is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
-    /// Canyon has not heard it.
+    /// Canyon has not received the request.
     Before,
-    /// Canyon has answered, and whoever asked has not heard that.
+    /// Canyon has answered, and the sender has not received the answer.
     After,
 }
 
-/// A request as it was sent.
+/// A request as the agent or job sent it.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     pub(crate) method: Method,
@@ -80,11 +80,11 @@ struct Shared {
     cut: AtomicBool,
     recorded: Mutex<Vec<Recorded>>,
     trap: Mutex<Option<Trap>>,
-    /// Deployments that no trap is set for any more.
+    /// Finished deployments, for which no trap is set any more.
     past: Mutex<Vec<String>>,
 }
 
-/// The way of an agent to Canyon.
+/// The proxy through which an agent reaches Canyon.
 pub(crate) struct Gate {
     pub(crate) url: String,
     shared: Arc<Shared>,
@@ -105,19 +105,19 @@ impl Waiting {
 }
 
 impl Held {
-    /// It goes on.
+    /// Lets the request go on.
     pub(crate) fn pass(self) {
         let _ = self.0.send(true);
     }
 
-    /// It is lost: whoever sent it hears of a failure on the way.
+    /// Drops the request: its sender sees a network failure.
     pub(crate) fn lose(self) {
         let _ = self.0.send(false);
     }
 }
 
 impl Gate {
-    /// In front of the server at `server`, which may be restarted.
+    /// Starts the gate in front of the server at `server`, which may be restarted.
     pub(crate) async fn start(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -130,24 +130,24 @@ impl Gate {
             past: Mutex::default(),
         });
         let router = Router::new().fallback(pass_on).with_state(shared.clone());
-        // Ends with the test's runtime.
+        // The task ends with the test's runtime.
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self { url, shared }
     }
 
-    /// Holds the next request that is of `step`, and no other.
+    /// Holds the next request of `step`, and no other.
     pub(crate) fn trap(&self, step: Step, side: Side) -> Waiting {
         let (caught, waiting) = oneshot::channel();
         *self.shared.trap.lock().unwrap() = Some(Trap { step, side, caught });
         Waiting(waiting)
     }
 
-    /// A word about this deployment that comes late is none of the steps that a test waits for.
+    /// Marks a deployment as finished: a late report about it is not a step that a test waits for.
     pub(crate) fn is_past(&self, id: &str) {
         self.shared.past.lock().unwrap().push(id.to_owned());
     }
 
-    /// Nothing passes from now on, or everything again.
+    /// Cuts the connection, or restores it.
     pub(crate) fn cut(&self, cut: bool) {
         self.shared.cut.store(cut, Ordering::SeqCst);
     }
@@ -159,12 +159,12 @@ impl Gate {
 }
 
 impl Shared {
-    /// Springs the trap if it is for this moment; returns whether the request goes on.
+    /// Springs the trap if it is set for this step and side; returns whether the request goes on.
     async fn passes(&self, side: Side, asked: &Asked, answer: Option<&Value>) -> bool {
         let Some(held) = self.spring(side, asked, answer) else {
             return !self.cut.load(Ordering::SeqCst);
         };
-        // A test that ends lets go of what it holds.
+        // A test that ends releases the request that it holds.
         held.await.unwrap_or(false)
     }
 
@@ -186,7 +186,7 @@ impl Shared {
     }
 }
 
-/// What an agent or a job asks.
+/// The request of an agent or a job.
 struct Asked {
     method: Method,
     path: String,
@@ -204,23 +204,23 @@ impl Asked {
         let on = |end: &str| self.path.ends_with(end);
         let reports =
             |wanted: &dyn Fn(&Value) -> bool| on("/reports") && has(&body["reports"], wanted);
-        let told = |list: &str, wanted: &dyn Fn(&Value) -> bool| {
+        let answers = |list: &str, wanted: &dyn Fn(&Value) -> bool| {
             on("/poll") && answer.is_some_and(|answer| has(&answer[list], wanted))
         };
         let is_gone = |report: &Value| report["observation"]["state"] == "gone";
         match step {
             Step::Open => on("/sessions"),
-            Step::Offer => told("offers", &|_| true),
+            Step::Offer => answers("offers", &|_| true),
             Step::Take => on("/take"),
             Step::Report => reports(&|report| !report["observation"].is_null() && !is_gone(report)),
             Step::Gone => reports(&is_gone),
-            Step::Forget => told("wishes", &|wish| wish["wish"] == "forget"),
+            Step::Forget => answers("wishes", &|wish| wish["wish"] == "forget"),
             Step::Forgotten => reports(&|report| report["done"] == "forget"),
-            Step::Stop => told("wishes", &|wish| wish["wish"] == "stop"),
+            Step::Stop => answers("wishes", &|wish| wish["wish"] == "stop"),
             Step::Stopped => reports(&|report| report["done"] == "stop"),
             Step::Claim => on("/claim"),
             Step::Prepare => on("/report") && body["phase"] != "apply",
-            // Of those that say so, the first: the job waits for its answer.
+            // The job reports this phase several times. The first report is the step: the job waits for its answer.
             Step::Begin => on("/report") && body["phase"] == "apply",
             Step::Result => on("/results"),
         }
@@ -282,7 +282,7 @@ async fn forward(
     Ok((status, headers, answer.bytes().await?))
 }
 
-/// What a gateway says when the other side does not answer.
+/// The answer of a gateway whose upstream does not respond.
 fn lost() -> Response {
     StatusCode::BAD_GATEWAY.into_response()
 }

@@ -1,5 +1,5 @@
-//! `kill -9` of a whole job at each word between it and Canyon: what Canyon does not know to apply is done once by
-//! another job, and what it knows to apply is never begun again.
+//! `kill -9` of a whole job at each request between it and Canyon. If Canyon does not know that the job began to
+//! apply, another job replaces it once. If Canyon knows, the work is never begun again.
 
 use super::agent::Agent;
 use super::gate::{Side, Step};
@@ -10,10 +10,10 @@ use crate::harness::site::ENV;
 use canyon_domain::failure::FailureClass;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Resources of each deployment here.
+/// Resources of each deployment in these tests.
 const COUNT: u32 = 3;
 
-/// A world and its agent, whose jobs reach Canyon by the gate too.
+/// A world and its agent, whose jobs reach Canyon through the gate too.
 async fn with_jobs_at_the_gate() -> (World, Agent) {
     let world = World::new().await;
     let mut spec = world.spec(AGENT);
@@ -23,20 +23,20 @@ async fn with_jobs_at_the_gate() -> (World, Agent) {
     (world, agent)
 }
 
-/// Deploys, and kills every process of the first job at that moment.
+/// Deploys, and kills every process of the first job at this moment.
 async fn killed_at(world: &World, agent: &Agent, round: u32, moment: (Step, Side)) -> String {
     println!("round {round}: the job is killed {:?} {:?}", moment.1, moment.0);
     let waiting = world.gate.trap(moment.0, moment.1);
     let id = world.accept(round, COUNT, "0.1").await;
     let held = waiting.caught().await;
     let job = Pid::from_raw(job_process(agent, &id).await).unwrap();
-    // What it has started is of its group, and nothing of it lives on to finish.
+    // Processes that the job has started are in its group, so none of them lives on to finish the work.
     kill_process_group(job, Signal::KILL).unwrap();
     held.lose();
     id
 }
 
-/// Waits for the end of a deployment that a person must look at: it failed, and was not tried again.
+/// Waits for the end of a deployment that a person must look at: it failed, and was not retried.
 async fn assert_lost(world: &World, id: &str) {
     let ended = end(&world.site.client, id).await;
     assert_eq!(ended.status, "failed", "{ended:#?}");
@@ -53,7 +53,7 @@ async fn a_job_that_is_killed_before_canyon_knows_of_its_apply_is_replaced_once(
         (Step::Claim, Side::After),
         (Step::Prepare, Side::Before),
         (Step::Prepare, Side::After),
-        // It does not begin before it has heard that Canyon knows.
+        // The job does not begin to apply before Canyon has confirmed that it knows.
         (Step::Begin, Side::Before),
     ];
     for (round, moment) in (1..).zip(moments) {
@@ -73,20 +73,20 @@ async fn a_job_that_is_killed_before_canyon_knows_of_its_apply_is_replaced_once(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_killed_once_canyon_knows_of_its_apply_is_never_begun_again() {
     let (world, agent) = with_jobs_at_the_gate().await;
-    // It died before it heard that it may begin. Nobody else can know that, so a person decides.
+    // The job died before it received the permission to begin. Canyon cannot know that, so a person decides.
     let id = killed_at(&world, &agent, 1, (Step::Begin, Side::After)).await;
     assert_lost(&world, &id).await;
     world.assert_nothing_left(&agent, &id).await;
     assert_eq!(ledger::indexes(&world.ledger(), "begin", 1), [0; 0]);
 
-    // It had done all, and nobody heard of it.
+    // The job had done all its work, and its result did not reach Canyon.
     let id = killed_at(&world, &agent, 2, (Step::Result, Side::Before)).await;
     assert_lost(&world, &id).await;
     world.assert_nothing_left(&agent, &id).await;
     ledger::assert_once(&world.ledger(), 2, COUNT);
     assert_eq!(world.site.state(ENV).await.len(), COUNT as usize, "in the state");
 
-    // Its word was stored: that it never heard so changes nothing.
+    // Canyon stored the result, so the lost answer changes nothing.
     let id = killed_at(&world, &agent, 3, (Step::Result, Side::After)).await;
     let ended = world.assert_done_once(&id, 3, COUNT).await;
     assert_eq!(ended.attempts.len(), 1, "{ended:#?}");

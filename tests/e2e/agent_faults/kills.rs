@@ -1,4 +1,4 @@
-//! `kill -9` at each step of a job: each deployment ends once, nothing runs twice, no job is left.
+//! `kill -9` at each step of a job: each deployment ends once, no work is done twice, and no job is left over.
 
 use super::agent::Agent;
 use super::gate::{Side, Step};
@@ -11,7 +11,7 @@ use canyon_domain::failure::FailureClass;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 
-/// Each step, before Canyon hears of it and after.
+/// Each step, before Canyon receives the request and after it has answered.
 const MOMENTS: [(Step, Side); 11] = [
     (Step::Offer, Side::After),
     (Step::Take, Side::Before),
@@ -23,23 +23,23 @@ const MOMENTS: [(Step, Side); 11] = [
     (Step::Forget, Side::After),
     (Step::Forgotten, Side::Before),
     (Step::Forgotten, Side::After),
-    // Once more, so that a second life of everything has passed through the first step too.
+    // The first step again, so that it also meets processes that have been restarted.
     (Step::Offer, Side::After),
 ];
-/// Resources of each deployment here.
+/// Resources of each deployment in these tests.
 const COUNT: u32 = 3;
 
-/// How many attempts it takes when the agent is killed at this moment.
+/// How many attempts a deployment takes if the agent is killed at this moment.
 ///
-/// What a job is started with is told in the answer to its take alone, and stored nowhere. An agent that dies before
-/// it hears that answer can never start the job: its next life finds that there is none, rightly says so, and Canyon
-/// launches another. At each other moment the job is still to be taken, or runs, or is done: one attempt must do, and
-/// a second one means that somebody called a living job dead.
+/// The answer to a take is the only place that holds what a job is started with; it is stored nowhere. An agent that
+/// dies before it receives that answer can never start the job. Its next process finds no such job and reports that,
+/// and Canyon launches another. At each other moment the job is still to be taken, or runs, or is done, so one
+/// attempt must do. A second attempt there would mean that a process reported a running job as dead.
 fn attempts_after_kill_of_agent(moment: (Step, Side)) -> usize {
     if moment == (Step::Take, Side::After) { 2 } else { 1 }
 }
 
-/// It took so many attempts, and of those before the last nothing was ever started.
+/// The deployment took `wanted` attempts, and no attempt before the last was ever started.
 #[track_caller]
 fn assert_attempts(ended: &Deployment, wanted: usize, moment: (Step, Side)) {
     assert_eq!(ended.attempts.len(), wanted, "{moment:?}: {ended:#?}");
@@ -83,7 +83,7 @@ async fn canyon_that_is_killed_at_any_step_loses_nothing_and_repeats_nothing() {
         }
         world.site.server.restart().await;
         let ended = world.assert_done_once(&id, round, COUNT).await;
-        // The agent that lives asks for the answer to its take again, and gets it.
+        // The living agent retries its take, and gets the answer.
         assert_attempts(&ended, 1, (step, side));
         world.assert_nothing_left(&agent, &id).await;
         assert!(agent.lives(), "the agent waits for Canyon to come back\n{}", agent.log());
@@ -111,7 +111,7 @@ async fn both_that_are_killed_at_any_step_lose_nothing_and_repeat_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_opening_that_a_kill_cuts_short_loses_no_job_that_runs() {
+async fn an_opening_that_a_kill_interrupts_loses_no_running_job() {
     let mut world = World::new().await;
     let mut agent = world.agent(AGENT).await;
     let victims = [Victims::Agent, Victims::Canyon, Victims::Both];
@@ -154,13 +154,13 @@ async fn a_job_that_is_killed_before_its_apply_is_replaced_and_later_ends_its_de
         assert_eq!(ended.status, "failed", "{ended:#?}");
         assert_eq!(ended.attempts.len(), 1, "what began to apply is not repeated: {ended:#?}");
         assert_eq!(failure(&ended).0, FailureClass::Lost, "{ended:#?}");
-        // The kill came when the first had begun; of the others some may not have.
+        // The kill came when the first resource had begun; some of the others may not have.
         let begun = ledger::indexes(&world.ledger(), "begin", round);
         let distinct: BTreeSet<_> = begun.iter().collect();
         assert_eq!(distinct.len(), begun.len(), "none began twice: {begun:?}");
         world.assert_nothing_left(&agent, &id).await;
     }
-    // The lock is free, and the next one goes on with what was saved.
+    // The lock is free, and the next deployment goes on with the saved state.
     let id = world.accept(6, COUNT, "0").await;
     world.assert_done_once(&id, 6, COUNT).await;
 }

@@ -1,13 +1,13 @@
-//! The way between an agent and Canyon is cut, and is there again.
+//! The connection between an agent and Canyon is cut and restored.
 
 use super::world::{AGENT, World};
 use std::time::{Duration, Instant};
 
-/// Longer than a job here, and than several tries of the agent.
+/// Longer than a job in this test, and than several retries of the agent.
 const CUT: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happens_while_the_agent_is_cut_off_is_made_up_for_afterwards() {
+async fn an_agent_that_was_cut_off_reports_and_takes_jobs_afterwards() {
     let world = World::new().await;
     world.site.environment("second").await;
     let mut agent = world.agent(AGENT).await;
@@ -22,14 +22,14 @@ async fn what_happens_while_the_agent_is_cut_off_is_made_up_for_afterwards() {
     let next = world.accept(2, 3, "0.1").await;
     tokio::time::sleep(CUT.saturating_sub(since.elapsed())).await;
     let waiting = world.site.client.deployment(&next).await.unwrap();
-    assert!(waiting.completed_at.is_none(), "nobody could take it up: {waiting:#?}");
+    assert!(waiting.completed_at.is_none(), "no agent could take it: {waiting:#?}");
     assert!(agent.lives(), "{}", agent.log());
 
     world.gate.cut(false);
     let since = Instant::now();
     let ended = world.assert_done_once(&next, 2, 3).await;
     assert_eq!(ended.attempts.len(), 1, "{ended:#?}");
-    println!("the waiting one had ended {:?} after the way was there again", since.elapsed());
+    println!("the waiting one had ended {:?} after the connection was back", since.elapsed());
     for id in [&running, &next] {
         world.assert_nothing_left(&agent, id).await;
     }

@@ -1,4 +1,4 @@
-//! Whoever recorded all that an agent has said, its beginnings and its leave too, and says it again, changes nothing.
+//! Replaying all requests of an agent, including its opening and closing of sessions, changes nothing.
 
 use super::gate::{Recorded, Side, Step};
 use super::world::{AGENT, World};
@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Deployments while requests are recorded, and as many while they are said again.
+/// Deployments while requests are recorded, and as many while they are replayed.
 const DEPLOYMENTS: u32 = 20;
-/// Environments that they are in, so that several run at once.
+/// The environments of these deployments, so that several run at once.
 const ENVIRONMENTS: u32 = 5;
-/// An agent that is asked to end and has nothing to do is gone within this time.
+/// An agent that is asked to end and has nothing to do ends within this time.
 const LEAVE: Duration = Duration::from_mins(2);
 
-/// The order of `requests`, each twice, as a seed decides.
+/// The order in which `requests` are replayed, each twice; `seed` decides it.
 fn shuffled(requests: &[Recorded], mut seed: u64) -> Vec<Recorded> {
     let mut all: Vec<_> = requests.iter().chain(requests).cloned().collect();
     for last in (1..all.len()).rev() {
@@ -36,7 +36,7 @@ fn path(world: &World, env: u32) -> PathBuf {
     world.site.server.path(&format!("ledger-{env}"))
 }
 
-/// Deploys to all environments, [`DEPLOYMENTS`] times in all; each ends well and ran once.
+/// Deploys to all environments, [`DEPLOYMENTS`] times in all; each succeeds and runs once.
 async fn deploy_all(world: &World, rounds: std::ops::RangeInclusive<u32>) -> Vec<Deployment> {
     let mut accepted = Vec::new();
     for round in rounds {
@@ -58,12 +58,12 @@ async fn deploy_all(world: &World, rounds: std::ops::RangeInclusive<u32>) -> Vec
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_that_an_agent_said_said_again_in_any_order_changes_nothing() {
+async fn replaying_all_requests_of_an_agent_in_any_order_changes_nothing() {
     let world = World::new().await;
     for env in 0..ENVIRONMENTS {
         world.site.environment(&format!("env-{env}")).await;
     }
-    // A process that has left, so that its beginning and its leave are said again to the one after it.
+    // One process ends, so that its opening and closing of a session are replayed to the next process.
     let mut agent = world.agent(AGENT).await;
     agent.ask_to_end();
     assert_eq!(agent.ended(LEAVE).await.code(), Some(0), "{}", agent.log());
@@ -111,11 +111,11 @@ async fn all_that_an_agent_said_said_again_in_any_order_changes_nothing() {
         tokio::join!(replay, deploy_all(&world, DEPLOYMENTS + 1..=2 * DEPLOYMENTS));
     println!("said again, Canyon answered: {answers:?}");
     assert!(!answers.keys().any(|status| *status >= 500), "{answers:?}");
-    // They came to those whom they were for, who knew the agent and its session, and weighed each word.
+    // Canyon authenticated the agent, found its session, and judged each request.
     assert!(!answers.contains_key(&401) && !answers.contains_key(&404), "{answers:?}");
     let (all, taken) = (answers.values().sum::<usize>(), answers.get(&200).copied());
     assert!(2 * taken.unwrap_or_default() >= all, "{answers:?}");
-    // The process that lives goes on in its session; the one that has left is refused.
+    // The living process goes on in its session; Canyon refuses the requests of the one that has ended.
     assert!(agent.lives(), "{}", agent.log());
     let now = world.site.client.agent(AGENT).await.unwrap().session.unwrap();
     assert_eq!((now.number, now.opened_at), (living.number, living.opened_at));
@@ -136,8 +136,7 @@ async fn all_that_an_agent_said_said_again_in_any_order_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_repeats_its_opening_after_that_of_a_newer_one_stands_by_and_the_newer_goes_on()
- {
+async fn a_process_that_repeats_its_opening_after_a_newer_one_stands_by_and_the_newer_continues() {
     let world = World::new().await;
     let opened = world.gate.trap(Step::Open, Side::After);
     let mut older = world.agent_that_starts(AGENT);
@@ -145,7 +144,7 @@ async fn a_process_that_repeats_its_opening_after_that_of_a_newer_one_stands_by_
     let mut newer = world.agent_that_starts(AGENT);
     let second = |view: &AgentView| view.session.as_ref().is_some_and(|now| now.number == 2);
     world.until_agent(&newer, AGENT, "open the second session", second).await;
-    // It has not heard that it had the first one, and asks for it again.
+    // It did not receive the answer that opened the first session, and asks again.
     held.lose();
     older.stands_by().await;
     let id = world.accept(1, 1, "0").await;
@@ -155,10 +154,10 @@ async fn a_process_that_repeats_its_opening_after_that_of_a_newer_one_stands_by_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_opening_that_comes_when_its_process_is_dead_puts_out_no_agent_that_works() {
+async fn a_late_opening_of_a_dead_process_does_not_supersede_a_working_agent() {
     let world = World::new().await;
     let mut living = world.agent(AGENT).await;
-    // The gate records a request when it has passed on the answer, which the agent acts on meanwhile.
+    // The gate records a request after it has passed on the answer, on which the agent may have acted already.
     let deadline = Instant::now() + LEAVE;
     let mut late = loop {
         assert!(Instant::now() < deadline, "the gate saw no opening: {}", living.log());
@@ -170,7 +169,7 @@ async fn an_opening_that_comes_when_its_process_is_dead_puts_out_no_agent_that_w
     };
     let first = world.accept(1, 3, "1").await;
     world.until_begun(1).await;
-    // As a proxy delivers what another process sent before it died, now and again.
+    // A proxy may deliver the request of a process after that process has died.
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut body: serde_json::Value = serde_json::from_slice(&late.body).unwrap();
     for instance in ["dead", "dead too", "dead"] {
@@ -185,12 +184,12 @@ async fn an_opening_that_comes_when_its_process_is_dead_puts_out_no_agent_that_w
     assert!(living.lives(), "{}", living.log());
     assert!(!living.said().contains("stands by"), "{}", living.log());
     let session = world.site.client.agent(AGENT).await.unwrap().session.unwrap();
-    assert_eq!(session.number, 1, "nothing took its place");
+    assert_eq!(session.number, 1, "no session took its place");
 }
 
 async fn say_again(http: &reqwest::Client, world: &World, request: &Recorded) -> u16 {
     let url = format!("{}{}", world.site.server.url(), request.path);
-    // An old poll must not wait for work that it would take away: it waits for a moment only.
+    // A replayed poll must not wait for work that it would take away, so it waits for a moment only.
     let body = if request.path.ends_with("/poll") {
         let mut poll: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
         poll["wait_seconds"] = 0.into();

@@ -1,14 +1,15 @@
-//! An agent that somebody has refused, forgotten, switched off or whose token was revoked gets nothing further.
+//! An agent gets nothing further once an administrator has rejected, forgotten or disabled it, or revoked its
+//! token.
 
 use super::agent::Agent;
 use super::world::{AGENT, RUNNER, World, new_token};
 use canyon_api::agent::AgentUpdateBody;
 use std::time::{Duration, Instant};
 
-/// The promise.
+/// The documented limit.
 const REVOKED: Duration = Duration::from_secs(5);
 
-/// The next deployment waits, and nobody has taken it up.
+/// The next deployment waits, and no agent has taken it.
 async fn nobody_takes(world: &World, round: u32, since: Instant) -> String {
     tokio::time::sleep(REVOKED.saturating_sub(since.elapsed())).await;
     world.gate.take();
@@ -17,7 +18,8 @@ async fn nobody_takes(world: &World, round: u32, since: Instant) -> String {
     let now = world.site.client.deployment(&id).await.unwrap();
     assert!(now.completed_at.is_none(), "{now:#?}");
     let reason = now.waiting.as_ref().map(|waiting| waiting.reason.clone()).unwrap_or_default();
-    // One whose token was revoked may be offered work until it has been silent for a minute; it cannot take it.
+    // An agent whose token was revoked may be offered work until it has been silent for a minute; it cannot
+    // take it.
     let waits = format!("waiting for an agent of runner `{RUNNER}`");
     let is_offered = reason == format!("offered to agent `{AGENT}`");
     assert!(reason.contains(&waits) || is_offered, "{reason}");
@@ -66,7 +68,7 @@ async fn switch(world: &World, disabled: bool) {
     world.site.client.update_agent(AGENT, &body).await.unwrap();
 }
 
-/// An agent with a token of its own, and the id of that.
+/// An agent with a token of its own, and the id of that token.
 async fn agent_with_its_own_token(world: &World) -> (Agent, String) {
     let made = new_token(&world.site).await;
     let mut spec = world.spec(AGENT);
@@ -87,7 +89,7 @@ async fn an_agent_whose_token_was_replaced_goes_on_with_its_job() {
     world.until_begun(1).await;
     world.site.client.delete(&["tokens", &token], &[]).await.unwrap();
     former.kill();
-    // In the same folder, with the other token of the runner.
+    // The agent's folder stays, with the runner's other token.
     let agent = world.agent_that_starts(AGENT);
     world.assert_done_once(&id, 1, 1).await;
     world.assert_nothing_left(&agent, &id).await;
@@ -104,14 +106,14 @@ async fn an_agent_whose_token_is_revoked_gets_nothing_within_five_seconds() {
     world.site.client.delete(&["tokens", &token], &[]).await.unwrap();
     let id = nobody_takes(&world, 1, since).await;
     drop(agent);
-    // Another one with a token that is good takes it up.
+    // Another agent with a valid token takes the job.
     let another = world.agent("another").await;
     world.assert_done_once(&id, 1, 1).await;
     drop(another);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forgotten_agent_with_a_key_is_one_that_nobody_knows() {
+async fn a_forgotten_agent_with_a_key_must_be_adopted_again() {
     let world = World::new().await;
     let mut spec = world.spec(AGENT);
     spec.variables.retain(|(name, _)| name != "CANYON_TOKEN");
@@ -127,7 +129,7 @@ async fn a_forgotten_agent_with_a_key_is_one_that_nobody_knows() {
     world.site.client.forget_agent(AGENT).await.unwrap();
     let since = Instant::now();
     let id = nobody_takes(&world, 2, since).await;
-    // It asks again, and is adopted again.
+    // It registers again, and is adopted again.
     world.until_agent(&agent, AGENT, "ask again", pending).await;
     world.site.client.adopt_agent(AGENT).await.unwrap();
     world.assert_done_once(&id, 2, 1).await;

@@ -1,4 +1,4 @@
-//! A `canyon local` whose jobs an agent launches, as processes of a place of its own.
+//! A `canyon local` whose jobs an agent launches, as processes in a folder of its own.
 
 use super::agent::{Agent, Spec};
 use super::gate::{Gate, Held};
@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 /// The runner whose jobs agents launch.
 pub(crate) const RUNNER: &str = "far-away";
-/// The agent that most tests have.
+/// The agent of most tests.
 pub(crate) const AGENT: &str = "companion";
-/// What an agent hears of, it does within this time.
+/// How long an agent may take to act on what it receives.
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// Who is killed, and comes back.
+/// The programs that are killed and restarted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Victims {
     Agent,
@@ -49,7 +49,7 @@ impl Victims {
     }
 }
 
-/// A server, its runner of agents, and the way of agents to it.
+/// A server, its runner of agents, and the gate between agents and the server.
 pub(crate) struct World {
     pub(crate) site: Site,
     pub(crate) gate: Gate,
@@ -76,7 +76,7 @@ impl World {
         Self { site, gate, token }
     }
 
-    /// How an agent of this world is started. Its jobs reach Canyon on another way than it does.
+    /// How to start an agent of this world. Its jobs reach Canyon through another gate than the agent.
     pub(crate) fn spec(&self, name: &str) -> Spec {
         let server = self.site.server.url();
         let runner = format!("{}/{RUNNER}", self.site.server.org());
@@ -95,14 +95,14 @@ impl World {
         }
     }
 
-    /// An agent that is there and waits for work.
+    /// An agent that is connected and waits for work.
     pub(crate) async fn agent(&self, name: &str) -> Agent {
         let agent = Agent::start(self.spec(name));
         self.until_agent(&agent, name, "wait for work", |view| view.availability == "idle").await;
         agent
     }
 
-    /// An agent that may be waited for.
+    /// An agent that is starting.
     pub(crate) fn agent_that_starts(&self, name: &str) -> Agent {
         Agent::start(self.spec(name))
     }
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Waits until a resource of `round` is being made.
+    /// Waits until a resource of `round` is being created.
     pub(crate) async fn until_begun(&self, round: u32) {
         let deadline = Instant::now() + LIMIT;
         while ledger::indexes(&self.ledger(), "begin", round).is_empty() {
@@ -177,7 +177,7 @@ impl World {
     }
 }
 
-/// A token that agents of the runner sign in by.
+/// Creates a token with which agents of the runner sign in.
 pub(crate) async fn new_token(site: &Site) -> Value {
     let body = json!({
         "role": "agent",
@@ -188,7 +188,7 @@ pub(crate) async fn new_token(site: &Site) -> Value {
     site.make(&["tokens"], &body).await
 }
 
-/// Waits for the first process of a deployment's job in an agent's place.
+/// Waits for the first process of a deployment's job in an agent's folder.
 pub(crate) async fn job_process(agent: &Agent, id: &str) -> i32 {
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -5,9 +5,9 @@ use regex_lite::Regex;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-/// What a call of `canyon` came to.
+/// The result of a call of `canyon`.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandResult {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -16,17 +16,17 @@ pub(crate) struct Said {
 
 impl Server {
     /// Runs `canyon` with the settings of this server, in the folder of the test's own files.
-    pub(crate) fn canyon(&self, arguments: &[&str]) -> Said {
+    pub(crate) fn canyon(&self, arguments: &[&str]) -> CommandResult {
         self.canyon_with(arguments, "", &[])
     }
 
-    /// The same with a standard input, and further variables.
+    /// The same with a standard input and further variables.
     pub(crate) fn canyon_with(
         &self,
         arguments: &[&str],
         stdin: &str,
         variables: &[(&str, &str)],
-    ) -> Said {
+    ) -> CommandResult {
         let url = self.url();
         let mut child = Command::new(programs::built().join("canyon"))
             .args(arguments)
@@ -43,11 +43,11 @@ impl Server {
             .unwrap();
         // A program that refuses its arguments does not read its input.
         let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-        Said::from(child.wait_with_output().unwrap(), self.token(), self.org())
+        CommandResult::from(child.wait_with_output().unwrap(), self.token(), self.org())
     }
 }
 
-impl Said {
+impl CommandResult {
     fn from(output: Output, token: &str, org: &str) -> Self {
         let said = Self {
             code: output.status.code().expect("it was not killed"),
@@ -66,7 +66,7 @@ impl Said {
         &self.stdout
     }
 
-    /// All of it, without what differs from run to run.
+    /// Its exit code and output, without what differs from run to run.
     pub(crate) fn snapshot(&self) -> String {
         let text =
             format!("exit: {}\n--- stdout\n{}--- stderr\n{}", self.code, self.stdout, self.stderr);

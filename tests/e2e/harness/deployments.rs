@@ -1,4 +1,4 @@
-//! Deploying and waiting.
+//! Creating deployments and waiting for their ends.
 
 use super::site::{ENV, PROJECT, Site};
 use canyon_api::attempt::Stream;
@@ -10,8 +10,8 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// Nothing here takes long, but on two processors that also build programs everything takes a multiple of its time;
-/// what takes longer than this hangs.
+/// No wait here takes long. On two processors that also build programs, everything takes a multiple of its time; a
+/// wait that takes longer than this hangs.
 pub(crate) const LIMIT: Duration = Duration::from_mins(10);
 
 /// A request to deploy `module` to `env`.
@@ -35,7 +35,7 @@ pub(crate) fn request(env: &str, module: Option<Module>) -> DeploymentCreateBody
     }
 }
 
-/// Asks for a deployment, again with the same key if there is no answer; it must be accepted.
+/// Creates a deployment, which must be accepted. Without an answer, retries with the same idempotency key.
 pub(crate) async fn accept(client: &Client, body: &DeploymentCreateBody, key: &str) -> String {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -55,7 +55,7 @@ pub(crate) fn destruction(env: &str) -> DeploymentCreateBody {
 }
 
 impl Site {
-    /// Asks for a deployment; it must be accepted.
+    /// Creates a deployment, which must be accepted.
     pub(crate) async fn accept(&self, body: &DeploymentCreateBody) -> String {
         accept(&self.client, body, &Uuid::new_v4().to_string()).await
     }
@@ -103,7 +103,7 @@ impl Site {
         log(&self.client, id).await
     }
 
-    /// What OpenTofu said in its `-json` lines.
+    /// OpenTofu's messages in its `-json` lines.
     pub(crate) async fn events(&self, id: &str) -> Vec<Value> {
         let text = whole(&self.client, id, Stream::Events).await;
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -144,13 +144,13 @@ pub(crate) async fn end(client: &Client, id: &str) -> Deployment {
     }
 }
 
-/// It did what it was to do.
+/// Asserts that the deployment succeeded.
 #[track_caller]
 pub(crate) fn assert_succeeded(deployment: &Deployment) {
     assert_eq!(deployment.status, "succeeded", "{deployment:#?}");
 }
 
-/// Added, changed and removed.
+/// How many resources were added, changed and removed.
 pub(crate) fn counts(deployment: &Deployment) -> (u32, u32, u32) {
     let metrics = &deployment.metrics;
     (

@@ -1,5 +1,5 @@
-//! A network that delays, drops, doubles and cuts requests, and answers pages of its own; by chance
-//! from a seed, and never so much that nothing gets through.
+//! A proxy that delays, drops, duplicates and cuts requests, and answers pages of its own. A seed
+//! decides at random, and never so often that nothing gets through.
 
 use canyon_cloud::chance::Chance;
 use reqwest::{Client, Method, StatusCode};
@@ -9,37 +9,37 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Requests to one path that fail in a row: fewer than a command line repeats.
+/// How many requests to one path may fail in a row: fewer than the command line retries.
 const IN_A_ROW: u32 = 3;
-/// No request here is longer.
+/// No request in these tests is longer.
 const MAX_REQUEST: usize = 8 * 1024 * 1024;
 /// What gateways, firewalls and sign-in pages answer.
 const STATUSES: [u16; 12] = [200, 204, 302, 307, 401, 403, 404, 408, 409, 413, 500, 503];
 const PAGE: &str = "<html><h1>Blocked by your network</h1></html>";
 
-/// What becomes of a request.
+/// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Passes,
-    /// It arrives after a while.
+    /// It arrives after a delay.
     Delayed,
     /// The connection ends before it arrives.
     DroppedBefore,
-    /// It arrives, and its answer does not come back.
+    /// It arrives, and its answer is lost.
     DroppedAfter,
     /// It arrives twice at once, and the second answer comes back.
     Doubled,
-    /// It arrives, and once more seconds later.
+    /// It arrives, and a second time seconds later.
     DoubledLate,
     /// Half of the answer comes back.
     Cut,
-    /// It does not arrive, and a page is answered.
+    /// It does not arrive, and the proxy answers a page.
     Page(u16),
-    /// It arrives, and a page is answered.
+    /// It arrives, and the proxy answers a page.
     PageAfter(u16),
 }
 
-/// The network.
+/// The proxy.
 pub(crate) struct Hostile {
     pub(crate) url: String,
     shared: Arc<Shared>,
@@ -67,7 +67,7 @@ struct Answer {
 }
 
 impl Hostile {
-    /// Before the server at the address, which may be set later.
+    /// Starts the proxy in front of the server at this address, which may be set later.
     pub(crate) async fn start(seed: u64, server: Arc<Mutex<String>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -89,17 +89,17 @@ impl Hostile {
         Self { url, shared }
     }
 
-    /// What became of the requests to paths that end so, in order.
+    /// What happened to the requests to paths with this end, in order.
     pub(crate) fn met(&self, end: &str) -> Vec<Fate> {
         let met = self.shared.met.lock().unwrap();
         met.iter().filter(|(path, _)| path.ends_with(end)).map(|(_, fate)| *fate).collect()
     }
 
-    /// Every request and its fate, for the message of a failing test.
+    /// Every request and what happened to it, for the message of a failing test.
     pub(crate) fn story(&self) -> String {
         let met = self.shared.met.lock().unwrap();
-        let told: Vec<_> = met.iter().map(|(path, fate)| format!("{fate:?} {path}")).collect();
-        told.join("\n")
+        let lines: Vec<_> = met.iter().map(|(path, fate)| format!("{fate:?} {path}")).collect();
+        lines.join("\n")
     }
 }
 
@@ -185,7 +185,7 @@ impl Shared {
         let status = StatusCode::from_u16(status).unwrap();
         let mut headers = vec![("content-type".to_owned(), "text/html".to_owned())];
         if status.is_redirection() {
-            // It leads to Canyon itself, where no token is shown: the answer is a refusal.
+            // The redirect leads to Canyon itself, without a token: the answer is a refusal.
             let portal = format!("{}/sign-in", self.server.lock().unwrap());
             headers.push(("location".to_owned(), portal));
         }
@@ -193,7 +193,7 @@ impl Shared {
         Answer { status, headers, body }
     }
 
-    /// What the server answers, if it does.
+    /// The server's answer, if there is one.
     async fn forward(&self, request: &Request) -> Option<Answer> {
         let url = format!("{}{}", self.server.lock().unwrap(), request.path);
         let mut sent = self.http.request(request.method.clone(), url);
@@ -225,7 +225,8 @@ fn is_of_connection(name: &str) -> bool {
     ["host", "connection", "content-length", "transfer-encoding", "accept-encoding"].contains(&name)
 }
 
-/// A request, with a body of the length that it says; ours never say anything else.
+/// A request with a body of the length that its header states; the clients of these tests send no
+/// other.
 async fn read(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     let head = loop {

@@ -1,9 +1,10 @@
-//! What the commands of a module really did: a line for each begin and end, by the shell.
+//! What the commands of a module really did: each writes a line at its begin and its end, through
+//! the shell.
 
 use std::fs;
 use std::path::Path;
 
-/// A line: what, which round, which resource.
+/// A line: what happened, in which round, to which resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) what: String,
@@ -22,7 +23,7 @@ pub(crate) fn read(path: &Path) -> Vec<Entry> {
     text.lines().map(|line| entry(line).unwrap_or_else(|| panic!("odd line {line:?}"))).collect()
 }
 
-/// The resources that did `what` in `round`, sorted.
+/// The resources with a line `what` in `round`, sorted.
 pub(crate) fn indexes(path: &Path, what: &str, round: u32) -> Vec<u32> {
     let wanted = |entry: &Entry| entry.what == what && entry.round == round;
     let mut found: Vec<u32> =
@@ -31,7 +32,7 @@ pub(crate) fn indexes(path: &Path, what: &str, round: u32) -> Vec<u32> {
     found
 }
 
-/// Every resource ran once in `round`, and only once.
+/// Asserts that every resource ran in `round` exactly once.
 pub(crate) fn assert_once(path: &Path, round: u32, count: u32) {
     let all: Vec<u32> = (0..count).collect();
     assert_eq!(indexes(path, "begin", round), all, "begun in round {round}");

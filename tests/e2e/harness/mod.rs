@@ -1,4 +1,4 @@
-//! What the tests start, and how they look at it.
+//! The programs that the tests start, and what they check of them.
 
 pub(crate) mod cli;
 pub(crate) mod deployments;

@@ -13,7 +13,7 @@ pub(crate) fn inline(code: impl Into<String>) -> Module {
     }
 }
 
-/// A module from elsewhere.
+/// A module from another source.
 pub(crate) fn from(source: &str) -> Module {
     Module { source: source.parse().unwrap(), source_code: None, inputs: Inputs::new() }
 }
@@ -24,7 +24,7 @@ pub(crate) fn with(mut module: Module, name: &str, value: impl Into<Value>) -> M
     module
 }
 
-/// 30 resources, and outputs that show that the input came through.
+/// 30 resources, and outputs that show the input.
 pub(crate) const THIRTY: &str = r#"
 variable "greeting" {
   type    = string

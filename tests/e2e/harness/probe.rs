@@ -3,7 +3,7 @@
 use super::module::inline;
 use canyon_domain::job::Module;
 
-/// What the script says of the process and of the file that it made itself: that it would find a secret.
+/// The script's findings about a process and a file of its own, which prove that it would find a secret.
 const CANARIES: [&str; 7] = [
     "canary shows a secret in its environ",
     "canary lets its environ be opened",
@@ -16,7 +16,7 @@ const CANARIES: [&str; 7] = [
 
 /// Runs `probe.sh`, and after it `then`.
 pub(crate) fn module(then: &str) -> Module {
-    // What OpenTofu would take for its own.
+    // OpenTofu would read these as its own template sequences.
     let script = format!("{}\n{then}\n", include_str!("probe.sh"));
     let script = script.replace("${", "$${").replace("%{", "%%{");
     inline(format!(
@@ -24,7 +24,7 @@ pub(crate) fn module(then: &str) -> Module {
     ))
 }
 
-/// What the script said, in the log of a deployment.
+/// The script's output in the log of a deployment.
 pub(crate) fn said(log: &str) -> Vec<&str> {
     log.lines()
         .filter_map(|line| line.split_once("(local-exec): probe: "))
@@ -32,8 +32,8 @@ pub(crate) fn said(log: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Panics unless the script ran to its end, would have found a secret, and found none; `starter` is the name
-/// of the program that started the runner, where that is in the job's sight.
+/// Panics unless the script ran to its end, would have found a secret, and found none. `starter` is the name
+/// of the program that started the runner, if the job can see that process.
 #[track_caller]
 pub(crate) fn assert_found_nothing(log: &str, starter: Option<&str>) {
     let mut said = said(log);

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// A living process.
+/// A running process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
@@ -34,7 +34,7 @@ fn read(pid: i32) -> Option<Process> {
     (!matches!(state, "Z" | "X")).then_some(Process { pid, name, parent, group })
 }
 
-/// Sends a signal; a process that is gone does not matter.
+/// Sends a signal; a process that has ended is no error.
 pub(crate) fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = kill_process(pid, signal);
@@ -65,7 +65,7 @@ pub(crate) fn kill_jobs(data: &Path) {
 /// The same for a folder of jobs.
 pub(crate) fn kill_jobs_in(jobs: &Path) {
     for (_, pid) in runners_in(jobs) {
-        // A dead leader's id may belong to somebody else by now; a group outlives its leader.
+        // The id of a dead leader may belong to another process by now; a group outlives its leader.
         let ours = |process: &Process| process.group == pid && works_in(process, jobs).is_some();
         if all().iter().any(ours)
             && let Some(group) = Pid::from_raw(pid)
@@ -75,9 +75,9 @@ pub(crate) fn kill_jobs_in(jobs: &Path) {
     }
 }
 
-/// Every process that works in `folder` or below it, and where. What it works in may be deleted by now.
+/// Every process that works in `folder` or below it, and its folder, which may be deleted by now.
 pub(crate) fn working_in(folder: &Path) -> Vec<(PathBuf, Process)> {
-    // The kernel shows a folder without the links that led there.
+    // The kernel shows a folder's path with symbolic links resolved.
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let working = |process: Process| Some((works_in(&process, &folder)?, process));
     all().into_iter().filter_map(working).collect()
@@ -87,7 +87,7 @@ pub(crate) fn working_in(folder: &Path) -> Vec<(PathBuf, Process)> {
 fn works_in(process: &Process, folder: &Path) -> Option<PathBuf> {
     let shown = fs::read_link(format!("/proc/{}/cwd", process.pid)).ok()?;
     let shown = shown.as_os_str().as_bytes();
-    // What the kernel adds where the folder is gone (proc(5)).
+    // The kernel adds this to the path of a deleted folder (proc(5)).
     let path = shown.strip_suffix(b" (deleted)").unwrap_or(shown);
     Path::new(OsStr::from_bytes(path)).starts_with(folder).then(|| OsStr::from_bytes(path).into())
 }

@@ -1,4 +1,4 @@
-//! Where the real programs are, and what none of them may say.
+//! Where the real programs are, and the secrets that none of them may log.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How what is secret begins: Canyon's tokens of each kind (`canyon_identity::bearer`), and what a key or an issuer has
-/// signed.
+/// Prefixes of secrets: Canyon's tokens of each kind (`canyon_identity::bearer`), and signed tokens of a key or an
+/// issuer.
 const SECRETS: [&str; 6] = ["cya_", "cyc_", "cyj_", "cyr_", "cyw_", "eyJ"];
 
 /// The path in `variable`, which `scripts/test` sets.
@@ -34,7 +34,7 @@ pub(crate) fn built() -> PathBuf {
     folder
 }
 
-/// A `PATH` on which OpenTofu comes first, then what every machine has.
+/// A `PATH` with OpenTofu first, then the folders of every machine.
 pub(crate) fn search_path(first: Option<&Path>) -> OsString {
     let tofu = given("CANYON_TEST_TOFU");
     let tofu = tofu.parent().expect("a program lies in a folder").to_owned();
@@ -42,8 +42,8 @@ pub(crate) fn search_path(first: Option<&Path>) -> OsString {
     std::env::join_paths(first.map(Path::to_owned).into_iter().chain([tofu]).chain(usual)).unwrap()
 }
 
-/// A command that starts the one which follows with one more open descriptor, as a careless parent does: `probe.sh`
-/// looks whether a module has it.
+/// A command that starts the following one with one more open descriptor, as a careless parent does: `probe.sh` checks
+/// whether a module has it.
 pub(crate) const WITH_A_DESCRIPTOR: [&str; 4] =
     ["sh", "-c", "exec 9< /dev/null; exec \"$@\"", "sh"];
 
@@ -52,7 +52,7 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&search_path(None)).map(|folder| folder.join(name)).find(|p| p.is_file())
 }
 
-/// What `setpriv` is told so that root's programs have no more rights than those of another user. The kernel lets an
+/// Arguments of `setpriv` that leave root's programs no more rights than another user's. The kernel lets an
 /// administrator look into every process (`CAP_SYS_PTRACE`, `CAP_PERFMON`, `CAP_DAC_OVERRIDE`).
 pub(crate) fn of_a_user() -> &'static [&'static str] {
     let is_root = rustix::process::geteuid().is_root();
@@ -68,7 +68,7 @@ pub(crate) fn script(path: &Path, text: &str) {
 /// A folder like [`built`], where `canyon-runner` is the script `text` instead.
 pub(crate) fn with_runner(folder: &Path, text: &str) {
     let canyon = folder.join("canyon");
-    // A link has the same inode, and so `canyon` finds the runner beside it, in this folder.
+    // A hard link has the same inode, so `canyon` finds the runner beside it, in this folder.
     if fs::hard_link(built().join("canyon"), &canyon).is_err() {
         fs::copy(built().join("canyon"), &canyon).unwrap();
     }
@@ -76,12 +76,12 @@ pub(crate) fn with_runner(folder: &Path, text: &str) {
 }
 
 /// A script that ignores every request to stop, and makes the file `noted` once it does.
-pub(crate) fn deaf(noted: &Path) -> String {
+pub(crate) fn ignoring_stop(noted: &Path) -> String {
     format!("trap '' TERM INT; : >'{}'; exec sleep 300", noted.display())
 }
 
-/// Waits until what [`deaf`] gave ignores requests.
-pub(crate) async fn until_deaf(noted: &Path) {
+/// Waits until the script of [`ignoring_stop`] ignores requests to stop.
+pub(crate) async fn until_ignoring_stop(noted: &Path) {
     let deadline = Instant::now() + Duration::from_mins(1);
     while !noted.exists() {
         assert!(Instant::now() < deadline, "no script has made {}", noted.display());
@@ -89,13 +89,13 @@ pub(crate) async fn until_deaf(noted: &Path) {
     }
 }
 
-/// Nothing secret stands in what a program has said, from its first line to its last.
+/// Asserts that a program's whole output holds no secret.
 #[track_caller]
 pub(crate) fn assert_no_secret(whose: &str, said: &str) {
     assert!(!said.is_empty(), "{whose} is empty: nothing was looked through");
     for line in said.lines() {
         for secret in SECRETS {
-            // The message goes where logs go, and so has what leads to the secret alone.
+            // The message goes where logs go, so it holds only the text before the secret.
             if let Some((before, _)) = line.split_once(secret) {
                 panic!("`{secret}…` stands in {whose}, after: {before}");
             }

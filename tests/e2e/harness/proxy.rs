@@ -1,4 +1,4 @@
-//! A proxy that passes every byte on and writes down which requests went by.
+//! A proxy that passes every byte on and records the requests.
 
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -11,7 +11,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// In front of the server at `address`, which may begin to listen later.
+    /// Starts it in front of the server at `address`, which may begin to listen later.
     pub(crate) async fn start(address: Arc<Mutex<String>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -46,7 +46,7 @@ async fn pass_on(client: TcpStream, address: String, seen: Arc<Mutex<Vec<String>
         if count == 0 {
             break;
         }
-        // A request begins a packet of its own: these clients do not pipeline.
+        // A request begins in a packet of its own: these clients do not pipeline.
         let line = String::from_utf8_lossy(&buffer[..count]);
         let line = line.lines().next().unwrap_or_default();
         if line.ends_with("HTTP/1.1") {

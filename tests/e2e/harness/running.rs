@@ -1,4 +1,4 @@
-//! A program that ends with its test, however that ends.
+//! A program that ends with its test, however the test ends.
 
 use super::processes;
 use rustix::process::Signal;
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// A running program, which ends with this value, and what works in its folder with it.
+/// A running program. Dropping it ends the program and every process that works in its folder.
 pub(crate) struct Running {
     pub(crate) child: Child,
     folder: PathBuf,
 }
 
 impl Running {
-    /// What `child` starts works in `folder`.
+    /// Processes that `child` starts work in `folder`.
     pub(crate) fn new(child: Child, folder: PathBuf) -> Self {
         Self { child, folder }
     }
@@ -43,7 +43,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // What is left of one that has ended by itself is for the test to see.
+        // If the program ended by itself, its leftover processes stay for the test to see.
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             self.kill();
         }

@@ -10,10 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A debug build on a busy machine needs a moment; one that does not come up must not hang.
+/// A debug build on a busy machine starts slowly; a server that does not start must not hang the test.
 const START: Duration = Duration::from_mins(2);
 
-/// A running server, which ends with this value, and its jobs with it.
+/// A running server. Dropping it ends the server and its jobs.
 pub(crate) struct Server {
     folder: TempDir,
     program: PathBuf,
@@ -26,18 +26,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The programs that were built.
+    /// Starts the programs that were built.
     pub(crate) async fn start() -> Self {
         Self::start_with(&programs::built(), programs::search_path(None)).await
     }
 
-    /// The programs of another folder, and another `PATH`.
+    /// Starts the programs of another folder, with another `PATH`.
     pub(crate) async fn start_with(programs: &Path, search_path: OsString) -> Self {
         Self::start_in(programs, search_path, Vec::new()).await
     }
 
-    /// The programs that were built, with further settings.
-    pub(crate) async fn start_told(variables: Vec<(&'static str, String)>) -> Self {
+    /// Starts the programs that were built, with further settings.
+    pub(crate) async fn start_with_settings(variables: Vec<(&'static str, String)>) -> Self {
         Self::start_in(&programs::built(), programs::search_path(None), variables).await
     }
 
@@ -101,31 +101,31 @@ impl Server {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
-    /// Kills it at once, as `kill -9` does. Its jobs go on.
+    /// Kills the server as `kill -9` does. Its jobs go on.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks it to end, and waits.
+    /// Asks the server to end, and waits.
     pub(crate) fn stop(&mut self) {
         processes::signal(self.child.id().cast_signed(), rustix::process::Signal::TERM);
         self.child.wait().unwrap();
     }
 
-    /// Starts it again on the same port and folder.
+    /// Starts the server again on the same port and folder.
     pub(crate) async fn restart(&mut self) {
         self.start_again();
         self.answers().await;
     }
 
-    /// Starts it again and does not wait.
+    /// Starts the server again without waiting for it.
     pub(crate) fn start_again(&mut self) {
         let (program, path) = (&self.program, &self.search_path);
         self.child = spawn(program, path, &self.variables, self.folder.path(), &self.address);
     }
 
-    /// An administrator.
+    /// A client with the rights of an administrator.
     pub(crate) fn client(&self) -> Client {
         Client::new(&self.url(), &self.org, self.token.clone()).unwrap()
     }
@@ -142,7 +142,7 @@ impl Server {
         &self.org
     }
 
-    /// Where it keeps everything.
+    /// The server's data folder.
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -152,7 +152,7 @@ impl Server {
         self.folder.path().join(name)
     }
 
-    /// What it said, for the message of a failing test.
+    /// The server's log, for the message of a failing test.
     pub(crate) fn log(&self) -> String {
         let text = fs::read_to_string(self.path("server.log")).unwrap_or_default();
         let start = text.char_indices().rev().nth(6_000).map_or(0, |(at, _)| at);
@@ -166,11 +166,12 @@ impl Drop for Server {
         let _ = self.child.wait();
         processes::kill_jobs(&self.data());
         if std::thread::panicking() {
-            // For whoever reads the failure: the folder goes now.
+            // Printed for the reader of the failure: the folder is deleted next.
             println!("{}", self.log());
             return;
         }
-        // Without exception: `canyon local` names the file that its token is in, and never says the token.
+        // Without exception: `canyon local` names the file that holds its token, and never prints the
+        // token.
         let said = fs::read(self.path("server.log")).unwrap();
         programs::assert_no_secret("the server's log", &String::from_utf8_lossy(&said));
     }
@@ -184,7 +185,7 @@ fn spawn(
     listen: &str,
 ) -> Child {
     let log = OpenOptions::new().create(true).append(true).open(folder.join("server.log")).unwrap();
-    // It ends with the thread of its test, even if somebody kills the whole test run.
+    // The process ends with the thread of its test, even if the whole test run is killed.
     Command::new("setpriv")
         .args(["--pdeathsig", "KILL"])
         .args(programs::of_a_user())

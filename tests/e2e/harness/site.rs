@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
 
-/// The project that each site has.
+/// The project of each site.
 pub(crate) const PROJECT: &str = "shop";
-/// The environment that each site has.
+/// The environment of each site.
 pub(crate) const ENV: &str = "dev";
-/// The runner that each site has.
+/// The runner of each site.
 pub(crate) const RUNNER: &str = "laptop";
 
 /// A server with a runner, a rule for everything, a project and an environment.
@@ -20,12 +20,12 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// On a server of its own.
+    /// Creates a site on a server of its own.
     pub(crate) async fn new() -> Self {
         Self::on(Server::start().await, &json!({})).await
     }
 
-    /// On `server`, with a `job` in the runner's configuration.
+    /// Creates a site on `server`, with a `job` in the runner's configuration.
     pub(crate) async fn on(server: Server, job: &Value) -> Self {
         let states = json!({ "type": "local", "path": server.path("states") });
         Self::keeping(server, job, &states).await
@@ -52,13 +52,13 @@ impl Site {
         site
     }
 
-    /// Makes something that must not be refused.
+    /// Creates something that must not be refused.
     pub(crate) async fn make(&self, path: &[&str], body: &Value) -> Value {
         let made = self.client.create(path, body).await;
         made.unwrap_or_else(|error| panic!("cannot make {path:?}: {error}\n{}", self.server.log()))
     }
 
-    /// One more environment.
+    /// Creates one more environment.
     pub(crate) async fn environment(&self, id: &str) {
         let body = json!({ "id": id, "env_type_id": "development" });
         self.make(&["projects", PROJECT, "envs"], &body).await;

@@ -1,8 +1,8 @@
-"""An STS before MinIO, which knows no roles together with claims: it judges what a role's trust policy
-would, and MinIO judges the token.
+"""An STS in front of MinIO. MinIO does not combine roles with claims, so this STS judges a role's trust policy
+and MinIO judges the token.
 
-Arguments: where MinIO is, its administrator's key and secret, the bucket. It prints its port when MinIO has
-the two policies, which MinIO picks by the claim `phase` of a token.
+Arguments: the address of MinIO, its administrator's key and secret, the bucket. It prints its port when MinIO has
+the two policies, which MinIO selects by a token's claim `phase`.
 """
 
 import base64
@@ -27,10 +27,10 @@ READ = [
 ]
 WRITE = {"Effect": "Allow", "Action": ["s3:PutObject", "s3:DeleteObject"], "Resource": [ANYTHING]}
 POLICIES = {"plan": READ, "apply": [*READ, WRITE]}
-# Of each role, the end of the subjects that it trusts (`StringLike` on `sub`).
+# For each role, the end of the subjects that it trusts (`StringLike` on `sub`).
 TRUST = {f"arn:aws:iam::123456789012:role/{phase}": f":env:dev:phase:{phase}" for phase in POLICIES}
 
-# The longest that MinIO may take until it knows its users, in seconds.
+# How long MinIO may take until it has loaded its users, in seconds.
 START = 60
 
 
@@ -48,8 +48,8 @@ def make_policy(name, statements):
 
 
 def is_taken(call):
-    """MinIO refuses strangers at once. What is about users it answers with 503 until it has fetched the keys
-    of the issuer, which makes them only when somebody asks."""
+    """MinIO refuses unknown users at once. It answers requests about users with 503 until it has fetched the
+    issuer's keys, which the issuer makes at the first request."""
     try:
         urllib.request.urlopen(call, timeout=10).close()
     except urllib.error.HTTPError as refused:

@@ -1,4 +1,4 @@
-"""What a hostile module tries from within its plan: to be who may write. Says what came of it.
+"""What a hostile module tries during its plan: to assume the role that may write. Prints the result.
 
 OpenTofu runs it as an external key provider, whenever it reads a state or a plan.
 """
@@ -21,7 +21,7 @@ phase = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
 
 
 def attempt(role):
-    """Writes an object as `role`, with the token that is there."""
+    """Writes an object as `role`, with the job's token."""
     sts = boto3.client("sts", endpoint_url=os.environ["AWS_ENDPOINT_URL_STS"], region_name="us-east-1")
     try:
         given = sts.assume_role_with_web_identity(

@@ -1,4 +1,4 @@
-"""Makes an authority and a certificate for 127.0.0.1 in the folder that is named."""
+"""Makes an authority and a certificate for 127.0.0.1 in the given folder."""
 
 import pathlib
 import sys

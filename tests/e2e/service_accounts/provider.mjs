@@ -1,7 +1,7 @@
 // An OpenID provider on loopback, with TLS: provider.mjs CERTIFICATE KEY. Prints its address.
 //
 // Its clients get tokens about themselves (RFC 6749, section 4.4) for the resource that they name, signed with the
-// algorithm at the end of that name. It signs with keys of its own, made at its start.
+// algorithm at the end of that name. It makes its own signing keys at its start.
 
 import { createPrivateKey, generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -15,8 +15,8 @@ const pairs = {
   ES256: ["ec", { namedCurve: "P-256" }],
   EdDSA: ["ed25519", {}],
 };
-// By way of PEM: in Node.js 20 a garbage collection during the export of a key that was generated waits for ever for the
-// lock that the export holds, because the finished job of the generation shares it.
+// The keys go through PEM. In Node.js 20 a garbage collection during the export of a generated key waits without end
+// for the lock that the export holds, because the finished job of the generation shares that lock.
 const privateKeyEncoding = { type: "pkcs8", format: "pem" };
 const keys = Object.entries(pairs).map(([alg, [kind, options]]) => ({
   ...createPrivateKey(generateKeyPairSync(kind, { ...options, privateKeyEncoding }).privateKey).export({ format: "jwk" }),

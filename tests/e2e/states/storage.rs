@@ -1,4 +1,4 @@
-//! Storage for states, of real parts.
+//! Storage for states, in real servers.
 
 use canyon_cloud::parts::azurite::{self, Azurite};
 use canyon_cloud::parts::fake_gcs::FakeGcs;
@@ -7,16 +7,16 @@ use canyon_cloud::parts::moto::Moto;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Storage that a runner keeps its states in. It ends with this value.
+/// Storage in which a runner keeps its states. Dropping it ends the server.
 pub(crate) struct Storage {
     /// The runner's `state_storage_configuration`.
     pub(crate) definition: Value,
-    /// What OpenTofu must know to reach it.
+    /// The variables with which OpenTofu reaches it.
     pub(crate) variables: BTreeMap<String, String>,
     _parts: Parts,
 }
 
-/// What it is made of. The backend for S3 also asks STS who it is.
+/// The servers that it consists of. The S3 backend also asks STS for its identity.
 enum Parts {
     S3 { _minio: Box<Minio>, _moto: Moto },
     Gcs { _server: FakeGcs },

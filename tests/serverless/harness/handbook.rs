@@ -1,4 +1,5 @@
-//! A page of the documentation, run as it is written, in a copy of what a checkout has for those who install.
+//! A page of the documentation whose commands are executed exactly as written, in a copy of the files that installers
+//! use.
 
 use super::programs;
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// In the place of `cargo`: `cargo lambda build` leaves programs behind, which nothing here runs. `scripts/build` tries the
+/// Replaces `cargo`: `cargo lambda build` leaves programs, which no test here runs. `scripts/build` uses the real one.
 /// real one.
 const CARGO: &str = r#"[ "$*" = "lambda build --release --arm64" ] || { echo "cargo $*: not on the page" >&2; exit 1; }
 for name in api events issuer launcher sweep; do
@@ -19,7 +20,7 @@ for name in api events issuer launcher sweep; do
 done
 "#;
 
-/// The page, and the folder that its commands run in.
+/// The page, and the folder of its commands.
 pub(crate) struct Handbook {
     text: String,
     folder: TempDir,
@@ -28,7 +29,7 @@ pub(crate) struct Handbook {
 }
 
 impl Handbook {
-    /// A page of `docs/`. Its `sam` and `aws` talk to this endpoint.
+    /// A page of `docs/`. Its `sam` and `aws` use this endpoint.
     pub(crate) fn new(name: &str, endpoint: &str) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let text = fs::read_to_string(root.join("docs").join(name)).unwrap();
@@ -38,7 +39,7 @@ impl Handbook {
             copy.arg("-r").arg(root.join(entry)).arg(folder.path());
             assert!(copy.status().unwrap().success(), "{entry} cannot be copied");
         }
-        // What a developer's own checkout may have, and a new one does not.
+        // A file that a developer's checkout may have, and a new one does not.
         let _ = fs::remove_file(folder.path().join("infra/aws/samconfig.toml"));
         fs::create_dir(folder.path().join("bin")).unwrap();
         programs::script(&folder.path().join("bin/cargo"), CARGO);
@@ -59,12 +60,12 @@ impl Handbook {
         Self { text, folder, variables, replacements: Vec::new() }
     }
 
-    /// From now on its commands have this variable.
+    /// Sets this variable for its commands from now on.
     pub(crate) fn set(&mut self, name: &'static str, value: &str) {
         self.variables.insert(name, value.into());
     }
 
-    /// Where the page has a name that every reader replaces by one of their own.
+    /// Replaces a name on the page that every reader replaces with their own.
     pub(crate) fn replace(&mut self, theirs: &'static str, own: impl Into<String>) {
         assert!(self.text.contains(theirs), "the page has no {theirs}");
         self.replacements.push((theirs, own.into()));
@@ -80,7 +81,7 @@ impl Handbook {
         let start = self.text.find(&format!("\n{heading}\n"));
         let start = start.unwrap_or_else(|| panic!("no {heading}")) + heading.len() + 2;
         let section = self.text[start..].split("\n#").next().unwrap();
-        // What is between two fences is a block, every other time. In a list, it is indented.
+        // Every other piece between two fences is a block. In a list, it is indented.
         let section = section.replace("\n   ", "\n");
         let pieces = section.split("\n```").skip(1).step_by(2);
         let blocks = pieces.filter_map(|piece| piece.strip_prefix("sh\n"));
@@ -91,21 +92,21 @@ impl Handbook {
         blocks.map(own).collect()
     }
 
-    /// Does what a section says, in one go, with these answers to what is asked.
+    /// Follows a section in one run, with these answers to the commands' questions.
     pub(crate) fn follow(&self, heading: &str, answers: &str) -> String {
         let blocks = self.blocks(heading);
         assert!(!blocks.is_empty(), "{heading} has no commands");
         blocks.iter().map(|block| self.run(block, answers)).collect()
     }
 
-    /// Runs commands, with this standard input. What they print.
+    /// Runs commands with this standard input; returns their output.
     pub(crate) fn run(&self, script: &str, answers: &str) -> String {
         let (success, said) = self.tried(script, answers);
         assert!(success, "$ {script}\n{said}");
         said
     }
 
-    /// The same, and whether all commands succeeded.
+    /// The same; also returns whether all commands succeeded.
     fn tried(&self, script: &str, answers: &str) -> (bool, String) {
         let mut child = Command::new("timeout")
             .args(["900", "bash", "-euo", "pipefail", "-c", &format!("{{ {script}\n}} 2>&1")])
@@ -116,7 +117,7 @@ impl Handbook {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // A program that asks nothing does not read it.
+        // A program that asks no question does not read its input.
         let _ = child.stdin.take().unwrap().write_all(answers.as_bytes());
         let done = child.wait_with_output().unwrap();
         (done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned())

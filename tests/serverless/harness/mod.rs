@@ -1,4 +1,4 @@
-//! What the tests start: the parts of the laptop's harness, with an installation in the place of its server.
+//! The harness of `tests/e2e`, with an installation in place of its server.
 
 #[path = "../../clusters/harness/bed.rs"]
 #[allow(dead_code, reason = "the tests of clusters use more of it")]
@@ -21,8 +21,8 @@ pub(crate) mod processes;
 pub(crate) mod programs;
 #[path = "../../e2e/harness/proxy.rs"]
 pub(crate) mod proxy;
+pub(crate) mod published_events;
 pub(crate) mod server;
 #[path = "../../e2e/harness/site.rs"]
 pub(crate) mod site;
 pub(crate) mod stand_in;
-pub(crate) mod told;

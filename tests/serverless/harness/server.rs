@@ -1,4 +1,4 @@
-//! Canyon's functions in an AWS for tests, as if they were one server.
+//! Canyon's functions in the AWS of `tests/cloud`, with the interface of one server.
 
 use super::{processes, programs};
 use canyon_api::client::Client;
@@ -13,16 +13,18 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// Debug builds on a busy machine need a moment; what does not come up must not hang.
+/// Debug builds on a busy machine start slowly; an installation that does not start must not hang the
+/// test.
 const START: Duration = Duration::from_mins(3);
-/// A minute of AWS in two seconds.
+/// Two seconds stand for a minute of AWS.
 const SCALE: u32 = 30;
 
-/// A running installation, which ends with this value, and its jobs with it.
+/// A running installation. Dropping it ends the installation and its jobs.
 pub(crate) struct Server {
     folder: TempDir,
     cloud: Option<Arc<Cloud>>,
-    /// The tests block their threads while they wait for the command line; this one serves meanwhile.
+    /// The tests block their threads while they wait for the command line; this runtime serves
+    /// meanwhile.
     runtime: Option<Runtime>,
     url: String,
     token: SecretString,
@@ -30,12 +32,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The programs that were built.
+    /// Starts the programs that were built.
     pub(crate) async fn start() -> Self {
         Self::start_with(&programs::built(), programs::search_path(None)).await
     }
 
-    /// The runner of another folder, and another `PATH`.
+    /// Starts with the runner of another folder, and another `PATH`.
     pub(crate) async fn start_with(programs: &Path, search_path: OsString) -> Self {
         let folder = tempfile::Builder::new().prefix("canyon-serverless-").tempdir().unwrap();
         let functions = programs::built();
@@ -66,7 +68,7 @@ impl Server {
         server
     }
 
-    /// As the platform team does after its first `sam deploy`.
+    /// Creates the organization, as the platform team does after its first `sam deploy`.
     async fn make_organization(&mut self) {
         let deadline = Instant::now() + START;
         let made = loop {
@@ -95,26 +97,26 @@ impl Server {
         }
     }
 
-    /// The installation, for what a laptop does not have.
+    /// The installation, for tests of functions that `canyon local` does not have.
     pub(crate) fn cloud(&self) -> &Arc<Cloud> {
         self.cloud.as_ref().expect("it runs until it is dropped")
     }
 
-    /// Kills every function at once, as `kill -9` does. Jobs go on.
+    /// Kills every function as `kill -9` does. Jobs go on.
     pub(crate) fn kill(&mut self) {
         let cloud = self.cloud().clone();
         let down = self.runtime.as_ref().unwrap().spawn(async move { cloud.go_down().await });
-        // The test's own runtime may be this thread's.
+        // The test's own runtime may run on this thread.
         let waiter = std::thread::spawn(move || futures::executor::block_on(down));
         waiter.join().unwrap().unwrap();
     }
 
-    /// Functions have no orderly end that they could hear of.
+    /// The same as [`Self::kill`]: functions get no notice of their end.
     pub(crate) fn stop(&mut self) {
         self.kill();
     }
 
-    /// Lets the functions start again.
+    /// Starts the functions again.
     pub(crate) async fn restart(&mut self) {
         self.start_again();
         self.answers().await;
@@ -125,7 +127,7 @@ impl Server {
         self.cloud().come_up();
     }
 
-    /// An administrator.
+    /// A client with the rights of an administrator.
     pub(crate) fn client(&self) -> Client {
         Client::new(&self.url(), &self.org, self.token.clone()).unwrap()
     }
@@ -142,7 +144,7 @@ impl Server {
         &self.org
     }
 
-    /// Where jobs and logs are.
+    /// The folder of jobs and logs.
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -152,7 +154,7 @@ impl Server {
         self.folder.path().join(name)
     }
 
-    /// What the functions said, for the message of a failing test.
+    /// The functions' logs, for the message of a failing test.
     pub(crate) fn log(&self) -> String {
         self.cloud().log()
     }
@@ -161,7 +163,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // For whoever reads the failure: the folder goes now.
+            // Printed for the reader of the failure: the folder is deleted next.
             println!("{}", self.log());
         }
         self.cloud = None;

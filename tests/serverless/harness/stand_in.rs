@@ -1,5 +1,5 @@
-//! A script in the place of OpenTofu: it writes down that it ran, has a state without resources, and takes next to no
-//! time. Everything else, from the API to the runner, is real.
+//! A script in place of OpenTofu: it records that it ran, has a state without resources, and takes almost no time.
+//! Everything else, from the API to the runner, is real.
 
 use super::programs;
 use canyon_domain::job::Module;
@@ -8,27 +8,27 @@ use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// What the script does when it is to apply.
+/// What the script does at an apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// It succeeds.
     Runs,
     /// It fails.
     Fails,
-    /// It goes on until it is stopped.
+    /// It runs until it is stopped.
     Hangs,
 }
 
-/// The script, and what it wrote.
+/// The script and its records.
 pub(crate) struct StandIn {
     folder: TempDir,
 }
 
-/// A line of what it wrote: `begin` or `end`, the environment, and the number of the deployment there.
+/// A record: `begin` or `end`, the environment, and the deployment's number there.
 pub(crate) type Line = (String, String, u32);
 
 impl StandIn {
-    /// It plays from now on, on [`StandIn::search_path`].
+    /// Writes the script, which [`StandIn::search_path`] finds.
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("canyon-stand-in-").tempdir().unwrap();
         let stand_in = Self { folder };
@@ -61,7 +61,7 @@ esac
         stand_in
     }
 
-    /// Where jobs find it.
+    /// The `PATH` of jobs.
     pub(crate) fn search_path(&self) -> OsString {
         programs::search_path(Some(self.folder.path()))
     }
@@ -70,7 +70,7 @@ esac
         self.folder.path().join("ledger")
     }
 
-    /// Everything that it wrote, in order.
+    /// Every record, in order.
     pub(crate) fn lines(&self) -> Vec<Line> {
         let text = fs::read_to_string(self.path()).unwrap_or_default();
         let line = |line: &str| -> Option<Line> {
@@ -81,14 +81,14 @@ esac
         text.lines().map(|text| line(text).unwrap_or_else(|| panic!("odd line {text:?}"))).collect()
     }
 
-    /// The lines of one environment, without its name.
+    /// The records of one environment, without its name.
     pub(crate) fn of(&self, env: &str) -> Vec<(String, u32)> {
         let lines = self.lines().into_iter().filter(|(_, of, _)| of == env);
         lines.map(|(what, _, number)| (what, number)).collect()
     }
 }
 
-/// A module of which the script reads its part.
+/// A module from which the script reads its part.
 pub(crate) fn module(part: Part, env: &str, number: u32) -> Module {
     super::module::inline(format!("# {part:?} {env} {number}\n"))
 }

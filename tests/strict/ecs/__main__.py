@@ -1,4 +1,4 @@
-"""Starts ECS, its logs, and the token service whose credentials it takes."""
+"""Starts ECS, its logs, and the token service that issues its credentials."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ from strict.world import World
 
 
 class BelievingSts(AwsSts):
-    """Looks at no signature: for tests of what comes after."""
+    """Checks no signature: for tests of later checks."""
 
     def believe(self, token, partition, account_id, account):
         claims = issuers.unverified(token)[1]

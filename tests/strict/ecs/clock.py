@@ -1,4 +1,4 @@
-"""Time that a test can move on, and buckets that fill up with it."""
+"""A clock that a test can advance, and token buckets that follow it."""
 
 import threading
 import time

@@ -73,7 +73,7 @@ def create(daemon, task, definition, spec, environment):
 
 
 def stop_when_asked(task, container, timeout):
-    """Docker's stop is that of Fargate: SIGTERM, and SIGKILL after the timeout."""
+    """Docker stops like Fargate: SIGTERM, and SIGKILL after the timeout."""
     task.stop_asked.wait()
     try:
         container.stop(timeout=max(1, round(timeout)))

@@ -1,4 +1,4 @@
-"""A test's hands: what happens to tasks, what time it is, and what was asked."""
+"""A test's controls: the fate of tasks, the time, and the recorded calls."""
 
 import json
 
@@ -25,12 +25,12 @@ class Control:
             with self.ecs.lock:
                 self.ecs.faults = body
         elif asked == ("POST", "/end"):
-            # A simulated task ends so.
+            # A simulated task ends like this.
             self.ecs.fargate.end(self.task(body), body)
         elif asked == ("POST", "/interrupt"):
             self.ecs.fargate.stop(self.task(body), body["stop_code"], body["reason"])
         elif asked == ("POST", "/kill"):
-            # The process is gone at once, as when the kernel takes it.
+            # The process is gone at once, as if the kernel had killed it.
             self.task(body).container.kill("SIGKILL")
         elif asked == ("POST", "/log"):
             self.logs.write(body["group"], body["stream"], body["lines"])

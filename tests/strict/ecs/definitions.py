@@ -1,4 +1,4 @@
-"""Task definitions, and what a definition for Fargate must look like."""
+"""Task definitions, and the rules of a definition for Fargate."""
 
 import copy
 import re
@@ -8,7 +8,7 @@ from strict.ecs.fault import client
 NAME = re.compile(r"[A-Za-z0-9_-]{1,255}")
 ROLE = re.compile(r"arn:[a-z-]+:iam::\d{12}:role/.+")
 SECRET = re.compile(r"arn:[a-z-]+:(ssm:[^:]+:\d{12}:parameter/.+|secretsmanager:[^:]+:\d{12}:secret:.+)")
-# CPU units: least and most memory, and the step (developer guide, "Task size").
+# CPU units: minimum and maximum memory, and the step (developer guide, "Task size").
 SIZES = {256: (512, 2048, 512), 512: (1024, 4096, 1024), 1024: (2048, 8192, 1024), 2048: (4096, 16384, 1024)}
 SIZES |= {4096: (8192, 30720, 1024), 8192: (16384, 61440, 4096), 16384: (32768, 122880, 8192)}
 KNOWN = {
@@ -32,17 +32,17 @@ class Definitions:
         arn = f"arn:{partition}:ecs:{region}:{account}:task-definition/{family}:{len(revisions) + 1}"
         definition = {key: copy.deepcopy(value) for key, value in body.items() if key != "tags"}
         definition.update(taskDefinitionArn=arn, revision=len(revisions) + 1, status="ACTIVE")
-        # Whatever Fargate takes, an instance does too.
+        # An EC2 instance accepts whatever Fargate accepts.
         definition["compatibilities"] = sorted({"EC2", *body["requiresCompatibilities"]})
         for container in definition["containerDefinitions"]:
-            # As in the real answers, what was not given is there empty.
+            # As in the real answers, missing fields are present and empty.
             for name in ("environment", "secrets", "mountPoints", "volumesFrom", "portMappings"):
                 container.setdefault(name, [])
         revisions.append({"definition": definition, "tags": body.get("tags", [])})
         return revisions[-1]
 
     def find(self, account, region, name):
-        """By family, `family:revision` or ARN: the revision named, or else the last active one."""
+        """By family, `family:revision` or ARN: the named revision, or the last active one."""
         family, _, revision = name.rsplit("/", 1)[-1].partition(":")
         revisions = self.families.get((account, region, family), [])
         if revision:
@@ -95,7 +95,7 @@ def check_size(body):
 
 
 def check_container(container, body):
-    # SDKs send a `cpu` of 0, which means none.
+    # SDKs send a `cpu` of 0, which means that it is not set.
     unknown = {name for name, value in container.items() if (name, value) != ("cpu", 0)} - CONTAINER
     if unknown:
         raise client(f"{sorted(unknown)} is not expected of this client.")

@@ -1,4 +1,4 @@
-"""State changes, told as EventBridge tells them: at least once, and in any order."""
+"""State change events, delivered as EventBridge does: at least once, and in any order."""
 
 import json
 import random
@@ -7,7 +7,7 @@ import time
 import urllib.request
 import uuid
 
-# Longest delay of one event.
+# The longest delay of an event.
 DELAY_SECONDS = 0.3
 
 

@@ -1,4 +1,4 @@
-"""Runs tasks: really, with Docker, or so that a test can say what becomes of them."""
+"""Runs tasks: really, with Docker, or simulated, with an end that a test sets."""
 
 from strict.ecs import containers
 
@@ -10,7 +10,7 @@ class Fargate:
         self.clock, self.settings, self.logs = clock, settings, logs
 
     def launch(self, task, definition, environment, account):
-        """What must be there before the container starts is looked for first, as Fargate does."""
+        """Checks the container's preconditions before its start, as Fargate does."""
         container = definition["containerDefinitions"][0]
         missing = self.missing(container, account)
         if missing is not None:
@@ -86,7 +86,7 @@ class Fargate:
                 task.plan = self.end_plan(self.clock.now() + self.settings["step_seconds"], ended)
 
     def end(self, task, outcome):
-        """What a test says of a simulated task: it ends so."""
+        """Ends a simulated task as a test says."""
         with task.lock:
             task.plan = self.end_plan(self.clock.now(), outcome)
             task.advance()

@@ -1,4 +1,4 @@
-"""What the service answers when it does not do what it was asked."""
+"""The service's answer if it refuses a call."""
 
 
 class EcsFault(Exception):

@@ -1,4 +1,4 @@
-"""Amazon CloudWatch Logs, as far as it is read: GetLogEvents, page by page."""
+"""Amazon CloudWatch Logs, as far as Canyon reads it: GetLogEvents, page by page."""
 
 import json
 import threading
@@ -28,7 +28,7 @@ class Logs:
         stream = f"{options['awslogs-stream-prefix']}/{container['name']}/{task.id}"
         lines = output.decode(errors="replace").split("\n")
         with self.lock:
-            # The driver drops what is empty.
+            # The log driver drops empty lines.
             self.streams[options["awslogs-group"], stream] = [line for line in lines if line]
 
     def write(self, group, stream, lines):

@@ -1,4 +1,4 @@
-"""RunTask: what it refuses, what it answers, and what it remembers of its tokens."""
+"""RunTask: its refusals, its answers, and its memory of client tokens."""
 
 import json
 import re
@@ -104,7 +104,7 @@ def check_network(network, account):
 
 
 def provider_of(body):
-    """The one with the largest weight; bases do not matter for one task."""
+    """The capacity provider with the largest weight; bases do not matter for one task."""
     strategy = body.get("capacityProviderStrategy")
     if not strategy:
         return body["launchType"]
@@ -112,7 +112,7 @@ def provider_of(body):
 
 
 def room(body, account, settings):
-    """The failures of a launch for which there is no room, or none."""
+    """The failures of a launch without capacity, or none."""
     network = body["networkConfiguration"]["awsvpcConfiguration"]
     subnets = [account["subnets"][name] for name in network["subnets"]]
     full = settings["no_capacity"]
@@ -132,14 +132,14 @@ def variables(body, definition):
 
 
 def brief(task):
-    """What a repeat shows of a task that has stopped: "only the ARN and the status"."""
+    """The answer to a repeated call about a stopped task: "only the ARN and the status"."""
     if task.is_stopped():
         return {"taskArn": task.arn, "lastStatus": "STOPPED", "desiredStatus": "STOPPED"}
     return task.seen(task.clock.now())
 
 
 def repeat(entry, raw):
-    """The answer to a token that is known: the same request finds its tasks, another one is refused."""
+    """The answer to a known client token: the same request gets its tasks, another request is refused."""
     if entry["body"] != raw:
         arns = [task.arn for task in entry["tasks"]]
         raise EcsFault("ConflictException", "The clientToken was used with other parameters.", resourceIds=arns)

@@ -1,4 +1,4 @@
-"""Amazon ECS: who may call, how often, and what is done."""
+"""Amazon ECS: authorization, rate limits, and the operations."""
 
 import json
 import threading
@@ -98,7 +98,7 @@ class Call:
                 self.allow("iam:PassRole", definition[name], **service)
 
     def task_arn(self, cluster, name):
-        """Who may do something with a task is decided before anybody looks whether there is one."""
+        """Authorization comes before the check that a task exists."""
         return name if name.startswith("arn:") else self.arn("task", f"{cluster}/{name}")
 
     def cluster(self):

@@ -1,27 +1,28 @@
-"""What there is in an account, and how the service behaves."""
+"""The resources of an account, and the behaviour of the service."""
 
 DEFAULTS = {
-    # Longest lag of a read, in seconds; each read draws its own.
+    # The longest lag of a read, in seconds; each read draws its own.
     "lag_seconds": 0,
     # How long a task is PROVISIONING, PENDING, and DEPROVISIONING.
     "step_seconds": 0.05,
-    # Where tasks really run; None, and they are only said to.
+    # The Docker engine that really runs tasks; if None, tasks are simulated.
     "docker_host": None,
-    # A second of `stopTimeout` takes so many real ones.
+    # How many real seconds a second of `stopTimeout` takes.
     "stop_scale": 1.0,
-    # Calls of RunTask: so many each second, after a burst.
+    # Calls of RunTask: per second, after a burst.
     "run_task_rate": [20, 20],
-    # Launches on Fargate, on demand and Spot apart: burst, each second.
+    # Launches on Fargate, on-demand and Spot counted apart: burst, per second.
     "launch_rate": [100, 20],
-    # Where state changes are sent, if anywhere.
+    # The URL for state change events, if any.
     "event_sink": None,
-    # Capacity providers and availability zones without room.
+    # Capacity providers and availability zones without capacity.
     "no_capacity": [],
-    # What a simulated task comes to: {"exit_code", "stop_code", "reason", "container_reason"}; None runs on.
+    # The end of a simulated task: {"exit_code", "stop_code", "reason", "container_reason"}; None runs on.
     "outcome": None,
 }
 
-# Of an account: names of clusters, how many instances they have, {subnet: {"az", "free"}}, security groups, log groups, {ARN: value} of secrets.
+# Of an account: cluster names with their number of instances, {subnet: {"az", "free"}}, security groups, log groups,
+# and {ARN: value} of secrets.
 ACCOUNT = {
     "clusters": [],
     "instances": 0,

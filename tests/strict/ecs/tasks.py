@@ -1,4 +1,4 @@
-"""Tasks, and how they look to a read that lags behind."""
+"""Tasks, and their state in a read that lags behind."""
 
 import copy
 import random
@@ -11,8 +11,8 @@ ACTIVE = ("PROVISIONING", "PENDING", "RUNNING", "DEACTIVATING", "STOPPING", "DEP
 
 
 class Task:
-    def __init__(self, clock, told, **facts):
-        self.clock, self.told = clock, told
+    def __init__(self, clock, publish, **facts):
+        self.clock, self.publish = clock, publish
         self.lock = threading.RLock()
         self.facts = facts
         self.steps = []
@@ -29,7 +29,7 @@ class Task:
         return self.arn.rsplit("/", 1)[-1]
 
     def set(self, at=None, **changes):
-        """The next state, from `at` on."""
+        """Sets the next state, from `at` on."""
         with self.lock:
             at = self.clock.now() if at is None else at
             container = changes.pop("container", None)
@@ -41,17 +41,17 @@ class Task:
                 self.stopped_at = at
                 self.facts["stoppedAt"] = at
             self.steps.append((at, copy.deepcopy(self.facts)))
-        self.told(copy.deepcopy(self.facts))
+        self.publish(copy.deepcopy(self.facts))
 
     def advance(self):
-        """Does what of the plan is due: a list of (time, changes)."""
+        """Applies the due changes of the plan: a list of (time, changes)."""
         with self.lock:
             while self.plan and self.plan[0][0] <= self.clock.now():
                 at, changes = self.plan.pop(0)
                 self.set(at, **copy.deepcopy(changes))
 
     def seen(self, at):
-        """As it was then, or None if it was not yet there or is not shown any more."""
+        """Its state at that time, or None if it did not exist yet or is no longer shown."""
         self.advance()
         with self.lock:
             if self.stopped_at is not None and at >= self.stopped_at + SHOWN_SECONDS:
@@ -68,8 +68,8 @@ class Task:
 
 
 class Tasks:
-    def __init__(self, clock, settings, told):
-        self.clock, self.settings, self.told = clock, settings, told
+    def __init__(self, clock, settings, publish):
+        self.clock, self.settings, self.publish = clock, settings, publish
         self.lock = threading.Lock()
         self.all = {}
 
@@ -77,7 +77,7 @@ class Tasks:
         task_id = uuid.uuid4().hex
         arn = f"arn:{partition}:ecs:{region}:{account}:task/{cluster}/{task_id}"
         cluster_arn = f"arn:{partition}:ecs:{region}:{account}:cluster/{cluster}"
-        task = Task(self.clock, self.told, taskArn=arn, clusterArn=cluster_arn, createdAt=self.clock.now(), **facts)
+        task = Task(self.clock, self.publish, taskArn=arn, clusterArn=cluster_arn, createdAt=self.clock.now(), **facts)
         for container in task.facts["containers"]:
             container.update(taskArn=arn, containerArn=f"{arn.replace(':task/', ':container/')}/{uuid.uuid4()}")
         with self.lock:
@@ -95,7 +95,7 @@ class Tasks:
         return [state for state in states if state is not None]
 
     def find(self, cluster_arn, name):
-        """By ARN or id, as it is now."""
+        """The current state, by ARN or id."""
         with self.lock:
             for arn, task in self.all.items():
                 if name in (arn, task.id) and task.facts["clusterArn"] == cluster_arn:

@@ -27,13 +27,13 @@ class Documents:
 
 
 class TestIssuer:
-    """Serves what `discovery` and `keys` hold; a test may change both."""
+    """Serves `discovery` and `keys`; a test may change both."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory()
         authority = Authority("issuer", Path(self.folder.name))
         self.documents = Documents()
-        # Not the world of the test: that one records calls of its own.
+        # Not the test's own world, which records calls.
         handler = serving.handler_of(self.documents, World({}))
         self.port = serving.serve(handler, 0, serving.server_context(*authority.server()))
         self.url = f"https://127.0.0.1:{self.port}"
@@ -58,7 +58,7 @@ class TestIssuer:
     def state(self, **sections):
         return {"issuers": [{"url": self.url, "ca_file": self.ca_file}], **sections}
 
-    def claims(self, audience="somebody", **changes):
+    def claims(self, audience="audience", **changes):
         now = int(time.time())
         claims = {
             "iss": self.url,

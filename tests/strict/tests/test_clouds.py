@@ -1,4 +1,4 @@
-"""Each cloud from a token to the address of a cluster, and the next wrong turn at each step."""
+"""Each cloud from a token to the address of a cluster, and the likely mistake at each step."""
 
 import base64
 import json
@@ -98,7 +98,7 @@ class Clouds(unittest.TestCase):
         self.assertEqual(cluster["endpoint"], "10.0.0.1")
         self.assertIn(b"BEGIN CERTIFICATE", base64.b64decode(cluster["masterAuth"]["clusterCaCertificate"]))
         self.assertEqual(self.review(token)["user"]["username"], ACCOUNT)
-        # A federated token is not one of the account.
+        # A federated token is not a token of the service account.
         self.assertFalse(self.review(federated)["authenticated"])
         self.ask(Gke, bearing("GET", "/v1/projects/p/locations/l/clusters/c", federated), 401)
         self.ask(Gke, bearing("GET", "/v1/projects/p/locations/l/clusters/d", token), 404)

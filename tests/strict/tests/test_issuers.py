@@ -45,7 +45,7 @@ class Tokens(unittest.TestCase):
         public = issuer.key.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-        stranger = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        other_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         header, claims, signature = issuer.token().split(".")
         other = base64.urlsafe_b64encode(json.dumps(issuer.claims(sub="org:other")).encode()).decode().rstrip("=")
         cases = [
@@ -53,7 +53,7 @@ class Tokens(unittest.TestCase):
             ("alg HS256 of the public key", confused(issuer, public), "algorithm"),
             ("alg ES256", issuer.token(key=ec.generate_private_key(ec.SECP256R1()), algorithm="ES256"), "algorithm"),
             ("alg RS512", issuer.token(algorithm="RS512"), "algorithm"),
-            ("another's key", issuer.token(key=stranger), "signature"),
+            ("another's key", issuer.token(key=other_key), "signature"),
             ("other claims", f"{header}.{other}.{signature}", "signature"),
             ("no signature", f"{header}.{claims}.", "signature"),
             ("unknown kid", issuer.token(kid="second"), "key"),
@@ -103,8 +103,8 @@ class Tokens(unittest.TestCase):
 
     def test_an_unknown_key_is_reason_to_look_again(self):
         issuers.verify(self.world, self.issuer.token(), self.issuer.url)
-        stranger = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        jwk = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(stranger.public_key()))
+        other_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        jwk = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(other_key.public_key()))
         self.issuer.publish(keys=[self.issuer.jwk, {"kty": "RSA", "n": jwk["n"], "e": jwk["e"], "kid": "second"}])
-        token = self.issuer.token(key=stranger, kid="second")
+        token = self.issuer.token(key=other_key, kid="second")
         self.assertEqual(issuers.verify(self.world, token, self.issuer.url)["iss"], self.issuer.url)

@@ -56,7 +56,7 @@ def signed(service="eks", url="http://127.0.0.1:1/clusters/my%20cluster?b=2&a=1%
 
 
 def eks_token(cluster="my-cluster", lasts=60, host="sts.eu-central-1.amazonaws.com", scheme="https", more=""):
-    """As `aws eks get-token` makes it."""
+    """A token as `aws eks get-token` makes it."""
     session = botocore.session.get_session()
     events = session.get_component("event_emitter")
     signer = RequestSigner(ServiceId("sts"), "eu-central-1", "sts", "v4", credentials(), events)

@@ -1,4 +1,4 @@
-//! The holders of tokens that stand for one service account are told apart.
+//! The holders of tokens that stand for one service account are distinguished.
 
 use crate::issuer::{AUDIENCE, Issuer, SUBJECT, TestClock, URL, offline};
 use canyon_domain::principal::SubjectDigest;

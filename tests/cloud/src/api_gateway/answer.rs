@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde_json::Value;
 
-/// What the client gets.
+/// The client's response.
 pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -17,7 +17,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// `None` if the function answered something that the gateway does not understand.
+    /// `None` if the gateway does not understand the function's answer.
     pub(super) fn parse(payload: &[u8], format: PayloadFormat) -> Option<Self> {
         let answer: Value = serde_json::from_slice(payload).ok()?;
         if format == PayloadFormat::V2 && answer.get("statusCode").is_none() {
@@ -65,7 +65,7 @@ impl Answer {
     }
 
     pub(super) fn into_response(mut self) -> Response {
-        // The gateway frames the body itself. (Without a type it says text/plain.)
+        // The gateway frames the body itself. (Without a type it sends text/plain.)
         for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION] {
             self.headers.remove(name);
         }

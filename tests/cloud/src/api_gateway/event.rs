@@ -1,4 +1,4 @@
-//! What both shapes of the event are made from.
+//! The parts of an event that both formats share.
 
 use super::ApiConfig;
 use super::routes::Taken;
@@ -18,20 +18,20 @@ pub(super) struct Incoming<'a> {
     pub(super) route: Taken<'a>,
     pub(super) request_id: &'a str,
     pub(super) method: &'a str,
-    /// With the stage, decoded: HTTP APIs give the function no path that is still encoded, in
-    /// neither shape, and cut off what follows a decoded question mark (seen on AWS by others:
+    /// With the stage, decoded: HTTP APIs give the function no encoded path, in neither format, and
+    /// cut off what follows a decoded question mark (as others have observed on AWS:
     /// <https://github.com/middleapi/standard-server/pull/93>).
     pub(super) path: String,
-    /// As it came.
+    /// As it was in the request.
     pub(super) query: &'a str,
-    /// "Header names are lowercased." In the order in which they came.
+    /// "Header names are lowercased." In the order of the request.
     pub(super) headers: Vec<(String, String)>,
     pub(super) cookies: Vec<String>,
     pub(super) source_ip: String,
     pub(super) domain_name: String,
     pub(super) user_agent: String,
     pub(super) time: Timestamp,
-    /// Encoded if it is not text.
+    /// Base64 if it is not text.
     pub(super) body: Option<String>,
     pub(super) is_base64_encoded: bool,
 }
@@ -81,12 +81,12 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// The parameters of the query, decoded, in the order in which they came.
+    /// The decoded parameters of the query, in the order of the request.
     pub(super) fn parameters(&self) -> Vec<(String, String)> {
         url::form_urlencoded::parse(self.query.as_bytes()).into_owned().collect()
     }
 
-    /// What the variables of the route's path caught, decoded as the path is.
+    /// The values of the route's path variables, decoded like the path.
     pub(super) fn path_parameters(&self) -> Value {
         let decoded = |caught| percent_decode_str(caught).decode_utf8_lossy();
         let caught = self.route.variable.filter(|(_, caught)| !caught.is_empty());
@@ -111,7 +111,7 @@ pub(super) fn grouped(pairs: &[(String, String)]) -> Vec<(&str, Vec<&str>)> {
     groups
 }
 
-/// An object of strings, or null where the examples of the guide leave nothing.
+/// An object of strings, or null where the guide's examples leave it out.
 pub(super) fn object(members: impl IntoIterator<Item = (String, Value)>) -> Value {
     let members: Map<String, Value> = members.into_iter().collect();
     if members.is_empty() { Value::Null } else { Value::Object(members) }
@@ -127,13 +127,13 @@ fn headers(map: &HeaderMap) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What the gateway adds to every request.
+/// The headers that the gateway adds to every request.
 fn added(client: SocketAddr, port: &str) -> [(String, String); 4] {
     let unique = Uuid::new_v4().simple().to_string();
     let seconds = Timestamp::now().as_second();
     [
         ("x-forwarded-for", client.ip().to_string()),
-        // On AWS 443 and https; this one does not speak TLS.
+        // On AWS these are 443 and https; this gateway does not use TLS.
         ("x-forwarded-port", port.to_owned()),
         ("x-forwarded-proto", "http".to_owned()),
         ("x-amzn-trace-id", format!("Root=1-{seconds:08x}-{}", &unique[..24])),
@@ -149,8 +149,8 @@ fn cookies(headers: &HeaderMap) -> Vec<String> {
     cookies.filter(|cookie| !cookie.is_empty()).map(str::to_owned).collect()
 }
 
-/// HTTP APIs have no list of binary types: a body is passed on as text if its type is known to be
-/// text and nothing encodes it, else in base64 (also forms, and bodies without a type).
+/// HTTP APIs have no list of binary types. A body is passed on as text if its type is a known text
+/// type and it has no content encoding, else in base64 (also forms, and bodies without a type).
 fn is_text(headers: &HeaderMap) -> bool {
     let value = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = value(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim();

@@ -1,14 +1,14 @@
-//! Payload format 1.0, the shape that REST APIs use.
+//! Payload format 1.0, the format of REST APIs.
 //! <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html>
 
 use super::event::{Incoming, grouped, object};
 use serde_json::{Value, json};
 
-/// The event. Members that have nothing to say are null.
+/// The event. Members without a value are null.
 pub(super) fn event(request: &Incoming<'_>) -> Value {
     let config = request.config;
     let parameters = request.parameters();
-    // The guide's examples: the path of the route, and where that is an id, its key.
+    // As in the guide's examples: the path of the route, and its key where the guide has an id.
     let key = request.route.key;
     let resource = key.split_once(' ').map_or(key, |(_, path)| path);
     json!({

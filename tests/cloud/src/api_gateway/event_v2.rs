@@ -4,7 +4,7 @@
 use super::event::{Incoming, grouped, object};
 use serde_json::{Value, json};
 
-/// The event. Members that have nothing to say are left out, as the gateway does.
+/// The event. Members without a value are left out, as the gateway does.
 pub(super) fn event(request: &Incoming<'_>) -> Value {
     let config = request.config;
     // "Duplicate headers are combined with commas and included in the headers field." Cookies have

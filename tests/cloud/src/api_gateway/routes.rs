@@ -1,9 +1,9 @@
-//! Which function answers a request.
+//! Selects the function that answers a request.
 //! <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-routes.html>
 //!
 //! "API Gateway selects the route with the most-specific match, using the following priorities: 1. Full match for a
 //! route and method. 2. Match for a route and method with a greedy path variable ({proxy+}). 3. The $default route."
-//! Not played: variables for one segment of a path (`{id}`).
+//! Not implemented: variables for one segment of a path (`{id}`).
 
 use crate::runtime::Function;
 use http::Method;
@@ -21,7 +21,7 @@ struct Route {
     function: Function,
 }
 
-/// What a route key names.
+/// The resource of a route key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Resource {
     /// "The $default route catches requests that don't explicitly match other routes in your API."
@@ -45,7 +45,7 @@ impl Routes {
     /// Routes by their keys, such as `$default` or `ANY /images/{proxy+}`.
     ///
     /// # Panics
-    /// If API Gateway would refuse a key, or it is not played here.
+    /// If API Gateway would refuse a key, or this module does not implement it.
     pub fn new(routes: impl IntoIterator<Item = (String, Function)>) -> Self {
         let mut found: Vec<Route> = Vec::new();
         for (key, function) in routes {
@@ -58,7 +58,7 @@ impl Routes {
         Self(found)
     }
 
-    /// The most specific one that matches; of two greedy variables, that which catches less.
+    /// The most specific matching route; of two greedy variables, the one that matches less.
     pub(super) fn take<'a>(&'a self, method: &Method, path: &'a str) -> Option<Taken<'a>> {
         let matches = self.0.iter().filter_map(|route| {
             let (priority, variable) = route.resource.matches(method, path)?;
@@ -76,7 +76,7 @@ impl From<Function> for Routes {
     }
 }
 
-/// Rank of the three, then the length of what stands before the variable, then whether the method is named.
+/// Rank of the three kinds, then the length of the path before the variable, then whether the method is named.
 type Priority = (u8, usize, bool);
 
 impl Resource {

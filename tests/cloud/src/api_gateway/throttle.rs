@@ -10,11 +10,11 @@ use std::time::Instant;
 pub struct Throttle {
     /// Requests per second (`ThrottlingRateLimit`).
     pub rate: f64,
-    /// How many may come at once (`ThrottlingBurstLimit`).
+    /// How many requests may come at once (`ThrottlingBurstLimit`).
     pub burst: u32,
 }
 
-/// The tokens that are left.
+/// The remaining tokens.
 pub(super) struct Bucket {
     throttle: Throttle,
     state: Mutex<(f64, Instant)>,

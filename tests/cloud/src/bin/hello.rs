@@ -1,4 +1,4 @@
-//! The least that an HTTP function in Rust can be: the yardstick for the start of the real ones.
+//! The smallest HTTP function in Rust: a baseline for the start times of the real functions.
 
 use axum::Router;
 use axum::routing::get;

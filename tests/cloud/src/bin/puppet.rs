@@ -21,7 +21,7 @@ async fn main() -> Result<(), Error> {
         _ => {}
     }
     println!("the puppet is ready");
-    // Counts how long it was awake.
+    // Counts how long it was not frozen.
     tokio::spawn(async {
         loop {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Error> {
 
 async fn play(event: LambdaEvent<Value>) -> Result<Value, Error> {
     let LambdaEvent { payload, context } = event;
-    // Behind API Gateway, the orders are in the body.
+    // Behind API Gateway, the instructions are in the body.
     let body = payload["body"].as_str().and_then(|body| serde_json::from_str(body).ok());
     let orders: Value = body.unwrap_or_else(|| payload.clone());
     let number = |name: &str| orders[name].as_u64();

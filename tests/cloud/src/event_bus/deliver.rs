@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The first pause after a target could not be reached; each further one is twice as long.
-const PAUSE: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 
 /// One event on its way to one target.
@@ -22,7 +22,7 @@ struct Delivery {
     since: Instant,
 }
 
-/// Starts a delivery for each target, and copies if the test wants them.
+/// Starts a delivery to each target, and further copies if the test wants them.
 pub(super) fn to_all(shared: &Arc<Shared>, subscription: &Subscription, event: &Value) {
     let disturbance = lock(&shared.disturbance).clone();
     let origin = Origin { rule_arn: &subscription.arn, rule_name: &subscription.name };
@@ -45,12 +45,12 @@ pub(super) fn to_all(shared: &Arc<Shared>, subscription: &Subscription, event: &
 }
 
 async fn run(shared: Arc<Shared>, delivery: Delivery, wait: Duration) {
-    // Also when the target panics.
+    // This also runs if the target panics.
     let _done = Done(shared.clone());
     tokio::time::sleep(wait).await;
     let retry = delivery.destination.retry;
     let age = Duration::from_secs(retry.maximum_event_age_in_seconds.into());
-    let (mut attempts, mut pause) = (0, PAUSE);
+    let (mut attempts, mut pause) = (0, FIRST_PAUSE);
     let (error, condition) = loop {
         let unreachable = lock(&shared.disturbance).unreachable;
         let reached = if shared.chance.happens(unreachable) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// An entry of `PutEvents`, as rules see it.
 pub(super) fn from_entry(put: &PutEntry) -> Value {
     let entry = &put.entry;
-    // `Detail` is JSON in a string; moto has refused what is not.
+    // `Detail` is JSON in a string; moto has refused anything else.
     let detail = entry["Detail"].as_str().unwrap_or("{}");
     let mut event = json!({
         "id": put.id,
@@ -25,7 +25,7 @@ pub(super) fn from_entry(put: &PutEntry) -> Value {
     event
 }
 
-/// Fills in what is missing.
+/// Fills in the missing members.
 pub(super) fn complete(mut event: Value, account: &str, region: &str) -> Value {
     let defaults = json!({
         "version": "0",

@@ -1,8 +1,8 @@
-//! JSON paths, as far as `EventBridge` has them: names and array indices, from `$`.
+//! JSON paths, as far as `EventBridge` supports them: names and array indices, from `$`.
 
 use serde_json::Value;
 
-/// What the path names; none if nothing is there.
+/// The value at the path, if there is one.
 pub(super) fn find<'event>(event: &'event Value, path: &str) -> Option<&'event Value> {
     let mut found = event;
     for step in steps(path)? {
@@ -14,7 +14,7 @@ pub(super) fn find<'event>(event: &'event Value, path: &str) -> Option<&'event V
     Some(found)
 }
 
-/// None if it is not a path.
+/// The steps of a path; none if it is not a path.
 pub(super) fn steps(path: &str) -> Option<Vec<String>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();

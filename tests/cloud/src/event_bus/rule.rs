@@ -1,4 +1,4 @@
-//! A rule, read and checked.
+//! A rule, parsed and checked.
 
 use super::schedule;
 use super::transform::Input;
@@ -15,7 +15,7 @@ pub(super) struct Subscription {
     pub(super) name: String,
     bus: String,
     pattern: Option<Pattern>,
-    /// How often it fires by itself.
+    /// The interval of its schedule.
     pub(super) every: Option<Duration>,
     pub(super) targets: Vec<Arc<Destination>>,
 }
@@ -67,7 +67,7 @@ impl Subscription {
     }
 }
 
-/// A bus is named by name or ARN.
+/// The name of a bus that is given by name or ARN.
 pub(super) fn bus_name(bus: &str) -> &str {
     bus.rsplit(":event-bus/").next().unwrap_or(bus)
 }

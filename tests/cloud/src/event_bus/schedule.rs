@@ -1,4 +1,4 @@
-//! Rules that fire by the clock.
+//! Rules with a schedule.
 
 use super::rule::Subscription;
 use super::{Shared, deliver, event};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
-/// `rate(1 minute)`, `rate(5 minutes)`, `hour`, `day`. Anything else is refused.
+/// Parses `rate(1 minute)`, `rate(5 minutes)`, `hour`, `day`. Anything else is refused.
 pub(super) fn read(expression: &str) -> Result<Duration, String> {
     let wrong = || format!("the schedule `{expression}` is not `rate(...)`");
     let inner = expression.strip_prefix("rate(").and_then(|rest| rest.strip_suffix(')'));

@@ -7,7 +7,7 @@ use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A target that writes down what it got, and cannot be reached so many times first.
+/// A target that records its payloads, and is unreachable for the first so many calls.
 #[derive(Default)]
 struct Inbox {
     got: Mutex<Vec<String>>,
@@ -80,7 +80,7 @@ async fn an_event_reaches_the_rules_of_its_bus_that_match_and_the_archive_in_any
 }
 
 #[tokio::test]
-async fn what_a_function_puts_comes_in_by_the_front() {
+async fn events_of_functions_arrive_through_the_front() {
     let inbox = Arc::new(Inbox::default());
     let bus = start(
         &json!([rule("out", json!({"bus": "canyon", "pattern": {"source": ["canyon"]}}))]),
@@ -138,7 +138,7 @@ async fn a_target_gets_the_text_that_its_transformer_makes() {
 }
 
 #[tokio::test]
-async fn a_target_that_cannot_be_reached_is_tried_again_and_its_queue_gets_the_rest() {
+async fn an_unreachable_target_is_retried_and_its_queue_gets_undelivered_events() {
     let inbox = Arc::new(Inbox::default());
     let targets = json!([{"arn": "arn:f", "dlq": "arn:dead", "retry_policy":
         {"MaximumRetryAttempts": 3, "MaximumEventAgeInSeconds": 86_400}}]);
@@ -162,7 +162,7 @@ async fn a_target_that_cannot_be_reached_is_tried_again_and_its_queue_gets_the_r
 }
 
 #[tokio::test]
-async fn a_test_can_have_events_twice_out_of_order_or_lost() {
+async fn a_test_can_have_events_repeated_reordered_or_lost() {
     let inbox = Arc::new(Inbox::default());
     let bus = start(&json!([rule("r", json!({"pattern": {"source": ["s"]}}))]), &inbox).unwrap();
     let shuffle = Duration::from_millis(50);
@@ -183,12 +183,12 @@ async fn a_test_can_have_events_twice_out_of_order_or_lost() {
 }
 
 #[tokio::test]
-async fn a_schedule_fires_when_told_to_and_then_by_itself() {
+async fn a_schedule_fires_on_request_and_then_by_itself() {
     let inbox = Arc::new(Inbox::default());
     let bus =
         start(&json!([rule("sweep", json!({"schedule": "rate(1 minute)"}))]), &inbox).unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(inbox.got().len(), 0, "schedules rest until a test wants them");
+    assert_eq!(inbox.got().len(), 0, "schedules are off until a test switches them on");
     bus.fire_schedules();
     bus.settled(LIMIT).await.unwrap();
     let got = inbox.got();
@@ -207,7 +207,7 @@ async fn a_schedule_fires_when_told_to_and_then_by_itself() {
 }
 
 #[tokio::test]
-async fn a_rule_that_cannot_be_played_is_refused() {
+async fn a_rule_that_is_not_implemented_is_refused() {
     let inbox = Arc::new(Inbox::default());
     for change in [
         json!({}),

@@ -1,4 +1,4 @@
-//! What a target gets: the event, a part of it, a constant, or a text made from it.
+//! The payload of a target: the event, a part of it, a constant, or a text made from it.
 
 use super::json_path;
 use crate::stack::{InputTransformer, RuleTarget};
@@ -21,7 +21,7 @@ pub(super) enum Input {
     Template(InputTransformer),
 }
 
-/// The rule that a text is made for.
+/// The rule for which a text is made.
 pub(super) struct Origin<'rule> {
     pub(super) rule_arn: &'rule str,
     pub(super) rule_name: &'rule str,
@@ -57,7 +57,7 @@ impl Input {
     }
 }
 
-/// Each `<name>` of the template must be known.
+/// Checks that each `<name>` of the template is known.
 fn check_names(transformer: &InputTransformer) -> Result<(), String> {
     for part in transformer.input_template.split('<').skip(1) {
         let Some((name, _)) = part.split_once('>') else { continue };
@@ -72,7 +72,7 @@ fn check_names(transformer: &InputTransformer) -> Result<(), String> {
 fn fill(transformer: &InputTransformer, event: &Value, origin: &Origin<'_>) -> String {
     let mut filled = String::new();
     let mut rest = transformer.input_template.as_str();
-    // Within a string of the template a text stands without quotes of its own.
+    // Inside a string of the template, a text has no quotes of its own.
     let mut quoted = false;
     while let Some(at) = rest.find(['<', '"', '\\']) {
         let (before, found) = rest.split_at(at);
@@ -110,7 +110,7 @@ fn value(name: &str, transformer: &InputTransformer, event: &Value, origin: &Ori
         }
         _ => {
             let path = transformer.input_paths_map.get(name).map_or("$", String::as_str);
-            // "If a variable's path names nothing, that variable isn't created": it reads as nothing.
+            // "If a variable's path names nothing, that variable isn't created": it is empty.
             json_path::find(event, path).cloned().unwrap_or(Value::Null)
         }
     }

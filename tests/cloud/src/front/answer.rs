@@ -1,4 +1,4 @@
-//! Answers of the front itself, each in the form of the service that it answers for.
+//! Answers of the front itself, each in the form of the service that it stands for.
 
 use super::call::Call;
 use super::needs::Need;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 pub(super) type Answer = Response<Full<Bytes>>;
 
-/// How a service writes errors.
+/// The form of a service's errors.
 enum Form {
     /// JSON, with the error's full name in `__type`.
     Json { namespace: &'static str },
@@ -30,7 +30,7 @@ fn form(call: &Call) -> Form {
     }
 }
 
-/// The role does not grant this.
+/// The role does not allow this action.
 pub(super) fn denied(function: &str, call: &Call, need: &Need, account: &Account) -> Answer {
     let Account { id, .. } = account;
     let Need { action, resource, .. } = need;
@@ -48,7 +48,7 @@ pub(super) fn denied(function: &str, call: &Call, need: &Need, account: &Account
     }
 }
 
-/// Too much.
+/// The caller is throttled.
 pub(super) fn throttled(call: &Call) -> Answer {
     let (status, code) = match (form(call), call.scope.service.as_str()) {
         (Form::S3, _) => (StatusCode::SERVICE_UNAVAILABLE, "SlowDown"),
@@ -59,7 +59,7 @@ pub(super) fn throttled(call: &Call) -> Answer {
     error(call, status, code, "Rate exceeded")
 }
 
-/// It is the service's fault.
+/// The service has an internal error.
 pub(super) fn broken(call: &Call) -> Answer {
     let code = match call.scope.service.as_str() {
         "s3" => "InternalError",
@@ -71,14 +71,14 @@ pub(super) fn broken(call: &Call) -> Answer {
     error(call, StatusCode::INTERNAL_SERVER_ERROR, code, "Internal server error")
 }
 
-/// Another transaction has an item of this one.
+/// Another transaction holds an item of this one.
 pub(super) fn conflict(call: &Call) -> Answer {
     let body = call.json();
     let Some(items) = body["TransactItems"].as_array() else {
         let message = "Transaction is ongoing for the item";
         return error(call, StatusCode::BAD_REQUEST, "TransactionConflictException", message);
     };
-    // The first item is the one; the others have no reason.
+    // The first item is the conflicting one; the others have no reason.
     let mut reasons = vec![json!({"Code": "None"}); items.len()];
     if let Some(first) = reasons.first_mut() {
         *first = json!({"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"});
@@ -98,7 +98,7 @@ pub(super) fn conflict(call: &Call) -> Answer {
     )
 }
 
-/// 200, and nothing of it done.
+/// Status 200, although nothing was done.
 pub(super) fn nothing_done(call: &Call) -> Answer {
     let asked = call.json()["RequestItems"].clone();
     let answer = match call.operation.as_str() {
@@ -115,7 +115,7 @@ pub(super) fn not_signed() -> Answer {
     json_error(StatusCode::FORBIDDEN, "", "MissingAuthenticationTokenException", message)
 }
 
-/// What is behind the front does not answer.
+/// The service behind the front does not answer.
 pub(super) fn unreachable(why: &str) -> Answer {
     json_error(StatusCode::BAD_GATEWAY, "", "FrontCannotReachUpstream", why)
 }
@@ -140,7 +140,7 @@ fn error(call: &Call, status: StatusCode, code: &str, message: &str) -> Answer {
 }
 
 fn json_error(status: StatusCode, namespace: &str, code: &str, message: &str) -> Answer {
-    // `DynamoDB` writes `message`, others `Message`; clients read either.
+    // `DynamoDB` writes `message`, others `Message`; clients accept either.
     json_answer(status, &json!({"__type": format!("{namespace}{code}"), "message": message}))
 }
 

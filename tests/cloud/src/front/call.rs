@@ -1,4 +1,4 @@
-//! A call as it came in, read as far as authorization needs.
+//! A request, parsed as far as authorization needs.
 
 use super::scope::{self, Scope};
 use hyper::body::Bytes;
@@ -12,7 +12,7 @@ pub(super) struct Call {
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-    /// As it is in the request, decoded.
+    /// The decoded query of the request.
     pub(super) query: Vec<(String, String)>,
     pub(super) scope: Scope,
     /// The name of the operation, such as `PutItem`.
@@ -20,7 +20,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// None if it is not signed.
+    /// `None` if the request is not signed.
     pub(super) fn read(method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Option<Self> {
         let query = pairs(uri.query().unwrap_or_default());
         let scope = scope::of(&headers, &query)?;
@@ -42,14 +42,14 @@ impl Call {
         action.map_or_else(|| format!("{} {}", self.method, self.uri.path()), |(_, value)| value)
     }
 
-    /// `service:Operation`: what fault rules name. Streams go by their endpoint, `streams.dynamodb`, so that
-    /// a rule for `dynamodb:*` is not used up by whoever polls them.
+    /// `service:Operation`, which fault rules name. Calls to streams have the name of their endpoint,
+    /// `streams.dynamodb`, so that polls of the stream do not use up a rule for `dynamodb:*`.
     pub(super) fn full_name(&self) -> String {
         let streams = if self.is_stream_call() { "streams." } else { "" };
         format!("{streams}{}:{}", self.scope.service, self.operation)
     }
 
-    /// Streams have a target prefix of their own, under the signature of `dynamodb`.
+    /// Streams have a target prefix of their own, but are signed for `dynamodb`.
     pub(super) fn is_stream_call(&self) -> bool {
         self.header("x-amz-target").is_some_and(|target| target.starts_with("DynamoDBStreams"))
     }
@@ -62,7 +62,7 @@ impl Call {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Null if it is not JSON.
+    /// The body, or null if it is not JSON.
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -72,7 +72,7 @@ impl Call {
         pairs(&String::from_utf8_lossy(&self.body))
     }
 
-    /// The path, decoded, as bucket and key.
+    /// The bucket and key in the decoded path.
     pub(super) fn bucket_and_key(&self) -> (String, String) {
         let path = decode(self.uri.path().trim_start_matches('/'), false);
         match path.split_once('/') {

@@ -1,11 +1,11 @@
-//! What calls to `CloudFormation` need. (Service Authorization Reference, "Actions, resources, and condition keys for
-//! AWS CloudFormation".)
+//! The actions that calls to `CloudFormation` need. (Service Authorization Reference, "Actions, resources, and
+//! condition keys for AWS CloudFormation".)
 
 use super::Account;
 use super::call::Call;
 use super::needs::Need;
 
-/// Operations that are about no stack in particular.
+/// Operations that name no stack.
 const WITHOUT_STACK: [&str; 3] = ["GetTemplateSummary", "ListStacks", "ValidateTemplate"];
 /// Operations whose template may name a transform, which is a resource of its own.
 const TRANSFORMING: [&str; 3] = ["CreateChangeSet", "CreateStack", "UpdateStack"];

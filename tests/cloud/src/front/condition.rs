@@ -1,11 +1,12 @@
-//! Conditions of a policy's statement: the operators and keys that the templates use, and no others.
-//! (IAM user guide, "IAM JSON policy elements: Condition operators".)
+//! Conditions of a policy's statement: only the operators and keys that the templates use. (IAM user
+//! guide, "IAM JSON policy elements: Condition operators".)
 
 use crate::stack::Conditions;
 use crate::wildcard;
 use std::collections::BTreeMap;
 
-/// Keys that `needs` fills in, in lower case. One that ends with `:` stands for all that begin with it.
+/// The keys that `needs` fills in, in lower case. A key that ends with `:` stands for all that begin
+/// with it.
 const KEYS: [&str; 18] = [
     "aws:calledviafirst",
     "aws:requestedregion",
@@ -95,7 +96,7 @@ impl Test {
     }
 
     pub(super) fn holds(&self, context: &BTreeMap<String, Vec<String>>) -> bool {
-        // Every call to the real services is over TLS; this listener stands for that.
+        // Every call to real AWS is over TLS; this listener does not use it.
         let transport = ["true".to_owned()];
         let found = match self.key.as_str() {
             "aws:securetransport" => Some(transport.as_slice()),

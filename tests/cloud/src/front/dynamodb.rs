@@ -1,11 +1,11 @@
-//! What calls to `DynamoDB` and its streams need.
+//! The actions that calls to `DynamoDB` and its streams need.
 
 use super::Account;
 use super::call::Call;
 use super::needs::Need;
 use serde_json::Value;
 
-/// The members of a transaction's item, and the action that each one needs.
+/// The kinds of items in a transaction, and the action that each one needs.
 const IN_TRANSACTION: [(&str, &str); 5] = [
     ("Put", "PutItem"),
     ("Update", "UpdateItem"),
@@ -14,7 +14,7 @@ const IN_TRANSACTION: [(&str, &str); 5] = [
     ("Get", "GetItem"),
 ];
 
-/// What a restore does to its target.
+/// The actions of a restore on its target.
 const ON_RESTORED: [&str; 7] =
     ["BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem"];
 
@@ -64,13 +64,13 @@ fn with_keys(need: Need, keys: Vec<String>) -> Need {
     if keys.is_empty() { need } else { need.with("dynamodb:LeadingKeys", keys) }
 }
 
-/// The partition key that a call, or a part of a transaction, is about.
+/// The partition key of a call, or of a part of a transaction.
 fn leading_key(body: &Value) -> Option<String> {
     let of_item = body["Item"]["pk"]["S"].as_str().or(body["Key"]["pk"]["S"].as_str());
     of_item.map(str::to_owned).or_else(|| of_query(body))
 }
 
-/// A query says `<partition key> = :value`, and then what it wants of the sort key.
+/// A query says `<partition key> = :value`, and then the condition on the sort key.
 fn of_query(body: &Value) -> Option<String> {
     let (_, rest) = body["KeyConditionExpression"].as_str()?.split_once(" = ")?;
     let name = rest.split(' ').next()?;
@@ -87,7 +87,7 @@ fn of_batch(requests: &Value) -> Vec<String> {
     read.chain(written).collect()
 }
 
-/// A transaction needs what its parts would need on their own.
+/// A transaction needs the actions of its parts.
 fn transaction(body: &Value, account: &Account) -> Vec<Need> {
     let mut needs = Vec::new();
     for item in body["TransactItems"].as_array().into_iter().flatten() {
@@ -107,7 +107,7 @@ fn action(operation: &str) -> String {
 }
 
 fn table(name: &str, account: &Account) -> String {
-    // An ARN may stand in place of the name.
+    // A call may give an ARN in place of the name.
     let name = name.rsplit(":table/").next().unwrap_or(name);
     format!("arn:aws:dynamodb:{}:{}:table/{name}", account.region, account.id)
 }

@@ -1,4 +1,4 @@
-//! The faults that a test can ask for, and which call gets one.
+//! The faults that a test can request, and which calls get them.
 
 use super::call::Call;
 use crate::chance::{Chance, lock};
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// What can go wrong with a call that the role's policy allows.
+/// A fault of a call that the role's policy allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Refused as too much, not executed.
+    /// Refused by a throttle, not executed.
     Throttle,
-    /// `DynamoDB` writes and transactions: another transaction has the item; not executed.
+    /// `DynamoDB` writes and transactions: another transaction holds the item; not executed.
     Conflict,
-    /// `PutEvents` and the batches of `DynamoDB`: answered with 200, and nothing in it was done.
+    /// `PutEvents` and the batches of `DynamoDB`: answered with 200, and nothing was done.
     Partial,
     /// Answered with a server error, not executed.
     ErrorBefore,
@@ -24,12 +24,12 @@ pub enum Fault {
     CutBefore,
     /// Executed, and the connection ends without an answer.
     CutAfter,
-    /// It takes this much longer.
+    /// The call takes this much longer.
     Latency(Duration),
 }
 
 impl Fault {
-    /// How it is counted and recorded.
+    /// The name in counts and records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Throttle => "throttle",
@@ -43,7 +43,7 @@ impl Fault {
         }
     }
 
-    /// Whether a service can answer this call so.
+    /// Whether a service can answer this call with this fault.
     fn fits(self, call: &Call) -> bool {
         let operation = call.operation.as_str();
         let dynamodb = call.scope.service == "dynamodb";
@@ -67,36 +67,36 @@ impl Fault {
     }
 }
 
-/// How often a fault is put into which calls.
+/// Which calls get a fault, and how often.
 #[derive(Clone, Debug)]
 pub struct FaultRule {
-    /// The function, `*` and `?` allowed.
+    /// The function; `*` and `?` are allowed.
     pub function: String,
-    /// The operation, such as `dynamodb:TransactWriteItems`, `*` and `?` allowed.
+    /// The operation, such as `dynamodb:TransactWriteItems`; `*` and `?` are allowed.
     pub operation: String,
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
-    /// How often: 0.2 is each fifth call.
+    /// The probability: 0.2 is every fifth call.
     pub rate: f64,
-    /// At most so many times.
+    /// The maximum number of times.
     pub times: Option<u64>,
 }
 
 impl FaultRule {
-    /// For every function, without end.
+    /// A rule for every function, without a maximum.
     pub fn new(operation: &str, fault: Fault, rate: f64) -> Self {
         let operation = operation.to_owned();
         Self { function: "*".to_owned(), operation, fault, rate, times: None }
     }
 
-    /// For this function only.
+    /// Restricts the rule to this function.
     #[must_use]
     pub fn of(mut self, function: &str) -> Self {
         function.clone_into(&mut self.function);
         self
     }
 
-    /// At most so many times.
+    /// Sets the maximum number of times.
     #[must_use]
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
@@ -104,7 +104,7 @@ impl FaultRule {
     }
 }
 
-/// The rules in force, and how often each fault was put in.
+/// The active rules, and how often each fault was made.
 #[derive(Default)]
 pub(super) struct Faults {
     rules: Mutex<Vec<FaultRule>>,
@@ -131,7 +131,7 @@ impl Faults {
         lock(&self.counts).clear();
     }
 
-    /// At most one fault besides latency: the first rule whose turn it is.
+    /// Latency and at most one other fault: that of the first rule that applies.
     pub(super) fn draw(&self, function: &str, call: &Call, chance: &Chance) -> Draw {
         let name = call.full_name();
         let mut draw = Draw::default();

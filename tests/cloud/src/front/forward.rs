@@ -1,4 +1,4 @@
-//! Passes a call on, as it is.
+//! Forwards a call unchanged.
 
 use super::Upstreams;
 use super::answer::Answer;
@@ -11,7 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-/// Headers that are about one connection.
+/// Headers of a single connection.
 const HOP: [HeaderName; 4] =
     [CONNECTION, TRANSFER_ENCODING, EXPECT, HeaderName::from_static("keep-alive")];
 
@@ -25,7 +25,7 @@ impl Forwarder {
         Self { upstreams, client: Client::builder(TokioExecutor::new()).build_http() }
     }
 
-    /// The answer of the service, whole.
+    /// The whole answer of the service.
     pub(super) async fn send(&self, call: &Call) -> Result<Answer, String> {
         let upstream = match call.scope.service.as_str() {
             "dynamodb" => &self.upstreams.dynamodb,
@@ -35,7 +35,7 @@ impl Forwarder {
         let failed = |what: &str, error: &dyn std::error::Error| {
             format!("{} at {upstream}: {what}: {error}", call.full_name())
         };
-        // The path as it was written: a signature covers it.
+        // The path as the caller wrote it: the signature covers it.
         let path = call.uri.path_and_query().map_or("/", |path| path.as_str());
         let uri = format!("{}{path}", upstream.trim_end_matches('/')).parse::<Uri>();
         let uri = uri.map_err(|error| failed("not an address", &error))?;

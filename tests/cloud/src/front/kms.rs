@@ -1,4 +1,4 @@
-//! What calls to KMS need.
+//! The actions that calls to KMS need.
 
 use super::Account;
 use super::call::Call;
@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// Operations that are about the account, not about one key.
+/// Operations that name no single key.
 const WITHOUT_KEY: [&str; 5] =
     ["CreateKey", "ListKeys", "ListAliases", "GenerateRandom", "DescribeCustomKeyStores"];
 
@@ -37,14 +37,16 @@ pub(super) fn needs(call: &Call, account: &Account) -> Vec<Need> {
     vec![need]
 }
 
-/// Policies name keys by ARN, callers also by id or alias, and a ciphertext by what is in it.
+/// Policies name keys by ARN. Callers also use an id or alias, or a ciphertext that contains the key's
+/// id.
 fn key(body: &Value, account: &Account) -> String {
     let named = body["KeyId"].as_str().map(str::to_owned).or_else(|| key_within(body));
     let Some(named) = named else { return "*".to_owned() };
     let within = format!("arn:aws:kms:{}:{}:", account.region, account.id);
     let short = named.strip_prefix(&within).unwrap_or(&named);
     if short.starts_with("alias/") {
-        // An alias is no resource of these actions: an unknown one stays as it is, and matches no key.
+        // An alias is no resource of these actions: an unknown one stays unchanged, and matches no
+        // key.
         return account
             .key_aliases
             .get(short)

@@ -1,4 +1,4 @@
-//! What was asked for, by whom, and what came of it.
+//! The record of actions: who asked, for what, and the outcome.
 
 use super::needs::Need;
 use crate::chance::lock;
@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// What came of an action.
+/// The outcome of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The role grants it, and it went on.
+    /// The role allows it, and the call was forwarded.
     Allowed,
-    /// The role grants it; this fault was put in.
+    /// The role allows it, and the call got this fault.
     Faulted(&'static str),
-    /// The role does not grant it.
+    /// The role does not allow it.
     Denied,
 }
 
@@ -26,11 +26,11 @@ pub struct Record {
     pub operation: String,
     /// The action that this needs, such as `dynamodb:PutItem`.
     pub action: String,
-    /// On what.
+    /// The ARN of the resource.
     pub resource: String,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// When.
+    /// The time of the call.
     pub at: Timestamp,
 }
 

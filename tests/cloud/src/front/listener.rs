@@ -1,4 +1,4 @@
-//! One listener: takes the calls of one function, and answers or cuts each.
+//! One listener: receives the calls of one function, and answers each or cuts its connection.
 
 use super::answer::{self, Answer};
 use super::call::Call;
@@ -18,25 +18,25 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// Who calls here, and what its role may do.
+/// The calling function, and its role's policy.
 pub(super) struct Caller {
     pub(super) function: String,
     pub(super) policy: Arc<Policy>,
 }
 
-/// Ends a connection without an answer: hyper does that when a service fails.
+/// Ends a connection without an answer: hyper does that if a service returns an error.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection is cut")]
 pub(super) struct Cut;
 
-/// Takes connections until it is dropped, and they with it.
+/// Accepts connections until it is dropped, which ends them too.
 pub(super) async fn accept(listener: TcpListener, caller: Arc<Caller>, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                // Small answers must not wait for the next packet.
+                // Without this, a small answer would wait for more data.
                 let _ = stream.set_nodelay(true);
                 let (caller, shared) = (caller.clone(), shared.clone());
                 connections.spawn(async move {
@@ -56,7 +56,7 @@ async fn respond(
     shared: &Shared,
 ) -> Result<Answer, Cut> {
     let (head, body) = request.into_parts();
-    // The caller went away in the middle of its request.
+    // The caller closed the connection in the middle of its request.
     let Ok(body) = body.collect().await else { return Err(Cut) };
     let Some(call) = Call::read(head.method, head.uri, head.headers, body.to_bytes()) else {
         return Ok(answer::not_signed());
@@ -91,7 +91,7 @@ async fn respond(
     }
 }
 
-/// Passes it on, and tells whoever wants to know what came of it.
+/// Forwards a call, and passes the events that the bus accepted to the hook.
 async fn execute(call: &Call, caller: &Caller, shared: &Shared) -> Answer {
     let answer = match shared.forwarder.send(call).await {
         Ok(answer) => answer,
@@ -99,7 +99,7 @@ async fn execute(call: &Call, caller: &Caller, shared: &Shared) -> Answer {
     };
     let status = answer.status();
     if call.full_name() == "events:PutEvents" && status.is_success() {
-        return tell(call, caller, shared, answer).await;
+        return report_events(call, caller, shared, answer).await;
     }
     let object = ["GetObject", "HeadObject"].contains(&call.operation.as_str());
     if call.scope.service == "s3" && object && status == StatusCode::NOT_FOUND {
@@ -108,7 +108,7 @@ async fn execute(call: &Call, caller: &Caller, shared: &Shared) -> Answer {
     answer
 }
 
-async fn tell(call: &Call, caller: &Caller, shared: &Shared, answer: Answer) -> Answer {
+async fn report_events(call: &Call, caller: &Caller, shared: &Shared, answer: Answer) -> Answer {
     let (head, body) = answer.into_parts();
     let Ok(body) = body.collect().await;
     let body = body.to_bytes();

@@ -1,14 +1,14 @@
-//! What a call needs from the caller's role. (Service Authorization Reference: actions and resource types
-//! of each service.)
+//! The actions that a call needs from the caller's role. (Service Authorization Reference: actions and
+//! resource types of each service.)
 
 use super::call::Call;
 use super::{Account, cloudformation, dynamodb, kms, other, put_events, s3};
 use std::collections::BTreeMap;
 
-/// One action on one resource, with what conditions may ask about it.
+/// One action on one resource, with the condition keys of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Need {
-    /// Such as `dynamodb:PutItem`.
+    /// The action, such as `dynamodb:PutItem`.
     pub(crate) action: String,
     /// An ARN, or `*` for actions without a resource.
     pub(crate) resource: String,
@@ -27,7 +27,7 @@ impl Need {
     }
 }
 
-/// Everything that this call needs; none for what every principal may do.
+/// All actions that this call needs; none if every principal may make it.
 pub(super) fn of(call: &Call, account: &Account) -> Vec<Need> {
     let needs = match call.scope.service.as_str() {
         "cloudformation" => cloudformation::needs(call, account),

@@ -1,10 +1,11 @@
-//! What calls to the other services need: `<service>:<Operation>`, on the resource that the request names.
+//! The actions that calls to the other services need: `<service>:<Operation>`, on the resource that the
+//! request names.
 
 use super::call::Call;
 use super::needs::Need;
 use serde_json::Value;
 
-/// Members that hold the ARN of what the action is on, first come first.
+/// Members that hold the ARN of the resource, the first of them counts.
 const RESOURCES: [&str; 5] = ["taskDefinition", "task", "roleArn", "FunctionName", "TopicArn"];
 
 pub(super) fn needs(call: &Call) -> Vec<Need> {
@@ -17,7 +18,7 @@ pub(super) fn needs(call: &Call) -> Vec<Need> {
             let role = form.iter().find(|(name, _)| name == "RoleArn");
             vec![Need::new(action, role.map_or("*", |(_, arn)| arn.as_str()))]
         }
-        // The query protocol names it in the form.
+        // The query protocol names the topic in the form.
         "sns:Subscribe" => {
             let form = call.form();
             let topic = form.iter().find(|(name, _)| name == "TopicArn");

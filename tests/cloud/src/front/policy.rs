@@ -1,5 +1,5 @@
-//! A role's policy, evaluated as IAM does: a `Deny` that matches wins, else an `Allow` that matches,
-//! else it is refused. (IAM user guide, "Policy evaluation logic".)
+//! A role's policy, evaluated as IAM does: a matching `Deny` wins, else a matching `Allow`, else the
+//! action is refused. (IAM user guide, "Policy evaluation logic".)
 
 use super::condition::{self, Test};
 use super::needs::Need;
@@ -7,7 +7,7 @@ use crate::stack::{Effect, OneOrMany, Statement};
 use crate::wildcard;
 use std::collections::BTreeMap;
 
-/// A policy that was read and is understood.
+/// A parsed policy.
 #[derive(Clone, Debug)]
 pub struct Policy(Vec<Rule>);
 
@@ -27,16 +27,16 @@ struct Names {
 }
 
 impl Policy {
-    /// Reads the statements of a role. One with a condition that is not known here is refused: to pass it
-    /// over would grant more, or less, than AWS does.
+    /// Parses the statements of a role. An unknown condition is an error: to ignore it would grant more,
+    /// or less, than AWS does.
     ///
     /// # Errors
-    /// Says what is not understood.
+    /// If a part is unknown; the error names it.
     pub fn read(statements: &[Statement]) -> Result<Self, String> {
         statements.iter().map(Rule::read).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Everything: for callers that play no function.
+    /// Allows everything: for callers that are no function.
     pub fn administrator() -> Self {
         let all = || Names { patterns: vec!["*".to_owned()], named: true };
         Self(vec![Rule {
@@ -47,7 +47,7 @@ impl Policy {
         }])
     }
 
-    /// Whether it grants this action on this resource, in a call with these condition keys.
+    /// Whether it allows this action on this resource, in a call with these condition keys.
     pub fn permits(
         &self,
         action: &str,
@@ -59,7 +59,7 @@ impl Policy {
         self.allows(&values.fold(need, |need, (key, value)| need.with(key, value)))
     }
 
-    /// Whether it grants this.
+    /// Whether it allows this action.
     pub(super) fn allows(&self, need: &Need) -> bool {
         let mut granted = false;
         for rule in self.0.iter().filter(|rule| rule.is_about(need)) {

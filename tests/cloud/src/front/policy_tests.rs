@@ -10,7 +10,7 @@ fn allows(statements: Value, need: &Need) -> bool {
 }
 
 #[test]
-fn a_deny_wins_over_an_allow_and_silence_refuses() {
+fn a_deny_wins_over_an_allow_and_no_match_refuses() {
     let table = "arn:aws:dynamodb:eu-west-1:123456789012:table/canyon";
     let allow = json!({"Effect": "Allow", "Action": "dynamodb:*Item", "Resource": table});
     let deny = json!({"Effect": "Deny", "Action": ["DYNAMODB:deleteitem"], "Resource": ["*"]});
@@ -29,7 +29,7 @@ fn a_deny_wins_over_an_allow_and_silence_refuses() {
 }
 
 #[test]
-fn a_condition_is_enforced_and_one_that_is_not_known_refuses_the_policy() {
+fn a_condition_is_enforced_and_an_unknown_one_makes_the_policy_invalid() {
     let with = |condition: Value| json!([{"Effect": "Allow", "Action": "kms:Sign", "Resource": "*", "Condition": condition}]);
     let rs256 = vec!["RSASSA_PKCS1_V1_5_SHA_256".to_owned()];
     let need = Need::new("kms:Sign", "arn:k").with("kms:SigningAlgorithm", rs256);

@@ -1,4 +1,4 @@
-//! `PutEvents`: what it needs, and what came of it.
+//! `PutEvents`: the actions that it needs, and the events that the bus accepted.
 
 use super::Account;
 use super::call::Call;
@@ -6,12 +6,12 @@ use super::needs::Need;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// An event that the bus took.
+/// An event that the bus accepted.
 #[derive(Clone, Debug)]
 pub struct PutEntry {
     /// The function that put it.
     pub function: String,
-    /// The id that the answer gave it.
+    /// The id in the answer.
     pub id: String,
     /// The bus, by name or ARN.
     pub bus: String,
@@ -19,7 +19,7 @@ pub struct PutEntry {
     pub entry: Value,
 }
 
-/// Who is told.
+/// Called for each event that the bus accepted.
 pub type PutEventsHook = Arc<dyn Fn(PutEntry) + Send + Sync>;
 
 pub(super) fn needs(call: &Call, account: &Account) -> Vec<Need> {
@@ -49,7 +49,7 @@ fn bus_arn(bus: &str, account: &Account) -> String {
     format!("arn:aws:events:{}:{}:event-bus/{bus}", account.region, account.id)
 }
 
-/// The entries that the answer gives an id to; one with an error code was not taken.
+/// The entries that got an id in the answer; an entry with an error code was not accepted.
 pub(super) fn taken(function: &str, call: &Call, answer: &[u8]) -> Vec<PutEntry> {
     let (body, answer) = (call.json(), serde_json::from_slice(answer).unwrap_or(Value::Null));
     let entries = body["Entries"].as_array().into_iter().flatten();
@@ -62,7 +62,7 @@ pub(super) fn taken(function: &str, call: &Call, answer: &[u8]) -> Vec<PutEntry>
     both.collect()
 }
 
-/// 200 with failed entries in it: the answer that is easily taken for success.
+/// Status 200 with failed entries: an answer that a caller easily mistakes for success.
 pub(super) fn all_failed(call: &Call) -> Value {
     let body = call.json();
     let count = body["Entries"].as_array().map_or(0, Vec::len);

@@ -1,4 +1,4 @@
-//! What calls to S3 need. Buckets are in the path: the functions' endpoint is an address, not a name.
+//! The actions that calls to S3 need. Buckets are in the path: the functions' endpoint is an address, not a name.
 //! (Amazon S3 user guide, "Required permissions for Amazon S3 API operations".)
 
 use super::call::Call;
@@ -6,7 +6,7 @@ use super::needs::Need;
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 
-/// Bucket settings, by the word in the query that names them.
+/// Bucket settings, by the query parameter that names them.
 const OF_BUCKET: [(&str, &str, &str); 7] = [
     ("location", "GetBucketLocation", "GetBucketLocation"),
     ("versioning", "GetBucketVersioning", "PutBucketVersioning"),
@@ -17,7 +17,7 @@ const OF_BUCKET: [(&str, &str, &str); 7] = [
     ("uploads", "ListBucketMultipartUploads", "ListBucketMultipartUploads"),
 ];
 
-/// The name of the operation, as far as rules for faults and permissions tell them apart.
+/// The name of the operation, as far as fault rules and permissions distinguish them.
 pub(super) fn operation(call: &Call) -> &'static str {
     let (bucket, key) = call.bucket_and_key();
     let has = |name: &str| call.asked(name).is_some();
@@ -44,7 +44,7 @@ pub(super) fn operation(call: &Call) -> &'static str {
         Method::HEAD => "HeadObject",
         Method::PUT if has("tagging") => "PutObjectTagging",
         Method::PUT if call.header("x-amz-copy-source").is_some() => "CopyObject",
-        // Parts and completion of an upload need what the object needs.
+        // Parts and completion of an upload need the same action as the object.
         Method::PUT | Method::POST => "PutObject",
         Method::DELETE if has("uploadId") => "AbortMultipartUpload",
         Method::DELETE => "DeleteObject",
@@ -83,8 +83,8 @@ pub(super) fn needs(call: &Call) -> Vec<Need> {
     }
 }
 
-/// `s3:ObjectCreationOperation`: an object comes to be by a `PUT` without parts, or by the end of an upload of parts.
-/// (Amazon S3 user guide, "Enforce conditional writes on Amazon S3 buckets".)
+/// `s3:ObjectCreationOperation`: an object is created by a `PUT` without parts, or by the completion of a multipart
+/// upload. (Amazon S3 user guide, "Enforce conditional writes on Amazon S3 buckets".)
 fn written(call: &Call, object: &str) -> Need {
     let parts = call.asked("uploads").is_some()
         || (call.asked("uploadId").is_some() && call.method == Method::PUT);
@@ -96,7 +96,7 @@ fn written(call: &Call, object: &str) -> Need {
     }
 }
 
-/// S3 says that an object does not exist only to those who may list the bucket; others get 403.
+/// Only callers with `s3:ListBucket` get 404 for a missing object; others get 403.
 pub(super) fn list_bucket(call: &Call) -> Need {
     let (bucket, _) = call.bucket_and_key();
     let need = Need::new("s3:ListBucket", format!("arn:aws:s3:::{bucket}"));

@@ -1,16 +1,17 @@
-//! Which service a call is for: the scope that its signature names.
+//! The service of a call: the scope in its signature.
 
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 
-/// `Credential=KEY/20260101/eu-west-1/dynamodb/aws4_request`, in the header or, presigned, in the query.
+/// `Credential=KEY/20260101/eu-west-1/dynamodb/aws4_request`, in the header or, in presigned URLs, in
+/// the query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Scope {
     pub(super) region: String,
     pub(super) service: String,
 }
 
-/// None for a call that is not signed.
+/// `None` for an unsigned call.
 pub(super) fn of(headers: &HeaderMap, query: &[(String, String)]) -> Option<Scope> {
     let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let signed = header.and_then(|text| text.split_once("Credential=")).map(|(_, rest)| rest);

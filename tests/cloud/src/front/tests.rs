@@ -10,10 +10,10 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 
-/// What came through to the service behind the front: request line, host, body.
+/// The calls that reached the service behind the front: request line, host, body.
 type Seen = Arc<Mutex<Vec<(String, String, String)>>>;
 
-/// A service that writes down what it gets, and answers `PutEvents` with ids and all else with `{}`.
+/// A service that records its calls, and answers `PutEvents` with ids and everything else with `{}`.
 async fn service() -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -80,7 +80,7 @@ fn signed(service: &str) -> String {
 }
 
 thread_local! {
-    /// Each test has a thread of its own, and to make a client takes a while.
+    /// Each test has a thread of its own, and creating a client takes a while.
     static CLIENT: reqwest::Client = reqwest::Client::new();
 }
 
@@ -128,7 +128,7 @@ async fn a_transaction_needs_the_action_of_each_of_its_items() {
 }
 
 #[tokio::test]
-async fn every_call_is_read_as_the_action_and_resource_that_aws_asks_for() {
+async fn every_call_needs_the_action_and_resource_that_aws_documents() {
     let (front, _) = front().await;
     let url = front.open("any", Policy::administrator()).await.unwrap();
     let stream = format!("{TABLE}/stream/2026");
@@ -235,7 +235,7 @@ async fn every_call_is_read_as_the_action_and_resource_that_aws_asks_for() {
 }
 
 #[tokio::test]
-async fn s3_is_read_by_method_and_path_and_hides_what_the_caller_may_not_list() {
+async fn s3_calls_are_parsed_by_method_and_path_and_missing_objects_hidden_without_list_bucket() {
     use reqwest::Method;
     let (front, seen) = front().await;
     let objects = policy(&[
@@ -274,7 +274,7 @@ async fn s3_is_read_by_method_and_path_and_hides_what_the_caller_may_not_list() 
 }
 
 #[tokio::test]
-async fn what_goes_through_is_not_touched() {
+async fn forwarded_calls_are_unchanged() {
     let (front, seen) = front().await;
     let url = front.open("api", Policy::administrator()).await.unwrap();
     let path = "/blobs/a//b%2Fc/%7e?x-id=PutObject&marker=%20+";
@@ -293,10 +293,10 @@ async fn what_goes_through_is_not_touched() {
 }
 
 #[tokio::test]
-async fn a_part_of_aws_that_acts_for_a_function_needs_the_function_s_role() {
+async fn an_aws_service_that_acts_for_a_function_needs_the_function_s_role() {
     let (front, _) = front().await;
     front.open("launcher", policy(&[("sqs:SendMessage", "arn:aws:sqs:*:*:dead")])).await.unwrap();
     assert!(front.authorize("launcher", "sqs:SendMessage", "arn:aws:sqs:eu-west-1:1:dead"));
     assert!(!front.authorize("launcher", "sqs:SendMessage", "arn:aws:sqs:eu-west-1:1:other"));
-    assert!(!front.authorize("nobody", "sqs:SendMessage", "arn:aws:sqs:eu-west-1:1:dead"));
+    assert!(!front.authorize("unknown", "sqs:SendMessage", "arn:aws:sqs:eu-west-1:1:dead"));
 }

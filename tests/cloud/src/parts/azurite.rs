@@ -1,7 +1,7 @@
-//! Azure Blob Storage, with leases, metadata and signatures that are really checked.
+//! Azure Blob Storage, with real checks of leases, metadata and signatures.
 //!
-//! Its clients know it only as `https://<account>.blob.core.windows.net`. So Azurite has a
-//! certificate of that name, and a proxy that takes `CONNECT` leads whatever name is asked for to it.
+//! Its clients reach it only as `https://<account>.blob.core.windows.net`. So Azurite has a
+//! certificate for that name, and a proxy that accepts `CONNECT` forwards every name to it.
 
 use super::{Part, free_port};
 use base64::Engine as _;
@@ -31,10 +31,10 @@ pub struct Azurite {
 }
 
 impl Azurite {
-    /// Starts the program that `CANYON_TEST_AZURITE` names, and the proxy before it.
+    /// Starts the program that `CANYON_TEST_AZURITE` names, and the proxy in front of it.
     ///
     /// # Panics
-    /// If they do not come up.
+    /// If they do not start.
     pub async fn start() -> Self {
         let number = free_port().to_string();
         let address = format!("127.0.0.1:{number}");
@@ -58,7 +58,7 @@ impl Azurite {
         Self { part, address, key, proxy, proxying }
     }
 
-    /// For `HTTPS_PROXY`.
+    /// The proxy's URL, for `HTTPS_PROXY`.
     pub fn proxy(&self) -> &str {
         &self.proxy
     }
@@ -73,15 +73,15 @@ impl Azurite {
         STANDARD.encode(&self.key)
     }
 
-    /// Makes a container.
+    /// Creates a container.
     ///
     /// # Panics
     /// If it is refused.
     pub async fn create_container(&self, name: &str) {
         let date = Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
         let version = "2021-12-02";
-        // "Authorize with Shared Key", Azure Storage REST API: the verb, eleven headers that are not
-        // there, the headers of its own, and the resource.
+        // "Authorize with Shared Key", Azure Storage REST API: the verb, eleven headers that are
+        // empty, the `x-ms-` headers, and the resource.
         let text = format!(
             "PUT{}x-ms-date:{date}\nx-ms-version:{version}\n/{ACCOUNT}/{name}\nrestype:container",
             "\n".repeat(12)
@@ -107,7 +107,7 @@ impl Azurite {
             .await;
         let status = sent.map(|response| response.status());
         let made = matches!(status, Ok(StatusCode::CREATED));
-        assert!(made, "cannot make the container {name}: {status:?}\n{}", self.log());
+        assert!(made, "cannot create the container {name}: {status:?}\n{}", self.log());
     }
 
     /// HMAC with SHA-256.
@@ -122,7 +122,7 @@ impl Azurite {
         openssl(folder, &arguments, text).stdout
     }
 
-    /// Everything that it wrote so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         self.part.log()
     }
@@ -134,7 +134,7 @@ impl Drop for Azurite {
     }
 }
 
-/// A certificate for the account's name that nobody vouches for: to be trusted as it is.
+/// A self-signed certificate for the account's name, which clients must trust directly.
 fn certify(folder: &Path) {
     let name = format!("subjectAltName=DNS:{ACCOUNT}.blob.core.windows.net");
     let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
@@ -164,7 +164,7 @@ fn openssl(folder: &Path, arguments: &[&str], input: &str) -> Output {
     output
 }
 
-/// A proxy that leads every tunnel to `address`.
+/// A proxy that connects every tunnel to `address`.
 async fn lead_all_to(address: String) -> (String, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await;
     let listener = listener.unwrap_or_else(|error| panic!("no proxy: {error}"));

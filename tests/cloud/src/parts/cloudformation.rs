@@ -1,9 +1,10 @@
-//! `CloudFormation` as `sam` needs it, in front of moto; `tests/cloud/cloudformation.py` says what it adds.
+//! `CloudFormation` as `sam` needs it, in front of moto; `tests/cloud/cloudformation.py` lists what it
+//! adds.
 
 use super::{Part, log};
 use crate::region::workspace;
 
-/// Takes the calls to every service and passes them on to moto.
+/// A server that accepts the calls to every service and forwards them to moto.
 #[derive(Debug)]
 pub struct CloudFormation {
     part: Part,
@@ -14,7 +15,7 @@ impl CloudFormation {
     /// Starts it in front of the moto at this address, with the Python that `CANYON_TEST_AWS_PYTHON` names.
     ///
     /// # Panics
-    /// If it does not come up.
+    /// If it does not start.
     pub async fn start(moto: &str) -> Self {
         let script = workspace().join("tests/cloud/cloudformation.py").display().to_string();
         let arguments = [script, "--moto".to_owned(), moto.to_owned()].to_vec();
@@ -32,12 +33,12 @@ impl CloudFormation {
         Self { part, url }
     }
 
-    /// Where it answers.
+    /// Its URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Everything that it wrote so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         self.part.log()
     }

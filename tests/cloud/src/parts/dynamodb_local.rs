@@ -1,5 +1,5 @@
-//! AWS's own `DynamoDB` for laptops. It never throws `TransactionConflict`, ignores throughput,
-//! and checks no signature: the front adds what it lacks.
+//! AWS's own `DynamoDB` for development. It never returns `TransactionConflict`, ignores
+//! throughput, and checks no signature: the front adds these.
 
 use super::{Part, log};
 
@@ -14,7 +14,7 @@ impl DynamoDbLocal {
     /// Starts the program that `CANYON_TEST_DYNAMODB_LOCAL` names.
     ///
     /// # Panics
-    /// If it does not come up.
+    /// If it does not start.
     pub async fn start() -> Self {
         let arguments = |_: &_| ["--port", "0"].map(str::to_owned).to_vec();
         let mut part =
@@ -32,12 +32,12 @@ impl DynamoDbLocal {
         Self { part, url }
     }
 
-    /// Where it answers.
+    /// Its URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Everything that it wrote so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         self.part.log()
     }

@@ -4,7 +4,7 @@ use super::{Part, free_port};
 use http::StatusCode;
 use serde_json::json;
 
-/// A Cloud Storage without buckets. It asks nobody who they are.
+/// A Cloud Storage without buckets. It checks no credentials.
 #[derive(Debug)]
 pub struct FakeGcs {
     part: Part,
@@ -15,7 +15,7 @@ impl FakeGcs {
     /// Starts the program that `CANYON_TEST_FAKE_GCS` names.
     ///
     /// # Panics
-    /// If it does not come up.
+    /// If it does not start.
     pub async fn start() -> Self {
         let number = free_port().to_string();
         let address = format!("127.0.0.1:{number}");
@@ -35,12 +35,12 @@ impl FakeGcs {
         Self { part, url }
     }
 
-    /// Where it answers, for `STORAGE_EMULATOR_HOST`.
+    /// Its URL, for `STORAGE_EMULATOR_HOST`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Makes a bucket.
+    /// Creates a bucket.
     ///
     /// # Panics
     /// If it is refused.
@@ -49,10 +49,10 @@ impl FakeGcs {
         let sent = reqwest::Client::new().post(url).json(&json!({ "name": name })).send().await;
         let status = sent.map(|response| response.status());
         let made = matches!(status, Ok(StatusCode::OK));
-        assert!(made, "cannot make the bucket {name}: {status:?}\n{}", self.log());
+        assert!(made, "cannot create the bucket {name}: {status:?}\n{}", self.log());
     }
 
-    /// Everything that it wrote so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         self.part.log()
     }

@@ -1,4 +1,4 @@
-//! S3, with signatures that are really checked.
+//! S3, with real checks of signatures.
 
 use super::{Part, free_port};
 use http::StatusCode;
@@ -18,7 +18,7 @@ impl Minio {
     /// Starts the program that `CANYON_TEST_MINIO` names, with a new administrator.
     ///
     /// # Panics
-    /// If it does not come up.
+    /// If it does not start.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
@@ -26,7 +26,7 @@ impl Minio {
     /// The same, with further settings.
     ///
     /// # Panics
-    /// If it does not come up.
+    /// If it does not start.
     pub async fn start_with(settings: &[(&str, &str)]) -> Self {
         let address = format!("127.0.0.1:{}", free_port());
         let user = format!("admin{}", &Uuid::new_v4().simple().to_string()[..8]);
@@ -35,7 +35,7 @@ impl Minio {
             ("MINIO_ROOT_USER", user.as_str()),
             ("MINIO_ROOT_PASSWORD", &password),
             ("MINIO_REGION", "us-east-1"),
-            // Nothing leaves this machine: no console, no look for updates, no calls home.
+            // Nothing leaves this machine: no console, no update check, no telemetry.
             ("MINIO_BROWSER", "off"),
             ("MINIO_UPDATE", "off"),
             ("MINIO_CALLHOME_ENABLE", "off"),
@@ -47,23 +47,24 @@ impl Minio {
         };
         let mut part = Part::start("MinIO", "CANYON_TEST_MINIO", arguments, &variables).await;
         let url = format!("http://{address}");
-        // It calls itself ready before it knows its users. Then it refuses strangers.
+        // It reports ready before it has loaded its users. Once it has, it refuses unsigned
+        // requests.
         part.until_answers(&url, StatusCode::FORBIDDEN).await;
         Self { part, url, user, password }
     }
 
-    /// Where it answers. Buckets are the first part of the path.
+    /// Its URL. Buckets are the first part of the path.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Makes a bucket: to `MinIO` on one disk that is a folder.
+    /// Creates a bucket: for `MinIO` on one disk that is a folder.
     ///
     /// # Panics
-    /// If there is one.
+    /// If the bucket exists.
     pub fn create_bucket(&self, name: &str) {
         let made = std::fs::create_dir(self.part.folder.path().join("data").join(name));
-        made.unwrap_or_else(|error| panic!("cannot make the bucket {name}: {error}"));
+        made.unwrap_or_else(|error| panic!("cannot create the bucket {name}: {error}"));
     }
 
     /// The administrator's access key.
@@ -76,7 +77,7 @@ impl Minio {
         &self.password
     }
 
-    /// Everything that it wrote so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         self.part.log()
     }

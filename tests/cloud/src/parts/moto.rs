@@ -14,11 +14,11 @@ impl Moto {
     /// Starts the program that `CANYON_TEST_MOTO` names.
     ///
     /// # Panics
-    /// If it does not come up.
+    /// If it does not start.
     pub async fn start() -> Self {
         let number = free_port().to_string();
         let arguments = ["-H", "127.0.0.1", "-p", &number].map(str::to_owned).to_vec();
-        // Whatever it signs with, it must not find somebody's account.
+        // Whatever it signs, it must not use real credentials of this machine.
         let variables = [("AWS_ACCESS_KEY_ID", "moto"), ("AWS_SECRET_ACCESS_KEY", "moto")];
         let mut part = Part::start("moto", "CANYON_TEST_MOTO", |_| arguments, &variables).await;
         let url = format!("http://127.0.0.1:{number}");
@@ -26,12 +26,12 @@ impl Moto {
         Self { part, url }
     }
 
-    /// Where it answers.
+    /// Its URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Everything that it wrote so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         self.part.log()
     }

@@ -1,4 +1,4 @@
-//! Asynchronous invocations: Lambda queues the event, and repeats what fails.
+//! Asynchronous invocations: Lambda queues the event, and retries failures.
 //! <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html>
 
 use super::function::Function;
@@ -11,15 +11,14 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-/// How asynchronous invocations are repeated (`EventInvokeConfig`).
+/// How asynchronous invocations are retried (`EventInvokeConfig`).
 #[derive(Clone, Copy, Debug)]
 pub struct AsyncConfig {
     /// `MaximumRetryAttempts`, 2 by default.
     pub maximum_retry_attempts: u32,
     /// `MaximumEventAge`, 6 hours by default.
     pub maximum_event_age: Duration,
-    /// How much faster than real time the queue's clock goes: the waits and the age are divided by
-    /// it.
+    /// How much faster than real time the queue's clock runs: waits and the age are divided by it.
     pub time_scale: u32,
 }
 
@@ -52,34 +51,34 @@ impl AsyncConfig {
     }
 }
 
-/// Why Lambda gave an event up.
+/// Why Lambda gave up an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// The function failed on each attempt.
     RetriesExhausted,
-    /// It got too old before.
+    /// It became too old first.
     EventAgeExceeded,
 }
 
 /// An event that Lambda gave up, for the on-failure destination.
 #[derive(Clone, Debug)]
 pub struct FailedEvent {
-    /// Of all its attempts.
+    /// The request id of all its attempts.
     pub request_id: String,
     /// The ARN of the function.
     pub function_arn: String,
     /// The event.
     pub payload: Bytes,
-    /// Why.
+    /// Why Lambda gave it up.
     pub condition: Condition,
-    /// How often the function got it.
+    /// How many attempts the function got.
     pub attempts: u32,
     /// The last failure.
     pub error: InvokeError,
 }
 
 impl FailedEvent {
-    /// The invocation record that destinations get.
+    /// The invocation record for destinations.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html>
     pub fn record(&self) -> Value {
         let condition = match self.condition {
@@ -112,7 +111,7 @@ impl FailedEvent {
 
 type Hook = Arc<dyn Fn(FailedEvent) + Send + Sync>;
 
-/// The events that wait or work.
+/// The number of queued and running events.
 pub(super) struct Queue {
     count: watch::Sender<usize>,
     on_failure: Mutex<Option<Hook>>,
@@ -125,10 +124,10 @@ impl Default for Queue {
 }
 
 impl Function {
-    /// Queues an event (`Event`), and answers its request id.
+    /// Queues an event (`Event`), and returns its request id.
     ///
     /// # Errors
-    /// If it is larger than Lambda takes.
+    /// If the event is larger than Lambda accepts.
     pub fn invoke_async(&self, payload: impl Into<Bytes>) -> Result<String, InvokeError> {
         let payload = payload.into();
         if payload.len() > ASYNCHRONOUS_LIMIT {
@@ -139,7 +138,7 @@ impl Function {
         Ok(request_id)
     }
 
-    /// Sets what happens to events that Lambda gives up.
+    /// Sets the hook for events that Lambda gives up.
     pub fn on_failure<Hook>(&self, hook: Hook)
     where
         Hook: Fn(FailedEvent) + Send + Sync + 'static,
@@ -148,7 +147,7 @@ impl Function {
         *on_failure.unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(hook));
     }
 
-    /// Waits until no asynchronous event waits or works.
+    /// Waits until no asynchronous event is queued or running.
     pub async fn settled(&self) {
         let mut count = self.inner().queue.count.subscribe();
         // The sender lives as long as `self`.
@@ -187,7 +186,7 @@ async fn process(queued: Queued, request_id: String, payload: Bytes) {
     }
 }
 
-/// Runs the event until it succeeds or is given up; then says why, and after how many attempts.
+/// Runs the event until it succeeds or is given up; then returns why, and after how many attempts.
 async fn attempts(
     function: &Function,
     request_id: &str,

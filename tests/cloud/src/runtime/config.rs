@@ -1,4 +1,4 @@
-//! What a function is configured with.
+//! The configuration of a function.
 
 use super::AsyncConfig;
 use std::collections::BTreeMap;
@@ -11,32 +11,32 @@ use std::time::Duration;
 pub struct FunctionConfig {
     /// Its name.
     pub name: String,
-    /// The program, which lies in the folder that is `LAMBDA_TASK_ROOT`.
+    /// The program. Its folder is `LAMBDA_TASK_ROOT`.
     pub program: PathBuf,
-    /// Its own variables. The names that Lambda reserves are refused.
+    /// Its own variables. Names that Lambda reserves are refused.
     pub environment: BTreeMap<String, String>,
-    /// The longest that an invocation may last.
+    /// The timeout of an invocation.
     pub timeout: Duration,
-    /// Only told to the function; nothing holds it to that.
+    /// Only a variable of the function; it is not enforced.
     pub memory_mb: u32,
     /// How many invocations may run at once (reserved concurrency).
     pub max_concurrency: usize,
     /// "The Init phase is limited to 10 seconds."
     pub init_timeout: Duration,
-    /// Whether processes are stopped (SIGSTOP) between invocations, as Lambda freezes them. It
-    /// shows what relies on work in the background.
+    /// Whether processes are stopped (SIGSTOP) between invocations, as Lambda freezes them. This
+    /// reveals code that relies on background work.
     pub freeze: bool,
-    /// `PATH`: the one variable that comes from outside.
+    /// `PATH`: the only variable from outside.
     pub path: OsString,
-    /// The region that the function believes to be in.
+    /// The region in the function's variables.
     pub region: String,
     /// The account in its ARN.
     pub account_id: String,
-    /// What it signs its calls with.
+    /// The credentials with which it signs its calls.
     pub credentials: Credentials,
-    /// Where its output goes, in a file `<name>.log`.
+    /// The folder of its output, in a file `<name>.log`.
     pub log_folder: PathBuf,
-    /// How asynchronous invocations are repeated.
+    /// How asynchronous invocations are retried.
     pub asynchronous: AsyncConfig,
 }
 
@@ -77,7 +77,7 @@ impl FunctionConfig {
         format!("arn:aws:lambda:{}:{}:function:{}", self.region, self.account_id, self.name)
     }
 
-    /// The file with everything that its processes wrote.
+    /// The file with the output of all its processes.
     pub fn log_path(&self) -> PathBuf {
         self.log_folder.join(format!("{}.log", self.name))
     }

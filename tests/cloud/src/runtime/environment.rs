@@ -1,10 +1,10 @@
 //! An execution environment: one process, which serves one invocation at a time.
 
 use super::config::FunctionConfig;
-use super::desk::{Answer, Call, Delivery, Desk};
 use super::fault::Kill;
 use super::invocation::{InvokeError, InvokeResult};
 use super::report;
+use super::runtime_api::{Answer, Call, Delivery, RuntimeApi};
 use super::variables;
 use crate::process::Process;
 use http::StatusCode;
@@ -16,17 +16,17 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// A living process and the runtime API that it alone sees.
+/// A living process, and the runtime API for it alone.
 pub(super) struct Environment {
     process: Process,
-    desk: Desk,
+    runtime_api: RuntimeApi,
     started: Instant,
     freeze: bool,
-    /// Whoever wants all processes of the function dead says so here.
+    /// Cancelled, it kills all processes of the function.
     killed: CancellationToken,
 }
 
-/// What came first.
+/// The first of several possible events.
 enum Event {
     Call(Call),
     Ended(InvokeError),
@@ -35,22 +35,22 @@ enum Event {
 }
 
 impl Environment {
-    /// Starts the process. It has not asked for anything yet.
+    /// Starts the process. It has not yet asked for an event.
     pub(super) async fn start(
         config: &FunctionConfig,
         environment: &BTreeMap<String, String>,
         killed: CancellationToken,
     ) -> io::Result<Self> {
-        let desk = Desk::open().await?;
+        let runtime_api = RuntimeApi::open().await?;
         let log_stream = format!("[$LATEST]{}", Uuid::new_v4().simple());
         let mut command = Process::command(&config.program, &config.log_path())?;
-        command.envs(variables::all(config, environment, &desk.address, &log_stream));
+        command.envs(variables::all(config, environment, &runtime_api.address, &log_stream));
         if let Some(task_root) = config.program.parent() {
             command.current_dir(task_root);
         }
         let started = Instant::now();
         let process = Process::start(command).await?;
-        Ok(Self { process, desk, started, freeze: config.freeze, killed })
+        Ok(Self { process, runtime_api, started, freeze: config.freeze, killed })
     }
 
     pub(super) fn pid(&self) -> i32 {
@@ -64,15 +64,15 @@ impl Environment {
             && report::lives(self.process.pid())
     }
 
-    /// The Init phase: waits until it asks for its first event, at most until `limit`. `None` as
-    /// an error means that it took too long.
+    /// The Init phase: waits until the process asks for its first event, at most until `limit`.
+    /// `None` as an error means a timeout.
     pub(super) async fn init(&mut self, limit: Instant) -> Result<Duration, Option<InvokeError>> {
         match self.event(limit, None).await {
             Event::Call(Call::Next) => Ok(self.started.elapsed()),
             Event::Call(Call::InitError { body, error_type }) => {
                 Err(Some(InvokeError::from_report(&body, error_type.as_deref())))
             }
-            // An answer to nothing: its sender hears that the request id is invalid.
+            // An answer without an event: its sender gets "Invalid request ID".
             Event::Call(Call::Response(_) | Call::Error(_)) => Err(Some(InvokeError::Crashed {
                 how: "with error: it answered before it was asked".to_owned(),
             })),
@@ -81,8 +81,8 @@ impl Environment {
         }
     }
 
-    /// The Invoke phase: hands the event over, and waits until the process asks for the next one.
-    /// The process is only good for another invocation if it [is alive](Self::is_alive) then.
+    /// The Invoke phase: delivers the event, and waits until the process asks for the next one. The
+    /// process can serve another invocation only if it [is alive](Self::is_alive) then.
     pub(super) async fn invoke(
         &mut self,
         delivery: Delivery,
@@ -92,8 +92,8 @@ impl Environment {
     ) -> InvokeResult {
         let request_id = delivery.request_id.clone();
         self.process.signal(Signal::CONT);
-        // If the other end is gone, the process is about to be found dead.
-        let _ = self.desk.deliveries.send(delivery);
+        // If the other end is gone, the process will be found dead.
+        let _ = self.runtime_api.deliveries.send(delivery);
         let fault = match kill {
             Some(Kill::After(pause)) => Some(Instant::now() + pause),
             Some(Kill::BeforeResponse) | None => None,
@@ -124,7 +124,7 @@ impl Environment {
                 Event::Call(Call::Error(answer)) if answer.is_due(&request_id, result.as_ref()) => {
                     result = Some(Err(take_error(answer)));
                 }
-                // Dropped: its sender hears that the request id is invalid.
+                // Dropped: its sender gets "Invalid request ID".
                 Event::Call(_) => {}
                 Event::Ended(error) => return result.unwrap_or(Err(error)),
                 Event::Late => {
@@ -145,7 +145,7 @@ impl Environment {
         let fault_at = fault.unwrap_or(limit);
         tokio::select! {
             biased;
-            Some(call) = self.desk.calls.recv() => Event::Call(call),
+            Some(call) = self.runtime_api.calls.recv() => Event::Call(call),
             status = self.process.wait() => Event::Ended(match status {
                 Ok(status) => InvokeError::exited(status),
                 Err(error) => InvokeError::Crashed { how: format!("with error: {error}") },
@@ -159,14 +159,14 @@ impl Environment {
         }
     }
 
-    /// Kills it and waits until it is gone.
+    /// Kills the process and waits for its end.
     pub(super) async fn kill(mut self) {
         self.process.kill().await;
     }
 }
 
 impl Answer {
-    /// Whether it answers what is asked, for the first time.
+    /// Whether this is the first answer to the current request.
     fn is_due(&self, request_id: &str, result: Option<&InvokeResult>) -> bool {
         self.request_id == request_id && result.is_none()
     }

@@ -1,4 +1,4 @@
-//! Deaths that a test orders.
+//! Kills that a test requests.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,15 +9,15 @@ use super::Invocation;
 /// When the process of an invocation is killed with `kill -9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kill {
-    /// This long after the invocation was handed to it, unless it has answered by then.
+    /// This long after the invocation was delivered, unless it has answered by then.
     After(Duration),
-    /// When it has done everything and its answer arrives: the answer is lost.
+    /// When its answer arrives, after all its work: the answer is lost.
     BeforeResponse,
 }
 
 type Hook = Arc<dyn Fn(&Invocation) -> Option<Kill> + Send + Sync>;
 
-/// What a test wants to be killed.
+/// The kills that a test requests.
 #[derive(Default)]
 pub(super) struct Faults {
     hook: Mutex<Option<Hook>>,

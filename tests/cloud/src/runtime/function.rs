@@ -1,13 +1,13 @@
-//! A function: what invokes it, and starts processes for it.
+//! A function: accepts invocations, and starts processes for them.
 
 use super::asynchronous::Queue;
 use super::config::FunctionConfig;
-use super::desk::Delivery;
 use super::environment::Environment;
 use super::fault::{Faults, Kill};
 use super::invocation::{Invocation, InvokeError, InvokeResult, SYNCHRONOUS_LIMIT};
-use super::pool::{Place, Pool};
+use super::pool::{Permit, Pool};
 use super::report::{self, Report};
+use super::runtime_api::Delivery;
 use super::variables;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// A Lambda function. Clones are the same function; its processes end with the last of them.
+/// A Lambda function. Clones are the same function; dropping the last one ends its processes.
 #[derive(Clone)]
 pub struct Function {
     inner: Arc<Inner>,
@@ -35,10 +35,10 @@ pub(super) struct Inner {
 }
 
 impl Function {
-    /// A function of which no process runs yet.
+    /// A function without any process yet.
     ///
     /// # Panics
-    /// If Lambda would refuse the configuration, or there is no such program.
+    /// If Lambda would refuse the configuration, or the program does not exist.
     pub fn new(config: FunctionConfig) -> Self {
         variables::check(&config.environment);
         let FunctionConfig { name, program, .. } = &config;
@@ -55,8 +55,8 @@ impl Function {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Invokes it and waits for the answer (`RequestResponse`). If the caller goes away, the
-    /// invocation goes on, as on Lambda.
+    /// Invokes it and waits for the answer (`RequestResponse`). If the caller goes away, the invocation
+    /// continues, as on Lambda.
     ///
     /// # Errors
     /// If the function failed, or did not run.
@@ -68,18 +68,18 @@ impl Function {
         self.attempt(Uuid::new_v4().to_string(), payload).await
     }
 
-    /// One attempt, under a request id that others may have had before.
+    /// One attempt, under a request id that earlier attempts may have had.
     pub(super) async fn attempt(&self, request_id: String, payload: Bytes) -> InvokeResult {
-        let Some((place, warm)) = self.inner.pool.take() else {
+        let Some((permit, warm)) = self.inner.pool.take() else {
             return Err(InvokeError::Throttled);
         };
         let number = self.inner.count.fetch_add(1, Ordering::Relaxed) + 1;
         let invocation = Invocation { request_id, payload, number, cold: warm.is_none() };
-        let task = tokio::spawn(run(self.inner.clone(), place, warm, invocation));
+        let task = tokio::spawn(run(self.inner.clone(), permit, warm, invocation));
         task.await.unwrap_or_else(|error| Err(InvokeError::Crashed { how: error.to_string() }))
     }
 
-    /// Asks `hook` at the begin of each invocation whether its process is to be killed.
+    /// Calls `hook` at the start of each invocation to learn whether its process is to be killed.
     pub fn kill_during<Hook>(&self, hook: Hook)
     where
         Hook: Fn(&Invocation) -> Option<Kill> + Send + Sync + 'static,
@@ -87,21 +87,20 @@ impl Function {
         self.inner.faults.set(Some(Arc::new(hook)));
     }
 
-    /// Kills no more.
+    /// Ends [`Self::kill_during`].
     pub fn spare(&self) {
         self.inner.faults.set(None);
     }
 
-    /// Kills every process at once with `kill -9`, also those that work. The next invocations are
-    /// cold.
+    /// Kills every process with `kill -9`, also busy ones. The next invocations are cold.
     pub async fn restart_all(&self) {
         for environment in self.inner.pool.kill() {
             environment.kill().await;
         }
     }
 
-    /// Gives the function other variables, as `UpdateFunctionConfiguration` does: processes that
-    /// work finish what they do, and none is used again.
+    /// Gives the function other variables, as `UpdateFunctionConfiguration` does: busy processes finish
+    /// their work, and no process is used again.
     ///
     /// # Panics
     /// If Lambda would refuse them.
@@ -112,7 +111,7 @@ impl Function {
         }
     }
 
-    /// Sets how many invocations may run at once from now on. 0 throttles every one.
+    /// Sets how many invocations may run at once from now on. 0 throttles all.
     pub fn limit_concurrency(&self, limit: usize) {
         self.inner.pool.limit(limit);
     }
@@ -122,12 +121,12 @@ impl Function {
         self.inner.pool.busy()
     }
 
-    /// The processes that wait for work.
+    /// The ids of the idle processes.
     pub fn warm_processes(&self) -> Vec<i32> {
         self.inner.pool.idle()
     }
 
-    /// What each invocation took, in the order in which they ended.
+    /// The report of each invocation, in the order in which they ended.
     pub fn reports(&self) -> Vec<Report> {
         self.inner.reports().clone()
     }
@@ -142,17 +141,17 @@ impl Function {
         self.inner.config.arn()
     }
 
-    /// Its configuration, as it was in the beginning.
+    /// Its initial configuration.
     pub fn config(&self) -> &FunctionConfig {
         &self.inner.config
     }
 
-    /// The file with everything that its processes wrote.
+    /// The file with the output of all its processes.
     pub fn log_path(&self) -> PathBuf {
         self.inner.config.log_path()
     }
 
-    /// Everything that its processes wrote so far.
+    /// The output of all its processes so far.
     pub fn log(&self) -> String {
         let bytes = std::fs::read(self.log_path()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -177,14 +176,14 @@ impl Inner {
 
 async fn run(
     function: Arc<Inner>,
-    place: Place,
+    permit: Permit,
     warm: Option<Environment>,
     invocation: Invocation,
 ) -> InvokeResult {
     let timeout = function.config.timeout;
     let (mut environment, init, deadline) = match warm {
         Some(environment) => (environment, None, Instant::now() + timeout),
-        None => match cold_start(&function.config, &place).await {
+        None => match cold_start(&function.config, &permit).await {
             Ok((environment, init, deadline)) => (environment, Some(init), deadline),
             Err(error) => {
                 function.reports().push(failed_start(&invocation, &error));
@@ -208,23 +207,23 @@ async fn run(
         max_memory_kib: report::max_memory(pid),
         error: result.as_ref().err().map(ToString::to_string),
     });
-    place.give_back(environment);
+    permit.give_back(environment);
     result
 }
 
-/// A process that is ready, how long that took, and when the invocation is to be over.
+/// A started process, its start time, and the deadline of the invocation.
 ///
 /// If the Init phase fails or lasts too long, "Lambda retries the Init phase at the time of the
 /// first function invocation with the configured function timeout": then the start counts as part
 /// of the invocation.
 async fn cold_start(
     config: &FunctionConfig,
-    place: &Place,
+    permit: &Permit,
 ) -> Result<(Environment, Duration, Instant), InvokeError> {
     let no_start = |error: std::io::Error| InvokeError::Crashed {
         how: format!("with error: cannot start `{}`: {error}", config.program.display()),
     };
-    let start = || Environment::start(config, &place.variables, place.alive.clone());
+    let start = || Environment::start(config, &permit.variables, permit.alive.clone());
     let mut environment = start().await.map_err(no_start)?;
     if let Ok(init) = environment.init(Instant::now() + config.init_timeout).await {
         return Ok((environment, init, Instant::now() + config.timeout));

@@ -1,4 +1,4 @@
-//! An invocation, and what it comes to.
+//! An invocation, and its result.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -12,14 +12,14 @@ pub(super) const SYNCHRONOUS_LIMIT: usize = 6_291_556;
 /// "1 MB for each asynchronous invocation".
 pub(super) const ASYNCHRONOUS_LIMIT: usize = 1024 * 1024;
 
-/// What a function is invoked with.
+/// The input of an invocation.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// `Lambda-Runtime-Aws-Request-Id`. A repeated asynchronous event keeps it.
+    /// `Lambda-Runtime-Aws-Request-Id`. A retried asynchronous event keeps it.
     pub request_id: String,
     /// The event.
     pub payload: Bytes,
-    /// The how manieth invocation of the function this is, from 1.
+    /// The position of this invocation among those of the function, from 1.
     pub number: u64,
     /// Whether a process is started for it.
     pub cold: bool,
@@ -31,7 +31,7 @@ pub type InvokeResult = Result<Bytes, InvokeError>;
 /// Why an invocation has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvokeError {
-    /// The function said that it failed, while it worked or before (init).
+    /// The function reported a failure, during its work or before (init).
     #[error("{error_type}: {message}")]
     FunctionError {
         /// `errorType`
@@ -39,7 +39,7 @@ pub enum InvokeError {
         /// `errorMessage`
         message: String,
     },
-    /// It lasted longer than its configuration allows, and was killed.
+    /// It ran longer than its timeout, and was killed.
     #[error("Task timed out after {:.2} seconds", after.as_secs_f64())]
     Timeout {
         /// The function's timeout.
@@ -48,13 +48,13 @@ pub enum InvokeError {
     /// Its process ended.
     #[error("Runtime exited {how}")]
     Crashed {
-        /// In Lambda's words.
+        /// How, in Lambda's words.
         how: String,
     },
-    /// Nothing was started: too many run already (429).
+    /// No process was started: too many invocations run already (429).
     #[error("Rate Exceeded.")]
     Throttled,
-    /// Nothing was started: the event is too large (413).
+    /// No process was started: the event is too large (413).
     #[error("Request must be smaller than {limit} bytes for the InvokeFunction operation")]
     RequestEntityTooLarge {
         /// The documented limit.
@@ -64,7 +64,7 @@ pub enum InvokeError {
 
 impl InvokeError {
     /// Whether the function ran (or should have): then `Invoke` answers 200 with the header
-    /// `X-Amz-Function-Error`, and asynchronous events are repeated twice at most.
+    /// `X-Amz-Function-Error`, and asynchronous events are retried at most twice.
     /// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
     pub fn is_function_error(&self) -> bool {
         !matches!(self, Self::Throttled | Self::RequestEntityTooLarge { .. })
@@ -91,7 +91,7 @@ impl InvokeError {
         json!({ "errorType": error_type, "errorMessage": message })
     }
 
-    /// From the object that the runtime API takes: `errorMessage`, `errorType`, `stackTrace`.
+    /// Parses the object that the runtime API accepts: `errorMessage`, `errorType`, `stackTrace`.
     pub(super) fn from_report(body: &[u8], header: Option<&str>) -> Self {
         let report: Value = serde_json::from_slice(body).unwrap_or_default();
         let member = |name: &str| report.get(name).and_then(Value::as_str).map(str::to_owned);

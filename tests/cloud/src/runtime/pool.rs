@@ -1,4 +1,4 @@
-//! The execution environments of a function: warm ones, and how many may run.
+//! The execution environments of a function: idle ones, and how many may run.
 
 use super::environment::Environment;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// Who works, who waits.
+/// Busy and idle environments.
 pub(super) struct Pool {
     state: Mutex<State>,
 }
@@ -15,20 +15,20 @@ struct State {
     idle: Vec<Environment>,
     busy: usize,
     limit: usize,
-    /// Which processes may be used again: those of this generation.
+    /// Only processes of this generation may be used again.
     generation: u64,
     variables: Arc<BTreeMap<String, String>>,
-    /// Cancelled, it kills the processes that were started since the last time.
+    /// Cancelled, it kills the processes that were started since the last kill.
     alive: CancellationToken,
 }
 
 /// The right to run one invocation.
-pub(super) struct Place {
+pub(super) struct Permit {
     pool: Arc<Pool>,
     generation: u64,
-    /// What a new process gets.
+    /// The variables of a new process.
     pub(super) variables: Arc<BTreeMap<String, String>>,
-    /// What ends a new process.
+    /// Cancelled, it kills a new process.
     pub(super) alive: CancellationToken,
 }
 
@@ -45,8 +45,8 @@ impl Pool {
         Arc::new(Self { state: Mutex::new(state) })
     }
 
-    /// A place and, if there is one, a warm process. `None` if too many run already.
-    pub(super) fn take(self: &Arc<Self>) -> Option<(Place, Option<Environment>)> {
+    /// A permit and, if one is idle, a process. `None` if too many run already.
+    pub(super) fn take(self: &Arc<Self>) -> Option<(Permit, Option<Environment>)> {
         let mut state = self.lock();
         if state.busy >= state.limit {
             return None;
@@ -56,21 +56,22 @@ impl Pool {
         while warm.as_mut().is_some_and(|environment| !environment.is_alive()) {
             warm = state.idle.pop();
         }
-        let place = Place {
+        let permit = Permit {
             pool: self.clone(),
             generation: state.generation,
             variables: state.variables.clone(),
             alive: state.alive.clone(),
         };
-        Some((place, warm))
+        Some((permit, warm))
     }
 
-    /// Sets how many may run at once. Who runs already goes on.
+    /// Sets how many may run at once. Running invocations continue.
     pub(super) fn limit(&self, limit: usize) {
         self.lock().limit = limit;
     }
 
-    /// Gives processes from now on other variables. Warm ones end, busy ones after their work.
+    /// Gives later processes other variables, and returns the idle ones to be ended. Busy ones end
+    /// after their work.
     pub(super) fn renew(&self, variables: Option<BTreeMap<String, String>>) -> Vec<Environment> {
         let mut state = self.lock();
         state.generation += 1;
@@ -80,7 +81,7 @@ impl Pool {
         mem::take(&mut state.idle)
     }
 
-    /// Kills the busy ones, and gives out the idle ones to be killed.
+    /// Kills the busy processes, and returns the idle ones to be killed.
     pub(super) fn kill(&self) -> Vec<Environment> {
         mem::take(&mut self.lock().alive).cancel();
         self.renew(None)
@@ -91,7 +92,7 @@ impl Pool {
         self.lock().busy
     }
 
-    /// The process ids of the warm ones.
+    /// The process ids of the idle environments.
     pub(super) fn idle(&self) -> Vec<i32> {
         self.lock().idle.iter().map(Environment::pid).collect()
     }
@@ -101,8 +102,8 @@ impl Pool {
     }
 }
 
-impl Place {
-    /// Ends the invocation. The process is kept for the next one, if it is good for that.
+impl Permit {
+    /// Ends the invocation. The process is kept for the next one if it is still usable.
     pub(super) fn give_back(self, mut environment: Environment) {
         if environment.is_alive() {
             let mut state = self.pool.lock();
@@ -110,11 +111,11 @@ impl Place {
                 state.idle.push(environment);
             }
         }
-        // `self` goes after the lock did, and takes it again.
+        // Dropping `self` takes the lock again, so the guard above must be dropped first.
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.pool.lock().busy -= 1;
     }

@@ -1,29 +1,30 @@
-//! What an invocation took.
+//! The resources that an invocation used.
 
 use std::fs;
 use std::time::Duration;
 
-/// What Lambda writes in its `REPORT` line, and a little more.
+/// The facts of Lambda's `REPORT` line, and a few more.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The invocation.
     pub request_id: String,
-    /// The how manieth it was, from 1.
+    /// The position of the invocation, from 1.
     pub number: u64,
     /// From the start of the process to its first `GET .../invocation/next`; `None` if it was warm.
     pub init: Option<Duration>,
-    /// From handing the event over until the function asked for the next one.
+    /// From the delivery of the event until the function asked for the next one.
     pub duration: Duration,
-    /// The processor time of its threads meanwhile. A thread that ended in between is missing.
+    /// The processor time of its threads during the invocation. Threads that ended meanwhile are
+    /// not counted.
     pub cpu: Option<Duration>,
-    /// The most memory that the process ever had resident.
+    /// The peak of the process's resident memory.
     pub max_memory_kib: Option<u64>,
-    /// How it failed.
+    /// The error, if it failed.
     pub error: Option<String>,
 }
 
-/// Whether a process is more than its own remains. Of one that was killed these can be seen before
-/// they can be waited for: its other threads die after its first.
+/// Whether a process lives, rather than its remains. A killed process leaves remains that are
+/// visible before they can be waited for: its other threads die after its first.
 pub(super) fn lives(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }

@@ -41,7 +41,7 @@ pub(super) fn check(environment: &BTreeMap<String, String>) {
     assert!(size <= 4096, "Lambda refuses {size} bytes of variables; 4,096 are allowed");
 }
 
-/// Everything that a process sees.
+/// All variables of a process.
 pub(super) fn all(
     config: &FunctionConfig,
     environment: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! Delivers a batch until it is taken or given up.
+//! Delivers a batch until it is accepted or given up.
 
 use super::Shared;
 use super::batch::Batch;
@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The first pause after a failure; each further one is twice as long.
-const PAUSE: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// Returns when the lane may go on.
+/// Returns when the lane may continue.
 pub(super) async fn deliver(records: Vec<Record>, shared: &Shared) {
     let mut batches = VecDeque::from([Batch { records, failures: 0 }]);
     while let Some(mut batch) = batches.pop_front() {
@@ -28,8 +28,8 @@ pub(super) async fn deliver(records: Vec<Record>, shared: &Shared) {
             Report::Taken => repeat(&batch, shared).await,
             Report::NotStarted => {
                 // "If Lambda is unable to invoke the function [...] it retries until the records expire or exceed
-                // the maximum age": that is no try.
-                tokio::time::sleep(shared.scaled(PAUSE)).await;
+                // the maximum age": that does not count as an attempt.
+                tokio::time::sleep(shared.scaled(FIRST_PAUSE)).await;
                 batches.push_front(batch);
             }
             report => {
@@ -50,14 +50,14 @@ async fn invoke(batch: &Batch, shared: &Shared) -> Report {
     }
 }
 
-/// "Duplicate processing of records can occur": what comes of it is nobody's business any more.
+/// "Duplicate processing of records can occur": the result of the copy is ignored.
 async fn repeat(batch: &Batch, shared: &Shared) {
     for _ in 1..shared.disturbance().copies {
         let _ = invoke(batch, shared).await;
     }
 }
 
-/// What is tried next.
+/// Decides what is retried next.
 async fn again(mut batch: Batch, report: &Report, batches: &mut VecDeque<Batch>, shared: &Shared) {
     let before = batch.records.len();
     if let Report::From(checkpoint) = report {
@@ -78,13 +78,13 @@ async fn again(mut batch: Batch, report: &Report, batches: &mut VecDeque<Batch>,
             give_up(&batch.records, batch.failures, "RetryAttemptsExhausted", shared);
             return;
         }
-        let doubled = PAUSE.saturating_mul(1 << batch.failures.min(6).saturating_sub(1));
+        let doubled = FIRST_PAUSE.saturating_mul(1 << batch.failures.min(6).saturating_sub(1));
         tokio::time::sleep(shared.scaled(doubled.min(LONGEST_PAUSE))).await;
         batches.push_front(batch);
     }
 }
 
-/// Takes out what is too old to be tried any more.
+/// Removes records that are too old to be retried.
 fn expire(batch: &mut Batch, shared: &Shared) {
     let Some(age) = shared.rules.age else { return };
     let (young, old): (Vec<_>, Vec<_>) = std::mem::take(&mut batch.records)
@@ -96,8 +96,8 @@ fn expire(batch: &mut Batch, shared: &Shared) {
     }
 }
 
-/// The destination gets one message for a batch, with what is needed to find the records in the stream, and
-/// not the records.
+/// The destination gets one message for a batch. It holds what is needed to find the records in the stream, but not
+/// the records.
 fn give_up(records: &[Record], invocations: u32, condition: &str, shared: &Shared) {
     let count = u64::try_from(records.len()).unwrap_or_default();
     shared.count(|counts| counts.discarded += count);

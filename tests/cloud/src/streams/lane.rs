@@ -1,4 +1,4 @@
-//! One lane: gathers batches, one after the other, and has each delivered.
+//! One lane: collects batches, one after the other, and has each delivered.
 
 use super::order;
 use super::record::Record;
@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, timeout_at};
 
 pub(super) async fn run(mut records: UnboundedReceiver<Record>, shared: Arc<Shared>) {
-    // The record that did not fit into the batch before.
+    // The record that did not fit into the previous batch.
     let mut left = None;
     while let Some(first) = match left.take() {
         Some(record) => Some(record),
@@ -25,7 +25,8 @@ pub(super) async fn run(mut records: UnboundedReceiver<Record>, shared: Arc<Shar
     }
 }
 
-/// As many as fit, or as come within the window. The second value is the one that did not fit.
+/// As many records as fit, or as arrive within the window. The second value is the one that did not
+/// fit.
 async fn gather(
     first: Record,
     records: &mut UnboundedReceiver<Record>,

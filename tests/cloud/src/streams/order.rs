@@ -1,14 +1,14 @@
-//! What a test does to the records of a batch before they are delivered.
+//! Disturbs the records of a batch before their delivery.
 
 use super::Shared;
 use super::record::Record;
 use crate::chance::lock;
 use std::collections::{BTreeMap, VecDeque};
 
-/// So many old records are kept for replays.
+/// How many old records are kept for replays.
 const KEPT: usize = 1_000;
 
-/// The same records in another order, with old ones among them.
+/// The same records in another order, mixed with old ones.
 pub(super) fn disturbed(batch: Vec<Record>, shared: &Shared) -> Vec<Record> {
     let disturbance = shared.disturbance();
     let mut former = lock(&shared.former);

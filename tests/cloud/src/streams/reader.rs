@@ -1,4 +1,4 @@
-//! Reads the shards, one after the other, and hands each record to its lane.
+//! Reads the shards, one after the other, and passes each record to its lane.
 
 use super::record::{self, Origin, Record};
 use super::source::{Api, StreamSource};
@@ -13,23 +13,23 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-/// Lambda polls each shard four times a second; here only quiet streams wait, and less.
-const PAUSE: Duration = Duration::from_millis(25);
+/// Lambda polls each shard four times a second; this reader waits only when the stream is quiet, and less.
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 pub(super) struct Reader {
     api: Api,
     origin: Origin,
     stream: String,
     shared: Arc<Shared>,
-    /// Where it is: none until the next shard is known.
+    /// The shard iterator; none until the next shard is known.
     iterator: Option<String>,
-    /// The shard that it reads.
+    /// The current shard.
     shard: String,
-    /// After a shard had to be begun again, the number up to which it was read before.
+    /// If a shard had to be read again from its start, the number up to which it was read before.
     read_to: u128,
-    /// Shards that were begun.
+    /// The shards that were begun.
     begun: BTreeSet<String>,
-    /// The last number that was read, and how many records were put in after it.
+    /// The last number that was read, and how many records were inserted after it.
     last: (u128, u128),
     lanes: Vec<UnboundedSender<Record>>,
     workers: JoinSet<()>,
@@ -82,12 +82,12 @@ impl Reader {
     pub(super) async fn run(mut self) {
         loop {
             let busy = self.shared.pending.load(Ordering::SeqCst) > 0;
-            let found = match self.look().await {
+            let found = match self.read().await {
                 Ok(found) => found,
                 Err(why) => {
-                    // Faults of the front among them: the mapping tries again, as Lambda does.
+                    // The front's faults are among these reasons: the mapping retries, as Lambda does.
                     *lock(&self.shared.trouble) = Some(why);
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                     continue;
                 }
             };
@@ -98,12 +98,12 @@ impl Reader {
             if !busy && self.shared.pending.load(Ordering::SeqCst) == 0 {
                 self.shared.quiet.send_modify(|looks| *looks += 1);
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// How many records were there, with those that a test put in.
-    async fn look(&mut self) -> Result<usize, String> {
+    /// Reads once; returns the number of records, including those that a test inserted.
+    async fn read(&mut self) -> Result<usize, String> {
         let inserted = std::mem::take(&mut *lock(&self.shared.inserted));
         let mut found = inserted.len();
         for given in inserted {
@@ -137,7 +137,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// The place where it was is no more. It goes on with the oldest record that is there, as Lambda does.
+    /// The iterator has expired. Reading continues with the oldest available record, as on Lambda.
     async fn begin_again(&mut self) -> Result<usize, String> {
         let iterator = self.api.iterator(&self.stream, &self.shard, "TRIM_HORIZON").await?;
         self.iterator = Some(iterator);

@@ -3,33 +3,33 @@
 use serde_json::{Value, json};
 use std::time::Instant;
 
-/// A record on its way.
+/// A record that is being delivered.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
-    /// The member of `Records` that the function gets.
+    /// The member of `Records` for the function.
     pub(super) event: Value,
-    /// The same as number: what is lowest is decided on.
+    /// The sequence number, to find the lowest one.
     pub(super) sequence: u128,
-    /// Its item: order is kept for each.
+    /// Its item: the order is kept for each item.
     pub(super) item: String,
-    /// When it was read, and when that was in words.
+    /// When it was read, as an instant and as text.
     pub(super) arrived: Instant,
     pub(super) arrived_at: String,
-    /// How long it is as JSON.
+    /// Its length as JSON.
     pub(super) length: usize,
 }
 
-/// What every record of a stream has in common.
+/// The facts that all records of a stream share.
 pub(super) struct Origin {
     pub(super) stream_arn: String,
     pub(super) region: String,
 }
 
 impl Origin {
-    /// A record of `GetRecords`, as Lambda passes it on. `inserted` counts those that were put in after the
-    /// one with the same number.
+    /// A record of `GetRecords`, as Lambda passes it on. `inserted` counts the records that were inserted
+    /// after the one with the same number.
     pub(super) fn record(&self, mut given: Value, number: u128, inserted: u128) -> Record {
-        // Between two numbers of DynamoDB Local there must be room for what tests put in, and the numbers of
+        // Between two numbers of DynamoDB Local there must be room for inserted records, and the numbers of
         // AWS do not begin with 0.
         let sequence = (10_u128.pow(20) + number) * 1_000 + inserted;
         let change = &mut given["dynamodb"];
@@ -60,7 +60,7 @@ pub(super) fn number(given: &Value) -> u128 {
     text.parse().unwrap_or_default()
 }
 
-/// Fills in what a record that a test made up lacks.
+/// Fills in the missing members of an inserted record.
 pub(super) fn complete(mut given: Value) -> Value {
     let now = jiff::Timestamp::now().as_second();
     let defaults = json!({
@@ -87,7 +87,7 @@ fn fill(given: &mut Value, defaults: &Value) {
     }
 }
 
-/// A record that wakes the function and that nobody can read.
+/// A record that wakes the function and that cannot be parsed.
 pub(super) fn poison() -> Value {
     let key = json!({"pk": {"N": "13"}, "sk": {"S": uuid::Uuid::new_v4().to_string()}});
     let mut image = key.clone();

@@ -1,22 +1,22 @@
-//! What a function's answer says about its batch.
+//! What a function's answer reports about its batch.
 
 use super::record::Record;
 use serde_json::Value;
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Report {
-    /// All of it was taken.
+    /// All records were accepted.
     Taken,
-    /// This record failed, and everything from it on is tried again.
+    /// This record failed, and all from it on are retried.
     From(u128),
-    /// None of it was taken.
+    /// No record was accepted.
     Failed,
     /// The function was not started.
     NotStarted,
 }
 
-/// Reads an answer. Without `ReportBatchItemFailures` any answer means success.
+/// Parses an answer. Without `ReportBatchItemFailures` any answer means success.
 pub(super) fn read(answer: &[u8], partial: bool, records: &[Record]) -> Report {
     if !partial || answer.is_empty() {
         return Report::Taken;
@@ -34,7 +34,7 @@ pub(super) fn read(answer: &[u8], partial: bool, records: &[Record]) -> Report {
         Some(Value::Null) => Report::Taken,
         Some(Value::Array(failures)) if failures.is_empty() => Report::Taken,
         Some(Value::Array(failures)) => lowest(&failures, records),
-        // Lambda does not say what another name in place of this one means. Here it is a fault, so that it is seen.
+        // Lambda does not document what another member name means. Here it is a failure, so that it is noticed.
         _ => Report::Failed,
     }
 }

@@ -1,4 +1,4 @@
-//! A mapping's settings, read and checked against the quotas of the API reference.
+//! A mapping's settings, parsed and checked against the quotas of the API reference.
 
 use crate::pattern::Pattern;
 use crate::stack::EventSourceMapping;
@@ -12,7 +12,7 @@ pub(super) struct Rules {
     pub(super) window: Duration,
     pub(super) lanes: usize,
     pub(super) bisect: bool,
-    /// None: without end.
+    /// None: unlimited.
     pub(super) retries: Option<u32>,
     pub(super) age: Option<Duration>,
     pub(super) partial: bool,
@@ -56,7 +56,7 @@ impl Rules {
         })
     }
 
-    /// One filter that takes it is enough; without filters everything passes.
+    /// Whether one of the filters matches; without filters everything passes.
     pub(super) fn pass(&self, event: &Value) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|filter| filter.matches(event))
     }

@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Nothing here takes long on one machine.
+/// No call takes long on one machine.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Where the stream is, and who reads it.
+/// The address and reader of the stream.
 #[derive(Clone, Debug)]
 pub struct StreamSource {
     /// `DynamoDB` Local, or a front before it: a mapping reads with the function's role.
     pub endpoint: String,
-    /// `DynamoDB` Local keeps a table for each access key.
+    /// `DynamoDB` Local keeps a database for each access key.
     pub access_key: String,
     /// And for each region.
     pub region: String,
@@ -63,7 +63,7 @@ impl Api {
         serde_json::from_str(&text).map_err(|error| format!("{operation}: {error}: {text}"))
     }
 
-    /// The name that `DynamoDB` Local gave to the newest stream of the table.
+    /// The name that `DynamoDB` Local gave the newest stream of the table.
     pub(super) async fn stream(&self) -> Result<String, String> {
         let table = &self.source.table;
         let answer = self.call("ListStreams", &json!({"TableName": table})).await?;

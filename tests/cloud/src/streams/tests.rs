@@ -9,20 +9,20 @@ use serde_json::json;
 
 type Answer = Box<dyn Fn(&[Invoked]) -> Result<String, TargetError> + Send + Sync>;
 
-/// A record that a function got: its sequence number and the text of its key.
+/// A record that a function received: its sequence number and the text of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Invoked {
     sequence: String,
     key: String,
 }
 
-/// A function that writes down each batch, and answers what the test wants.
+/// A function that records each batch, and answers as the test says.
 struct Script {
     batches: Mutex<Vec<Vec<Invoked>>>,
     payloads: Mutex<Vec<Value>>,
     answer: Answer,
     chance: Chance,
-    /// An invocation takes up to so many milliseconds.
+    /// The duration of an invocation in milliseconds.
     slowness: AtomicU64,
 }
 
@@ -40,12 +40,12 @@ impl Script {
         })
     }
 
-    /// It takes everything.
+    /// A function that accepts everything.
     fn content() -> Arc<Self> {
         Self::new(|_| Ok(json!({"batchItemFailures": []}).to_string()))
     }
 
-    /// It reports the first record with one of these keys.
+    /// A function that reports the first record with one of these keys.
     fn choking(on: &'static [&'static str]) -> Arc<Self> {
         Self::new(move |batch| {
             let failed = batch.iter().find(|record| on.contains(&record.key.as_str()));
@@ -84,7 +84,7 @@ impl Target for Script {
     }
 }
 
-/// The mapping of the template, with other values where the test says so.
+/// The mapping of the template, with the test's changes.
 fn mapping(change: &Value) -> EventSourceMapping {
     let mut mapping = json!({
         "EventSourceArn": "arn:aws:dynamodb:eu-west-1:123456789012:table/canyon/stream/1",

@@ -1,4 +1,4 @@
-//! API Gateway before a function.
+//! API Gateway in front of a function.
 
 use crate::puppet::{Puppet, program, puppet};
 use canyon_cloud::api_gateway::{ApiConfig, ApiGateway, PayloadFormat, Routes, Throttle};
@@ -13,7 +13,7 @@ async fn before(puppet: &Puppet, change: impl FnOnce(&mut ApiConfig)) -> ApiGate
     ApiGateway::start(config, puppet.function.clone()).await
 }
 
-/// Sends the puppet its orders.
+/// Sends the puppet its instructions.
 async fn order(api: &ApiGateway, orders: Value) -> Response {
     Client::new().post(api.url()).json(&orders).send().await.unwrap()
 }
@@ -93,7 +93,7 @@ async fn the_event_of_format_1() {
     assert_eq!(all("x-one"), ["1"]);
     assert_eq!(response.text().await.unwrap(), "made");
 
-    // A whole answer holds the event.
+    // In a complete answer, the body is the event.
     let orders = json!({ "echo": 201 });
     let request = Client::new().post(format!("{}/x?a=1&a=2", api.url())).json(&orders);
     let response = request.header("x-two", "1").header("x-two", "2").send().await.unwrap();
@@ -106,7 +106,7 @@ async fn the_event_of_format_1() {
     assert_eq!(event["queryStringParameters"], json!({ "a": "2" }));
     assert_eq!(event["multiValueQueryStringParameters"], json!({ "a": ["1", "2"] }));
     assert_eq!(event["requestContext"]["identity"]["sourceIp"], "127.0.0.1");
-    // Without a status, format 1.0 is not understood.
+    // Without a status, format 1.0 rejects the answer.
     assert_eq!(message(order(&api, json!({})).await).await.0, 500);
 
     let api = before(&puppet, |_| {}).await;
@@ -145,7 +145,7 @@ async fn a_request_takes_the_most_specific_route_and_its_function_answers() {
         let api = ApiGateway::start(config, Routes::new(routes())).await;
         for (method, path, function, key, caught) in &cases {
             let request = Client::new().request(method.clone(), format!("{}{path}", api.url()));
-            // A whole answer, in both formats, holds the event.
+            // In a complete answer, in both formats, the body is the event.
             let answer = request.json(&json!({ "echo": 200 })).send().await.unwrap();
             let called = answer.headers()["x-function"].to_str().unwrap().to_owned();
             assert_eq!(called, *function, "{method} {path}");
@@ -208,7 +208,7 @@ async fn the_answer_becomes_a_response() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_function_does_wrong_is_an_internal_error() {
+async fn a_fault_of_the_function_is_an_internal_error() {
     let puppet = puppet(|config| config.timeout = Duration::from_secs(2));
     let api = before(&puppet, |_| {}).await;
     for orders in [
@@ -227,7 +227,7 @@ async fn what_the_function_does_wrong_is_an_internal_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_waits_no_longer_than_it_may_and_the_function_goes_on() {
+async fn the_gateway_stops_waiting_at_its_timeout_and_the_function_continues() {
     let puppet = puppet(|_| {});
     let api = before(&puppet, |config| {
         config.integration_timeout = Duration::from_millis(300);
@@ -242,7 +242,7 @@ async fn it_waits_no_longer_than_it_may_and_the_function_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_large_is_refused() {
+async fn too_large_requests_are_refused() {
     let puppet = puppet(|_| {});
     let api = before(&puppet, |_| {}).await;
     let send = async |size: usize, kind: &str| {
@@ -250,9 +250,9 @@ async fn what_is_too_large_is_refused() {
         request.body(vec![b'a'; size]).send().await.unwrap()
     };
     let refused = (413, json!("Request Entity Too Large"));
-    // More than API Gateway takes.
+    // More than API Gateway accepts.
     assert_eq!(message(send(10 * 1024 * 1024 + 1, "text/plain").await).await, refused);
-    // More than Lambda takes, once it is encoded.
+    // More than Lambda accepts, once it is encoded.
     assert_eq!(message(send(5 * 1024 * 1024, "image/png").await).await, refused);
     assert!(puppet.function.reports().is_empty(), "nothing of that reached the function");
 

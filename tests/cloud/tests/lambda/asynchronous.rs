@@ -1,4 +1,4 @@
-//! Lambda's queue.
+//! Lambda's queue of asynchronous events.
 
 use crate::puppet::{Puppet, puppet};
 use canyon_cloud::runtime::{AsyncConfig, Condition, FailedEvent};
@@ -23,7 +23,7 @@ fn queue(puppet: &Puppet, orders: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_succeeds_runs_once() {
+async fn a_successful_event_runs_once() {
     let (puppet, failed) = quick(|_| {});
     queue(&puppet, &json!({ "print": "ran" }));
     puppet.function.settled().await;
@@ -32,7 +32,7 @@ async fn what_succeeds_runs_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_is_tried_three_times_and_handed_on() {
+async fn a_failing_event_is_tried_three_times_and_passed_on() {
     let (puppet, failed) = quick(|_| {});
     let began = Instant::now();
     let request_id = queue(&puppet, &json!({ "fail": "bad luck" }));
@@ -53,7 +53,7 @@ async fn what_fails_is_tried_three_times_and_handed_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_throttled_waits_and_costs_no_attempt() {
+async fn a_throttled_event_waits_and_costs_no_attempt() {
     let (puppet, failed) = quick(|_| {});
     puppet.function.limit_concurrency(0);
     queue(&puppet, &json!({ "print": "ran" }));
@@ -66,7 +66,7 @@ async fn what_is_throttled_waits_and_costs_no_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_gets_too_old_is_handed_on() {
+async fn a_too_old_event_is_passed_on() {
     let (puppet, failed) = quick(|config| config.maximum_event_age = Duration::from_mins(1));
     puppet.function.limit_concurrency(0);
     queue(&puppet, &json!({}));

@@ -1,4 +1,4 @@
-//! Deaths that a test orders.
+//! Kills that a test requests.
 
 use crate::puppet::{lives, puppet};
 use canyon_cloud::runtime::{InvokeError, Kill};
@@ -10,7 +10,7 @@ fn killed() -> InvokeError {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_killed_in_the_middle() {
+async fn a_process_is_killed_during_its_work() {
     let puppet = puppet(|_| {});
     let before = puppet.pid().await;
     puppet.function.kill_during(|invocation| {
@@ -26,7 +26,7 @@ async fn it_is_killed_in_the_middle() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_killed_when_all_is_done_and_nobody_hears_of_it() {
+async fn a_process_is_killed_after_its_work_and_its_answer_is_lost() {
     let puppet = puppet(|_| {});
     let before = puppet.pid().await;
     puppet.function.kill_during(|_| Some(Kill::BeforeResponse));
@@ -38,7 +38,7 @@ async fn it_is_killed_when_all_is_done_and_nobody_hears_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_kills_who_works_and_who_waits() {
+async fn a_restart_kills_busy_and_idle_processes() {
     let puppet = puppet(|_| {});
     let (a, b) =
         tokio::join!(puppet.play(json!({ "sleep": 300 })), puppet.play(json!({ "sleep": 300 })));
@@ -54,7 +54,7 @@ async fn a_restart_kills_who_works_and_who_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_somebody_killed_while_it_waited_is_not_used() {
+async fn an_idle_process_that_was_killed_is_not_used() {
     let puppet = puppet(|_| {});
     let before = puppet.pid().await;
     let [pid] = puppet.function.warm_processes()[..] else { panic!("one process waits") };

@@ -23,7 +23,7 @@ async fn a_warm_process_serves_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_sees_what_lambda_shows_and_nothing_else() {
+async fn a_process_sees_the_variables_of_lambda_and_nothing_else() {
     let puppet = puppet(|config| *config = config.clone().with("CANYON_TABLE", "canyon"));
     let answer = puppet.play(json!({})).await.unwrap();
     let names: BTreeSet<&str> =
@@ -105,7 +105,7 @@ async fn a_process_that_ends_fails_its_invocation_and_the_next_one_is_cold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_killed_at_its_timeout() {
+async fn a_process_is_killed_at_its_timeout() {
     let puppet = puppet(|config| config.timeout = Duration::from_millis(700));
     let before = puppet.pid().await;
     let began = Instant::now();
@@ -132,7 +132,7 @@ async fn payloads_are_limited_in_both_directions() {
                 (6291556 bytes).",
         })
     );
-    assert_eq!(puppet.pid().await, before, "it was told, and goes on");
+    assert_eq!(puppet.pid().await, before, "it got the error, and continues");
 
     let frame = json!({ "answer": 1, "x": "" }).to_string().len();
     let event = |size: usize| json!({ "answer": 1, "x": "a".repeat(size - frame) });
@@ -158,7 +158,7 @@ async fn a_function_that_does_not_start_is_tried_twice_and_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn between_invocations_it_is_frozen() {
+async fn a_process_is_frozen_between_invocations() {
     let ticks = async |freeze| {
         let puppet = puppet(|config| config.freeze = freeze);
         let before = puppet.play(json!({})).await.unwrap()["ticks"].as_u64().unwrap();
@@ -166,7 +166,7 @@ async fn between_invocations_it_is_frozen() {
         puppet.play(json!({})).await.unwrap()["ticks"].as_u64().unwrap() - before
     };
     let (frozen, awake) = (ticks(true).await, ticks(false).await);
-    // It is awake for a moment before it is frozen, longer so on a busy machine.
+    // It runs for a moment before it is frozen, longer on a busy machine.
     assert!(frozen * 2 < awake, "{frozen} ticks frozen, {awake} awake");
 }
 
@@ -181,7 +181,7 @@ async fn an_invocation_outlives_its_caller() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_variables_make_other_processes() {
+async fn changed_variables_need_new_processes() {
     let puppet = puppet(|_| {});
     let before = puppet.pid().await;
     puppet.function.update([("COLOUR".to_owned(), "red".to_owned())].into()).await;
@@ -191,7 +191,7 @@ async fn other_variables_make_other_processes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reports_say_what_an_invocation_took() {
+async fn reports_contain_the_resources_of_an_invocation() {
     let puppet = puppet(|_| {});
     puppet.play(json!({})).await.unwrap();
     puppet.play(json!({ "spin": 60, "sleep": 100 })).await.unwrap();

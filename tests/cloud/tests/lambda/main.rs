@@ -1,5 +1,5 @@
-//! Lambda and API Gateway as these tests play them, before real functions on the real runtime; and
-//! the real parts. `scripts/test` sets the variables that name the parts.
+//! Lambda and API Gateway as this crate implements them, with real functions on the real runtime;
+//! and the real services. `scripts/test` sets the variables that name the programs.
 
 #![expect(clippy::unwrap_used, reason = "the harness of tests may panic as the tests do")]
 

@@ -1,4 +1,4 @@
-//! The parts come up, on loopback, and go with their values.
+//! The services start, on loopback, and end with their values.
 
 use canyon_cloud::parts::dynamodb_local::DynamoDbLocal;
 use canyon_cloud::parts::minio::Minio;

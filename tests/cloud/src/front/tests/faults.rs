@@ -1,4 +1,4 @@
-//! Calls that a test has fail.
+//! Calls that get faults.
 
 use super::*;
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ async fn a_fault_reaches_only_those_calls_that_can_have_it() {
 }
 
 #[tokio::test]
-async fn an_event_that_the_bus_took_is_handed_over_even_if_the_caller_never_hears_of_it() {
+async fn an_event_that_the_bus_accepted_is_published_even_if_the_caller_gets_no_answer() {
     let (front, _) = front().await;
     let url = front.open("launcher", Policy::administrator()).await.unwrap();
     let taken: Arc<Mutex<Vec<PutEntry>>> = Arc::default();

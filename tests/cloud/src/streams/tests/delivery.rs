@@ -1,4 +1,4 @@
-//! What becomes of one batch.
+//! The delivery of one batch.
 
 use super::*;
 use crate::streams::record::{Origin, Record, complete};
@@ -67,7 +67,7 @@ async fn a_poison_record_is_given_up_alone_and_its_message_holds_no_data() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_function_halves_the_batch_without_using_up_its_tries() {
+async fn an_error_of_the_function_bisects_the_batch_without_using_up_its_attempts() {
     let script = Script::new(|batch| {
         if batch.iter().any(|one| one.key == "bad") {
             return Err(TargetError::Failed("it does not parse".to_owned()));
@@ -83,7 +83,7 @@ async fn an_error_of_the_function_halves_the_batch_without_using_up_its_tries() 
 }
 
 #[tokio::test]
-async fn without_halving_the_whole_rest_is_tried_and_given_up_together() {
+async fn without_bisecting_the_whole_rest_is_retried_and_given_up_together() {
     let script = Script::choking(&["bad"]);
     let change = json!({"BisectBatchOnFunctionError": false, "MaximumRetryAttempts": 1});
     let shared = delivered(&change, &script, &["a", "bad", "c"]).await;
@@ -92,7 +92,7 @@ async fn without_halving_the_whole_rest_is_tried_and_given_up_together() {
 }
 
 #[tokio::test]
-async fn what_is_too_old_is_not_tried_again() {
+async fn too_old_records_are_not_retried() {
     let script = Script::new(|_| {
         std::thread::sleep(Duration::from_millis(1_050));
         Err(TargetError::Failed("slow and failing".to_owned()))
@@ -104,7 +104,7 @@ async fn what_is_too_old_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_function_that_is_not_started_costs_no_try_and_halves_nothing() {
+async fn a_function_that_is_not_started_costs_no_attempt_and_bisects_nothing() {
     let throttled = AtomicU64::new(3);
     let script = Script::new(move |_| match throttled.load(Ordering::SeqCst) {
         0 => Ok(String::new()),

@@ -1,4 +1,4 @@
-//! The whole way, from writes to a real stream, through the front, to the function.
+//! The whole path, from writes to a real stream, through the front, to the function.
 
 use super::*;
 use crate::front::{Account, Front, Policy, Upstreams};
@@ -97,7 +97,7 @@ impl Site {
 }
 
 #[tokio::test]
-async fn what_passes_the_filter_arrives_as_lambda_delivers_it() {
+async fn records_that_pass_the_filter_arrive_in_lambdas_form() {
     let site = site().await;
     site.put("before", 1, true).await;
     let script = Script::content();

@@ -1,4 +1,4 @@
-//! A storage that is away at the end of an apply.
+//! A storage that is unavailable at the end of an apply.
 
 use super::storage::Storage;
 use super::{COUNT, hand, kill_job, site, until_begun};
@@ -12,11 +12,11 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// The way to a storage, which can be cut.
-struct Way(watch::Sender<bool>);
+/// The connection to a storage, which can be cut.
+struct StorageLink(watch::Sender<bool>);
 
-impl Way {
-    /// Puts itself before the storage.
+impl StorageLink {
+    /// Starts a proxy in front of the storage.
     async fn to(storage: &mut Storage) -> Self {
         let url = storage.variables.get_mut("AWS_ENDPOINT_URL_S3").unwrap();
         let address = url.trim_start_matches("http://").to_owned();
@@ -51,11 +51,11 @@ async fn pass(mut client: TcpStream, address: String, mut is_open: watch::Receiv
     }
 }
 
-/// Deploys, cuts the way during the apply, and waits until the runner cannot push the state.
-async fn deploy_and_cut(site: &Site, way: &Way, path: &std::path::Path) -> String {
+/// Deploys, cuts the connection during the apply, and waits until the runner cannot push the state.
+async fn deploy_and_cut(site: &Site, link: &StorageLink, path: &std::path::Path) -> String {
     let id = site.accept(&request(ENV, Some(module::ledger(path, COUNT, "4", 1)))).await;
     until_begun(path, 1).await;
-    way.cut();
+    link.cut();
     let deadline = Instant::now() + Duration::from_mins(5);
     while !site.log(&id).await.contains("does not take the state yet") {
         assert!(Instant::now() < deadline, "{}", site.log(&id).await);
@@ -67,11 +67,11 @@ async fn deploy_and_cut(site: &Site, way: &Way, path: &std::path::Path) -> Strin
 #[tokio::test(flavor = "multi_thread")]
 async fn a_state_is_written_once_its_storage_is_back_and_nothing_is_created_twice() {
     let mut storage = Storage::s3().await;
-    let way = Way::to(&mut storage).await;
+    let link = StorageLink::to(&mut storage).await;
     let site = site(&storage).await;
     let path = site.server.path("ledger");
-    let id = deploy_and_cut(&site, &way, &path).await;
-    way.restore();
+    let id = deploy_and_cut(&site, &link, &path).await;
+    link.restore();
     let ended = site.end(&id).await;
     let (class, message) = failure(&ended);
     assert_eq!(class, FailureClass::Unreachable, "{message}");
@@ -88,16 +88,16 @@ async fn a_state_is_written_once_its_storage_is_back_and_nothing_is_created_twic
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_killed_while_it_pushes_names_its_orphans_and_fences_its_environment() {
     let mut storage = Storage::s3().await;
-    let way = Way::to(&mut storage).await;
+    let link = StorageLink::to(&mut storage).await;
     let site = site(&storage).await;
     let path = site.server.path("ledger");
-    let id = deploy_and_cut(&site, &way, &path).await;
+    let id = deploy_and_cut(&site, &link, &path).await;
     kill_job(&site, &id);
     let (class, message) = failure(&site.end(&id).await);
     assert_eq!(class, FailureClass::Lost, "{message}");
     let orphans = site.client.orphans(&id).await.unwrap();
     assert_eq!(orphans.len(), COUNT as usize, "{orphans:?}");
-    way.restore();
+    link.restore();
     let again = request(ENV, Some(module::ledger(&path, COUNT, "0", 1)));
     let (class, message) = failure(&site.run(&again).await);
     assert_eq!(class, FailureClass::Config, "{message}");
@@ -110,16 +110,16 @@ async fn a_job_that_is_killed_while_it_pushes_names_its_orphans_and_fences_its_e
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_state_that_was_never_written_nothing_is_created_until_an_administrator_accepts() {
     let mut storage = Storage::s3().await;
-    let way = Way::to(&mut storage).await;
+    let link = StorageLink::to(&mut storage).await;
     let site = site(&storage).await;
     let path = site.server.path("ledger");
-    let id = deploy_and_cut(&site, &way, &path).await;
-    // The run must end while the storage is away, as at its deadline.
+    let id = deploy_and_cut(&site, &link, &path).await;
+    // The run must end while the storage is unavailable, as at its deadline.
     site.client.cancel(&id).await.unwrap();
     let ended = site.end(&id).await;
     let (_, message) = failure(&ended);
     assert!(message.contains("nor pushed afterwards"), "{message}");
-    way.restore();
+    link.restore();
     for plan_only in [None, Some(true)] {
         let module = module::ledger(&path, COUNT, "0", 1);
         let mut again = request(ENV, Some(module));

@@ -1,5 +1,5 @@
-//! The ways of an agent to Canyon, as they are in companies: by a proxy alone, to an authority of the company's own.
-//! What its doctor says where a way is closed, and what probes are told.
+//! How an agent reaches Canyon in a company's network: through a proxy alone, to a certificate of the company's own
+//! authority. Also what `canyon-agent check` reports where a connection fails, and what probes are answered.
 
 mod front;
 mod tunnels;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tunnels::Proxy;
 
 const LIMIT: Duration = Duration::from_mins(3);
-/// Seconds that all steps of a check may take, each of which has a limit of its own.
+/// The time limit of a whole check in seconds. Each of its steps has a limit of its own.
 const CHECK_LIMIT: &str = "120";
 
 /// Sets a variable of the agent, or removes it.
@@ -24,8 +24,8 @@ fn set(spec: &mut Spec, name: &str, value: Option<String>) {
     spec.variables.extend(value.map(|value| (name.to_owned(), value)));
 }
 
-/// An agent to which Canyon has a name that only the proxy can resolve, and a certificate that only `front`'s authority
-/// vouches for.
+/// An agent for which Canyon's host name resolves only at the proxy, and only `front`'s authority signs its
+/// certificate.
 fn walled(world: &World, front: &Front, proxy: &str) -> Spec {
     let mut spec = world.spec(AGENT);
     let authority = front.authority().to_str().unwrap().to_owned();
@@ -35,7 +35,7 @@ fn walled(world: &World, front: &Front, proxy: &str) -> Spec {
     spec
 }
 
-/// What `canyon-agent check` came to.
+/// The result of `canyon-agent check`.
 struct Checked {
     code: Option<i32>,
     said: String,
@@ -55,13 +55,13 @@ impl Checked {
         Self { code: output.status.code(), said }
     }
 
-    /// Its lines of this result: step and message.
+    /// The lines with this result: step and message.
     fn lines<'a>(&'a self, result: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let lines = self.said.lines().filter_map(move |line| line.strip_prefix(result));
         lines.filter_map(|line| line.trim_start().split_once(' '))
     }
 
-    /// These steps failed and no other, the first with these words.
+    /// Asserts that these steps failed and no other, the first of them with these words.
     #[track_caller]
     fn assert_failed(&self, steps: &[&str], words: &str) {
         let failed: Vec<_> = self.lines("failed ").collect();
@@ -78,7 +78,7 @@ impl Checked {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_deploys_by_a_proxy_alone_and_trusts_the_authority_that_it_is_given() {
+async fn an_agent_deploys_through_a_proxy_alone_and_trusts_the_configured_authority() {
     let world = World::new().await;
     let front = Front::of(&world.site.server.url());
     let proxy = Proxy::start(front.address).await;
@@ -97,7 +97,7 @@ async fn an_agent_deploys_by_a_proxy_alone_and_trusts_the_authority_that_it_is_g
     checked.assert_ok("api", "Canyon ");
     assert_eq!(checked.code, Some(0), "{}", checked.said);
 
-    // The way by the name alone is closed: whatever reached Canyon came by a tunnel.
+    // The agent's machine cannot resolve the name, so every request that reached Canyon came through a tunnel.
     let asked = proxy.asked();
     let tunnel = format!("CONNECT {NAME}:443 HTTP/1.1");
     assert!(!asked.is_empty() && asked.iter().all(|line| *line == tunnel), "{asked:#?}");
@@ -105,7 +105,7 @@ async fn an_agent_deploys_by_a_proxy_alone_and_trusts_the_authority_that_it_is_g
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_of_an_agent_names_the_step_at_which_its_way_ends() {
+async fn the_check_of_an_agent_names_the_step_at_which_its_connection_fails() {
     let world = World::new().await;
     let front = Front::of(&world.site.server.url());
     let proxy = Proxy::start(front.address).await;
@@ -117,7 +117,7 @@ async fn the_doctor_of_an_agent_names_the_step_at_which_its_way_ends() {
     checked.assert_failed(&["tls"], "name a private authority with CANYON_CA_FILE");
     checked.assert_ok("proxy", &proxy.url);
 
-    // It takes connections, as far as the kernel does, and never says a word.
+    // The kernel accepts connections for this listener, which never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut unanswered = good.clone();
     let silent_url = format!("http://{}", silent.local_addr().unwrap());
@@ -136,7 +136,7 @@ async fn the_doctor_of_an_agent_names_the_step_at_which_its_way_ends() {
     assert!(world.site.client.agent(AGENT).await.is_err(), "a check opens no session");
 }
 
-/// Asks as a probe does.
+/// Sends a request as a probe does.
 async fn probe(address: SocketAddr, path: &str) -> (u16, String) {
     let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(10));
     let asked = http.build().unwrap().get(format!("http://{address}{path}")).send().await;
@@ -144,7 +144,7 @@ async fn probe(address: SocketAddr, path: &str) -> (u16, String) {
     (answer.status().as_u16(), answer.text().await.unwrap())
 }
 
-/// A number of the metrics.
+/// One value of the metrics.
 async fn metric(address: SocketAddr, name: &str) -> u64 {
     let (status, text) = probe(address, "/metrics").await;
     assert_eq!(status, 200, "{text}");
@@ -153,7 +153,7 @@ async fn metric(address: SocketAddr, name: &str) -> u64 {
     found.unwrap_or_else(|| panic!("no {name} in {text}"))
 }
 
-/// What `canyon-agent health` beside the agent ends with, and says.
+/// The exit code and the output of `canyon-agent health`, run beside the agent.
 fn health(spec: &Spec, more: &[&str]) -> (Option<i32>, String) {
     let mut command = agent::command(spec);
     let output = command.arg("health").args(more).stdin(Stdio::null()).output().unwrap();
@@ -161,12 +161,12 @@ fn health(spec: &Spec, more: &[&str]) -> (Option<i32>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn probes_are_told_that_an_agent_lives_and_from_when_on_it_gets_work() {
+async fn probes_show_that_an_agent_lives_and_when_it_is_ready_for_work() {
     let world = World::new().await;
     let mut spec = world.spec(AGENT);
-    // By a key of its own it has no session until somebody adopts it.
+    // An agent with a key of its own has no session until an administrator adopts it.
     set(&mut spec, "CANYON_TOKEN", None);
-    // Nothing else has this address, so that the port stays free until the agent takes it.
+    // No other program uses this address, so the port stays free until the agent takes it.
     let address = TcpListener::bind("127.0.0.97:0").unwrap().local_addr().unwrap();
     set(&mut spec, "CANYON_AGENT_LISTEN_HEALTH", Some(address.to_string()));
     let agent = Agent::start(spec.clone());

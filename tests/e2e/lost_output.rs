@@ -1,4 +1,5 @@
-//! A run that does not hear all that OpenTofu says, or hears it from another: it changes nothing by mistake.
+//! A run that does not get all of OpenTofu's messages, or gets messages of another OpenTofu, changes nothing
+//! by mistake.
 
 use crate::harness::deployments::{assert_succeeded, destruction, failure, request};
 use crate::harness::module::inline;
@@ -12,11 +13,11 @@ use serde_json::json;
 use std::fs;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_that_did_not_say_what_it_deletes_is_not_applied() {
+async fn a_plan_that_did_not_report_its_deletions_is_not_applied() {
     let folder = tempfile::tempdir().unwrap();
     let (tofu, said) = (programs::given("CANYON_TEST_TOFU"), folder.path().join("said"));
     let full = folder.path().join("full");
-    // A full disk takes the plan, which is written first, and not the lines.
+    // A full disk has room for the plan, which OpenTofu writes first, but not for its messages.
     programs::script(
         &folder.path().join("tofu"),
         &format!(
@@ -57,7 +58,7 @@ async fn resources_that_the_provider_does_not_find_count_as_deletions() {
     let site = Site::on(Server::start_with(&programs::built(), path).await, &json!({})).await;
     assert_succeeded(&site.run(&deploying(3, 1)).await);
     fs::write(&lost, "").unwrap();
-    // One more is created, so that there is something to apply.
+    // One more resource is created, so that there is something to apply.
     let run = |max_deletions| DeploymentCreateBody { max_deletions, ..deploying(4, 1) };
     let ended = site.run(&run(Some(0))).await;
     let (class, message) = failure(&ended);
@@ -76,7 +77,7 @@ async fn resources_that_the_provider_does_not_find_count_as_deletions() {
 async fn an_apply_that_meets_the_lock_of_another_state_is_not_repeated() {
     let site = Site::new().await;
     let runs = site.server.path("runs");
-    // What a nested `tofu` prints that finds its own state locked.
+    // The output of a nested `tofu` that finds its own state locked.
     let words = "Error: Error acquiring the state lock\\nLock Info:\\n  ID:        6c8d\\n  Who:       \
                  alice@buildbox\\n  Created:   2026-11-21 10:04:47.123456789 +0000 UTC\\n";
     let nested = format!(
@@ -102,7 +103,7 @@ async fn an_apply_that_crashes_leaves_the_environment_in_doubt() {
     let site = Site::on(Server::start_with(&programs::built(), path).await, &json!({})).await;
     let twice = r#"{"@message":"Two interrupts received. Exiting immediately.","type":"log"}"#;
     for ending in ["exit 11".to_owned(), format!("echo '{twice}'; exit 1")] {
-        // It ends after it has created something, and before its state says so.
+        // OpenTofu ends after it has created a resource, and before its state lists it.
         programs::script(
             &folder.path().join("tofu"),
             &format!(
@@ -126,7 +127,7 @@ async fn an_apply_that_crashes_leaves_the_environment_in_doubt() {
         let named: Vec<_> = orphans.iter().map(|orphan| orphan.address.as_str()).collect();
         assert_eq!(named, ["terraform_data.a"], "{ending}");
         fs::remove_file(&made).unwrap();
-        // A whole deployment ends the doubt of this round.
+        // A complete deployment removes the doubt of this round.
         fs::remove_file(folder.path().join("tofu")).unwrap();
         programs::script(
             &folder.path().join("tofu"),
@@ -148,7 +149,7 @@ async fn an_output_by_the_name_of_the_mark_is_refused_before_anything_is_created
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn outputs_whose_types_are_long_cost_themselves_and_not_the_run() {
+async fn outputs_with_long_types_do_not_fail_the_run() {
     let site = Site::new().await;
     let wide = "output \"wide\" {\n  value = [for i in range(1000) : { for j in range(100) : \"attribute_${j}\" => \"v\" }]\n}\n\
                 output \"word\" { value = \"whole\" }\n";

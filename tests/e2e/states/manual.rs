@@ -1,4 +1,4 @@
-//! Somebody with OpenTofu and no Canyon, who works on the state of an environment.
+//! A person who works on an environment's state with OpenTofu, without Canyon.
 
 use crate::harness::programs;
 use serde_json::Value;
@@ -7,21 +7,21 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A folder with the environment's backend.
-pub(crate) struct Hand {
+/// A folder with the environment's backend configuration.
+pub(crate) struct ManualTofu {
     folder: TempDir,
     variables: BTreeMap<String, String>,
 }
 
-/// What a state holds.
+/// The content of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) serial: u64,
     pub(crate) instances: usize,
 }
 
-impl Hand {
-    /// In a folder with this backend and these variables.
+impl ManualTofu {
+    /// Creates a folder with this backend and these variables.
     pub(crate) fn with(backend: &Value, variables: BTreeMap<String, String>) -> Self {
         let folder = tempfile::Builder::new().prefix("canyon-hand-").tempdir().unwrap();
         let write = |name: &str, text: String| {
@@ -29,10 +29,10 @@ impl Hand {
         };
         write("backend.tf.json", backend.to_string());
         write("main.tf", "resource \"terraform_data\" \"by_hand\" {}\n".to_owned());
-        let hand = Self { folder, variables };
-        let output = hand.tofu(&["init", "-input=false", "-no-color"]);
+        let manual = Self { folder, variables };
+        let output = manual.tofu(&["init", "-input=false", "-no-color"]);
         assert!(output.status.success(), "{}", said(&output));
-        hand
+        manual
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -58,7 +58,7 @@ impl Hand {
         tokio::task::block_in_place(|| self.command(arguments).output().unwrap())
     }
 
-    /// What the state holds.
+    /// The content of the state.
     pub(crate) fn state(&self) -> State {
         let output = self.tofu(&["state", "pull"]);
         assert!(output.status.success(), "{}", said(&output));
@@ -82,7 +82,7 @@ impl Hand {
         Some(id.unwrap_or_else(|| panic!("no id in {said}")).to_owned())
     }
 
-    /// Holds the lock until it is killed: an apply that waits for somebody's yes.
+    /// Holds the lock until it is killed: an apply that waits for a person's confirmation.
     pub(crate) async fn hold(&self) -> Holder {
         let path = self.folder.path().join("held.txt");
         let output = std::fs::File::create(&path).unwrap();
@@ -102,7 +102,7 @@ impl Hand {
     }
 }
 
-/// A process that holds a lock, until this value goes.
+/// A process that holds a lock, until this value is dropped.
 pub(crate) struct Holder(std::process::Child);
 
 impl Holder {

@@ -1,4 +1,5 @@
-//! A proxy as companies have them: it opens tunnels (RFC 9110, section 9.3.6), and writes down who asked for one.
+//! A forward proxy as companies run it: it opens tunnels (RFC 9110, section 9.3.6), and records the requests for
+//! them.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -7,15 +8,15 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// The longest that a tunnel is open: longer than any test.
+/// How long a tunnel may stay open: longer than any test.
 const LONGEST: Duration = Duration::from_mins(5);
-/// The most that is read of a request, in bytes.
+/// The limit of a request's head, in bytes.
 const MAX_REQUEST: usize = 8 * 1024;
 const OPEN: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
 const REFUSED: &[u8] =
     b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// It ends with this value.
+/// A running proxy. Dropping it ends the proxy.
 pub(super) struct Proxy {
     pub(super) url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -29,7 +30,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Knows all names, as those of `to`.
+    /// Starts a proxy that resolves every name to `to`.
     pub(super) async fn start(to: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -44,7 +45,7 @@ impl Proxy {
         Self { url, asked, serves }
     }
 
-    /// The first lines of all requests.
+    /// The first lines of all requests so far.
     pub(super) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }

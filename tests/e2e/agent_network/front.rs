@@ -1,4 +1,5 @@
-//! Canyon's address as a company serves it: by TLS, with a certificate of the company's own authority.
+//! Canyon's address as a company serves it: over TLS, with a certificate of the company's own
+//! authority.
 
 use crate::harness::programs;
 use std::fs;
@@ -10,12 +11,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The name in its certificate. It resolves nowhere (RFC 6761, section 6.4).
+/// The name in the certificate. It resolves nowhere (RFC 6761, section 6.4).
 pub(super) const NAME: &str = "canyon.invalid";
 const START: Duration = Duration::from_mins(2);
 const NEW_KEY: [&str; 4] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
 
-/// It ends with this value.
+/// A running TLS server in front of Canyon. Dropping it ends the process.
 pub(super) struct Front {
     child: Child,
     folder: TempDir,
@@ -30,7 +31,7 @@ impl Drop for Front {
 }
 
 impl Front {
-    /// In front of the server at this address.
+    /// Starts it in front of the server at this address.
     pub(super) fn of(url: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         make_certificates(folder.path());
@@ -52,16 +53,16 @@ impl Front {
 
     fn first_line(&mut self) -> String {
         let output = self.child.stdout.take().unwrap();
-        let (said, heard) = mpsc::channel();
+        let (sender, received) = mpsc::channel();
         std::thread::spawn(move || {
             let mut line = String::new();
             let _ = BufReader::new(output).read_line(&mut line);
-            let _ = said.send(line);
+            let _ = sender.send(line);
         });
-        heard.recv_timeout(START).expect("it says its port")
+        received.recv_timeout(START).expect("it prints its port")
     }
 
-    /// Whom to trust for its certificate.
+    /// The file of the authority that signs its certificate.
     pub(super) fn authority(&self) -> PathBuf {
         self.folder.path().join("authority")
     }

@@ -1,4 +1,5 @@
-//! The runtime API: where one process fetches its events and leaves its answers.
+//! The runtime API: from it one process fetches its events, and to it the process sends its
+//! answers.
 //! <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>
 
 use super::invocation::SYNCHRONOUS_LIMIT;
@@ -16,34 +17,34 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Larger ones are not even read to their end.
+/// Larger bodies are not read to their end.
 const READ_LIMIT: usize = 64 * 1024 * 1024;
 
-/// What the process says.
+/// A call of the process.
 #[derive(Debug)]
 pub(super) enum Call {
     /// It asks for an event.
     Next,
-    /// It answers one.
+    /// It answers an event.
     Response(Answer),
-    /// It failed on one.
+    /// It reports a failure.
     Error(Answer),
-    /// It cannot begin.
+    /// It reports that it cannot start.
     InitError { body: Bytes, error_type: Option<String> },
 }
 
-/// The end of an invocation, in the process's opinion.
+/// The end of an invocation, as the process reports it.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) request_id: String,
-    /// `None` if it is larger than Lambda takes.
+    /// `None` if it is larger than Lambda accepts.
     pub(super) body: Option<Bytes>,
     pub(super) error_type: Option<String>,
-    /// Whether Lambda takes it. If nobody says so, the process hears that it does not.
+    /// Whether Lambda accepts it. If this is dropped, the process gets a refusal.
     pub(super) taken: oneshot::Sender<StatusCode>,
 }
 
-/// An event as the process gets it.
+/// An event for the process.
 #[derive(Debug)]
 pub(super) struct Delivery {
     pub(super) request_id: String,
@@ -53,32 +54,32 @@ pub(super) struct Delivery {
     pub(super) payload: Bytes,
 }
 
-/// The server of one process. It ends with this value.
-pub(super) struct Desk {
+/// The server of one process. Dropping it channels the server.
+pub(super) struct RuntimeApi {
     pub(super) address: String,
     pub(super) calls: mpsc::UnboundedReceiver<Call>,
     pub(super) deliveries: mpsc::UnboundedSender<Delivery>,
     _server: DropGuard,
 }
 
-struct Ends {
+struct Channels {
     calls: mpsc::UnboundedSender<Call>,
     deliveries: Mutex<mpsc::UnboundedReceiver<Delivery>>,
 }
 
-impl Desk {
+impl RuntimeApi {
     pub(super) async fn open() -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?.to_string();
         let (to_us, calls) = mpsc::unbounded_channel();
         let (deliveries, from_us) = mpsc::unbounded_channel();
-        let ends = Ends { calls: to_us, deliveries: Mutex::new(from_us) };
+        let channels = Channels { calls: to_us, deliveries: Mutex::new(from_us) };
         let router = Router::new()
             .route("/2018-06-01/runtime/invocation/next", get(next))
             .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
             .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
             .route("/2018-06-01/runtime/init/error", post(init_error))
-            .with_state(Arc::new(ends));
+            .with_state(Arc::new(channels));
         let over = CancellationToken::new();
         let ended = over.clone().cancelled_owned();
         tokio::spawn(async move {
@@ -91,12 +92,12 @@ impl Desk {
     }
 }
 
-async fn next(State(ends): State<Arc<Ends>>) -> Response {
-    if ends.calls.send(Call::Next).is_err() {
+async fn next(State(channels): State<Arc<Channels>>) -> Response {
+    if channels.calls.send(Call::Next).is_err() {
         return refused(StatusCode::GONE, "the execution environment is gone");
     }
     // "Do not set a timeout on the GET request as the response may be delayed."
-    let Some(delivery) = ends.deliveries.lock().await.recv().await else {
+    let Some(delivery) = channels.deliveries.lock().await.recv().await else {
         return refused(StatusCode::GONE, "the execution environment is gone");
     };
     Response::builder()
@@ -110,25 +111,25 @@ async fn next(State(ends): State<Arc<Ends>>) -> Response {
 }
 
 async fn response(
-    State(ends): State<Arc<Ends>>,
+    State(channels): State<Arc<Channels>>,
     Path(request_id): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    answer(&ends, Call::Response, request_id, &headers, body).await
+    answer(&channels, Call::Response, request_id, &headers, body).await
 }
 
 async fn error(
-    State(ends): State<Arc<Ends>>,
+    State(channels): State<Arc<Channels>>,
     Path(request_id): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    answer(&ends, Call::Error, request_id, &headers, body).await
+    answer(&channels, Call::Error, request_id, &headers, body).await
 }
 
 async fn answer(
-    ends: &Ends,
+    channels: &Channels,
     call: fn(Answer) -> Call,
     request_id: String,
     headers: &HeaderMap,
@@ -140,7 +141,7 @@ async fn answer(
     let body = (body.len() <= SYNCHRONOUS_LIMIT).then_some(body);
     let (taken, verdict) = oneshot::channel();
     let error_type = error_type(headers);
-    let _ = ends.calls.send(call(Answer { request_id, body, error_type, taken }));
+    let _ = channels.calls.send(call(Answer { request_id, body, error_type, taken }));
     match verdict.await {
         Ok(StatusCode::ACCEPTED) => accepted(),
         Ok(StatusCode::PAYLOAD_TOO_LARGE) => {
@@ -150,9 +151,13 @@ async fn answer(
     }
 }
 
-async fn init_error(State(ends): State<Arc<Ends>>, headers: HeaderMap, body: Body) -> Response {
+async fn init_error(
+    State(channels): State<Arc<Channels>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let body = to_bytes(body, READ_LIMIT).await.unwrap_or_default();
-    let _ = ends.calls.send(Call::InitError { body, error_type: error_type(&headers) });
+    let _ = channels.calls.send(Call::InitError { body, error_type: error_type(&headers) });
     accepted()
 }
 

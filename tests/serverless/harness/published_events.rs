@@ -1,25 +1,25 @@
-//! What the bus was told of deployments.
+//! The events about deployments that were published on the bus.
 
 use canyon_cloud::cloud::Cloud;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Everything that was told, however often, until now.
-pub(crate) struct Told {
-    /// What each deployment came to, such as `queued` and `running`.
+/// All events so far, including duplicates.
+pub(crate) struct PublishedEvents {
+    /// The event types of each deployment, such as `queued` and `running`.
     pub(crate) of: BTreeMap<String, BTreeSet<String>>,
-    /// Different events.
+    /// The number of different events.
     pub(crate) events: usize,
-    /// All that was put, with repetitions.
+    /// The number of all events, including duplicates.
     pub(crate) put: usize,
 }
 
-/// Reads what was told.
+/// Reads the published events.
 ///
 /// # Panics
 /// If two different events have one id.
-pub(crate) fn told(cloud: &Cloud) -> Told {
+pub(crate) fn published_events(cloud: &Cloud) -> PublishedEvents {
     let mut by_id: BTreeMap<String, Value> = BTreeMap::new();
     let mut of: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     let mut put = 0;
@@ -35,33 +35,35 @@ pub(crate) fn told(cloud: &Cloud) -> Told {
             assert_eq!(before, said, "two different events have one id");
         }
     }
-    Told { of, events: by_id.len(), put }
+    PublishedEvents { of, events: by_id.len(), put }
 }
 
-/// Waits until all these were told of each of the deployments.
-pub(crate) async fn until_told(
+/// Waits until all of these were published for each of the deployments.
+pub(crate) async fn until_published(
     cloud: &Cloud,
     wanted: &BTreeMap<String, BTreeSet<String>>,
     limit: Duration,
-) -> Told {
+) -> PublishedEvents {
     let deadline = Instant::now() + limit;
     loop {
-        let now = told(cloud);
-        let untold: Vec<_> = wanted
+        let now = published_events(cloud);
+        let missing: Vec<_> = wanted
             .iter()
-            .filter(|(id, what)| !now.of.get(*id).is_some_and(|told| told.is_superset(what)))
+            .filter(|(id, what)| {
+                !now.of.get(*id).is_some_and(|published| published.is_superset(what))
+            })
             .map(|(id, what)| (id, what, now.of.get(id)))
             .collect();
-        if untold.is_empty() {
+        if missing.is_empty() {
             return now;
         }
         let late = Instant::now() > deadline;
-        assert!(!late, "after {limit:?} {} are not told: {untold:?}", untold.len());
+        assert!(!late, "after {limit:?} {} are not complete: {missing:?}", missing.len());
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
 }
 
-/// A history.
+/// A set of event types.
 pub(crate) fn history(what: &[&str]) -> BTreeSet<String> {
     what.iter().map(|what| (*what).to_owned()).collect()
 }
