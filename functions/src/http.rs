@@ -94,7 +94,7 @@ fn routes() -> OpenApiRouter<App> {
 /// What runners call.
 fn of_runs() -> OpenApiRouter<App> {
     let routes = runs::routes().merge(job_tokens::routes()).merge(state_locks::routes());
-    routes.layer(middleware::from_fn(runs::told_of))
+    routes.layer(middleware::from_fn(runs::name_attempt))
 }
 
 /// What may differ from one installation to another.

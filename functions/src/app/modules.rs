@@ -1,7 +1,7 @@
-//! The module of a deployment: as the order gives it, or as another deployment had it.
+//! The module of a deployment: from its request, or from an earlier deployment.
 
 use super::App;
-use super::deploy::Order;
+use super::deploy::DeploymentRequest;
 use crate::app::error::AppError;
 use canyon_api::archive::MAX_ARCHIVE;
 use canyon_domain::deployment::{Mode, Status};
@@ -12,12 +12,11 @@ use canyon_domain::principal::Principal;
 use canyon_store::blob_keys::BlobKey;
 
 impl App {
-    /// What the runner is to do: the order's module, or that of the deployment which is repeated
-    /// or undone.
+    /// The module that the runner applies: that of the request, or that of the deployment to repeat or destroy.
     pub(super) async fn bundle_for(
         &self,
         by: &Principal,
-        order: &Order,
+        order: &DeploymentRequest,
         environment: &Environment,
     ) -> Result<Bundle, AppError> {
         let module = match (&order.module, order.mode) {
@@ -87,7 +86,7 @@ impl App {
     async fn former_module(
         &self,
         by: &Principal,
-        order: &Order,
+        order: &DeploymentRequest,
         environment: &Environment,
     ) -> Result<Module, AppError> {
         const FIELD: &str = "rollback_to_deployment_id";
@@ -115,7 +114,7 @@ impl App {
         let refusal = |reason: String| Err(AppError::invalid("module.source", reason));
         match self.blobs.size(&BlobKey::archive(by.org, digest)).await? {
             None => refusal(format!("there is no archive sha256:{digest}; upload it first")),
-            // A signed address binds what is uploaded, and not how much.
+            // The signature of an upload URL covers the digest, and not the size.
             Some(size) if size > MAX_ARCHIVE as u64 => {
                 refusal(format!("the archive has {size} bytes; at most {MAX_ARCHIVE} are taken"))
             }

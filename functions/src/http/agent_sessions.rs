@@ -50,7 +50,7 @@ async fn open(
     body: Body<OpenSession>,
 ) -> Result<(StatusCode, Json<SessionOpened>), ApiError> {
     check(&body.value)?;
-    let opened = app.answer_opening(&request, &body.value).await?;
+    let opened = app.answer_session_start(&request, &body.value).await?;
     let status = if opened.session.is_some() { StatusCode::CREATED } else { StatusCode::ACCEPTED };
     Ok((status, Json(opened)))
 }

@@ -1,7 +1,7 @@
 //! The JSON body and the query of a request, with the path of whatever is wrong in it.
 
 use super::error::ApiError;
-use super::progress::{BYTES_PER_SECOND, SILENCE, TooSlow};
+use super::progress::{BYTES_PER_SECOND, MAX_SILENCE, TooSlow};
 use crate::App;
 use crate::json::{self, JsonError};
 use axum::extract::rejection::BytesRejection;
@@ -69,7 +69,7 @@ pub(super) fn not_whole(rejection: &BytesRejection) -> ApiError {
             let message = format!(
                 "the body did not come to its end: nothing of it came for {} s, or less than {BYTES_PER_SECOND} bytes \
                  a second after the first minute; send it again",
-                SILENCE.as_secs()
+                MAX_SILENCE.as_secs()
             );
             return incomplete(StatusCode::REQUEST_TIMEOUT, message);
         }

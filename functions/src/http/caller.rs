@@ -83,19 +83,24 @@ async fn refuse_repetition(
     app: &App,
     principal: &Principal,
 ) -> Result<(), ApiError> {
-    let word = parts.headers.get(ASK).and_then(|word| word.to_str().ok()).filter(|it| is_word(it));
+    let nonce =
+        parts.headers.get(ASK).and_then(|nonce| nonce.to_str().ok()).filter(|it| is_word(it));
     let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let may_be_repeated = parts.method.is_safe()
         || parts.headers.contains_key(IDEMPOTENCY_KEY)
         || REPEATABLE.iter().any(|end| route.ends_with(end));
-    match word {
-        Some(word) if !may_be_repeated => Ok(app.refuse_repetition(principal, word).await?),
+    match nonce {
+        Some(nonce) if !may_be_repeated => Ok(app.refuse_repetition(principal, nonce).await?),
         Some(_) | None => Ok(()),
     }
 }
 
 /// A principal with the role `needed` in the whole organization.
-async fn ruler(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Principal>, ApiError> {
+async fn principal_with_role(
+    parts: &mut Parts,
+    app: &App,
+    needed: Role,
+) -> Result<Arc<Principal>, ApiError> {
     let principal = principal(parts, app).await?;
     let missing = || AppError::not_found("organization", &principal.org_id);
     require(&principal, needed, Target::Organization, missing)?;
@@ -149,7 +154,7 @@ macro_rules! caller {
         impl FromRequestParts<App> for $name {
             type Rejection = ApiError;
             async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-                ruler(parts, app, $role).await.map(Self)
+                principal_with_role(parts, app, $role).await.map(Self)
             }
         }
 

@@ -67,7 +67,7 @@ async fn create(
     let dry_run = body.value.is_dry_run;
     let order = deployment_request::parse(body.value)?;
     if dry_run {
-        let environment = app.check_order(&caller, &order).await?;
+        let environment = app.check_deployment_request(&caller, &order).await?;
         let runner_id = environment.runner_id.into();
         let answer = DeploymentDryRun { runner_id, diff: DeploymentDiff::default() };
         return Ok((StatusCode::OK, Json(answer)).into_response());

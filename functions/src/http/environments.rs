@@ -6,7 +6,7 @@ use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging};
 use crate::App;
-use crate::app::environments::{Deletion, EnvironmentOrder, Refresh, Removal};
+use crate::app::environments::{Deletion, EnvironmentRequest, Refresh, Removal};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -61,7 +61,7 @@ async fn create(
         return Err(faults.into());
     };
     let deletion_protection = body.deletion_protection.map(Into::into);
-    let order = EnvironmentOrder { id, project, env_type, display_name, deletion_protection };
+    let order = EnvironmentRequest { id, project, env_type, display_name, deletion_protection };
     let made = app.create_environment(&caller, order).await?;
     Ok((StatusCode::CREATED, Json(render(made))))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// How long nothing may come.
-pub(super) const SILENCE: Duration = Duration::from_secs(30);
+pub(super) const MAX_SILENCE: Duration = Duration::from_secs(30);
 /// How long any body may take,
 pub(super) const START: Duration = Duration::from_mins(1);
 /// and how many bytes of it must come in each second after that, on average.
@@ -39,7 +39,7 @@ impl Watched {
     /// When the next part must have come.
     fn deadline(&self, now: Instant) -> Instant {
         let earned = Duration::from_secs(self.came / BYTES_PER_SECOND);
-        (now + SILENCE).min(self.begun + START + earned)
+        (now + MAX_SILENCE).min(self.begun + START + earned)
     }
 }
 

@@ -5,8 +5,8 @@ use super::body::Params;
 use super::caller::{Ids, bearer};
 use super::error::ApiError;
 use crate::App;
-use crate::app::remote_runners::{Polled, RemoteRunner};
-use crate::app::shared_waits::NO_PLACE;
+use crate::app::remote_runners::{PollResult, RemoteRunner};
+use crate::app::shared_waits::THROTTLED_PAUSE;
 use axum::Json;
 use axum::extract::{FromRequestParts, RawPathParams, State};
 use axum::http::header::RETRY_AFTER;
@@ -72,10 +72,10 @@ async fn poll(
         return Err(ApiError::field("wait_seconds", format!("at most {MAX_WAIT}")));
     }
     Ok(match app.poll_requests(&by, Duration::from_secs(wait.into())).await? {
-        Polled::Message(message) => Json(message).into_response(),
-        Polled::Nothing => StatusCode::NO_CONTENT.into_response(),
-        Polled::NoPlace => {
-            let later = HeaderValue::from(NO_PLACE.as_secs());
+        PollResult::Message(message) => Json(message).into_response(),
+        PollResult::Nothing => StatusCode::NO_CONTENT.into_response(),
+        PollResult::Throttled => {
+            let later = HeaderValue::from(THROTTLED_PAUSE.as_secs());
             (StatusCode::NO_CONTENT, [(RETRY_AFTER, later)]).into_response()
         }
     })

@@ -33,7 +33,7 @@ const MAX_REPORT: usize = 2 * 1024 * 1024;
 const SMALL_BODY: u64 = 4 * 1024;
 
 /// Names the attempt that the request was for, by its token, in the answer, whatever that is.
-pub(super) async fn told_of(request: Request, next: Next) -> Response {
+pub(super) async fn name_attempt(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let of = match presented(&parts) {
         Ok(Presented::Job(of, _) | Presented::Claim(of, _)) => Some(of),
@@ -108,14 +108,14 @@ impl Run {
 }
 
 /// Who says how a run ended.
-pub(super) enum Speaker {
+pub(super) enum ResultSender {
     /// Its runner.
     Run(Run),
     /// Whoever watches the job.
     Watcher(Run),
 }
 
-impl FromRequestParts<App> for Speaker {
+impl FromRequestParts<App> for ResultSender {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         // Whoever polls may show the token of that beside it.
@@ -255,19 +255,19 @@ async fn report(
     ))]
 async fn results(
     State(app): State<App>,
-    speaker: Speaker,
+    speaker: ResultSender,
     Ids((_, id)): Ids<(String, DeploymentId)>,
     body: Body<DeploymentResultsUpdateBody>,
 ) -> Result<impl IntoResponse, ApiError> {
     let of = match speaker {
-        Speaker::Run(run) => {
+        ResultSender::Run(run) => {
             run.is_for(id, None)?;
             app.take_result(run.of, &run.token, &body.value).await?;
             run.of
         }
-        Speaker::Watcher(watcher) => {
+        ResultSender::Watcher(watcher) => {
             watcher.is_for(id, None)?;
-            app.take_word_of_failure(watcher.of, &watcher.token, &body.value).await?;
+            app.record_failure_report(watcher.of, &watcher.token, &body.value).await?;
             watcher.of
         }
     };

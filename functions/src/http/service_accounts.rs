@@ -7,7 +7,7 @@ use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging, scoped_roles};
 use crate::App;
 use crate::app::event_sources::Narrowing;
-use crate::app::service_accounts::{ServiceAccountChange, ServiceAccountOrder};
+use crate::app::service_accounts::{ServiceAccountChange, ServiceAccountRequest};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -52,7 +52,8 @@ async fn create(
     faults.into_result(())?;
     let Some(id) = id else { return Err(ApiError::internal()) };
     let (description, role) = (body.description, body.role);
-    let order = ServiceAccountOrder { id, description, role, scoped_roles, runner, trust_policies };
+    let order =
+        ServiceAccountRequest { id, description, role, scoped_roles, runner, trust_policies };
     let made = app.create_service_account(&caller, order).await?;
     Ok((StatusCode::CREATED, Json(render(&caller.org_id, made))))
 }

@@ -8,7 +8,7 @@ use super::paging;
 use super::refusals::{OfAction, OfClosedList, OfWrite};
 use super::scoped_roles;
 use crate::App;
-use crate::app::tokens::TokenOrder;
+use crate::app::tokens::TokenRequest;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -51,7 +51,7 @@ async fn create(
     Ok((StatusCode::CREATED, Json(NewToken { token: render(token), secret })))
 }
 
-fn order(body: TokenCreateBody) -> Result<TokenOrder, FieldErrors> {
+fn order(body: TokenCreateBody) -> Result<TokenRequest, FieldErrors> {
     let mut faults = FieldErrors::default();
     let description = body.description;
     if description.chars().count() > MAX_DESCRIPTION || description.contains(char::is_control) {
@@ -87,7 +87,7 @@ fn order(body: TokenCreateBody) -> Result<TokenOrder, FieldErrors> {
         None => Some(DEFAULT_LIFE),
     };
     let (role, labels) = (body.role, body.labels);
-    faults.into_result(TokenOrder { description, role, scoped_roles, life, runner, labels })
+    faults.into_result(TokenRequest { description, role, scoped_roles, life, runner, labels })
 }
 
 /// List the tokens, without their secrets.
