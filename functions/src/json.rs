@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_single_object_is_told_apart_from_a_field_at_fault() {
+    fn a_body_that_is_no_single_object_is_distinguished_from_a_field_at_fault() {
         assert_eq!(refused(" [1]"), JsonError::List);
         for text in ["", "{", r#"{"inner": {"mode": "deploy"}} {}"#] {
             assert!(matches!(refused(text), JsonError::Malformed(_)), "{text}");
